@@ -1,0 +1,1 @@
+"""Checkpoint to artifact, parity, and running any artifact in Python."""

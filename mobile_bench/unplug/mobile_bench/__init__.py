@@ -1,0 +1,1 @@
+"""Honest timing: devices, protocol, statistics."""

@@ -1,0 +1,9 @@
+from .age import AGE_EDGES as AGE_EDGES
+from .age import AgePredictor as AgePredictor
+from .blocks import ConvNormAct as ConvNormAct
+from .blocks import InvertedBottleneck as InvertedBottleneck
+from .checkpoint import load_checkpoint as load_checkpoint
+from .checkpoint import save_checkpoint as save_checkpoint
+from .iospec import IOSpec as IOSpec
+from .iospec import TensorSpec as TensorSpec
+from .registry import Registry as Registry

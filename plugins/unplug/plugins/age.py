@@ -1,0 +1,233 @@
+"""The face-age predictor: ten age groups and an expected age from one small image.
+
+Shapes: B batch, G age groups, H = W = image_size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import PyTorchModelHubMixin
+from torch import Tensor, nn
+
+from .blocks import ConvNormAct, InvertedBottleneck, init_weights
+from .errors import InputError
+from .iospec import IOSpec, TensorSpec
+
+AGE_EDGES = (0, 5, 13, 20, 30, 40, 50, 60, 70, 80, 100)
+"""Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above."""
+
+MIN_IMAGE_SIZE, MAX_IMAGE_SIZE = 32, 224
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A run of inverted bottlenecks: `blocks` of `channels`, `expand` times wider inside."""
+
+    channels: int
+    blocks: int
+    expand: int = 4
+    kernel: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """A named width and depth of the age predictor."""
+
+    stem: int
+    stages: tuple[Stage, ...]
+    head: int
+
+
+SIZES: dict[str, Size] = {
+    "nano": Size(
+        stem=16,
+        stages=(
+            Stage(channels=16, blocks=1, expand=1),
+            Stage(channels=24, blocks=2),
+            Stage(channels=32, blocks=2),
+            Stage(channels=64, blocks=3),
+            Stage(channels=96, blocks=1),
+        ),
+        head=384,
+    ),
+    "small": Size(
+        stem=24,
+        stages=(
+            Stage(channels=16, blocks=1, expand=1),
+            Stage(channels=32, blocks=2),
+            Stage(channels=48, blocks=3),
+            Stage(channels=96, blocks=4),
+            Stage(channels=144, blocks=3),
+        ),
+        head=768,
+    ),
+    "base": Size(
+        stem=32,
+        stages=(
+            Stage(channels=24, blocks=1, expand=1),
+            Stage(channels=40, blocks=3),
+            Stage(channels=80, blocks=4),
+            Stage(channels=160, blocks=6, expand=6),
+            Stage(channels=240, blocks=4, expand=6),
+        ),
+        head=1280,
+    ),
+}
+
+
+def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
+    """Strides of the stem and of each stage, so that the last feature map is 4 to 7 pixels wide.
+
+    Args:
+        image_size: side of the input in pixels, 32 to 224.
+        stages: number of stages behind the stem; the first stage always keeps its resolution.
+
+    Returns:
+        1 + `stages` strides of 1 or 2.
+
+    Example:
+        >>> stage_strides(64, 5)
+        (2, 1, 2, 2, 2, 1)
+    """
+    halvings = min(5, int(math.log2(image_size / 4)))
+    return (2, 1, *(2 if index < halvings - 1 else 1 for index in range(stages - 1)))
+
+
+class AgePredictor(
+    nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"], license="apache-2.0"
+):
+    """Face image to ten age-group logits and an expected age.
+
+    expected_age = sum_g softmax(z)_g * c_g, with c_g the mean training age of group g.
+
+    Args:
+        size: "nano" (0.3 M parameters), "small" (1 M) or "base" (6 M).
+        image_size: H and W of the input in pixels, 32 to 224.
+        age_edges: G + 1 rising group borders in years.
+        age_centers: G ages in years that the expectation uses; default: the middle of each group.
+        dropout: probability in front of the classifier, 0 to 0.9.
+
+    Raises:
+        InputError: an argument outside its range.
+
+    Example:
+        >>> model = AgePredictor(size="nano", image_size=32).eval()
+        >>> outputs = model(torch.zeros(2, 3, 32, 32))
+        >>> outputs["age_logits"].shape, outputs["expected_age"].shape
+        (torch.Size([2, 10]), torch.Size([2, 1]))
+
+    Reference:
+        Sandler et al., MobileNetV2, 2018; Rothe et al., Deep EXpectation, 2015, section 3 (expected age).
+    """
+
+    def __init__(
+        self,
+        size: str = "nano",
+        image_size: int = 64,
+        age_edges: Sequence[float] = AGE_EDGES,
+        age_centers: Sequence[float] | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        edges = tuple(float(edge) for edge in age_edges)
+        centers = tuple(age_centers) if age_centers is not None else tuple((a + b) / 2 for a, b in itertools.pairwise(edges))
+        _check_arguments(size, image_size, edges, centers, dropout)
+        self.size, self.image_size, self.age_edges = size, image_size, edges
+        table = SIZES[size]
+        stem_stride, *strides = stage_strides(image_size, len(table.stages))
+        self.stem = ConvNormAct(3, table.stem, stride=stem_stride)
+        channels, blocks = table.stem, []
+        for stage, stride in zip(table.stages, strides, strict=True):
+            for index in range(stage.blocks):
+                blocks.append(
+                    InvertedBottleneck(
+                        channels, stage.channels, stride=stride if index == 0 else 1, expand=stage.expand, kernel=stage.kernel
+                    )
+                )
+                channels = stage.channels
+        self.blocks = nn.Sequential(*blocks)
+        self.head = ConvNormAct(channels, table.head, kernel=1)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(table.head, len(edges) - 1)
+        self.register_buffer("age_centers", torch.tensor(centers, dtype=torch.float32))
+        self.apply(init_weights)
+
+    age_centers: Tensor
+
+    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+        """Logits and expected age of RGB images in [0, 1].
+
+        Args:
+            image_BCHW: float RGB images, H = W = `image_size`, values in [0, 1].
+
+        Returns:
+            ``age_logits`` (B, G) and ``expected_age`` (B, 1) in years.
+        """
+        x_BCHW = self.head(self.blocks(self.stem(image_BCHW * 2.0 - 1.0)))
+        logits_BG = self.classifier(self.dropout(x_BCHW.mean(dim=(2, 3))))
+        age_B1 = (logits_BG.softmax(dim=1) * self.age_centers).sum(dim=1, keepdim=True)
+        return {"age_logits": logits_BG, "expected_age": age_B1}
+
+    @property
+    def groups(self) -> int:
+        """G, the number of age groups."""
+        return len(self.age_edges) - 1
+
+    @property
+    def iospec(self) -> IOSpec:
+        """The named tensors, with a batch of one."""
+        side = self.image_size
+        return IOSpec(
+            inputs=(
+                TensorSpec(
+                    name="image",
+                    shape=(1, 3, side, side),
+                    layout="NCHW",
+                    range=(0.0, 1.0),
+                    colour="RGB",
+                    description="A face, cropped to a square",
+                ),
+            ),
+            outputs=(
+                TensorSpec(name="age_logits", shape=(1, self.groups), layout="NC", description="One logit per age group"),
+                TensorSpec(
+                    name="expected_age",
+                    shape=(1, 1),
+                    layout="NC",
+                    range=(float(self.age_centers.min()), float(self.age_centers.max())),
+                    description="Expected age in years",
+                ),
+            ),
+        )
+
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:  # type: ignore[override]
+        """Hub-style save (``config.json`` + ``model.safetensors``) that also records the model type."""
+        config = {
+            "model_type": "age",
+            "size": self.size,
+            "image_size": self.image_size,
+            "age_edges": list(self.age_edges),
+            "age_centers": [float(center) for center in self.age_centers],
+            "dropout": self.dropout.p,
+        }
+        return super().save_pretrained(save_directory, config=config, **kwargs)  # type: ignore[no-any-return]
+
+
+def _check_arguments(size: str, image_size: int, edges: Sequence[float], centers: Sequence[float], dropout: float) -> None:
+    if size not in SIZES:
+        raise InputError(f"size {size!r}", "no such age predictor", f"Choose one of {', '.join(SIZES)}")
+    if not MIN_IMAGE_SIZE <= image_size <= MAX_IMAGE_SIZE:
+        raise InputError(f"image size {image_size}", "out of range", f"Use {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE} pixels")
+    if len(edges) < 3 or any(a >= b for a, b in itertools.pairwise(edges)):
+        raise InputError(f"age_edges {list(edges)}", "they do not rise", "Give at least three rising borders in years")
+    if len(centers) != len(edges) - 1 or not all(math.isfinite(center) for center in centers):
+        raise InputError("age_centers", f"{len(centers)} given for {len(edges) - 1} groups", "Give one finite age per group")
+    if not 0.0 <= dropout <= 0.9:
+        raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")

@@ -1,0 +1,90 @@
+"""The building blocks of every network that ships: MobileNetV2's inverted bottleneck.
+
+Shapes: B batch, C channels, H height, W width. Norms are batch norms directly behind a convolution
+without bias, so that every exporter can fold them.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class ConvNormAct(nn.Sequential):
+    """Convolution, batch norm and, unless `act` is False, ReLU6.
+
+    Args:
+        in_channels: C of the input.
+        out_channels: C of the output.
+        kernel: odd side of the square kernel; padding keeps H and W at stride 1.
+        stride: 1 or 2.
+        groups: `in_channels` makes it depthwise.
+        act: False for a linear projection.
+
+    Example:
+        >>> import torch
+        >>> ConvNormAct(3, 16, stride=2)(torch.zeros(1, 3, 64, 64)).shape
+        torch.Size([1, 16, 32, 32])
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, *, kernel: int = 3, stride: int = 1, groups: int = 1, act: bool = True
+    ) -> None:
+        layers: list[nn.Module] = [
+            nn.Conv2d(in_channels, out_channels, kernel, stride, kernel // 2, groups=groups, bias=False),
+            nn.BatchNorm2d(out_channels),
+        ]
+        if act:
+            layers.append(nn.ReLU6())
+        super().__init__(*layers)
+
+
+class InvertedBottleneck(nn.Module):
+    """Expand (1x1), depthwise (k x k), project (1x1), with a residual where the shapes allow one.
+
+    y = x + P(D(E(x))) if stride is 1 and C_in = C_out, else P(D(E(x))).
+
+    Args:
+        in_channels: C of the input.
+        out_channels: C of the output.
+        stride: 1 or 2, of the depthwise convolution.
+        expand: width of the middle as a multiple of `in_channels`; 1 leaves the expansion out.
+        kernel: odd side of the depthwise kernel.
+
+    Example:
+        >>> import torch
+        >>> InvertedBottleneck(16, 24, stride=2)(torch.zeros(1, 16, 8, 8)).shape
+        torch.Size([1, 24, 4, 4])
+
+    Reference:
+        Sandler et al., MobileNetV2, 2018, section 3.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, *, stride: int = 1, expand: int = 4, kernel: int = 3) -> None:
+        super().__init__()
+        middle = in_channels * expand
+        self.expand = ConvNormAct(in_channels, middle, kernel=1) if expand != 1 else nn.Identity()
+        self.depthwise = ConvNormAct(middle, middle, kernel=kernel, stride=stride, groups=middle)
+        self.project = ConvNormAct(middle, out_channels, kernel=1, act=False)
+        self.residual = stride == 1 and in_channels == out_channels
+
+    def forward(self, x_BCHW: Tensor) -> Tensor:
+        y_BCHW: Tensor = self.project(self.depthwise(self.expand(x_BCHW)))
+        return x_BCHW + y_BCHW if self.residual else y_BCHW
+
+
+def init_weights(module: nn.Module) -> None:
+    """Kaiming (fan-out) convolutions, unit norms, small linear layers; use with ``net.apply(init_weights)``.
+
+    Reference:
+        He et al., Delving Deep into Rectifiers, 2015, section 2.2.
+    """
+    if isinstance(module, nn.Conv2d):
+        nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.BatchNorm2d):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=0.01)
+        nn.init.zeros_(module.bias)

@@ -1,0 +1,133 @@
+"""Checkpoint folders: ``config.json``, ``model.safetensors``, a card, and ``unplug.json`` with the record.
+
+The record says where the weights come from: data digest, split, recipe, cost, lineage. It never holds code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import CheckpointError, InputError
+from .files import atomic_dir, read_json, sha256_file, write_json
+from .registry import Registry
+
+MODELS = Registry("model type", {"age": "unplug.plugins.age:AgePredictor"}, group="unplug.models")
+
+RECORD = "unplug.json"
+MAX_CONFIG_BYTES = 2**20
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A loaded checkpoint.
+
+    Args:
+        path: the folder.
+        model_type: key of `MODELS`.
+        model: the network in eval mode, on the CPU.
+        sha256: of ``model.safetensors``.
+        record: what ``unplug.json`` says (empty for weights from elsewhere).
+    """
+
+    path: Path
+    model_type: str
+    model: Any
+    sha256: str
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str) -> None:
+    """Writes a checkpoint folder atomically.
+
+    Args:
+        model: a network of `MODELS` (it has ``save_pretrained``).
+        path: the folder; an older checkpoint there is replaced, anything else is refused.
+        record: JSON-ready facts for ``unplug.json``.
+        card: Markdown for ``README.md``.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    with atomic_dir(Path(path), owner="config.json") as temporary:
+        # The card goes first: huggingface_hub writes a generic one where none is there.
+        (temporary / "README.md").write_text(card, encoding="utf-8")
+        model.save_pretrained(temporary)
+        write_json(temporary / RECORD, record)
+
+
+def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoint:
+    """Loads a checkpoint folder, safetensors only.
+
+    Args:
+        path: a folder that `save_checkpoint` or ``save_pretrained`` wrote.
+        expect: the model type that the caller can use; None takes any.
+
+    Raises:
+        CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen tensors, NaN weights.
+
+    Example:
+        >>> load_checkpoint("/nowhere")
+        Traceback (most recent call last):
+        unplug.plugins.errors.CheckpointError: /nowhere: no such folder. Give the folder that `unplug train` wrote.
+    """
+    folder = Path(path)
+    weights = folder / "model.safetensors"
+    _check_files(folder, weights)
+    try:
+        config = read_json(folder / "config.json", max_bytes=MAX_CONFIG_BYTES)
+        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
+    except InputError as error:
+        raise CheckpointError(error.what, error.why, error.fix) from error
+    if not isinstance(config, dict) or not isinstance(record, dict):
+        raise CheckpointError(str(folder), "config.json or unplug.json is not an object", "Train or export it again")
+    model_type = str(config.pop("model_type", "unknown"))
+    if model_type not in MODELS or (expect is not None and model_type != expect):
+        wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {', '.join(MODELS)}"
+        raise CheckpointError(str(folder), f"its config.json says model_type {model_type!r}", f"Give {wanted}")
+    model = _build(folder, weights, model_type, config)
+    return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256_file(weights), record=record)
+
+
+def _check_files(folder: Path, weights: Path) -> None:
+    if folder.suffix in PICKLE_SUFFIXES:
+        raise CheckpointError(str(folder), "this is a pickle, which can run code", "Convert it to safetensors first")
+    if not folder.is_dir():
+        raise CheckpointError(str(folder), "no such folder", "Give the folder that `unplug train` wrote")
+    if not weights.is_file():
+        pickles = [file.name for file in folder.iterdir() if file.suffix in PICKLE_SUFFIXES]
+        why = f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else "no model.safetensors in it"
+        raise CheckpointError(str(folder), why, "Save the weights as model.safetensors")
+    with weights.open("rb") as handle:
+        start = handle.read(2)
+    if start[:2] in (b"PK", b"\x80\x02", b"\x80\x04", b"\x80\x05"):
+        raise CheckpointError(str(weights), "this is a pickle under another name", "Save the weights as safetensors")
+
+
+def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any]) -> Any:
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        model = MODELS.get(model_type)(**config)
+    except (TypeError, ValueError, InputError) as error:
+        raise CheckpointError(f"{folder}/config.json", str(error), "Restore the file that was saved with the weights") from error
+    try:
+        tensors = load_file(weights)
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(str(weights), f"not a whole safetensors file ({error})", "Copy it again") from error
+    own = model.state_dict()
+    for name in sorted(own.keys() ^ tensors.keys()):
+        side = "is missing" if name in own else "does not belong to this model"
+        raise CheckpointError(str(weights), f"tensor {name!r} {side}", "This is the checkpoint of another model")
+    for name, tensor in own.items():
+        if tensors[name].shape != tensor.shape:
+            shapes = f"{list(tensors[name].shape)} where {list(tensor.shape)} is expected"
+            raise CheckpointError(str(weights), f"tensor {name!r} has shape {shapes}", "This is the checkpoint of another model")
+        if tensors[name].is_floating_point() and not bool(torch.isfinite(tensors[name]).all()):
+            raise CheckpointError(str(weights), f"tensor {name!r} holds NaN or infinity", "Train it again")
+    model.load_state_dict(tensors)
+    return model.eval()

@@ -1,0 +1,118 @@
+"""Every error that unplug raises on purpose.
+
+    UnplugError                     exit 2: what, why, what to do, in one line
+    ├── InputError                  something from outside is wrong
+    │   ├── DataError               a data spec, an image, a label, a split, a forget file
+    │   ├── CheckpointError         a checkpoint folder or its tensors
+    │   ├── ArtifactError           an exported file or its card
+    │   └── ReportError             a report or bundle JSON
+    ├── MissingExtraError           an optional dependency is not installed
+    ├── OutputError                 a result could not be written
+    ├── ConversionError             a converter or a runtime failed in its child process
+    ├── TrainingError               a loss became NaN, a recipe cannot run
+    ├── InsufficientMemoryError     the estimate says the step would not fit
+    └── CheckFailed                 exit 1: everything ran, and the answer is no
+        ├── BudgetExceeded          a method spent more than it was given
+        ├── ParityFailed            an artifact differs from its checkpoint
+        └── GateFailed              a release gate does not hold
+"""
+
+from __future__ import annotations
+
+
+class UnplugError(Exception):
+    """Base of all unplug errors: ``what: why. fix``.
+
+    Args:
+        what: the thing that failed, named as the user knows it.
+        why: the reason found.
+        fix: what to do about it.
+
+    Example:
+        >>> str(UnplugError("forget.txt", "names 2 unknown samples", "Check the ids"))
+        'forget.txt: names 2 unknown samples. Check the ids.'
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, why: str = "", fix: str = "") -> None:
+        self.what, self.why, self.fix = what, why, fix
+        text = f"{what}: {why}" if why else what
+        super().__init__(" ".join(f"{part.rstrip('.')}." if fix else part for part in (text, fix) if part))
+
+    def __reduce__(self) -> tuple[type[UnplugError], tuple[str, str, str]]:
+        return type(self), (self.what, self.why, self.fix)
+
+
+class InputError(UnplugError):
+    """Something that came from outside is wrong."""
+
+
+class DataError(InputError):
+    """A data spec, an image, a label, a split or a forget file is wrong."""
+
+
+class CheckpointError(InputError):
+    """A checkpoint folder is missing, broken or of another model."""
+
+
+class ArtifactError(InputError):
+    """An exported file or its card is missing, broken or edited."""
+
+
+class ReportError(InputError):
+    """A report or bundle JSON does not follow its schema."""
+
+
+class MissingExtraError(UnplugError):
+    """An optional dependency is not installed.
+
+    Args:
+        package: the import that failed.
+        extra: the unplug extra that brings it.
+    """
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package, self.extra = package, extra
+        super().__init__(
+            f"{package} is not installed",
+            f"this needs the extra [{extra}]",
+            f'Run: pip install "unplug[{extra}]"',
+        )
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:  # type: ignore[override]
+        return type(self), (self.package, self.extra)
+
+
+class OutputError(UnplugError):
+    """A result could not be written."""
+
+
+class ConversionError(UnplugError):
+    """A converter or a foreign runtime failed in its child process."""
+
+
+class TrainingError(UnplugError):
+    """Training cannot go on: a NaN loss, or a recipe that cannot run."""
+
+
+class InsufficientMemoryError(UnplugError):
+    """The memory estimate says that the step would not fit."""
+
+
+class CheckFailed(UnplugError):
+    """Everything ran, and the answer is no."""
+
+    exit_code = 1
+
+
+class BudgetExceeded(CheckFailed):
+    """A method spent more passes or more wall time than it was given."""
+
+
+class ParityFailed(CheckFailed):
+    """An artifact's output differs from its checkpoint's by more than the tolerance."""
+
+
+class GateFailed(CheckFailed):
+    """A release gate does not hold."""

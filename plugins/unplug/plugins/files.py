@@ -1,0 +1,137 @@
+"""Files at the edge: atomic writes, hashes, bounded JSON reads; every failure is one typed error."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError, OutputError
+
+MAX_JSON_BYTES = 256 * 2**20  # a report with the raw samples of a large audit stays far below
+
+
+def _output_error(path: Path, error: OSError) -> OutputError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return OutputError(str(path), "the disk is full", "Free some space or choose another --out; nothing was left half-written")
+    return OutputError(str(path), error.strerror or str(error), "Choose an --out that you can write to")
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yields a temporary file name beside `path`; on success it takes the place of `path`, else it is removed.
+
+    Raises:
+        OutputError: the folder cannot be written or the disk is full.
+
+    Example:
+        >>> with atomic_path(Path("/tmp/unplug-doc.txt")) as temporary:
+        ...     _ = temporary.write_text("done")
+    """
+    path = Path(path)
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        temporary.chmod(0o644)
+        yield temporary
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise _output_error(path, error) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_dir(path: Path, *, owner: str | None = None) -> Iterator[Path]:
+    """Yields a temporary folder beside `path`; on success it takes the place of `path`, else it is removed.
+
+    Args:
+        path: the final folder. A folder that is there already is replaced only when it is empty or holds `owner`,
+            so that a mistyped ``--out`` never deletes somebody's files.
+        owner: a file name that marks folders of the same kind, for example ``config.json``.
+
+    Raises:
+        OutputError: the place is taken by something else, cannot be written, or the disk is full.
+    """
+    path = Path(path)
+    if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (owner and (path / owner).is_file()))):
+        raise OutputError(str(path), "it exists and was not written by this command", "Choose another --out or remove it")
+    temporary: Path | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.", dir=path.parent))
+        temporary.chmod(0o755)
+        yield temporary
+        if path.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.old.", dir=path.parent))
+            os.replace(path, old / "replaced")
+            os.replace(temporary, path)
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise _output_error(path, error) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes `value` as canonical JSON (sorted keys, no NaN), atomically."""
+    text = json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    with atomic_path(Path(path)) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def read_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
+    """Reads a JSON file of bounded size.
+
+    Raises:
+        InputError: missing, unreadable, too large or not JSON.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > max_bytes:
+            raise InputError(str(path), f"larger than {max_bytes} bytes", "This is not a file that unplug wrote")
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(str(path), error.strerror or str(error), "Check the path") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(str(path), f"not valid JSON ({error})", "Write it again or restore it from a copy") from error
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file, as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as handle:
+        while block := handle.read(2**20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def sha256_tree(path: Path) -> tuple[str, int]:
+    """SHA-256 over the sorted (relative path, file hash) pairs below `path`, and the bytes of all files.
+
+    A single file has its own hash, so that one call serves ``.tflite`` files and ``.mlpackage`` folders.
+    """
+    path = Path(path)
+    if path.is_file():
+        return sha256_file(path), path.stat().st_size
+    digest, size = hashlib.sha256(), 0
+    for file in sorted(item for item in path.rglob("*") if item.is_file()):
+        digest.update(f"{file.relative_to(path).as_posix()}\0{sha256_file(file)}\n".encode())
+        size += file.stat().st_size
+    return digest.hexdigest(), size

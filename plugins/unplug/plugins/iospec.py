@@ -1,0 +1,74 @@
+"""Named tensors: what goes into a model and what comes out, the same in every target, manifest and app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorSpec:
+    """One named tensor.
+
+    Args:
+        name: the same in PyTorch, LiteRT, ONNX, Core ML, the manifest and the apps.
+        shape: static shape; the first axis is the batch.
+        dtype: numpy name of the element type.
+        layout: one letter an axis: N batch, C channels, H height, W width.
+        range: smallest and largest value that the model expects or gives, or None when unbounded.
+        colour: order of the colour channels ("RGB"), or None where there are none.
+        description: one line for model cards and target metadata.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    layout: str
+    dtype: str = "float32"
+    range: tuple[float, float] | None = None
+    colour: str | None = None
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.layout) != len(self.shape):
+            raise ValueError(f"{self.name}: layout {self.layout} does not name the {len(self.shape)} axes of {self.shape}")
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> TensorSpec:
+        """Reads what `dataclasses.asdict` and JSON made of a spec."""
+        span = raw.get("range")
+        return cls(
+            name=str(raw["name"]),
+            shape=tuple(int(n) for n in raw["shape"]),
+            layout=str(raw["layout"]),
+            dtype=str(raw.get("dtype", "float32")),
+            range=None if span is None else (float(span[0]), float(span[1])),
+            colour=raw.get("colour"),
+            description=str(raw.get("description", "")),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IOSpec:
+    """A model's named inputs and outputs, in call order.
+
+    Example:
+        >>> spec = IOSpec(inputs=(TensorSpec(name="image", shape=(1, 3, 64, 64), layout="NCHW"),), outputs=())
+        >>> IOSpec.from_dict(spec.to_dict()) == spec
+        True
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionaries and lists, ready for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> IOSpec:
+        """The inverse of `to_dict`."""
+        return cls(
+            inputs=tuple(TensorSpec.from_dict(item) for item in raw["inputs"]),
+            outputs=tuple(TensorSpec.from_dict(item) for item in raw["outputs"]),
+        )

@@ -1,0 +1,70 @@
+"""One registry class: lazy targets, entry points, no silent collisions."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from .errors import InputError
+
+
+class Registry:
+    """Names to lazily imported objects; third parties add theirs through an entry point.
+
+    Args:
+        kind: what is registered, in the singular ("method"); used in messages.
+        targets: name to ``"package.module:Object"``.
+        group: entry-point group that is read on first use, for example ``unplug.methods``.
+
+    Raises:
+        InputError: from `get`, for an unknown name (suggests near ones); from `register`, for a name taken.
+
+    Example:
+        >>> codecs = Registry("codec", {"json": "json:dumps"})
+        >>> codecs.get("json")([1])
+        '[1]'
+    """
+
+    def __init__(self, kind: str, targets: Mapping[str, str], group: str | None = None) -> None:
+        self.kind = kind
+        self._targets: dict[str, str | Any] = dict(targets)
+        self._group = group
+
+    def _load_entry_points(self) -> None:
+        if self._group is None:
+            return
+        group, self._group = self._group, None
+        for point in entry_points(group=group):
+            self.register(point.name, point.value)
+
+    def register(self, name: str, target: Any) -> None:
+        """Adds `name`; `target` is an object or ``"package.module:Object"``. Taken names raise `InputError`."""
+        self._load_entry_points()
+        if name in self._targets:
+            raise InputError(f"{self.kind} {name!r}", "this name is registered already", "Choose another name")
+        self._targets[name] = target
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_entry_points()
+        return iter(sorted(self._targets))
+
+    def __contains__(self, name: object) -> bool:
+        self._load_entry_points()
+        return name in self._targets
+
+    def get(self, name: str) -> Any:
+        """Imports and returns the object called `name`."""
+        self._load_entry_points()
+        if name not in self._targets:
+            near = difflib.get_close_matches(name, self._targets, n=2)
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(self)}"
+            raise InputError(f"{self.kind} {name!r}", "no such name", hint)
+        target = self._targets[name]
+        if isinstance(target, str):
+            module, _, attribute = target.partition(":")
+            target = getattr(import_module(module), attribute)
+            self._targets[name] = target
+        return target

@@ -1,0 +1,1 @@
+"""Data, training, forgetting, auditing, releasing."""

@@ -53,7 +53,7 @@ SIZES: dict[str, Size] = {
             Stage(channels=24, blocks=2),
             Stage(channels=32, blocks=2),
             Stage(channels=64, blocks=3),
-            Stage(channels=96, blocks=1),
+            Stage(channels=96, blocks=2),
         ),
         head=384,
     ),
@@ -64,7 +64,7 @@ SIZES: dict[str, Size] = {
             Stage(channels=32, blocks=2),
             Stage(channels=48, blocks=3),
             Stage(channels=96, blocks=4),
-            Stage(channels=144, blocks=3),
+            Stage(channels=160, blocks=3),
         ),
         head=768,
     ),
@@ -75,7 +75,7 @@ SIZES: dict[str, Size] = {
             Stage(channels=40, blocks=3),
             Stage(channels=80, blocks=4),
             Stage(channels=160, blocks=6, expand=6),
-            Stage(channels=240, blocks=4, expand=6),
+            Stage(channels=256, blocks=5, expand=6),
         ),
         head=1280,
     ),
@@ -207,7 +207,7 @@ class AgePredictor(
             ),
         )
 
-    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:  # type: ignore[override]
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
         """Hub-style save (``config.json`` + ``model.safetensors``) that also records the model type."""
         config = {
             "model_type": "age",
@@ -217,7 +217,7 @@ class AgePredictor(
             "age_centers": [float(center) for center in self.age_centers],
             "dropout": self.dropout.p,
         }
-        return super().save_pretrained(save_directory, config=config, **kwargs)  # type: ignore[no-any-return]
+        return super().save_pretrained(save_directory, config=config, **kwargs)
 
 
 def _check_arguments(size: str, image_size: int, edges: Sequence[float], centers: Sequence[float], dropout: float) -> None:

@@ -1,0 +1,14 @@
+from .dataset import Dataset as Dataset
+from .dataset import describe as describe
+from .dataset import load_dataset as load_dataset
+from .request import pick_forget as pick_forget
+from .request import read_forget_file as read_forget_file
+from .source import SOURCES as SOURCES
+from .source import Listing as Listing
+from .source import Problem as Problem
+from .source import Sample as Sample
+from .source import Source as Source
+from .split import Split as Split
+from .split import load_split as load_split
+from .split import make_split as make_split
+from .split import save_split as save_split

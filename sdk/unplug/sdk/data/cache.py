@@ -1,0 +1,130 @@
+"""Decoded pixels on disk: one memory-mapped array per (content, size), written once, in order, atomically."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from unplug.plugins.errors import DataError, InputError
+from unplug.plugins.files import atomic_path, read_json, write_json
+
+from .source import Problem, Sample, Source
+
+T = TypeVar("T")
+FORMAT = "unplug-pixels/1"
+PROCESS_CHUNK = 16  # faces a task: sending one at a time would cost more than drawing it at 64 px
+SERIAL_BELOW = 64  # starting processes takes longer than drawing this few faces
+
+
+def cache_dir() -> Path:
+    """``$UNPLUG_CACHE``, or ``$XDG_CACHE_HOME/unplug``, or ``~/.cache/unplug``."""
+    if explicit := os.environ.get("UNPLUG_CACHE"):
+        return Path(explicit)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unplug"
+
+
+def workers() -> int:
+    """Decoding workers: the cores that this process may use, at most 16."""
+    return min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+
+
+def _attempt(task: Callable[[Sample], T], sample: Sample) -> T | Problem:
+    try:
+        return task(sample)
+    except DataError as error:
+        return Problem(id=sample.id, reason=error.why or error.what)
+
+
+def _executor(parallel: str) -> Executor:
+    if parallel == "thread":
+        return ThreadPoolExecutor(workers())
+    # Spawn, not fork: the parent may hold torch's threads, and a fork in the middle of them can hang.
+    return ProcessPoolExecutor(workers(), mp_context=multiprocessing.get_context("spawn"))
+
+
+def run_all(task: Callable[[Sample], T], samples: Sequence[Sample], parallel: str, label: str, show: bool) -> Iterator[T | Problem]:
+    """`task` over all samples in order, in parallel, with a progress bar; a `DataError` becomes a `Problem`."""
+    attempt = partial(_attempt, task)
+    bar = tqdm(total=len(samples), desc=label, unit="img", disable=not show, leave=False)
+    with bar:
+        if parallel == "process" and len(samples) < SERIAL_BELOW:
+            results: Iterable[T | Problem] = map(attempt, samples)
+            yield from _tick(results, bar)
+            return
+        executor = _executor(parallel)
+        try:
+            yield from _tick(executor.map(attempt, samples, chunksize=PROCESS_CHUNK), bar)
+        finally:
+            executor.shutdown(wait=True, cancel_futures=True)
+
+
+def _tick(results: Iterable[T], bar: Any) -> Iterator[T]:
+    for result in results:
+        bar.update(1)
+        yield result
+
+
+def fingerprints(source: Source, samples: Sequence[Sample], show: bool) -> list[bytes | Problem]:
+    """Content hash of every sample, or why it cannot be read."""
+    return list(run_all(source.fingerprint, samples, "thread", "hash", show))
+
+
+def pixels(
+    source: Source, samples: Sequence[Sample], prints: Sequence[bytes], size: int, show: bool
+) -> tuple[NDArray[np.uint8], dict[int, str]]:
+    """The decoded images of all samples, from the cache or into it.
+
+    Args:
+        source: decodes what the cache lacks.
+        samples: N samples.
+        prints: their content hashes; with `size` they are the key.
+        size: side in pixels.
+        show: progress bar.
+
+    Returns:
+        A read-only memory map (N, size, size, 3), and position to reason of those that do not decode (their rows are 0).
+    """
+    key = hashlib.sha256(f"{FORMAT}/{type(source).__name__}/{size}".encode())
+    for item in prints:
+        key.update(item)
+    stem = cache_dir() / f"{key.hexdigest()[:32]}-{size}px"
+    array, notes = stem.with_suffix(".npy"), stem.with_suffix(".json")
+    shape = (len(samples), size, size, 3)
+    if (found := _open(array, notes, shape)) is not None:
+        return found
+    bad: dict[int, str] = {}
+    with atomic_path(array) as temporary, temporary.open("wb") as handle:
+        # Plain writes, in order: a full disk is then an error here, where a memory map would be killed by SIGBUS.
+        np.lib.format.write_array_header_1_0(
+            handle, {"descr": "|u1", "fortran_order": False, "shape": shape}
+        )
+        decode = partial(source.decode, size=size)
+        for position, result in enumerate(run_all(decode, samples, source.parallel, "decode", show)):
+            if isinstance(result, Problem):
+                bad[position] = result.reason
+                result = np.zeros(shape[1:], np.uint8)
+            handle.write(np.ascontiguousarray(result).tobytes())
+    write_json(notes, {"schema": FORMAT, "bad": {str(position): reason for position, reason in bad.items()}})
+    return np.load(array, mmap_mode="r"), bad
+
+
+def _open(array: Path, notes: Path, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], dict[int, str]] | None:
+    """What the cache holds, or None where it holds nothing whole (a truncated file is decoded again)."""
+    if not (array.is_file() and notes.is_file()):
+        return None
+    try:
+        found = np.load(array, mmap_mode="r", allow_pickle=False)
+        bad = {int(position): str(reason) for position, reason in read_json(notes)["bad"].items()}
+    except (ValueError, OSError, EOFError, InputError, KeyError, AttributeError, TypeError):
+        return None
+    return (found, bad) if found.shape == shape and found.dtype == np.uint8 else None

@@ -1,0 +1,158 @@
+"""A loaded data set: pixels in a memory map, labels in arrays, one digest over all of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.plugins.errors import DataError
+
+from .cache import fingerprints, pixels
+from .source import Listing, Problem, Sample, parse_spec
+
+OnBad = Literal["error", "skip"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """N decoded samples.
+
+    Args:
+        spec: the data spec that it was loaded from.
+        images: memory map (rows, size, size, 3) RGB; sample i is row ``rows[i]``.
+        rows: N row numbers.
+        samples: N samples, in the source's order.
+        problems: what was left out, and why.
+        digest: SHA-256 over ids, contents and labels of the N samples.
+        classes: names of the class labels.
+        age_edges: the data set's own age groups, or None.
+    """
+
+    spec: str
+    images: NDArray[np.uint8]
+    rows: NDArray[np.int64]
+    samples: tuple[Sample, ...]
+    problems: tuple[Problem, ...]
+    digest: str
+    classes: tuple[str, ...] = ()
+    age_edges: tuple[float, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def size(self) -> int:
+        """Side of the images in pixels."""
+        return int(self.images.shape[1])
+
+    def pixels(self, indices: Sequence[int] | NDArray[np.int64]) -> NDArray[np.uint8]:
+        """RGB pixels (len(indices), size, size, 3) of some samples, copied into memory."""
+        return np.asarray(self.images[self.rows[np.asarray(indices, dtype=np.int64)]])
+
+    @property
+    def ages(self) -> NDArray[np.float32]:
+        """Age in years per sample (N,), NaN where unknown."""
+        return np.array([np.nan if sample.age is None else sample.age for sample in self.samples], dtype=np.float32)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Sample ids."""
+        return tuple(sample.id for sample in self.samples)
+
+    def indices(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Positions of some ids (len(ids),); `DataError` where one is unknown."""
+        position = {sample.id: index for index, sample in enumerate(self.samples)}
+        unknown = [name for name in ids if name not in position]
+        if unknown:
+            raise DataError(
+                f"data {self.spec}",
+                f"{len(unknown)} of {len(ids)} wanted samples are not in it (first: {unknown[0]})",
+                "Give the data that the split was made from",
+            )
+        return np.array([position[name] for name in ids], dtype=np.int64)
+
+
+def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True) -> Dataset:
+    """Loads, decodes and caches the data that a spec names.
+
+    Args:
+        spec: ``KIND:ARGUMENT``, see `unplug.sdk.data.source`.
+        size: side in pixels, at least 8.
+        on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts them.
+        show: progress bars.
+
+    Returns:
+        The data set; ``problems`` lists what was left out.
+
+    Raises:
+        DataError: nothing usable, or unusable samples with ``on_bad="error"``.
+
+    Example:
+        >>> len(load_dataset("synth:n=4,subjects=2", 32, show=False))
+        4
+    """
+    source = parse_spec(spec)
+    listing: Listing = source.listing()
+    prints = fingerprints(source, listing.samples, show)
+    problems = list(listing.problems)
+    problems += [item for item in prints if isinstance(item, Problem)]
+    readable = [(sample, item) for sample, item in zip(listing.samples, prints, strict=True) if isinstance(item, bytes)]
+    array, bad = pixels(source, [sample for sample, _ in readable], [item for _, item in readable], size, show)
+    problems += [Problem(id=readable[position][0].id, reason=reason) for position, reason in sorted(bad.items())]
+    kept = [(row, sample, item) for row, (sample, item) in enumerate(readable) if row not in bad]
+    _report(spec, problems, len(kept), on_bad)
+    digest = hashlib.sha256()
+    for _, sample, item in kept:
+        digest.update(repr((sample.id, sample.age, sample.label, sample.subject, item.hex())).encode())
+    return Dataset(
+        spec=spec,
+        images=array,
+        rows=np.array([row for row, _, _ in kept], dtype=np.int64),
+        samples=tuple(sample for _, sample, _ in kept),
+        problems=tuple(problems),
+        digest=digest.hexdigest(),
+        classes=listing.classes,
+        age_edges=listing.age_edges,
+    )
+
+
+def _report(spec: str, problems: Sequence[Problem], kept: int, on_bad: OnBad) -> None:
+    if not problems or (on_bad == "skip" and kept):
+        return
+    first = problems[0]
+    raise DataError(
+        f"data {spec}",
+        f"{len(problems)} of {len(problems) + kept} samples cannot be used (first: {first.id}: {first.reason})",
+        "Repair or remove them, or pass --on-bad skip to go on without them" if kept else "Check that this is the right folder",
+    )
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    """Counts and ranges of a data set, ready for JSON (``unplug data inspect``)."""
+    ages = dataset.ages[~np.isnan(dataset.ages)]
+    subjects = {sample.subject for sample in dataset.samples if sample.subject is not None}
+    parts = [sample.partition for sample in dataset.samples if sample.partition is not None]
+    labels = [sample.label for sample in dataset.samples if sample.label is not None]
+    histogram = np.histogram(ages, bins=np.arange(0, 131, 10))[0] if len(ages) else np.zeros(0, int)
+    return {
+        "spec": dataset.spec,
+        "samples": len(dataset),
+        "unusable": [{"id": problem.id, "reason": problem.reason} for problem in dataset.problems],
+        "size": dataset.size,
+        "digest": dataset.digest,
+        "subjects": len(subjects) or None,
+        "ages": {
+            "known": len(ages),
+            "min": float(ages.min()) if len(ages) else None,
+            "mean": round(float(ages.mean()), 3) if len(ages) else None,
+            "max": float(ages.max()) if len(ages) else None,
+            "per_decade": [int(count) for count in histogram],
+        },
+        "classes": {name: labels.count(index) for index, name in enumerate(dataset.classes)},
+        "partitions": {part: parts.count(part) for part in sorted(set(parts))},
+    }

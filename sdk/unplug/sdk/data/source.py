@@ -1,0 +1,136 @@
+"""What a data source is, and how a data spec names one.
+
+A spec is ``KIND:ARGUMENT``: ``utkface:faces/``, ``csv:labels.csv``, ``synth:n=3000,subjects=600,seed=0``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.plugins.errors import DataError
+from unplug.plugins.registry import Registry
+
+Partition = Literal["train", "validation", "test"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One image before decoding.
+
+    Args:
+        id: stable name within the source; what forget files and splits refer to.
+        payload: what the source's ``decode`` needs (a path, or an index).
+        age: years, or None where unknown.
+        label: class index into the listing's ``classes``, or None.
+        subject: who is in the picture, or None where unknown.
+        partition: the part of the data set's own official split, or None.
+    """
+
+    id: str
+    payload: Any
+    age: float | None = None
+    label: int | None = None
+    subject: str | None = None
+    partition: Partition | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A sample that cannot be used, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """All that a source knows before decoding.
+
+    Args:
+        samples: usable so far, in a stable order.
+        problems: what cannot be used (a wrong file name, say).
+        classes: names of the class labels.
+        age_edges: borders of the data set's own age groups, where ages are known by group only.
+    """
+
+    samples: tuple[Sample, ...]
+    problems: tuple[Problem, ...] = ()
+    classes: tuple[str, ...] = ()
+    age_edges: tuple[float, ...] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+class Source(Protocol):
+    """A kind of data. `parallel` says what decodes it: threads (C code) or processes (Python code)."""
+
+    parallel: Literal["thread", "process"]
+
+    def listing(self) -> Listing:
+        """Lists the samples without decoding them."""
+
+    def fingerprint(self, sample: Sample) -> bytes:
+        """Hash of the content of one sample; raises `DataError` where it cannot be read."""
+
+    def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
+        """RGB pixels (size, size, 3); raises `DataError` where the image is broken."""
+
+
+SOURCES = Registry(
+    "data source",
+    {
+        "synth": "unplug.sdk.data.sources.synth:SynthSource",
+        "utkface": "unplug.sdk.data.sources.utkface:UTKFaceSource",
+        "mufac": "unplug.sdk.data.sources.mufac:MUFACSource",
+        "mucac": "unplug.sdk.data.sources.mucac:MUCACSource",
+        "facesynthetics": "unplug.sdk.data.sources.facesynthetics:FaceSyntheticsSource",
+        "cifar10": "unplug.sdk.data.sources.cifar10:CIFAR10Source",
+        "imagefolder": "unplug.sdk.data.sources.imagefolder:ImageFolderSource",
+        "csv": "unplug.sdk.data.sources.csv:CSVSource",
+    },
+    group="unplug.data",
+)
+
+
+def parse_spec(spec: str) -> Source:
+    """The source that a data spec names.
+
+    Args:
+        spec: ``KIND:ARGUMENT``.
+
+    Raises:
+        DataError: no colon, or an argument that the source refuses.
+        InputError: an unknown kind (suggests near ones).
+
+    Example:
+        >>> type(parse_spec("synth:n=10")).__name__
+        'SynthSource'
+    """
+    kind, colon, argument = spec.partition(":")
+    if not colon:
+        raise DataError(f"data spec {spec!r}", "it has no kind", f"Write KIND:PATH with a kind of {', '.join(SOURCES)}")
+    source: Source = SOURCES.get(kind)(argument)
+    return source
+
+
+def existing_dir(argument: str, kind: str) -> Path:
+    """The folder that a spec names, or a `DataError`."""
+    path = Path(argument).expanduser()
+    if not path.is_dir():
+        raise DataError(f"{kind}:{argument}", "no such folder", "Check the path after the colon")
+    return path
+
+
+def not_empty(samples: Sequence[Sample], problems: Sequence[Problem], where: str, expected: str) -> None:
+    """Refuses a folder in which nothing usable was found."""
+    if samples:
+        return
+    if problems:
+        first = problems[0]
+        raise DataError(where, f"none of its {len(problems)} files can be used (first: {first.id}: {first.reason})", expected)
+    raise DataError(where, "it holds no samples", expected)

@@ -1,0 +1,80 @@
+"""A CSV table of image paths: columns ``path`` and any of ``id``, ``age``, ``label``, ``subject``, ``partition``."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import get_args
+
+from unplug.plugins.errors import DataError
+
+from ..source import Listing, Partition, Problem, Sample, not_empty
+from .files import FileSource
+from .utkface import MAX_AGE
+
+MAX_ROWS = 10_000_000
+
+
+class CSVSource(FileSource):
+    """``csv:FILE``; relative paths start at the table's folder and may not lead out of it."""
+
+    def __init__(self, argument: str) -> None:
+        self.table = Path(argument).expanduser()
+        if not self.table.is_file():
+            raise DataError(f"csv:{argument}", "no such file", "Check the path after the colon")
+
+    def listing(self) -> Listing:
+        """Samples with what the columns say; a wrong age is a problem."""
+        rows = self._rows()
+        classes = tuple(sorted({row["label"] for row in rows if row.get("label")}))
+        index = {name: number for number, name in enumerate(classes)}
+        samples: list[Sample] = []
+        problems: list[Problem] = []
+        seen: set[str] = set()
+        for row in rows:
+            name = row.get("id") or row["path"]
+            try:
+                if name in seen:
+                    raise ValueError("the id appears twice")
+                seen.add(name)
+                samples.append(self._sample(name, row, index))
+            except ValueError as error:
+                problems.append(Problem(id=name, reason=str(error)))
+        not_empty(samples, problems, f"csv:{self.table}", "Give a table with the columns path and age")
+        return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes)
+
+    def _rows(self) -> list[dict[str, str]]:
+        try:
+            with self.table.open(newline="", encoding="utf-8-sig") as handle:
+                reader = csv.DictReader(handle)
+                if "path" not in (reader.fieldnames or ()):
+                    raise DataError(f"csv:{self.table}", "it has no column 'path'", "Name the columns in the first line")
+                rows: list[dict[str, str]] = []
+                for row in reader:
+                    rows.append({key: (value or "").strip() for key, value in row.items() if isinstance(key, str)})
+                    if len(rows) > MAX_ROWS:
+                        raise DataError(f"csv:{self.table}", f"more than {MAX_ROWS} rows", "Split it")
+                return rows
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            raise DataError(f"csv:{self.table}", str(error), "Save it as UTF-8 CSV") from error
+
+    def _sample(self, name: str, row: dict[str, str], index: dict[str, int]) -> Sample:
+        root = self.table.parent.resolve()
+        path = root / row["path"]
+        if not Path(row["path"]).is_absolute() and not path.resolve().is_relative_to(root):
+            raise ValueError("the path leads out of the table's folder")
+        age = float(row["age"]) if row.get("age") else None
+        if age is not None and not (math.isfinite(age) and 0.0 <= age <= MAX_AGE):
+            raise ValueError(f"age {row['age']} is not plausible (0 to {MAX_AGE:.0f})")
+        partition = row.get("partition") or None
+        if partition is not None and partition not in get_args(Partition):
+            raise ValueError(f"partition {partition!r} is none of {', '.join(get_args(Partition))}")
+        return Sample(
+            id=name,
+            payload=path,
+            age=age,
+            label=index[row["label"]] if row.get("label") else None,
+            subject=row.get("subject") or None,
+            partition=partition,  # type: ignore[arg-type]
+        )

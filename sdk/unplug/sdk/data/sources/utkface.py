@@ -1,0 +1,46 @@
+"""UTKFace: ages in the file names, ``AGE_GENDER_RACE_TIMESTAMP.jpg``; subjects unknown."""
+
+from __future__ import annotations
+
+from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from .files import FileSource, image_files
+
+MAX_AGE = 122.0  # the oldest person on record
+
+
+class UTKFaceSource(FileSource):
+    """``utkface:DIR``.
+
+    Example:
+        >>> parse_age("29_0_1_20170104202114602.jpg.chip.jpg")
+        29.0
+
+    Reference:
+        Zhang et al., Age Progression/Regression by Conditional Adversarial Autoencoder, 2017, section 5.1.
+    """
+
+    def __init__(self, argument: str) -> None:
+        self.root = existing_dir(argument, "utkface")
+
+    def listing(self) -> Listing:
+        """Samples with ages; a file name without a plausible age is a problem."""
+        samples: list[Sample] = []
+        problems: list[Problem] = []
+        for path in image_files(self.root):
+            name = path.relative_to(self.root).as_posix()
+            try:
+                samples.append(Sample(id=name, payload=path, age=parse_age(path.name)))
+            except ValueError as error:
+                problems.append(Problem(id=name, reason=str(error)))
+        not_empty(samples, problems, f"utkface:{self.root}", "Give the folder of files named AGE_GENDER_RACE_TIMESTAMP.jpg")
+        return Listing(samples=tuple(samples), problems=tuple(problems))
+
+
+def parse_age(name: str) -> float:
+    """Age in years, 0 to 122, at the front of a UTKFace file name; `ValueError` where there is none."""
+    parts = name.split("_")
+    if len(parts) < 4 or not parts[0].isascii() or not parts[0].isdigit():
+        raise ValueError("the file name is not AGE_GENDER_RACE_TIMESTAMP")
+    if len(parts[0]) > 3 or float(parts[0]) > MAX_AGE:
+        raise ValueError(f"age {parts[0]} in the file name is not plausible (0 to {MAX_AGE:.0f})")
+    return float(parts[0])

@@ -1,0 +1,193 @@
+"""Who is trained on, who is held out, who is forgotten: a file with a hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unplug.plugins.errors import DataError
+from unplug.plugins.files import read_json, write_json
+
+from .dataset import Dataset
+from .source import Sample
+
+SCHEMA = "unplug-split/1"
+PARTS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Sample ids of each set. ``retain`` is ``train`` without ``forget``.
+
+    Args:
+        data_digest: `Dataset.digest` of the data that it was made from.
+        seed: of the shuffle.
+        subject_disjoint: True where no subject is in two of train, validation and test.
+        train, validation, test: disjoint ids.
+        forget: ids of `train` that a request names; empty before one.
+    """
+
+    data_digest: str
+    seed: int
+    subject_disjoint: bool
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+    forget: tuple[str, ...] = ()
+
+    @property
+    def retain(self) -> tuple[str, ...]:
+        """Train without forget, in train's order."""
+        gone = set(self.forget)
+        return tuple(name for name in self.train if name not in gone)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the content, in canonical JSON."""
+        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
+
+    def with_forget(self, ids: Sequence[str]) -> Split:
+        """The same split with a forget set; see `check_forget` for what is refused."""
+        check_forget(self, ids)
+        wanted = set(ids)
+        return replace(self, forget=tuple(name for name in self.train if name in wanted))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, with its hash."""
+        return {"schema": SCHEMA, "sha256": self.sha256, **self._content()}
+
+    @classmethod
+    def from_dict(cls, raw: Any, where: str = "split") -> Split:
+        """The inverse of `to_dict`; `DataError` where the hash or the shape is wrong."""
+        try:
+            if raw["schema"] != SCHEMA:
+                raise DataError(where, f"schema {raw['schema']!r} is not {SCHEMA}", "Make the split again")
+            split = cls(
+                data_digest=str(raw["data_digest"]),
+                seed=int(raw["seed"]),
+                subject_disjoint=bool(raw["subject_disjoint"]),
+                forget=tuple(str(name) for name in raw["forget"]),
+                **{part: tuple(str(name) for name in raw[part]) for part in PARTS},
+            )
+            recorded = str(raw["sha256"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(where, f"not a split file ({type(error).__name__}: {error})", "Make the split again") from error
+        if split.sha256 != recorded:
+            raise DataError(where, "its hash does not match its content", "It was edited; restore it or make it again")
+        return split
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "data_digest": self.data_digest,
+            "seed": self.seed,
+            "subject_disjoint": self.subject_disjoint,
+            **{part: list(getattr(self, part)) for part in (*PARTS, "forget")},
+        }
+
+
+def save_split(split: Split, path: Path) -> None:
+    """Writes a split file, atomically."""
+    write_json(path, split.to_dict())
+
+
+def load_split(path: Path) -> Split:
+    """Reads a split file; `InputError` or `DataError` where it is broken or edited."""
+    return Split.from_dict(read_json(path), str(path))
+
+
+def make_split(
+    dataset: Dataset, *, seed: int = 0, validation: float = 0.1, test: float = 0.2, subject_disjoint: bool = True
+) -> Split:
+    """Splits a data set, by subject where subjects are known, by its official partition where it has one.
+
+    Args:
+        dataset: N samples.
+        seed: of the shuffle.
+        validation, test: fractions of the samples, each in (0, 1), together below 1.
+        subject_disjoint: keep all pictures of a subject on one side; samples without a subject stand alone.
+
+    Raises:
+        DataError: fractions out of range, or a set would be empty.
+
+    Example:
+        >>> from .dataset import load_dataset
+        >>> split = make_split(load_dataset("synth:n=20,subjects=10", 32, show=False))
+        >>> len(split.train), len(split.validation), len(split.test), split.subject_disjoint
+        (14, 2, 4, True)
+    """
+    if not (0 < validation < 1 and 0 < test < 1 and validation + test < 1):
+        raise DataError("split", f"fractions {validation} and {test} leave nothing to train on", "Use for example 0.1 and 0.2")
+    official = {sample.partition for sample in dataset.samples}
+    if None not in official and {"train", "test"} <= official:
+        parts = _official(dataset.samples, seed, validation, subject_disjoint)
+    else:
+        targets = {"test": round(test * len(dataset)), "validation": round(validation * len(dataset))}
+        parts = _fill(dataset.samples, targets, seed, subject_disjoint)
+    for name in PARTS:
+        if not parts[name]:
+            raise DataError(
+                f"data {dataset.spec}", f"{len(dataset)} samples leave the {name} set empty", "Use more samples or subjects"
+            )
+    return Split(data_digest=dataset.digest, seed=seed, subject_disjoint=_is_disjoint(dataset, parts), **parts)
+
+
+def _groups(samples: Sequence[Sample], seed: int, by_subject: bool) -> list[list[str]]:
+    groups: dict[str, list[str]] = {}
+    for sample in samples:
+        key = f"subject {sample.subject}" if by_subject and sample.subject is not None else f"sample {sample.id}"
+        groups.setdefault(key, []).append(sample.id)
+    order = np.random.default_rng(seed).permutation(len(groups))
+    names = sorted(groups)
+    return [groups[names[index]] for index in order]
+
+
+def _fill(samples: Sequence[Sample], targets: dict[str, int], seed: int, by_subject: bool) -> dict[str, tuple[str, ...]]:
+    """Whole groups go to each target in turn until it is full; the rest is train. Order within a set is the data's."""
+    place: dict[str, str] = {}
+    filled = dict.fromkeys(targets, 0)
+    for group in _groups(samples, seed, by_subject):
+        part = next((name for name, wanted in targets.items() if filled[name] < wanted), "train")
+        if part in filled:
+            filled[part] += len(group)
+        place.update(dict.fromkeys(group, part))
+    return {part: tuple(sample.id for sample in samples if place[sample.id] == part) for part in PARTS}
+
+
+def _official(samples: Sequence[Sample], seed: int, validation: float, by_subject: bool) -> dict[str, tuple[str, ...]]:
+    parts = {part: tuple(sample.id for sample in samples if sample.partition == part) for part in PARTS}
+    if not parts["validation"]:
+        pool = [sample for sample in samples if sample.partition == "train"]
+        carved = _fill(pool, {"validation": round(validation * len(pool))}, seed, by_subject)
+        parts = {**parts, "train": carved["train"], "validation": carved["validation"]}
+    return parts
+
+
+def _is_disjoint(dataset: Dataset, parts: dict[str, tuple[str, ...]]) -> bool:
+    place = {name: part for part, names in parts.items() for name in names}
+    seen: dict[str, str] = {}
+    for sample in dataset.samples:
+        if sample.subject is None:
+            return False
+        if seen.setdefault(sample.subject, place[sample.id]) != place[sample.id]:
+            return False
+    return True
+
+
+def check_forget(split: Split, ids: Sequence[str]) -> None:
+    """Refuses a forget set that cannot be forgotten: empty, never trained on, or all of train."""
+    if not ids:
+        raise DataError("forget set", "it is empty", "Name at least one sample or subject")
+    train, held_out = set(split.train), {*split.validation, *split.test}
+    outside = [name for name in ids if name not in train]
+    if outside:
+        held = sum(name in held_out for name in outside)
+        why = f"{len(outside)} of {len(ids)} samples were not trained on (first: {outside[0]}; {held} are held out)"
+        raise DataError("forget set", why, "Only what the model saw can be forgotten: check the ids")
+    if len(set(ids)) == len(train):
+        raise DataError("forget set", "it is the whole train set, nothing would be retained", "Delete the model instead")

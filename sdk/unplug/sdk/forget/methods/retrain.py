@@ -1,0 +1,33 @@
+"""Retraining from scratch on the retain set: the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from unplug.plugins.age import AgePredictor
+from unplug.sdk.train.run import fit_age
+
+from ..method import ForgetProblem, Need
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrain:
+    """theta = train(D_r): the original's recipe, from new random weights, on the retain set alone.
+
+    Exact by definition, and what every other method is compared with. Costs 1.0 of retraining.
+    """
+
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "validation data")
+    default_budget: ClassVar[float | None] = None
+
+    def __call__(self, model: AgePredictor, problem: ForgetProblem) -> AgePredictor:
+        """Ignores `model`; the weights follow from the problem's seed."""
+        passes = problem.recipe.epochs * len(problem.retain)
+        problem.meter.charge(forward=passes, backward=passes)
+        done = fit_age(
+            problem.retain, problem.validation, problem.recipe,
+            edges=problem.edges, seed=problem.seed, state=problem.state, show=problem.show, label="retrain",
+        )  # fmt: skip
+        assert isinstance(done.model, AgePredictor)
+        return done.model

@@ -1,0 +1,192 @@
+"""``unplug forget``: an original, a forget set and a method in; an unlearned checkpoint with its cost out."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unplug.plugins.age import AgePredictor
+from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from unplug.plugins.errors import CheckpointError, DataError, InputError
+from unplug.sdk.data import Dataset, Split
+from unplug.sdk.train.card import model_card
+from unplug.sdk.train.device import describe_device, synchronize
+from unplug.sdk.train.evaluate import predict, summarize
+from unplug.sdk.train.loop import seeded
+from unplug.sdk.train.recipe import Recipe
+from unplug.sdk.train.run import RECORD_SCHEMA, Sets, age_task, load_sets, recipe_of, split_of, training_dir
+from unplug.sdk.train.state import StateFile, fingerprint
+from unplug.sdk.versions import versions
+
+from .budget import Cost, Meter, RetrainCost, summary
+from .method import ForgetProblem, Method, build_method
+
+
+def forget(
+    original: Checkpoint,
+    dataset: Dataset,
+    forget_ids: Sequence[str],
+    method: str,
+    out: Path,
+    *,
+    budget: float | None = None,
+    options: Mapping[str, str] | None = None,
+    oracle: Checkpoint | None = None,
+    seed: int = 0,
+    device: torch.device,
+    show: bool = True,
+) -> Checkpoint:
+    """Unlearns a forget set and saves the result.
+
+    Args:
+        original: an age checkpoint that `unplug train` wrote.
+        dataset: the data it was trained on.
+        forget_ids: training samples to forget.
+        method: a name of `METHODS`.
+        out: checkpoint folder.
+        budget: fraction of retraining; None takes the method's default.
+        options: hyperparameters of the method, as text.
+        oracle: the retrained model; its measured cost is then what the budget is a fraction of.
+        seed: of everything random.
+        device: where to compute.
+        show: progress bar.
+
+    Returns:
+        The saved checkpoint; ``record["forget"]`` holds method, settings and cost.
+
+    Raises:
+        DataError: other data, or a forget set that cannot be forgotten.
+        BudgetExceeded: the method spent more than its budget; nothing is saved.
+    """
+    built, recipe = build_method(method, options), recipe_of(original)
+    split = request_split(original, dataset, forget_ids)
+    limit = budget if budget is not None else built.default_budget
+    retrain = retrain_cost(original, split, recipe, device, oracle)
+    edges = tuple(original.model.age_edges)
+    sets = load_sets(dataset, split, edges, device)
+    state = StateFile(
+        path=training_dir(out) / "state.safetensors",
+        fingerprint=fingerprint(method=method, split=split.sha256, seed=seed, recipe=recipe.to_dict(), torch=torch.__version__),
+    )
+    model, cost = apply_method(
+        built, original.model, sets, recipe, retrain, limit, edges=edges, seed=seed, state=state, show=show
+    )
+    record = _record(original, dataset, split, recipe, sets, model, edges, seed) | {
+        "role": "retrained" if method == "retrain" else "unlearned",
+        "forget": {
+            "method": method,
+            "settings": {field.name: getattr(built, field.name) for field in fields(built)},  # type: ignore[arg-type]
+            "samples": len(split.forget),
+            "set_sha256": hashlib.sha256("\n".join(sorted(split.forget)).encode()).hexdigest(),
+            "cost": summary(cost, retrain, limit),
+        },
+        "cost": {"forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device)},
+    }
+    save_checkpoint(model.cpu(), out, record=record, card=model_card(record))
+    shutil.rmtree(training_dir(out), ignore_errors=True)
+    return load_checkpoint(out, expect="age")
+
+
+def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
+    """The original's split with the forget set taken out of train; refuses other data."""
+    split = split_of(original)
+    if split.data_digest != dataset.digest:
+        raise DataError(
+            f"data {dataset.spec}", f"it is not the data that {original.path} was trained on (digest differs)",
+            "Give the data spec of its training, unchanged",
+        )  # fmt: skip
+    return split.with_forget(forget_ids)
+
+
+def retrain_cost(
+    original: Checkpoint, split: Split, recipe: Recipe, device: torch.device, oracle: Checkpoint | None
+) -> RetrainCost:
+    """What retraining on the retain set costs: measured on the oracle, else scaled from the original's training.
+
+    Raises:
+        CheckpointError: the oracle has another recipe or another retain set.
+    """
+    passes, here = recipe.epochs * len(split.retain), describe_device(device)
+    if oracle is not None:
+        check_oracle(oracle, split, recipe)
+        spent = oracle.record["cost"]
+        cost = Cost(forward=passes, backward=passes, wall_s=float(spent["wall_s"]))
+        return RetrainCost(cost=cost, source="measured on the retrained model", same_device=spent["device"] == here)
+    spent = original.record["cost"]
+    wall = float(spent["wall_s"]) * len(split.retain) / len(split.train)
+    return RetrainCost(
+        cost=Cost(forward=passes, backward=passes, wall_s=wall),
+        source="scaled from the original's training by the number of samples",
+        same_device=spent["device"] == here,
+    )
+
+
+def check_oracle(oracle: Checkpoint, split: Split, recipe: Recipe) -> None:
+    """Refuses a "retrained" model of another recipe or another retain set."""
+    if recipe_of(oracle) != recipe:
+        raise CheckpointError(str(oracle.path), "the retrained model has another recipe than the original", "Retrain it")
+    theirs = split_of(oracle)
+    if oracle.record.get("role") != "retrained" or set(theirs.retain) != set(split.retain):
+        raise CheckpointError(
+            str(oracle.path), "it was not retrained on this request's retain set", "Make it with `unplug forget --method retrain`"
+        )
+
+
+def apply_method(
+    method: Method,
+    original: AgePredictor,
+    sets: Sets,
+    recipe: Recipe,
+    retrain: RetrainCost,
+    budget: float | None,
+    *,
+    edges: tuple[float, ...],
+    seed: int,
+    state: StateFile | None = None,
+    show: bool = False,
+) -> tuple[AgePredictor, Cost]:
+    """Runs a method on a copy of the original (no files but `state`); returns the unlearned model and its cost.
+
+    Raises:
+        InputError: the method needs data that is not there.
+        BudgetExceeded: it spent more than `budget` of `retrain`.
+    """
+    if "forget data" in method.needs and len(sets.forget) == 0:
+        raise InputError(type(method).__name__, "it needs the forget data", "Choose a method that does not")
+    device = sets.train.age_N.device
+    model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    with seeded(seed, -2) as generator:
+        problem = ForgetProblem(
+            retain=sets.train, forget=sets.forget, validation=sets.validation, task=age_task(model, recipe), recipe=recipe,
+            edges=edges, meter=Meter(retrain, budget), seed=seed, generator=generator, state=state, show=show,
+        )  # fmt: skip
+        unlearned = method(model, problem)
+        synchronize(device)
+        return unlearned.eval(), problem.meter.finish()
+
+
+def _record(
+    original: Checkpoint, dataset: Dataset, split: Split, recipe: Recipe, sets: Sets, model: AgePredictor,
+    edges: tuple[float, ...], seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    return {
+        "schema": RECORD_SCHEMA,
+        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
+        "split": split.to_dict(),
+        "recipe": recipe.to_dict(),
+        "seed": seed,
+        "metrics": {
+            "retain": summarize(predict(model, sets.train), edges),
+            "forget": summarize(predict(model, sets.forget), edges),
+            "test": summarize(predict(model, sets.test), edges),
+        },
+        "lineage": {"original": str(original.path), "original_sha256": original.sha256},
+        "versions": versions(),
+    }

@@ -1,0 +1,15 @@
+from .augment import augment as augment
+from .device import pick_device as pick_device
+from .evaluate import Predictions as Predictions
+from .evaluate import predict as predict
+from .evaluate import summarize as summarize
+from .loop import Fit as Fit
+from .loop import fit as fit
+from .recipe import Recipe as Recipe
+from .recipe import learning_rate as learning_rate
+from .run import train_age as train_age
+from .task import AgeTask as AgeTask
+from .task import Task as Task
+from .tensors import Batch as Batch
+from .tensors import TensorSet as TensorSet
+from .tensors import to_tensors as to_tensors

@@ -1,0 +1,54 @@
+"""Augmentation of a whole batch at once, on the device.
+
+Shapes: B batch, C channels, H height, W width.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Augment = Literal["none", "flip", "standard"]
+AUGMENTS: tuple[Augment, ...] = ("none", "flip", "standard")
+
+MAX_ROTATION = math.radians(12.0)
+MAX_SHIFT = 0.12  # of half the side
+SCALE = 0.12
+BRIGHTNESS, CONTRAST = 0.15, 0.2
+
+
+def augment(image_BCHW: Tensor, kind: Augment, generator: torch.Generator) -> Tensor:
+    """Random views of a batch.
+
+    Args:
+        image_BCHW: values in [0, 1].
+        kind: "none"; "flip" (left-right); "standard" (flip, rotation to 12 degrees, shift to 12 %, scale to 12 %,
+            brightness and contrast).
+        generator: a CPU generator, so that the same seed gives the same views on any device.
+
+    Returns:
+        (B, C, H, W), values in [0, 1].
+    """
+    if kind == "none":
+        return image_BCHW
+    batch, device = len(image_BCHW), image_BCHW.device
+    draw = torch.rand(batch, 7, generator=generator).to(device)
+    sign_B = torch.where(draw[:, 0] < 0.5, -1.0, 1.0)
+    if kind == "flip":
+        return torch.where(sign_B[:, None, None, None] < 0, image_BCHW.flip(3), image_BCHW)
+    angle_B, scale_B = (draw[:, 1] * 2 - 1) * MAX_ROTATION, 1 + (draw[:, 2] * 2 - 1) * SCALE
+    shift_B2 = (draw[:, 3:5] * 2 - 1) * MAX_SHIFT
+    cos_B, sin_B = angle_B.cos() * scale_B, angle_B.sin() * scale_B
+    theta_B23 = torch.stack(
+        [cos_B * sign_B, -sin_B, shift_B2[:, 0], sin_B * sign_B, cos_B, shift_B2[:, 1]], dim=1
+    ).view(batch, 2, 3)
+    grid = F.affine_grid(theta_B23, list(image_BCHW.shape), align_corners=False)
+    moved = F.grid_sample(image_BCHW, grid, padding_mode="reflection", align_corners=False)
+    gain_B = 1 + (draw[:, 5] * 2 - 1) * CONTRAST
+    bias_B = (draw[:, 6] * 2 - 1) * BRIGHTNESS
+    lit = (moved - 0.5) * gain_B[:, None, None, None] + 0.5 + bias_B[:, None, None, None]
+    return lit.clamp_(0.0, 1.0).contiguous(memory_format=torch.channels_last)

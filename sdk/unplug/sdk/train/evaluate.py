@@ -1,0 +1,112 @@
+"""Predictions of a model over a set, and what they are worth.
+
+Shapes: N samples, G age groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from .device import autocast
+from .tensors import TensorSet
+
+EVAL_BATCH = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predictions:
+    """What a model says of N samples, with the truth beside it.
+
+    Args:
+        logits_NG: age-group logits, float64.
+        age_N: expected age in years.
+        true_age_N: years.
+        true_group_N: group index.
+    """
+
+    logits_NG: NDArray[np.float64]
+    age_N: NDArray[np.float64]
+    true_age_N: NDArray[np.float64]
+    true_group_N: NDArray[np.int64]
+
+    @property
+    def log_prob_N(self) -> NDArray[np.float64]:
+        """log softmax(z)_y of the true group."""
+        shifted = self.logits_NG - self.logits_NG.max(axis=1, keepdims=True)
+        log_NG = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        picked: NDArray[np.float64] = log_NG[np.arange(len(log_NG)), self.true_group_N]
+        return picked
+
+    @property
+    def error_N(self) -> NDArray[np.float64]:
+        """|expected age - age| in years."""
+        return np.abs(self.age_N - self.true_age_N)
+
+    @property
+    def correct_N(self) -> NDArray[np.bool_]:
+        """True where the largest logit is the true group's."""
+        return np.asarray(self.logits_NG.argmax(axis=1) == self.true_group_N)
+
+
+def truth(data: TensorSet, logits_NG: NDArray[Any], age_N: NDArray[Any]) -> Predictions:
+    """Puts the truth of a set beside outputs that came from anywhere (a checkpoint or an artifact)."""
+    return Predictions(
+        logits_NG=np.asarray(logits_NG, dtype=np.float64),
+        age_N=np.asarray(age_N, dtype=np.float64).reshape(-1),
+        true_age_N=data.age_N.double().cpu().numpy(),
+        true_group_N=data.group_N.cpu().numpy(),
+    )
+
+
+@torch.no_grad()
+def predict(model: nn.Module, data: TensorSet) -> Predictions:
+    """Runs a model in eval mode over a set; its mode is put back afterwards."""
+    was_training = model.training
+    model.eval()
+    logits, ages = [], []
+    device = data.age_N.device
+    for start in range(0, len(data), EVAL_BATCH):
+        index = torch.arange(start, min(start + EVAL_BATCH, len(data)), device=device)
+        with autocast(device):
+            outputs = model(data.batch(index).image_BCHW)
+        logits.append(outputs["age_logits"].double().cpu().numpy())
+        ages.append(outputs["expected_age"].double().cpu().numpy())
+    model.train(was_training)
+    return truth(data, np.concatenate(logits), np.concatenate(ages))
+
+
+def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any]:
+    """Accuracy, mean absolute error and both per age group, JSON-ready.
+
+    Args:
+        predictions: of N samples.
+        edges: G + 1 age-group borders.
+
+    Returns:
+        ``n``, ``accuracy`` (0 to 1), ``mae`` in years, ``loss`` in nats and ``per_group`` rows.
+    """
+    rows = []
+    for group, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+        inside = predictions.true_group_N == group
+        rows.append(
+            {
+                "ages": f"{low:g}-{high:g}",
+                "n": int(inside.sum()),
+                "accuracy": float(predictions.correct_N[inside].mean()) if inside.any() else None,
+                "mae": float(predictions.error_N[inside].mean()) if inside.any() else None,
+            }
+        )
+    return {
+        "n": len(predictions.age_N),
+        "accuracy": float(predictions.correct_N.mean()),
+        "mae": float(predictions.error_N.mean()),
+        "loss": float(-predictions.log_prob_N.mean()),
+        "per_group": rows,
+    }

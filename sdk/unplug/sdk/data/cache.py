@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,10 @@ from unplug.plugins.errors import DataError, InputError
 from unplug.plugins.files import atomic_path, read_json, write_json
 
 from .source import Problem, Sample, Source
+from .worker import decode_in_processes
 
 T = TypeVar("T")
 FORMAT = "unplug-pixels/1"
-PROCESS_CHUNK = 16  # faces a task: sending one at a time would cost more than drawing it at 64 px
 SERIAL_BELOW = 64  # starting processes takes longer than drawing this few faces
 
 
@@ -45,48 +44,43 @@ def _attempt(task: Callable[[Sample], T], sample: Sample) -> T | Problem:
         return Problem(id=sample.id, reason=error.why or error.what)
 
 
-def _executor(parallel: str) -> Executor:
-    if parallel == "thread":
-        return ThreadPoolExecutor(workers())
-    # Spawn, not fork: the parent may hold torch's threads, and a fork in the middle of them can hang.
-    return ProcessPoolExecutor(workers(), mp_context=multiprocessing.get_context("spawn"))
+def run_all(task: Callable[[Sample], T], samples: Sequence[Sample], label: str, show: bool) -> Iterator[T | Problem]:
+    """`task` over all samples in order, in threads, with a progress bar; a `DataError` becomes a `Problem`."""
+    executor = ThreadPoolExecutor(workers())
+    try:
+        yield from _bar(executor.map(partial(_attempt, task), samples), len(samples), label, show)
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
-def run_all(task: Callable[[Sample], T], samples: Sequence[Sample], parallel: str, label: str, show: bool) -> Iterator[T | Problem]:
-    """`task` over all samples in order, in parallel, with a progress bar; a `DataError` becomes a `Problem`."""
-    attempt = partial(_attempt, task)
-    bar = tqdm(total=len(samples), desc=label, unit="img", disable=not show, leave=False)
-    with bar:
-        if parallel == "process" and len(samples) < SERIAL_BELOW:
-            results: Iterable[T | Problem] = map(attempt, samples)
-            yield from _tick(results, bar)
-            return
-        executor = _executor(parallel)
-        try:
-            yield from _tick(executor.map(attempt, samples, chunksize=PROCESS_CHUNK), bar)
-        finally:
-            executor.shutdown(wait=True, cancel_futures=True)
+def _decoded(
+    spec: str, source: Source, samples: Sequence[Sample], positions: Sequence[int], size: int, show: bool
+) -> Iterator[NDArray[np.uint8] | Problem]:
+    if source.parallel == "thread":
+        return run_all(partial(source.decode, size=size), samples, "decode", show)
+    if len(samples) < SERIAL_BELOW:
+        return _bar(map(partial(_attempt, partial(source.decode, size=size)), samples), len(samples), "decode", show)
+    return _bar(decode_in_processes(spec, positions, size, workers()), len(samples), "decode", show)
 
 
-def _tick(results: Iterable[T], bar: Any) -> Iterator[T]:
-    for result in results:
-        bar.update(1)
-        yield result
+def _bar(results: Iterable[T], total: int, label: str, show: bool) -> Iterator[T]:
+    yield from tqdm(results, total=total, desc=label, unit="img", disable=not show, leave=False)
 
 
 def fingerprints(source: Source, samples: Sequence[Sample], show: bool) -> list[bytes | Problem]:
     """Content hash of every sample, or why it cannot be read."""
-    return list(run_all(source.fingerprint, samples, "thread", "hash", show))
+    return list(run_all(source.fingerprint, samples, "hash", show))
 
 
 def pixels(
-    source: Source, samples: Sequence[Sample], prints: Sequence[bytes], size: int, show: bool
+    spec: str, source: Source, samples: Sequence[Sample], positions: Sequence[int], prints: Sequence[bytes], size: int, show: bool
 ) -> tuple[NDArray[np.uint8], dict[int, str]]:
     """The decoded images of all samples, from the cache or into it.
 
     Args:
-        source: decodes what the cache lacks.
+        spec, source: decode what the cache lacks.
         samples: N samples.
+        positions: where each stands in the source's listing.
         prints: their content hashes; with `size` they are the key.
         size: side in pixels.
         show: progress bar.
@@ -108,8 +102,7 @@ def pixels(
         np.lib.format.write_array_header_1_0(
             handle, {"descr": "|u1", "fortran_order": False, "shape": shape}
         )
-        decode = partial(source.decode, size=size)
-        for position, result in enumerate(run_all(decode, samples, source.parallel, "decode", show)):
+        for position, result in enumerate(_decoded(spec, source, samples, positions, size, show)):
             if isinstance(result, Problem):
                 bad[position] = result.reason
                 result = np.zeros(shape[1:], np.uint8)

@@ -101,8 +101,11 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
     prints = fingerprints(source, listing.samples, show)
     problems = list(listing.problems)
     problems += [item for item in prints if isinstance(item, Problem)]
-    readable = [(sample, item) for sample, item in zip(listing.samples, prints, strict=True) if isinstance(item, bytes)]
-    array, bad = pixels(source, [sample for sample, _ in readable], [item for _, item in readable], size, show)
+    positions = [position for position, item in enumerate(prints) if isinstance(item, bytes)]
+    readable = [(listing.samples[position], item) for position, item in enumerate(prints) if isinstance(item, bytes)]
+    array, bad = pixels(
+        spec, source, [sample for sample, _ in readable], positions, [item for _, item in readable], size, show
+    )
     problems += [Problem(id=readable[position][0].id, reason=reason) for position, reason in sorted(bad.items())]
     kept = [(row, sample, item) for row, (sample, item) in enumerate(readable) if row not in bad]
     _report(spec, problems, len(kept), on_bad)

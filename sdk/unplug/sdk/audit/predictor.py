@@ -1,0 +1,99 @@
+"""Anything that predicts ages, behind one call: a checkpoint in torch, or an exported file in its own runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from unplug.plugins.checkpoint import Checkpoint
+from unplug.sdk.train.evaluate import predict, truth
+from unplug.sdk.train.run import Sets
+from unplug.sdk.train.tensors import TensorSet
+
+from .attack import Signals
+from .report import Role
+
+SETS = ("forget", "test", "validation", "train")
+
+
+class Predictor(Protocol):
+    """Name, role, hash, and predictions over sets."""
+
+    name: str
+    role: Role
+    sha256: str
+    target: str | None
+    precision: str | None
+
+    def signals(self, sets: Sets) -> Signals:
+        """Predictions on forget, unseen (test), population (validation) and retain (train)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointPredictor:
+    """A checkpoint on the device of the data."""
+
+    name: str
+    role: Role
+    checkpoint: Checkpoint
+    target: str | None = None
+    precision: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Of the weights."""
+        return self.checkpoint.sha256
+
+    def signals(self, sets: Sets) -> Signals:
+        """Predictions by torch."""
+        device = sets.train.age_N.device
+        model = self.checkpoint.model.to(device, memory_format=torch.channels_last)
+        forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
+        return Signals(forget=forget, unseen=test, population=validation, retain=train)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactPredictor:
+    """An exported file, run by its own runtime in a child process: the very bytes that ship."""
+
+    name: str
+    artifact: Any
+    role: Role = "artifact"
+
+    @property
+    def sha256(self) -> str:
+        """Of the file."""
+        return str(self.artifact.card.sha256)
+
+    @property
+    def target(self) -> str:
+        """litert, onnx or coreml."""
+        return str(self.artifact.card.target)
+
+    @property
+    def precision(self) -> str:
+        """fp32, fp16, ..."""
+        return str(self.artifact.card.precision)
+
+    def signals(self, sets: Sets) -> Signals:
+        """Predictions by the file's runtime, all sets in one child process."""
+        from unplug.export import Session
+
+        parts = [getattr(sets, name) for name in SETS]
+        image_NCHW = np.concatenate([_pixels(part) for part in parts])
+        outputs = Session(self.artifact).run({"image": image_NCHW})
+        ends = np.cumsum([len(part) for part in parts])[:-1]
+        logits = np.split(outputs["age_logits"], ends)
+        ages = np.split(outputs["expected_age"], ends)
+        forget, test, validation, train = (
+            truth(part, logit, age) for part, logit, age in zip(parts, logits, ages, strict=True)
+        )
+        return Signals(forget=forget, unseen=test, population=validation, retain=train)
+
+
+
+def _pixels(part: TensorSet) -> np.ndarray:
+    return part.image_NCHW.to(torch.float32).div_(255.0).contiguous().cpu().numpy()

@@ -1,1 +1,5 @@
-"""Honest timing: devices, protocol, statistics."""
+"""Honest timing: devices, protocol, statistics, reports."""
+
+from unplug.plugins.lazy import attach
+
+__getattr__, __all__ = attach(__name__, __file__)

@@ -114,7 +114,9 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
     try:
         model = MODELS.get(model_type)(**config)
     except (TypeError, ValueError, InputError) as error:
-        raise CheckpointError(f"{folder}/config.json", str(error), "Restore the file that was saved with the weights") from error
+        raise CheckpointError(
+            f"{folder}/config.json", str(error), "Restore the file that was saved with the weights"
+        ) from error
     try:
         tensors = load_file(weights)
     except (SafetensorError, OSError) as error:
@@ -126,7 +128,9 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
     for name, tensor in own.items():
         if tensors[name].shape != tensor.shape:
             shapes = f"{list(tensors[name].shape)} where {list(tensor.shape)} is expected"
-            raise CheckpointError(str(weights), f"tensor {name!r} has shape {shapes}", "This is the checkpoint of another model")
+            raise CheckpointError(
+                str(weights), f"tensor {name!r} has shape {shapes}", "This is the checkpoint of another model"
+            )
         if tensors[name].is_floating_point() and not bool(torch.isfinite(tensors[name]).all()):
             raise CheckpointError(str(weights), f"tensor {name!r} holds NaN or infinity", "Train it again")
     model.load_state_dict(tensors)

@@ -1,20 +1,20 @@
 """Every error that unplug raises on purpose.
 
-    UnplugError                     exit 2: what, why, what to do, in one line
-    ├── InputError                  something from outside is wrong
-    │   ├── DataError               a data spec, an image, a label, a split, a forget file
-    │   ├── CheckpointError         a checkpoint folder or its tensors
-    │   ├── ArtifactError           an exported file or its card
-    │   └── ReportError             a report or bundle JSON
-    ├── MissingExtraError           an optional dependency is not installed
-    ├── OutputError                 a result could not be written
-    ├── ConversionError             a converter or a runtime failed in its child process
-    ├── TrainingError               a loss became NaN, a recipe cannot run
-    ├── InsufficientMemoryError     the estimate says the step would not fit
-    └── CheckFailed                 exit 1: everything ran, and the answer is no
-        ├── BudgetExceeded          a method spent more than it was given
-        ├── ParityFailed            an artifact differs from its checkpoint
-        └── GateFailed              a release gate does not hold
+UnplugError                     exit 2: what, why, what to do, in one line
+├── InputError                  something from outside is wrong
+│   ├── DataError               a data spec, an image, a label, a split, a forget file
+│   ├── CheckpointError         a checkpoint folder or its tensors
+│   ├── ArtifactError           an exported file or its card
+│   └── ReportError             a report or bundle JSON
+├── MissingExtraError           an optional dependency is not installed
+├── OutputError                 a result could not be written
+├── ConversionError             a converter or a runtime failed in its child process
+├── TrainingError               a loss became NaN, a recipe cannot run
+├── InsufficientMemoryError     the estimate says the step would not fit
+└── CheckFailed                 exit 1: everything ran, and the answer is no
+    ├── BudgetExceeded          a method spent more than it was given
+    ├── ParityFailed            an artifact differs from its checkpoint
+    └── GateFailed              a release gate does not hold
 """
 
 from __future__ import annotations

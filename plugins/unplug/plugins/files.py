@@ -20,7 +20,9 @@ MAX_JSON_BYTES = 256 * 2**20  # a report with the raw samples of a large audit s
 
 def _output_error(path: Path, error: OSError) -> OutputError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return OutputError(str(path), "the disk is full", "Free some space or choose another --out; nothing was left half-written")
+        return OutputError(
+            str(path), "the disk is full", "Free some space or choose another --out; nothing was left half-written"
+        )
     return OutputError(str(path), error.strerror or str(error), "Choose an --out that you can write to")
 
 

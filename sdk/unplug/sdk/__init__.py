@@ -1,1 +1,1 @@
-"""Data, training, forgetting, auditing, releasing."""
+"""Data, training, forgetting, auditing, releasing: `unplug.sdk.data`, `.train`, `.forget`, `.audit`, `.release`."""

@@ -20,13 +20,22 @@ SETS = ("forget", "test", "validation", "train")
 
 
 class Predictor(Protocol):
-    """Name, role, hash, and predictions over sets."""
+    """Name, role, hash, and predictions over sets; `target` and `precision` are those of an exported file."""
 
-    name: str
-    role: Role
-    sha256: str
-    target: str | None
-    precision: str | None
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def role(self) -> Role: ...
+
+    @property
+    def sha256(self) -> str: ...
+
+    @property
+    def target(self) -> str | None: ...
+
+    @property
+    def precision(self) -> str | None: ...
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions on forget, unseen (test), population (validation) and retain (train)."""
@@ -92,7 +101,6 @@ class ArtifactPredictor:
             truth(part, logit, age) for part, logit, age in zip(parts, logits, ages, strict=True)
         )
         return Signals(forget=forget, unseen=test, population=validation, retain=train)
-
 
 
 def _pixels(part: TensorSet) -> np.ndarray:

@@ -78,7 +78,9 @@ def audit(
     """
     if len(sets.forget) < MIN_FORGET:
         raise DataError("audit", f"{len(sets.forget)} forget samples support no interval", "Name at least two samples")
-    signals = {item.name: item.signals(sets) for item in tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)}
+    signals = {
+        item.name: item.signals(sets) for item in tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)
+    }
     reference_signals = [item.signals(sets) for item in references]
     chosen, skipped = _usable(attacks, len(references))
     oracle = next((item.name for item in predictors if item.role == "retrained"), None)
@@ -88,10 +90,12 @@ def audit(
     )
     return AuditReport(
         data=data,
-        forget={"samples": len(sets.forget), "subjects": int(len(np.unique(sets.forget.subject_N)))},
+        forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
         models=models,
         oracle_band={"loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in reference_signals)},
-        skipped=skipped if oracle else {**skipped, "oracle": "no retrained model was given, so nothing can be compared with it"},
+        skipped=skipped
+        if oracle
+        else {**skipped, "oracle": "no retrained model was given, so nothing can be compared with it"},
         alarms=tuple(_alarms(models)),
         settings={
             "confidence": CONFIDENCE,

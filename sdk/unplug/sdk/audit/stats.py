@@ -97,9 +97,7 @@ def resamples(
         Field and Welsh, Bootstrapping clustered data, 2007.
     """
     rng = np.random.default_rng([seed, 1234])
-    return Resamples(
-        forget_RF=_weights(forget_subjects, replicates, rng), unseen_RU=_weights(unseen_subjects, replicates, rng)
-    )
+    return Resamples(forget_RF=_weights(forget_subjects, replicates, rng), unseen_RU=_weights(unseen_subjects, replicates, rng))
 
 
 def _weights(subjects: NDArray[np.int64], replicates: int, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -116,7 +114,8 @@ def bootstrap_auc(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
     """
     order = np.argsort(unseen_U, kind="stable")
     cumulative = np.concatenate(
-        [np.zeros((len(draws.unseen_RU), 1), np.float64), np.cumsum(draws.unseen_RU[:, order], axis=1, dtype=np.float64)], axis=1
+        [np.zeros((len(draws.unseen_RU), 1), np.float64), np.cumsum(draws.unseen_RU[:, order], axis=1, dtype=np.float64)],
+        axis=1,
     )
     ordered = unseen_U[order]
     below = cumulative[:, np.searchsorted(ordered, forget_F, side="left")]
@@ -133,7 +132,9 @@ def interval(values_R: Array, confidence: float = CONFIDENCE) -> tuple[float, fl
     return float(low), float(high)
 
 
-def mean_interval(values_N: Array, subjects_N: NDArray[np.int64], *, replicates: int = REPLICATES, seed: int = 0) -> tuple[float, float]:
+def mean_interval(
+    values_N: Array, subjects_N: NDArray[np.int64], *, replicates: int = REPLICATES, seed: int = 0
+) -> tuple[float, float]:
     """Interval of a mean over samples, by resampling whole subjects."""
     weights_RN = _weights(subjects_N, replicates, np.random.default_rng([seed, 4321]))
     means_R = (weights_RN @ values_N) / weights_RN.sum(axis=1)

@@ -73,7 +73,13 @@ def fingerprints(source: Source, samples: Sequence[Sample], show: bool) -> list[
 
 
 def pixels(
-    spec: str, source: Source, samples: Sequence[Sample], positions: Sequence[int], prints: Sequence[bytes], size: int, show: bool
+    spec: str,
+    source: Source,
+    samples: Sequence[Sample],
+    positions: Sequence[int],
+    prints: Sequence[bytes],
+    size: int,
+    show: bool,
 ) -> tuple[NDArray[np.uint8], dict[int, str]]:
     """The decoded images of all samples, from the cache or into it.
 
@@ -99,9 +105,7 @@ def pixels(
     bad: dict[int, str] = {}
     with atomic_path(array) as temporary, temporary.open("wb") as handle:
         # Plain writes, in order: a full disk is then an error here, where a memory map would be killed by SIGBUS.
-        np.lib.format.write_array_header_1_0(
-            handle, {"descr": "|u1", "fortran_order": False, "shape": shape}
-        )
+        np.lib.format.write_array_header_1_0(handle, {"descr": "|u1", "fortran_order": False, "shape": shape})
         for position, result in enumerate(_decoded(spec, source, samples, positions, size, show)):
             if isinstance(result, Problem):
                 bad[position] = result.reason

@@ -103,9 +103,7 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
     problems += [item for item in prints if isinstance(item, Problem)]
     positions = [position for position, item in enumerate(prints) if isinstance(item, bytes)]
     readable = [(listing.samples[position], item) for position, item in enumerate(prints) if isinstance(item, bytes)]
-    array, bad = pixels(
-        spec, source, [sample for sample, _ in readable], positions, [item for _, item in readable], size, show
-    )
+    array, bad = pixels(spec, source, [sample for sample, _ in readable], positions, [item for _, item in readable], size, show)
     problems += [Problem(id=readable[position][0].id, reason=reason) for position, reason in sorted(bad.items())]
     kept = [(row, sample, item) for row, (sample, item) in enumerate(readable) if row not in bad]
     _report(spec, problems, len(kept), on_bad)

@@ -38,7 +38,7 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     """A centre-cropped square of an image file, in RGB.
 
     Args:
-        path: JPEG, PNG, WebP or BMP; EXIF orientation is applied, alpha is dropped onto black.
+        path: JPEG, PNG, WebP or BMP; EXIF orientation is applied, alpha is dropped.
         size: side of the result in pixels.
 
     Returns:
@@ -47,15 +47,23 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     Raises:
         DataError: missing, truncated, not an image, or too large.
     """
+    return square(decode_upright(path), size)
+
+
+def decode_upright(path: Path) -> Image.Image:
+    """An image file in RGB, turned as its EXIF orientation says; `DataError` where it is broken or too large."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Image.open(path, formats=FORMATS) as image:
                 if image.width * image.height > MAX_PIXELS:
                     raise DataError(str(path), f"{image.width}x{image.height} pixels are too many", "Shrink it")
-                upright = ImageOps.exif_transpose(image).convert("RGB")
-                square = ImageOps.fit(upright, (size, size), Image.Resampling.BILINEAR)
-                return np.asarray(square, dtype=np.uint8)
+                return ImageOps.exif_transpose(image).convert("RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, EOFError) as error:
-        reason = str(error).replace(str(path), path.name) or type(error).__name__
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).replace(str(path), path.name)
         raise DataError(str(path), f"not a readable image ({reason})", "Replace or remove it") from error
+
+
+def square(image: Image.Image, size: int) -> NDArray[np.uint8]:
+    """The centre square of an image, resized to (size, size, 3)."""
+    return np.asarray(ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR), dtype=np.uint8)

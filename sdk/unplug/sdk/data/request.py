@@ -48,7 +48,9 @@ def _parse(text: str, path: Path) -> list[str]:
             raw = json.loads(text)
             return [*map(str, raw.get("samples", [])), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
         except (ValueError, TypeError, RecursionError) as error:
-            raise DataError(str(path), f"not a valid request ({error})", 'Write {"samples": [...], "subjects": [...]}') from error
+            raise DataError(
+                str(path), f"not a valid request ({error})", 'Write {"samples": [...], "subjects": [...]}'
+            ) from error
     lines = (line.split(" #")[0].strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 

@@ -21,9 +21,7 @@ from .source import Problem, parse_spec
 CHUNK = 32  # faces a turn; a turn's pixels wait in the pipe while the other workers catch up
 
 
-def decode_in_processes(
-    spec: str, positions: Sequence[int], size: int, workers: int
-) -> Iterator[NDArray[np.uint8] | Problem]:
+def decode_in_processes(spec: str, positions: Sequence[int], size: int, workers: int) -> Iterator[NDArray[np.uint8] | Problem]:
     """Decodes samples of a spec in worker processes; results come in the order of `positions`.
 
     Args:

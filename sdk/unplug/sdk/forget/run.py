@@ -135,7 +135,9 @@ def check_oracle(oracle: Checkpoint, split: Split, recipe: Recipe) -> None:
     theirs = split_of(oracle)
     if oracle.record.get("role") != "retrained" or set(theirs.retain) != set(split.retain):
         raise CheckpointError(
-            str(oracle.path), "it was not retrained on this request's retain set", "Make it with `unplug forget --method retrain`"
+            str(oracle.path),
+            "it was not retrained on this request's retain set",
+            "Make it with `unplug forget --method retrain`",
         )
 
 

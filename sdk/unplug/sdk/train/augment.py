@@ -43,9 +43,9 @@ def augment(image_BCHW: Tensor, kind: Augment, generator: torch.Generator) -> Te
     angle_B, scale_B = (draw[:, 1] * 2 - 1) * MAX_ROTATION, 1 + (draw[:, 2] * 2 - 1) * SCALE
     shift_B2 = (draw[:, 3:5] * 2 - 1) * MAX_SHIFT
     cos_B, sin_B = angle_B.cos() * scale_B, angle_B.sin() * scale_B
-    theta_B23 = torch.stack(
-        [cos_B * sign_B, -sin_B, shift_B2[:, 0], sin_B * sign_B, cos_B, shift_B2[:, 1]], dim=1
-    ).view(batch, 2, 3)
+    theta_B23 = torch.stack([cos_B * sign_B, -sin_B, shift_B2[:, 0], sin_B * sign_B, cos_B, shift_B2[:, 1]], dim=1).view(
+        batch, 2, 3
+    )
     grid = F.affine_grid(theta_B23, list(image_BCHW.shape), align_corners=False)
     moved = F.grid_sample(image_BCHW, grid, padding_mode="reflection", align_corners=False)
     gain_B = 1 + (draw[:, 5] * 2 - 1) * CONTRAST

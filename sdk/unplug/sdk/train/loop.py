@@ -113,7 +113,9 @@ def fit(
         history = progress["history"]
     spent = history[-1]["wall_s"] if history else 0.0
     steps = steps_per_epoch(len(train), recipe.batch_size)
-    bar = tqdm(total=recipe.epochs * steps, initial=len(history) * steps, desc=label, unit="step", disable=not show, leave=False)
+    bar = tqdm(
+        total=recipe.epochs * steps, initial=len(history) * steps, desc=label, unit="step", disable=not show, leave=False
+    )
     with bar:
         for epoch in range(len(history), recipe.epochs):
             started = time.perf_counter()

@@ -201,7 +201,7 @@ def recipe_of(checkpoint: Checkpoint) -> Recipe:
 def split_of(checkpoint: Checkpoint) -> Split:
     """The split that a checkpoint was trained on; `CheckpointError` where none is recorded."""
     if "split" not in checkpoint.record:
-        raise CheckpointError(str(checkpoint.path), "its unplug.json names no split", "Use a checkpoint that `unplug train` wrote")
+        raise CheckpointError(
+            str(checkpoint.path), "its unplug.json names no split", "Use a checkpoint that `unplug train` wrote"
+        )
     return Split.from_dict(checkpoint.record["split"], f"{checkpoint.path}/unplug.json")
-
-

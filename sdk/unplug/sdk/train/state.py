@@ -60,7 +60,8 @@ class StateFile:
                 metadata = handle.metadata() or {}
                 if metadata.get("fingerprint") != self.fingerprint:
                     raise CheckpointError(
-                        str(self.path.parent), "an unfinished run of another recipe, data or seed is there",
+                        str(self.path.parent),
+                        "an unfinished run of another recipe, data or seed is there",
                         "Pass --restart to drop it, or give another --out",
                     )
                 tensors = {name: handle.get_tensor(name) for name in handle.keys()}  # noqa: SIM118 (not a dict)

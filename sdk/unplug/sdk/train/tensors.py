@@ -103,7 +103,9 @@ def to_tensors(dataset: Dataset, ids: Sequence[str], edges: Sequence[float], dev
     age_N = dataset.ages[index_N]
     if np.isnan(age_N).any():
         missing = dataset.samples[int(index_N[int(np.argmax(np.isnan(age_N)))])].id
-        raise DataError(f"data {dataset.spec}", f"sample {missing} has no age", "The age predictor needs ages: use another data spec")
+        raise DataError(
+            f"data {dataset.spec}", f"sample {missing} has no age", "The age predictor needs ages: use another data spec"
+        )
     pixels = torch.from_numpy(np.ascontiguousarray(dataset.pixels(index_N).transpose(0, 3, 1, 2)))
     numbers: dict[str, int] = {}
     owners = [dataset.samples[int(index)].subject or f"sample {dataset.samples[int(index)].id}" for index in index_N]

@@ -38,7 +38,9 @@ class RMIA:
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
         """Scores in [0, 1] of forget (F,) and unseen (U,)."""
         if not references:
-            raise InputError("attack rmia", "it needs at least one reference model", "Pass --references or --train-references 2")
+            raise InputError(
+                "attack rmia", "it needs at least one reference model", "Pass --references or --train-references 2"
+            )
         ratio_Z = np.sort(self._ratio(target.population, [reference.population for reference in references]))
         scores = []
         for name in ("forget", "unseen"):

@@ -23,9 +23,7 @@ class FaceSyntheticsSource(FileSource):
     def listing(self) -> Listing:
         """Samples without labels."""
         samples = tuple(
-            Sample(id=path.name, payload=path, subject=path.stem)
-            for path in image_files(self.root)
-            if _IMAGE.match(path.name)
+            Sample(id=path.name, payload=path, subject=path.stem) for path in image_files(self.root) if _IMAGE.match(path.name)
         )
         not_empty(samples, (), f"facesynthetics:{self.root}", "Give the folder that holds 000000.png")
         return Listing(samples=samples, notes=("no ages: it can feed conditions and plugins, not the age predictor",))

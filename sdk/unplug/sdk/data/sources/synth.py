@@ -37,7 +37,9 @@ class SynthSource:
 
     def __post_init__(self) -> None:
         if not 1 <= self.options["subjects"] <= self.options["n"] <= MAX_SAMPLES:
-            raise DataError(f"synth:{self.argument}", "n or subjects is out of range", f"Use 1 <= subjects <= n <= {MAX_SAMPLES}")
+            raise DataError(
+                f"synth:{self.argument}", "n or subjects is out of range", f"Use 1 <= subjects <= n <= {MAX_SAMPLES}"
+            )
 
     @cached_property
     def options(self) -> dict[str, int]:

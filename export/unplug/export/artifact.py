@@ -1,0 +1,173 @@
+"""Artifacts: one exported file and, beside it, the card that says what it is (``<file>.json``).
+
+A card and its file may come from anywhere, so `load_artifact` trusts neither.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from unplug.plugins.errors import ArtifactError
+from unplug.plugins.files import sha256_tree, write_json
+from unplug.plugins.iospec import IOSpec, TensorSpec
+
+from .schema import STRICT, read_dataclass
+
+SCHEMA: Literal["unplug-artifact/1"] = "unplug-artifact/1"
+MAX_CARD_BYTES = 2**20
+MAX_ARTIFACT_BYTES = 4 * 2**30  # flatbuffers and protocol buffers end at 2 GiB; an .mlpackage may hold a little more
+MAX_TREE_FILES = 4096
+MAX_TENSOR_BYTES = 2**30
+DTYPES = {"float32": 4, "float16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What an artifact is and where it comes from.
+
+    Args:
+        schema: always ``unplug-artifact/1``.
+        target: name in TARGETS.
+        precision: name in PRECISIONS.
+        file: name of the artifact beside the card.
+        sha256: of the file, or of the folder's tree.
+        bytes: of all its files.
+        model_type: key of `unplug.plugins.checkpoint.MODELS`.
+        iospec: its named tensors.
+        config: the model's configuration, enough to use the artifact without torch.
+        checkpoint_sha256: of the weights that it was made from.
+        flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if not counted.
+        versions: of Python, unplug and the converter's packages.
+        seconds: wall time to convert and write this precision.
+        prepare_seconds: wall time, before that, that all precisions of the target shared.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-artifact/1"] = SCHEMA
+    target: str
+    precision: str
+    file: str
+    sha256: str
+    bytes: int
+    model_type: str
+    iospec: IOSpec
+    config: dict[str, Any]
+    checkpoint_sha256: str
+    flops: int | None
+    versions: dict[str, str]
+    seconds: float
+    prepare_seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Artifact:
+    """An exported file that has been checked against its card."""
+
+    path: Path
+    card: Card
+
+
+def card_path(path: Path) -> Path:
+    """Where the card of the artifact at `path` lies."""
+    return path.with_name(f"{path.name}.json")
+
+
+def write_card(path: Path, card: Card) -> Artifact:
+    """Writes the card beside the artifact at `path`, atomically.
+
+    Raises:
+        OutputError: the folder cannot be written.
+    """
+    write_json(card_path(path), asdict(card))
+    return Artifact(path=path, card=card)
+
+
+def load_artifact(path: str | Path) -> Artifact:
+    """Loads an artifact and checks it against its card.
+
+    Args:
+        path: the artifact, or its card.
+
+    Raises:
+        ArtifactError: file or card missing, the card of another schema or pointing elsewhere, impossible tensors,
+            a file of another size or hash than the card says.
+
+    Example:
+        >>> load_artifact("/nowhere/age.fp32.onnx")
+        Traceback (most recent call last):
+        unplug.plugins.errors.ArtifactError: /nowhere/age.fp32.onnx: no such file. Give a file that `unplug export` wrote.
+    """
+    file = Path(path)
+    if file.suffix == ".json":
+        file = file.with_suffix("")
+    if not file.exists():
+        raise ArtifactError(str(file), "no such file", "Give a file that `unplug export` wrote")
+    if not card_path(file).is_file():
+        raise ArtifactError(str(file), f"its card {file.name}.json is missing", "Copy the card with the file, or export again")
+    card = read_dataclass(Card, card_path(file), ArtifactError, max_bytes=MAX_CARD_BYTES)
+    for problem in _card_problems(card, file):
+        raise ArtifactError(str(card_path(file)), problem, "Export it again")
+    _check_content(file, card)
+    return Artifact(path=file, card=card)
+
+
+def _card_problems(card: Card, file: Path) -> Iterator[str]:
+    if not _FILE.fullmatch(card.file) or card.file != file.name:
+        yield f"its file is called {card.file[:200]!r}, not {file.name!r}"
+    if not (_DIGEST.fullmatch(card.sha256) and _DIGEST.fullmatch(card.checkpoint_sha256)):
+        yield "a SHA-256 in it is not 64 hexadecimal digits"
+    if not 0 < card.bytes <= MAX_ARTIFACT_BYTES:
+        yield f"its size of {card.bytes} bytes is outside 1 to {MAX_ARTIFACT_BYTES}"
+    for text in (card.target, card.precision, card.model_type):
+        if not _FILE.fullmatch(text):
+            yield f"{text[:200]!r} is no name of a target, a precision or a model"
+    tensors = (*card.iospec.inputs, *card.iospec.outputs)
+    if not card.iospec.inputs or not card.iospec.outputs or len({tensor.name for tensor in tensors}) < len(tensors):
+        yield "its tensors are missing or share a name"
+    for tensor in tensors:
+        yield from _tensor_problems(tensor)
+
+
+def _tensor_problems(tensor: TensorSpec) -> Iterator[str]:
+    name = tensor.name[:200]
+    if not _NAME.fullmatch(tensor.name):
+        yield f"{name!r} is no name of a tensor"
+    if tensor.dtype not in DTYPES:
+        yield f"tensor {name!r} has the unknown type {tensor.dtype[:200]!r}"
+    elif min(tensor.shape, default=0) < 1 or math.prod(tensor.shape) * DTYPES[tensor.dtype] > MAX_TENSOR_BYTES:
+        yield f"tensor {name!r} has the impossible shape {list(tensor.shape)[:8]}"
+    elif tensor.shape[0] != 1:
+        yield f"tensor {name!r} has a batch of {tensor.shape[0]}, and artifacts have a batch of one"
+    if tensor.range is not None and not (all(map(math.isfinite, tensor.range)) and tensor.range[0] <= tensor.range[1]):
+        yield f"tensor {name!r} has the impossible range {tensor.range}"
+
+
+def _check_content(file: Path, card: Card) -> None:
+    again = "Copy it again, or export it again"
+    files = [file] if file.is_file() else _tree(file)
+    size = sum(item.stat().st_size for item in files)
+    if size != card.bytes:
+        raise ArtifactError(str(file), f"{size} bytes where its card says {card.bytes}", again)
+    if sha256_tree(file)[0] != card.sha256:
+        raise ArtifactError(str(file), "its SHA-256 differs from its card: it was edited or damaged", again)
+
+
+def _tree(folder: Path) -> list[Path]:
+    files = []
+    for item in folder.rglob("*"):
+        if item.is_symlink():
+            raise ArtifactError(str(folder), f"it holds the link {item.name[:200]!r}", "Replace links by the files")
+        if item.is_file():
+            files.append(item)
+        if len(files) > MAX_TREE_FILES:
+            raise ArtifactError(str(folder), f"it holds more than {MAX_TREE_FILES} files", "This is no artifact of unplug")
+    return files

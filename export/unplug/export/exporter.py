@@ -1,0 +1,208 @@
+"""Checkpoint to artifacts: one child process a target, all its precisions in it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unplug.plugins.checkpoint import MAX_CONFIG_BYTES
+from unplug.plugins.errors import CheckpointError, InputError, OutputError
+from unplug.plugins.files import atomic_dir, atomic_path, read_json, sha256_tree
+from unplug.plugins.iospec import IOSpec
+
+from .artifact import Artifact, Card, write_card
+from .child import DEFAULT_TIMEOUT_SECONDS, Progress, call_in_child
+from .extras import require_modules
+from .precisions import PRECISIONS
+from .provenance import versions
+from .targets import TARGETS
+from .targets.base import Target
+
+PACKAGE_OWNER = "Manifest.json"  # marks a folder as an .mlpackage, so that a new export may replace it
+
+
+class _Tally:
+    """Sums the progress of targets that are converted at the same time."""
+
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress, self._total = progress, total
+        self._done: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def of(self, target: str) -> Progress:
+        def report(done: int, _total: int, text: str) -> None:
+            with self._lock:
+                self._done[target] = done
+                if self._progress is not None:
+                    self._progress(sum(self._done.values()), self._total, text)
+
+        return report
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """What the children of one export share."""
+
+    checkpoint: Path
+    config: dict[str, Any]
+    precisions: tuple[str, ...]
+    out: Path
+    tally: _Tally
+    cancel: threading.Event
+    timeout: float
+
+
+def export_checkpoint(
+    checkpoint: Path,
+    *,
+    targets: Sequence[str] = ("litert", "coreml", "onnx"),
+    precisions: Sequence[str] = ("fp32",),
+    out: Path,
+    progress: Progress | None = None,
+    workers: int = 1,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS,
+) -> list[Artifact]:
+    """Exports a checkpoint to every target in every precision.
+
+    Args:
+        checkpoint: a folder that `unplug train` wrote.
+        targets: names in TARGETS.
+        precisions: names in PRECISIONS; each target must support each.
+        out: the folder for ``<model_type>.<precision><suffix>`` files and their cards.
+        progress: called with (artifacts done, artifacts in all, what is being done).
+        workers: targets converted at the same time; each takes up to 0.7 GB.
+        timeout: seconds that one target may take.
+
+    Returns:
+        One artifact a pair, targets in the order given, precisions within.
+
+    Raises:
+        InputError: an unknown name or an unsupported pair; found before any work starts.
+        MissingExtraError: a converter is not installed.
+        CheckpointError: the checkpoint is missing or broken.
+        ConversionError: a converter failed; says how.
+        OutputError: `out` cannot be written.
+    """
+    chosen = [TARGETS.get(name) for name in dict.fromkeys(targets)]
+    wanted = tuple(dict.fromkeys(precisions))
+    check_pairs(chosen, wanted)
+    if workers < 1:
+        raise InputError(f"workers {workers}", "at least one is needed", "Use 1 or 2")
+    work = _Work(
+        checkpoint=Path(checkpoint),
+        config=_read_config(Path(checkpoint)),
+        precisions=wanted,
+        out=_writable(Path(out)),
+        tally=_Tally(progress, len(chosen) * len(wanted)),
+        cancel=threading.Event(),
+        timeout=timeout,
+    )
+    return _export_all(work, chosen, workers)
+
+
+def check_pairs(targets: Sequence[Target], precisions: Sequence[str]) -> None:
+    """Raises unless every target is installed and supports every precision.
+
+    Raises:
+        InputError: nothing to do, an unknown precision or an unsupported pair.
+        MissingExtraError: a converter is not installed.
+    """
+    if not targets or not precisions:
+        raise InputError("export", "no target or no precision is named", f"Targets: {', '.join(TARGETS)}")
+    for precision in precisions:
+        PRECISIONS.get(precision)
+        for target in targets:
+            if precision not in target.precisions:
+                known = ", ".join(target.precisions)
+                raise InputError(f"{target.name} {precision}", "this target cannot hold this precision", f"Use one of: {known}")
+    for target in targets:
+        require_modules(target.modules, target.extra)
+
+
+def _read_config(checkpoint: Path) -> dict[str, Any]:
+    if not checkpoint.is_dir():
+        raise CheckpointError(str(checkpoint), "no such folder", "Give the folder that `unplug train` wrote")
+    try:
+        config = read_json(checkpoint / "config.json", max_bytes=MAX_CONFIG_BYTES)
+    except InputError as error:
+        raise CheckpointError(error.what, error.why, error.fix) from error
+    if not isinstance(config, dict):
+        raise CheckpointError(str(checkpoint), "config.json is not an object", "Train it again")
+    return {key: value for key, value in config.items() if key != "model_type"}
+
+
+def _writable(out: Path) -> Path:
+    # Found out now, not after a minute of converting.
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            return out
+    except OSError as error:
+        raise OutputError(str(out), error.strerror or str(error), "Choose an --out that you can write to") from error
+
+
+def _export_all(work: _Work, targets: Sequence[Target], workers: int) -> list[Artifact]:
+    done: dict[str, list[Artifact]] = {}
+    with ThreadPoolExecutor(max_workers=min(workers, len(targets))) as pool:
+        futures = {pool.submit(_export_target, work, target): target.name for target in targets}
+        try:
+            for future in as_completed(futures):
+                done[futures[future]] = future.result()
+        finally:
+            # An error or Ctrl-C: the other children are killed, so that the pool can end.
+            work.cancel.set()
+            for future in futures:
+                future.cancel()
+    return [artifact for target in targets for artifact in done[target.name]]
+
+
+def _export_target(work: _Work, target: Target) -> list[Artifact]:
+    what = f"export of {work.checkpoint.name} to {target.name}"
+    with tempfile.TemporaryDirectory(prefix="unplug-export-") as staging:
+        reply = call_in_child(
+            "unplug.export.convert:convert_checkpoint",
+            {
+                "checkpoint": str(work.checkpoint.resolve()),
+                "target": target.name,
+                "precisions": work.precisions,
+                "staging": staging,
+            },
+            what=what,
+            timeout=work.timeout,
+            progress=work.tally.of(target.name),
+            cancel=work.cancel,
+        )
+        return [_publish(work, target, Path(staging), reply.values, item) for item in reply.values["written"]]
+
+
+def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any], item: dict[str, Any]) -> Artifact:
+    source, path = staging / item["file"], work.out / item["file"]
+    if source.is_dir():
+        with atomic_dir(path, owner=PACKAGE_OWNER) as temporary:
+            shutil.copytree(source, temporary, dirs_exist_ok=True)
+    else:
+        with atomic_path(path) as temporary:
+            shutil.copyfile(source, temporary)
+    digest, size = sha256_tree(path)
+    card = Card(
+        target=target.name,
+        precision=item["precision"],
+        file=path.name,
+        sha256=digest,
+        bytes=size,
+        model_type=values["model_type"],
+        iospec=IOSpec.from_dict(values["iospec"]),
+        config=work.config,
+        checkpoint_sha256=values["checkpoint_sha256"],
+        flops=values["flops"],
+        versions=versions(target.distributions),
+        seconds=round(item["seconds"], 3),
+        prepare_seconds=round(values["prepare_seconds"], 3),
+    )
+    return write_card(path, card)

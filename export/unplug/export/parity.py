@@ -1,0 +1,199 @@
+"""Parity: every output of every artifact against the checkpoint's, per name, with a tolerance a precision."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from unplug.plugins.errors import ConversionError, InputError, ReportError
+from unplug.plugins.files import write_json
+
+from .artifact import Artifact, Card
+from .child import Array, Progress
+from .metrics import Difference, compare, verdict
+from .precisions import PRECISIONS
+from .provenance import git_revision, versions
+from .reference import Reference, reference_outputs
+from .runtime import RUNTIMES
+from .runtime.base import Runtime
+from .schema import STRICT, read_dataclass
+from .session import Session
+from .targets import TARGETS
+from .tensors import check_inputs, digest_inputs
+
+SCHEMA: Literal["unplug-parity/1"] = "unplug-parity/1"
+Status = Literal["pass", "fail", "not_run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParityRow:
+    """One output of one artifact.
+
+    Args:
+        file, artifact_sha256, target, precision: the artifact.
+        output: name of the output tensor.
+        status: "pass", "fail", or "not_run" where this machine cannot run the artifact.
+        reason: why it failed or was not run; None for a pass.
+        threshold_db: PSNR that the precision must reach.
+        psnr_db: 20 log10(max|reference| / rmse) over the batch; None when exact, undefined or not run.
+        exact: every element equals the reference's.
+        max_abs_error, cosine: over the batch; None when undefined or not run.
+        runtime, runtime_version: what ran it, or would have.
+    """
+
+    file: str
+    artifact_sha256: str
+    target: str
+    precision: str
+    output: str
+    status: Status
+    reason: str | None
+    threshold_db: float
+    psnr_db: float | None
+    exact: bool
+    max_abs_error: float | None
+    cosine: float | None
+    runtime: str
+    runtime_version: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParityReport:
+    """The rows of one measurement and what it was done with.
+
+    Args:
+        schema: always ``unplug-parity/1``.
+        checkpoint_sha256: of the reference's weights.
+        model_type: of the reference.
+        inputs_sha256: `digest_inputs` of what went in.
+        samples: N.
+        rows: artifacts in the order given, outputs in IOSpec order.
+        versions: of Python, unplug, torch and the runtimes.
+        git_revision: of this code, or None outside a git checkout.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-parity/1"] = SCHEMA
+    checkpoint_sha256: str
+    model_type: str
+    inputs_sha256: str
+    samples: int
+    rows: tuple[ParityRow, ...]
+    versions: dict[str, str]
+    git_revision: str | None
+
+    @property
+    def passed(self) -> bool:
+        """No row failed and at least one was run; look at `not_run` for what was left out."""
+        statuses = {row.status for row in self.rows}
+        return "fail" not in statuses and "pass" in statuses
+
+    @property
+    def not_run(self) -> tuple[ParityRow, ...]:
+        """Rows that this machine could not measure."""
+        return tuple(row for row in self.rows if row.status == "not_run")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as JSON, atomically."""
+        write_json(Path(path), asdict(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> ParityReport:
+        """Reads a report; raises `ReportError` if the file is missing or does not follow the schema."""
+        return read_dataclass(cls, Path(path), ReportError)
+
+
+def measure_parity(
+    artifacts: Artifact | Sequence[Artifact],
+    checkpoint: Path,
+    inputs: Mapping[str, Array],
+    *,
+    progress: Progress | None = None,
+) -> ParityReport:
+    """Compares artifacts with the checkpoint that they were made from.
+
+    Args:
+        artifacts: of one model.
+        checkpoint: the folder; an artifact made from other weights fails, however near its numbers are.
+        inputs: name to array of N samples; see `random_inputs`.
+        progress: called with (artifacts done, artifacts in all, file name).
+
+    Raises:
+        InputError: no artifact, artifacts of several models, or a wrong input.
+        CheckpointError: the checkpoint is missing or broken.
+        ArtifactError: a file is not what its card says.
+    """
+    chosen = [artifacts] if isinstance(artifacts, Artifact) else list(artifacts)
+    if not chosen:
+        raise InputError("parity", "no artifact is given", "Name at least one exported file")
+    iospec = chosen[0].card.iospec
+    for artifact in chosen:
+        if artifact.card.iospec != iospec:
+            raise InputError(artifact.path.name, f"its tensors differ from those of {chosen[0].path.name}", "Measure it apart")
+    samples = check_inputs(iospec, inputs)
+    reference = reference_outputs(checkpoint, iospec, inputs)
+    rows: list[ParityRow] = []
+    for index, artifact in enumerate(chosen):
+        rows += _measure(artifact, reference, inputs)
+        if progress is not None:
+            progress(index + 1, len(chosen), artifact.path.name)
+    runtimes = [RUNTIMES.get(name).distribution for name in dict.fromkeys(row.runtime for row in rows)]
+    return ParityReport(
+        checkpoint_sha256=reference.checkpoint_sha256,
+        model_type=reference.model_type,
+        inputs_sha256=digest_inputs(inputs),
+        samples=samples,
+        rows=tuple(rows),
+        versions=versions(["torch", "numpy", *runtimes]),
+        git_revision=git_revision(),
+    )
+
+
+def _measure(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array]) -> list[ParityRow]:
+    runtime: Runtime = RUNTIMES.get(TARGETS.get(artifact.card.target).runtime)
+    if (reason := runtime.unavailable()) is not None:
+        return [_row(artifact, runtime, tensor.name, "not_run", reason, None) for tensor in artifact.card.iospec.outputs]
+    try:
+        outputs = Session(artifact, runtime=runtime.name).run(inputs)
+    except ConversionError as error:
+        # A crash of one artifact's runtime is a finding about that artifact; the others are still measured.
+        return [_row(artifact, runtime, tensor.name, "fail", str(error), None) for tensor in artifact.card.iospec.outputs]
+    rows = []
+    for tensor in artifact.card.iospec.outputs:
+        difference = compare(reference.outputs[tensor.name], outputs[tensor.name])
+        reason = _judge(artifact.card, reference, difference)
+        rows.append(_row(artifact, runtime, tensor.name, "pass" if reason is None else "fail", reason, difference))
+    return rows
+
+
+def _judge(card: Card, reference: Reference, difference: Difference) -> str | None:
+    reason = verdict(difference, PRECISIONS.get(card.precision).min_psnr_db)
+    if card.checkpoint_sha256 == reference.checkpoint_sha256:
+        return reason
+    return f"it was exported from other weights ({card.checkpoint_sha256[:12]})" + (f"; {reason}" if reason else "")
+
+
+def _row(
+    artifact: Artifact, runtime: Runtime, output: str, status: Status, reason: str | None, difference: Difference | None
+) -> ParityRow:
+    card = artifact.card
+    return ParityRow(
+        file=card.file,
+        artifact_sha256=card.sha256,
+        target=card.target,
+        precision=card.precision,
+        output=output,
+        status=status,
+        reason=reason,
+        threshold_db=PRECISIONS.get(card.precision).min_psnr_db,
+        psnr_db=difference.psnr_db if difference else None,
+        exact=difference.exact if difference else False,
+        max_abs_error=difference.max_abs_error if difference else None,
+        cosine=difference.cosine if difference else None,
+        runtime=runtime.name,
+        runtime_version=versions([runtime.distribution]).get(runtime.distribution),
+    )

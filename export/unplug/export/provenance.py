@@ -1,0 +1,40 @@
+"""Where a result comes from: package versions and the git revision of this code."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+def versions(distributions: Iterable[str]) -> dict[str, str]:
+    """Versions of Python, unplug and the named distributions; those that are not installed are left out."""
+    found = {"python": platform.python_version()}
+    for name in ("unplug", *distributions):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@lru_cache(maxsize=1)
+def git_revision() -> str | None:
+    """The commit of the checkout that this file belongs to (``-dirty`` when edited), or None where it is not tracked."""
+    here = Path(__file__)
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(["git", "-C", str(here.parent), *arguments], capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    # An installed copy inside somebody's repository must not report that repository's commit.
+    if git("ls-files", "--error-unmatch", here.name) is None:
+        return None
+    revision = git("rev-parse", "HEAD")
+    return f"{revision}-dirty" if revision and git("status", "--porcelain", "--untracked-files=no") else revision

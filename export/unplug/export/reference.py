@@ -1,0 +1,67 @@
+"""The checkpoint's own outputs, computed by PyTorch in a child process: what parity compares against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unplug.plugins.iospec import IOSpec
+
+from .child import Array, Reply, call_in_child
+from .tensors import check_inputs
+from .worker import Job
+
+BATCH = 16  # bounds the memory of one forward pass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """The outputs of a checkpoint on some inputs."""
+
+    checkpoint_sha256: str
+    model_type: str
+    outputs: dict[str, Array]
+
+
+def reference_outputs(checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Array]) -> Reference:
+    """Runs a checkpoint on named inputs.
+
+    Args:
+        checkpoint: its folder.
+        iospec: the named tensors that the inputs must fit.
+        inputs: name to array of N samples.
+
+    Raises:
+        InputError: a wrong input.
+        CheckpointError: the checkpoint is missing or broken.
+    """
+    check_inputs(iospec, inputs)
+    values = {"checkpoint": str(Path(checkpoint).resolve()), "inputs": [tensor.name for tensor in iospec.inputs]}
+    reply = call_in_child("unplug.export.reference:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}")
+    return Reference(
+        checkpoint_sha256=reply.values["checkpoint_sha256"], model_type=reply.values["model_type"], outputs=reply.arrays
+    )
+
+
+def run_checkpoint(job: Job) -> Reply:
+    """The child's side of `reference_outputs`."""
+    import torch
+
+    from unplug.plugins import load_checkpoint
+
+    checkpoint = load_checkpoint(job.values["checkpoint"])
+    arrays = [job.arrays[name] for name in job.values["inputs"]]
+    parts: dict[str, list[Array]] = {}
+    with torch.inference_mode():
+        for start in range(0, len(arrays[0]), BATCH):
+            # np.array copies: torch warns about memory that it could not write to.
+            batch = [torch.from_numpy(np.array(array[start : start + BATCH])) for array in arrays]
+            for name, tensor in checkpoint.model(*batch).items():
+                parts.setdefault(name, []).append(tensor.numpy())
+    return Reply(
+        values={"checkpoint_sha256": checkpoint.sha256, "model_type": checkpoint.model_type},
+        arrays={name: np.concatenate(pieces) for name, pieces in parts.items()},
+    )

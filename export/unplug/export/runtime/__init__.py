@@ -1,0 +1,13 @@
+"""Runtimes by name; third parties add theirs through the entry-point group ``unplug.runtimes``."""
+
+from unplug.plugins.registry import Registry
+
+RUNTIMES = Registry(
+    "runtime",
+    {
+        "litert": "unplug.export.runtime.litert:RUNTIME",
+        "coreml": "unplug.export.runtime.coreml:RUNTIME",
+        "onnx": "unplug.export.runtime.onnx:RUNTIME",
+    },
+    group="unplug.runtimes",
+)

@@ -1,0 +1,102 @@
+"""What a runtime is: the protocol that RUNTIMES holds, and one loaded artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from unplug.plugins.errors import ArtifactError
+from unplug.plugins.iospec import IOSpec, TensorSpec
+
+from ..child import Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """What runs the artifact's operators.
+
+    Args:
+        delegate_asked: name from the runtime's `delegates`.
+        delegate_got: what the runtime says it uses, or None where it does not tell.
+        nodes_delegated: operators that the delegate took, or None.
+        nodes_total: operators of the graph, or None.
+        partitions: pieces that the delegate runs as one, or None.
+    """
+
+    delegate_asked: str
+    delegate_got: str | None = None
+    nodes_delegated: int | None = None
+    nodes_total: int | None = None
+    partitions: int | None = None
+
+
+class Runner(Protocol):
+    """One loaded artifact; the three steps are apart so that a benchmark can time them apart."""
+
+    @property
+    def placement(self) -> Placement: ...
+
+    def feed(self, inputs: Mapping[str, Array]) -> None:
+        """Hands over one sample a name, batch axis of one included."""
+        ...
+
+    def invoke(self) -> None:
+        """Computes; returns when the work is done."""
+        ...
+
+    def read(self) -> dict[str, Array]:
+        """The outputs by name, as copies."""
+        ...
+
+
+class Runtime(Protocol):
+    """Runs artifacts of one target. `open` is called in a child process; the rest by anybody.
+
+    Args:
+        name: key in RUNTIMES.
+        modules: what `open` imports; a benchmark imports it first, to leave that time and memory out.
+        distribution: the package whose version a report names.
+        extra: the unplug extra that installs it.
+        delegates: names that `open` takes; the first is the default.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def modules(self) -> tuple[str, ...]: ...
+    @property
+    def distribution(self) -> str: ...
+    @property
+    def extra(self) -> str: ...
+    @property
+    def delegates(self) -> tuple[str, ...]: ...
+
+    def unavailable(self) -> str | None:
+        """Why it cannot run on this machine, or None when it can."""
+        ...
+
+    def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
+        """Loads an artifact.
+
+        Raises:
+            ArtifactError: the file is broken, or its tensors are not those of `iospec`.
+        """
+        ...
+
+
+def check_tensors(path: Path, specs: tuple[TensorSpec, ...], found: Mapping[str, tuple[tuple[int, ...], str]]) -> None:
+    """Raises unless the file's tensors have the names, shapes and types that its card says.
+
+    Args:
+        path: the artifact, for the message.
+        specs: the card's inputs or outputs.
+        found: name to (shape, numpy type name) in the file.
+
+    Raises:
+        ArtifactError: they differ.
+    """
+    expected = {spec.name: (spec.shape, spec.dtype) for spec in specs}
+    if expected != dict(found):
+        raise ArtifactError(str(path), f"its tensors are {dict(found)} where its card says {expected}", "Export it again")

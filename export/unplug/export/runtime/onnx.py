@@ -1,0 +1,93 @@
+"""ONNX Runtime on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unplug.plugins.errors import ArtifactError
+from unplug.plugins.iospec import IOSpec
+
+from ..child import Array
+from .base import Placement, Runner, check_tensors
+
+NUMPY_NAMES = {
+    "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int64)": "int64", "tensor(int32)": "int32",
+    "tensor(int16)": "int16", "tensor(int8)": "int8", "tensor(uint8)": "uint8", "tensor(bool)": "bool",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OnnxRuntime:
+    """`onnxruntime` with its CPU execution provider."""
+
+    name: str = "onnx"
+    modules: tuple[str, ...] = ("onnxruntime",)
+    distribution: str = "onnxruntime"
+    extra: str = "onnx"
+    delegates: tuple[str, ...] = ("cpu",)
+
+    def unavailable(self) -> str | None:
+        """It runs everywhere."""
+        return None
+
+    def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
+        """Loads and optimizes the graph."""
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        broken = (
+            state.Fail,
+            state.InvalidArgument,
+            state.InvalidGraph,
+            state.InvalidProtobuf,
+            state.NotImplemented,
+            state.RuntimeException,
+            UnicodeDecodeError,  # a name, or a message that quotes one
+        )
+        try:
+            session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            inputs, outputs = _describe(session.get_inputs()), _describe(session.get_outputs())
+        except broken as error:
+            raise ArtifactError(str(path), f"ONNX Runtime cannot load it ({error})", "Export it again") from error
+        check_tensors(path, iospec.inputs, inputs)
+        check_tensors(path, iospec.outputs, outputs)
+        got = ",".join(provider.removesuffix("ExecutionProvider").lower() for provider in session.get_providers())
+        placement = Placement(delegate_asked=delegate, delegate_got=got)
+        return _Runner(session, [tensor.name for tensor in iospec.outputs], placement)
+
+
+def _describe(tensors: list[Any]) -> dict[str, tuple[tuple[int, ...], str]]:
+    return {
+        tensor.name: (
+            tuple(n if isinstance(n, int) else -1 for n in tensor.shape),
+            NUMPY_NAMES.get(tensor.type, tensor.type),
+        )
+        for tensor in tensors
+    }
+
+
+class _Runner:
+    def __init__(self, session: Any, outputs: list[str], placement: Placement) -> None:
+        self.placement = placement
+        self._session, self._names = session, outputs
+        self._inputs: dict[str, Array] = {}
+        self._outputs: list[Array] = []
+
+    def feed(self, inputs: Mapping[str, Array]) -> None:
+        self._inputs = dict(inputs)
+
+    def invoke(self) -> None:
+        # Reads the inputs where they lie; it returns when the outputs are in numpy arrays.
+        self._outputs = self._session.run(self._names, self._inputs)
+
+    def read(self) -> dict[str, Array]:
+        return dict(zip(self._names, self._outputs, strict=True))
+
+
+RUNTIME = OnnxRuntime()

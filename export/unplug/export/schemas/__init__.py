@@ -1,0 +1,6 @@
+"""The JSON Schemas of this package's files, generated from their dataclasses."""
+
+from ..artifact import Card
+from ..parity import ParityReport
+
+SCHEMAS: dict[str, type] = {"unplug-artifact-1.json": Card, "unplug-parity-1.json": ParityReport}

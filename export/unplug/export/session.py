@@ -1,0 +1,122 @@
+"""Running an artifact in Python: named arrays in, named arrays out, the runtime in a child process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from unplug.plugins.errors import InputError
+from unplug.plugins.iospec import IOSpec
+
+from .artifact import Artifact
+from .child import DEFAULT_TIMEOUT_SECONDS, Array, Progress, Reply, call_in_child
+from .extras import require_modules
+from .runtime import RUNTIMES
+from .runtime.base import Runtime
+from .targets import TARGETS
+from .tensors import check_inputs
+from .worker import Job
+
+CHUNK_BYTES = 256 * 2**20  # of inputs a child process: bounds the temporary folder, and hides a child's 0.3 s start
+REPORT_EVERY = 256  # samples between two progress lines
+
+
+class Session:
+    """Runs one artifact.
+
+    Args:
+        artifact: from `load_artifact` or `export_checkpoint`.
+        runtime: name in RUNTIMES; default: that of the artifact's target.
+        delegate: one of the runtime's `delegates`; default: its first.
+        threads: CPU threads.
+
+    Raises:
+        InputError: no such runtime or delegate, or it cannot run on this machine.
+        MissingExtraError: the runtime is not installed.
+    """
+
+    def __init__(
+        self, artifact: Artifact, *, runtime: str | None = None, delegate: str | None = None, threads: int = 1
+    ) -> None:
+        self.artifact = artifact
+        self.runtime: Runtime = RUNTIMES.get(runtime or TARGETS.get(artifact.card.target).runtime)
+        self.delegate = delegate or self.runtime.delegates[0]
+        self.threads = threads
+        check_runtime(self.runtime, self.delegate, threads)
+
+    def run(
+        self, inputs: Mapping[str, Array], *, timeout: float = DEFAULT_TIMEOUT_SECONDS, progress: Progress | None = None
+    ) -> dict[str, Array]:
+        """Runs N samples one by one, as a phone would.
+
+        Args:
+            inputs: name to array of N samples, checked against the artifact's IOSpec.
+            timeout: seconds for each 256 MiB of inputs.
+            progress: called with (samples done, N, file name).
+
+        Returns:
+            Output name to array of N samples, as the runtime gave them: they may hold NaN.
+
+        Raises:
+            InputError: a wrong input; names the tensor.
+            ArtifactError: the runtime cannot load the file, or its tensors are not those of its card.
+            ConversionError: the runtime crashed.
+        """
+        spec = self.artifact.card.iospec
+        samples = check_inputs(spec, inputs)
+        chunk = max(1, CHUNK_BYTES // sum(array[:1].nbytes for array in inputs.values()))
+        parts = []
+        for start in range(0, samples, chunk):
+
+            def forward(done: int, _total: int, text: str, start: int = start) -> None:
+                if progress is not None:
+                    progress(start + done, samples, text)
+
+            part = {name: array[start : start + chunk] for name, array in inputs.items()}
+            parts.append(self._run_chunk(part, timeout, forward))
+        return {tensor.name: np.concatenate([part[tensor.name] for part in parts]) for tensor in spec.outputs}
+
+    def _run_chunk(self, inputs: Mapping[str, Array], timeout: float, progress: Progress) -> dict[str, Array]:
+        what = f"{self.artifact.path.name} on {self.runtime.name}"
+        values = {**run_values(self.artifact), "runtime": self.runtime.name, "delegate": self.delegate, "threads": self.threads}
+        function = "unplug.export.session:run_samples"
+        return call_in_child(function, values, inputs, what=what, timeout=timeout, progress=progress).arrays
+
+
+def check_runtime(runtime: Runtime, delegate: str, threads: int) -> None:
+    """Raises unless `runtime` is installed and can run on this machine with `delegate` and `threads`."""
+    if (reason := runtime.unavailable()) is not None:
+        raise InputError(f"runtime {runtime.name!r}", reason, "Run another target here, or this one on such a machine")
+    if delegate not in runtime.delegates:
+        raise InputError(
+            f"delegate {delegate!r}", f"{runtime.name} has none of this name", f"Known: {', '.join(runtime.delegates)}"
+        )
+    if threads < 1:
+        raise InputError(f"{threads} threads", "at least one is needed", "Use 1 or more")
+    require_modules(runtime.modules, runtime.extra)
+
+
+def run_values(artifact: Artifact) -> dict[str, object]:
+    """What a child needs to open an artifact."""
+    return {"path": str(artifact.path.resolve()), "iospec": artifact.card.iospec.to_dict()}
+
+
+def run_samples(job: Job) -> Reply:
+    """The child's side of `Session.run`: opens the artifact once, then runs sample by sample."""
+    values, inputs = job.values, job.arrays
+    iospec = IOSpec.from_dict(values["iospec"])
+    runtime: Runtime = RUNTIMES.get(values["runtime"])
+    path = Path(values["path"])
+    runner = runtime.open(path, iospec, threads=values["threads"], delegate=values["delegate"])
+    samples = len(next(iter(inputs.values())))
+    outputs = {tensor.name: np.empty((samples, *tensor.shape[1:]), tensor.dtype) for tensor in iospec.outputs}
+    for index in range(samples):
+        runner.feed({name: np.ascontiguousarray(array[index : index + 1]) for name, array in inputs.items()})
+        runner.invoke()
+        for name, array in runner.read().items():
+            outputs[name][index] = array[0]
+        if (index + 1) % REPORT_EVERY == 0 or index + 1 == samples:
+            job.progress(index + 1, samples, path.name)
+    return Reply(values={}, arrays=outputs)

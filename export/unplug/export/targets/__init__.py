@@ -1,0 +1,13 @@
+"""Export targets by name; third parties add theirs through the entry-point group ``unplug.targets``."""
+
+from unplug.plugins.registry import Registry
+
+TARGETS = Registry(
+    "target",
+    {
+        "litert": "unplug.export.targets.litert:TARGET",
+        "coreml": "unplug.export.targets.coreml:TARGET",
+        "onnx": "unplug.export.targets.onnx:TARGET",
+    },
+    group="unplug.targets",
+)

@@ -1,0 +1,61 @@
+"""What an export target is: the protocol that TARGETS holds, and what a converter is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from unplug.plugins.iospec import IOSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The model to convert, as its child process sees it.
+
+    Args:
+        model: a torch module in eval mode; its forward takes the inputs in IOSpec order, returns outputs by name.
+        iospec: its named tensors.
+        model_type: key of `unplug.plugins.checkpoint.MODELS`.
+    """
+
+    model: Any
+    iospec: IOSpec
+    model_type: str
+
+
+class Target(Protocol):
+    """One export format. The parent reads the attributes; `prepare` and `write` run in a child process.
+
+    Args:
+        name: key in TARGETS.
+        suffix: of the artifact's name, with the dot.
+        precisions: names of PRECISIONS that it can write.
+        modules: imports it needs; looked for before any work starts.
+        distributions: packages whose versions the card records.
+        extra: the unplug extra that installs them.
+        runtime: name in RUNTIMES that runs its artifacts.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def suffix(self) -> str: ...
+    @property
+    def precisions(self) -> tuple[str, ...]: ...
+    @property
+    def modules(self) -> tuple[str, ...]: ...
+    @property
+    def distributions(self) -> tuple[str, ...]: ...
+    @property
+    def extra(self) -> str: ...
+    @property
+    def runtime(self) -> str: ...
+
+    def prepare(self, source: Source) -> Any:
+        """Does once what all precisions share, and returns it."""
+        ...
+
+    def write(self, prepared: Any, precision: str, path: Path) -> None:
+        """Writes one artifact to `path`."""
+        ...

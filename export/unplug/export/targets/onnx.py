@@ -1,0 +1,78 @@
+"""ONNX: by PyTorch's own exporter, static batch of one; float16 inside with float32 at the edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .base import Source
+
+OPSET = 18  # the exporter's own; newer ones are converted from it, older runtimes lose nothing
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """Graph inputs and outputs have the IOSpec's names; one file, no external data."""
+
+    name: str = "onnx"
+    suffix: str = ".onnx"
+    precisions: tuple[str, ...] = ("fp32", "fp16")
+    modules: tuple[str, ...] = ("onnx", "onnxscript", "onnxruntime")
+    distributions: tuple[str, ...] = ("onnx", "onnxscript", "onnxruntime", "torch")
+    extra: str = "onnx"
+    runtime: str = "onnx"
+
+    def prepare(self, source: Source) -> Any:
+        """The fp32 graph."""
+        import torch
+
+        from .wrappers import Positional, examples
+
+        program = torch.onnx.export(
+            Positional(source),
+            examples(source),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=[tensor.name for tensor in source.iospec.inputs],
+            output_names=[tensor.name for tensor in source.iospec.outputs],
+            verbose=False,
+        )
+        if program is None:
+            raise TypeError("torch.onnx.export returned no program")
+        return clean(program.model_proto)
+
+    def write(self, prepared: Any, precision: str, path: Path) -> None:
+        """Checks the graph and writes it."""
+        import onnx
+
+        graph = half(prepared) if precision == "fp16" else prepared
+        onnx.checker.check_model(graph, full_check=True)
+        onnx.save(graph, str(path))
+
+
+def clean(proto: Any) -> Any:
+    """Drops the exporter's notes: they hold source paths of the machine that exported, and change from run to run."""
+    del proto.metadata_props[:]
+    del proto.graph.metadata_props[:]
+    for item in (*proto.graph.node, *proto.graph.input, *proto.graph.output, *proto.graph.value_info):
+        del item.metadata_props[:]
+        item.doc_string = ""
+    return proto
+
+
+def half(proto: Any) -> Any:
+    """A float16 copy whose inputs and outputs stay float32."""
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+    from onnxruntime.transformers.onnx_model import OnnxModel
+
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    halved = convert_float_to_float16(copy, keep_io_types=True)
+    # It appends the casts of the inputs at the end, where the checker and strict runtimes refuse them.
+    OnnxModel.graph_topological_sort(halved.graph)
+    return halved
+
+
+TARGET = Onnx()

@@ -1,0 +1,9 @@
+from .bench import bench_artifacts as bench_artifacts
+from .devices import DEVICES as DEVICES
+from .report import BenchReport as BenchReport
+from .report import BenchRow as BenchRow
+from .report import Repeat as Repeat
+from .statistics import Summary as Summary
+from .statistics import bootstrap_median as bootstrap_median
+from .statistics import relative_spread as relative_spread
+from .statistics import summarize as summarize

@@ -1,0 +1,152 @@
+"""The bench report, ``unplug-bench/1``. A field that nobody measured is null, never zero."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from unplug.export.schema import STRICT, read_dataclass
+from unplug.plugins.errors import ReportError
+from unplug.plugins.files import write_json
+
+from .statistics import Summary
+
+SCHEMA: Literal["unplug-bench/1"] = "unplug-bench/1"
+Where = Literal["device", "emulated", "host"]
+Status = Literal["ok", "failed", "not_run"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """One cold start: a fresh process that loads the artifact, warms up and times it.
+
+    Args:
+        init_ms: load, compile and allocate; the file is in the system's page cache.
+        first_inference_ms: the first run after that.
+        latencies_ms: every timed run, in order: from the call until the work is done.
+        enqueue_ms, read_back_ms: medians of handing the inputs over and of copying the outputs out, timed apart.
+        summary: of `latencies_ms`.
+        parity_db: PSNR of the last run's worst output against the reference; None when exact or undefined.
+        parity_reason: why the outputs are too far from the reference, or None when they are near enough.
+    """
+
+    init_ms: float
+    first_inference_ms: float
+    latencies_ms: tuple[float, ...]
+    enqueue_ms: float
+    read_back_ms: float
+    summary: Summary
+    parity_db: float | None
+    parity_reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchRow:
+    """One artifact on one device.
+
+    Args:
+        file, model_type, model_sha256, artifact_sha256, target, precision: the artifact; the model's hash is its weights'.
+        where: "device", "emulated" or "host".
+        device, soc, os, gpu_driver: the machine.
+        runtime, runtime_version, threads: what ran it.
+        delegate_asked, delegate_got, nodes_delegated, nodes_total, partitions: see `unplug.export.runtime.base.Placement`.
+        status: "ok", "failed" or "not_run".
+        valid: whether the row may be ranked.
+        reasons: why it may not, or why it was not run.
+        warmup, iterations: untimed and timed runs of each repeat.
+        init_ms_cold, first_inference_ms, enqueue_ms, read_back_ms: medians over the repeats.
+        init_ms_cached: load with the runtime's compilation cache filled.
+        repeats: each with its raw latencies.
+        summary: of the latencies of all repeats together.
+        spread: (largest - smallest) / smallest median of the repeats.
+        median_ci95_ms: bootstrap interval of the median of all latencies.
+        peak_memory_bytes: of a process that loads and runs the artifact, in a pass of its own that is not timed.
+        base_memory_bytes: of that process before it loads the artifact, runtime imported.
+        energy_mj: per run.
+        thermal_before, thermal_during, thermal_after, thermal_gate: the device's thermal states and the gate's outcome.
+        battery_percent, charging, clock_mode: power state at the start.
+        parity_reference: "checkpoint", or "first_run" when none was given: the untimed pass of the same artifact.
+        inputs_sha256: `unplug.export.digest_inputs` of what went in.
+        flops: floating-point operations of a run, from the card.
+        flop_bound_ms: no run can be faster than this.
+    """
+
+    file: str
+    model_type: str
+    model_sha256: str
+    artifact_sha256: str
+    target: str
+    precision: str
+    where: Where
+    device: str
+    soc: str | None = None
+    os: str
+    gpu_driver: str | None = None
+    runtime: str
+    runtime_version: str | None
+    threads: int
+    delegate_asked: str
+    delegate_got: str | None = None
+    nodes_delegated: int | None = None
+    nodes_total: int | None = None
+    partitions: int | None = None
+    status: Status
+    valid: bool
+    reasons: tuple[str, ...]
+    warmup: int
+    iterations: int
+    init_ms_cold: float | None = None
+    init_ms_cached: float | None = None
+    first_inference_ms: float | None = None
+    enqueue_ms: float | None = None
+    read_back_ms: float | None = None
+    repeats: tuple[Repeat, ...] = ()
+    summary: Summary | None = None
+    spread: float | None = None
+    median_ci95_ms: tuple[float, float] | None = None
+    peak_memory_bytes: int | None = None
+    base_memory_bytes: int | None = None
+    energy_mj: float | None = None
+    thermal_before: str | None = None
+    thermal_during: str | None = None
+    thermal_after: str | None = None
+    thermal_gate: str | None = None
+    battery_percent: float | None = None
+    charging: bool | None = None
+    clock_mode: str | None = None
+    parity_reference: Literal["checkpoint", "first_run"]
+    inputs_sha256: str
+    flops: int | None
+    flop_bound_ms: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchReport:
+    """The rows of one benchmark, all taken in one run.
+
+    Args:
+        schema: always ``unplug-bench/1``.
+        rows: one an artifact, in the order given.
+        seed: of the inputs, of the order of the repeats and of the bootstrap.
+        versions: of Python, unplug and the runtimes.
+        git_revision: of this code, or None outside a git checkout.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-bench/1"] = SCHEMA
+    rows: tuple[BenchRow, ...]
+    seed: int
+    versions: dict[str, str]
+    git_revision: str | None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as JSON, atomically."""
+        write_json(Path(path), asdict(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> BenchReport:
+        """Reads a report; raises `ReportError` if the file is missing or does not follow the schema."""
+        return read_dataclass(cls, Path(path), ReportError)

@@ -1,0 +1,141 @@
+"""What every command shares: --json, --seed, --device, one line an error, exit codes."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import click
+
+from unplug.plugins.errors import InputError, UnplugError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a command found.
+
+    Args:
+        value: JSON-ready, printed with ``--json``.
+        text: printed without.
+        ok: False makes the exit code 1.
+    """
+
+    value: Any
+    text: str
+    ok: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """The shared options of one call."""
+
+    as_json: bool
+    seed: int
+    device_name: str
+
+    @property
+    def show(self) -> bool:
+        """Whether to draw progress bars: only for people at a terminal."""
+        return not self.as_json and sys.stderr.isatty()
+
+    @property
+    def device(self) -> Any:
+        """The torch device (imports torch)."""
+        from unplug.sdk.train.device import pick_device
+
+        return pick_device(self.device_name)
+
+    def say(self, line: str) -> None:
+        """A progress line for people, on standard error."""
+        if not self.as_json:
+            click.echo(line, err=True)
+
+
+def command(function: Callable[..., Outcome]) -> Callable[..., None]:
+    """Adds the shared options, prints the outcome, turns errors into one line and an exit code."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
+    @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of everything random.")
+    @click.option("--device", "device_name", default="auto", show_default=True, help="auto, cpu or cuda.")
+    @functools.wraps(function)
+    def wrapped(*args: Any, as_json: bool, seed: int, device_name: str, **kwargs: Any) -> None:
+        common = Common(as_json=as_json, seed=seed, device_name=device_name)
+        try:
+            outcome = function(*args, common=common, **kwargs)
+            text = json.dumps(clean(outcome.value), indent=1, sort_keys=True, allow_nan=False) if as_json else outcome.text
+            click.echo(text)
+        except UnplugError as error:
+            _fail(error, as_json)
+        except KeyboardInterrupt:
+            _fail(InputError("interrupted", "", "Run the same command again to go on; nothing is half-written"), as_json)
+        except MemoryError:
+            _fail(InputError("out of memory", "", "Use fewer samples, a smaller --image-size or a smaller model"), as_json)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+            _fail(
+                InputError(str(error.filename or "writing"), error.strerror or str(error), "Free space or change --out"),
+                as_json,
+            )
+        sys.exit(0 if outcome.ok else 1)
+
+    return wrapped
+
+
+def _fail(error: UnplugError, as_json: bool) -> NoReturn:
+    if as_json:
+        kind = type(error).__name__
+        click.echo(json.dumps({"error": {"type": kind, "what": error.what, "why": error.why, "fix": error.fix}}, indent=1))
+    click.echo(f"error: {' '.join(str(error).split())}", err=True)
+    sys.exit(error.exit_code)
+
+
+def clean(value: Any) -> Any:
+    """JSON without NaN or infinity (they become null), paths as text."""
+    if isinstance(value, dict):
+        return {str(key): clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [clean(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    return str(value)
+
+
+def settings(pairs: tuple[str, ...]) -> dict[str, str]:
+    """``KEY=VALUE`` options as a dictionary."""
+    for pair in pairs:
+        if "=" not in pair:
+            raise InputError(f"--set {pair}", "it is not KEY=VALUE", "Write for example --set lr=0.001")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """A comma-separated list of names."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Plain columns; numbers are right-aligned."""
+    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(header, widths, strict=True)).rstrip()]
+    for row in rows:
+        cells = (_align(cell, width) for cell, width in zip(row, widths, strict=True))
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _align(cell: str, width: int) -> str:
+    return cell.rjust(width) if cell[:1] in "+-0123456789" and cell else cell.ljust(width)
+
+
+def percent(value: float | None) -> str:
+    """0.051 as "5.1 %"."""
+    return "?" if value is None else f"{100 * value:.1f} %"

@@ -1,0 +1,45 @@
+"""``unplug bundle``: verify, inspect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .base import Common, Outcome, command, percent
+
+
+@click.group()
+def bundle() -> None:
+    """Verify or inspect a bundle."""
+
+
+@bundle.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@command
+def verify(path: Path, common: Common) -> Outcome:
+    """Check every file against the manifest (exit 1 where one is missing, changed or extra)."""
+    from unplug.sdk.release import verify_bundle
+
+    manifest = verify_bundle(path)
+    count = len(manifest["files"])
+    text = f"{path}: {count} files match the manifest. It is not signed: this shows integrity, not origin."
+    return Outcome(value={"bundle": str(path), "files": count, "signed": manifest["signature"] is not None}, text=text)
+
+
+@bundle.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@command
+def inspect(path: Path, common: Common) -> Outcome:
+    """Show what a bundle holds and where it comes from."""
+    from unplug.sdk.release import read_manifest
+
+    manifest = read_manifest(path)
+    lineage = manifest.get("lineage", {})
+    lines = [
+        f"{path}: {manifest.get('model_type')}",
+        f"forgot {lineage.get('forget_samples')} samples by {lineage.get('method')} at {percent(lineage.get('compute_fraction'))}",
+        f"checkpoint {str(lineage.get('checkpoint_sha256'))[:16]}  original {str(lineage.get('original_sha256'))[:16]}",
+        *(f"{entry.get('bytes', 0):>12,}  {name}" for name, entry in sorted(manifest["files"].items())),
+    ]
+    return Outcome(value=manifest, text="\n".join(lines))

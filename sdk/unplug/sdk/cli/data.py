@@ -1,0 +1,92 @@
+"""``unplug data``: synth, inspect, pick-forget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .base import Common, Outcome, command
+from .options import out_option
+
+
+@click.group()
+def data() -> None:
+    """Make synthetic faces, describe a data spec, draw a random forget set.
+
+    A data spec is KIND:ARGUMENT: synth:n=3000,subjects=600,seed=0, utkface:DIR, mufac:DIR, mucac:DIR,
+    facesynthetics:DIR, cifar10:DIR, imagefolder:DIR, csv:FILE.
+    """
+
+
+@data.command()
+@click.option("--n", "count", type=click.IntRange(1, 1_000_000), default=100, show_default=True, help="Pictures.")
+@click.option("--subjects", type=click.IntRange(1, 1_000_000), help="People (default n / 5).")
+@click.option("--size", type=click.IntRange(16, 1024), default=256, show_default=True, help="Side in pixels.")
+@out_option("Folder for the PNG files and labels.csv.")
+@command
+def synth(count: int, subjects: int | None, size: int, out: Path, common: Common) -> Outcome:
+    """Write synthetic faces as PNG files with a labels.csv (usable as csv:OUT/labels.csv)."""
+    from unplug.sdk.data.folder import write_faces
+
+    people = subjects or max(1, count // 5)
+    written = write_faces(f"synth:n={count},subjects={people},seed={common.seed}", size, out, show=common.show)
+    text = f"{written} faces of {people} people at {size} px in {out}\nUse them with --data csv:{out}/labels.csv"
+    return Outcome(value={"out": str(out), "samples": written, "subjects": people, "size": size}, text=text)
+
+
+@data.command()
+@click.argument("spec")
+@click.option("--size", type=click.IntRange(8, 1024), default=64, show_default=True, help="Side in pixels to decode to.")
+@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@click.option("--ids", is_flag=True, help="List the sample ids and subjects too.")
+@command
+def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Outcome:
+    """Decode everything that SPEC names and describe it."""
+    from unplug.sdk.data import describe, load_dataset
+
+    dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show)
+    value = describe(dataset)
+    lines = [
+        f"{spec}: {value['samples']} samples at {size} px, {value['subjects'] or 'unknown'} subjects",
+        f"digest    {value['digest']}",
+        f"unusable  {len(value['unusable'])}",
+    ]
+    lines += [f"          {item['id']}: {item['reason']}" for item in value["unusable"][:20]]
+    if value["ages"]["known"]:
+        ages = value["ages"]
+        lines.append(f"ages      {ages['min']:g} to {ages['max']:g}, mean {ages['mean']:.1f}")
+        top = max(ages["per_decade"])
+        for decade, number in enumerate(ages["per_decade"]):
+            if number:
+                lines.append(f"  {decade * 10:3d}-{decade * 10 + 9:<3d} {number:6d} {'#' * max(1, round(40 * number / top))}")
+    lines += [f"class     {name}: {number}" for name, number in value["classes"].items()]
+    lines += [f"partition {name}: {number}" for name, number in value["partitions"].items()]
+    if ids:
+        value["ids"] = [{"id": sample.id, "subject": sample.subject, "age": sample.age} for sample in dataset.samples]
+        lines += [f"{sample.id}\t{sample.subject or ''}" for sample in dataset.samples]
+    return Outcome(value=value, text="\n".join(lines))
+
+
+@data.command("pick-forget")
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option("--data", "spec", required=True, metavar="SPEC", help="The data that the checkpoint was trained on.")
+@click.option("--fraction", type=float, default=0.02, show_default=True, help="Of the training set.")
+@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@out_option("Forget file to write.")
+@command
+def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: Path, common: Common) -> Outcome:
+    """Draw a random forget set from a checkpoint's training set (whole subjects where they are known)."""
+    from unplug.plugins.checkpoint import load_checkpoint
+    from unplug.plugins.files import atomic_path
+    from unplug.sdk.data import load_dataset
+    from unplug.sdk.data import pick_forget as draw
+    from unplug.sdk.train.run import recipe_of, split_of
+
+    loaded = load_checkpoint(checkpoint, expect="age")
+    dataset = load_dataset(spec, recipe_of(loaded).image_size, on_bad=on_bad, show=common.show)
+    picked = draw(dataset, split_of(loaded), fraction=fraction, seed=common.seed)
+    with atomic_path(out) as temporary:
+        temporary.write_text("".join(f"{name}\n" for name in picked), encoding="utf-8")
+    return Outcome(value={"out": str(out), "lines": len(picked)}, text=f"{len(picked)} lines in {out}")

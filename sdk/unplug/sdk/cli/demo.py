@@ -1,0 +1,54 @@
+"""``unplug demo``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .base import Common, Outcome, command
+from .options import out_option
+from .release import gate_line
+
+
+@click.command()
+@click.option("--data", "spec", metavar="SPEC", help="Data (default: embedded synthetic faces).")
+@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@click.option("--fraction", type=float, help="Of the training set to forget (default 0.05; 0.02 with --data).")
+@click.option("--size", type=click.Choice(["nano", "small", "base"]), help="Model (default nano; small with --data).")
+@click.option("--image-size", type=click.IntRange(32, 224), help="Input side in pixels (default 48; 64 with --data).")
+@click.option("--epochs", type=click.IntRange(1, 100_000), help="Of the original (default 20; 40 with --data).")
+@click.option("--method", default="msg", show_default=True, help="See `unplug list methods`.")
+@out_option("Folder for everything.", required=False, default=Path("unplug-demo"))
+@command
+def demo(
+    spec: str | None, on_bad: Any, fraction: float | None, size: str | None, image_size: int | None, epochs: int | None,
+    method: str, out: Path, common: Common,
+) -> Outcome:  # fmt: skip
+    """Train, forget, audit, export, check, time, bundle and report, on embedded synthetic faces or on your data.
+
+    Run it again after a kill: models that are done are used again.
+    """
+    from unplug.sdk.demo import DEMO_RECIPE, DemoConfig, run_demo
+    from unplug.sdk.train import Recipe
+
+    recipe = DEMO_RECIPE if spec is None else Recipe()
+    changes: dict[str, Any] = {"size": size, "image_size": image_size, "epochs": epochs}
+    recipe = replace(recipe, **{key: value for key, value in changes.items() if value is not None})
+    config = DemoConfig(recipe=recipe, on_bad=on_bad, seed=common.seed)
+    if spec is not None:
+        config = replace(config, spec=spec, fraction=0.02)
+    if fraction is not None:
+        config = replace(config, fraction=fraction)
+    config = replace(config, release=replace(config.release, method=method, seed=common.seed))
+    done = run_demo(config, out, device=common.device, say=common.say, show=common.show)
+    lines = [gate_line(gate) for gate in done.summary["gates"]]
+    if done.refusal is not None:
+        lines.append(f"REFUSED: {done.refusal}")
+    else:
+        lines.append(f"bundle  {done.bundle}")
+    lines.append(f"report  {done.report} ({done.seconds:.0f} s in all)")
+    value = {"report": str(done.report), "bundle": done.bundle and str(done.bundle), "seconds": done.seconds, **done.summary}
+    return Outcome(value=value, text="\n".join(lines), ok=done.refusal is None)

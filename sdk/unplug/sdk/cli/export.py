@@ -1,0 +1,99 @@
+"""``unplug export`` and ``unplug parity``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .base import Common, Outcome, command, names, table
+from .options import checkpoint_argument, out_option
+
+
+@click.command()
+@checkpoint_argument
+@click.option("--to", "targets", default="litert,coreml,onnx", show_default=True, help="Comma-separated targets.")
+@click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
+@click.option("--workers", type=click.IntRange(1, 8), default=2, show_default=True, help="Targets converted at a time.")
+@out_option("Folder for the exported files and their cards.")
+@command
+def export(checkpoint: Path, targets: str, precisions: str, workers: int, out: Path, common: Common) -> Outcome:
+    """Convert CHECKPOINT to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx)."""
+    from unplug.export import export_checkpoint
+
+    with progress_bar("export", common) as progress:
+        made = export_checkpoint(
+            checkpoint, targets=names(targets), precisions=names(precisions), out=out, workers=workers, progress=progress
+        )
+    rows = [
+        (item.path.name, item.card.target, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for item in made
+    ]
+    text = table(("file", "target", "precision", "bytes", "sha256"), rows)
+    text += f"\nNext: unplug parity {out}/*.tflite {out}/*.onnx --checkpoint {checkpoint}"
+    return Outcome(value={"out": str(out), "artifacts": [asdict(item.card) for item in made]}, text=text)
+
+
+@click.command()
+@click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--checkpoint", required=True, type=click.Path(path_type=Path), help="The checkpoint they were made from.")
+@click.option("--samples", type=click.IntRange(1, 4096), default=16, show_default=True, help="Synthetic faces to compare on.")
+@click.option("--images", type=click.Path(path_type=Path), help="Compare on the images of this folder instead.")
+@out_option("Parity report to write (JSON).", required=False)
+@command
+def parity(
+    artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, out: Path | None, common: Common
+) -> Outcome:
+    """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
+    from unplug.export import load_artifact, measure_parity
+
+    loaded = [load_artifact(path) for path in artifacts]
+    inputs = _inputs(loaded[0].card.iospec.inputs[0].shape[-1], samples, images)
+    report = measure_parity(loaded, checkpoint, inputs)
+    if out is not None:
+        report.save(out)
+    rows = []
+    for row in report.rows:
+        measured = "exact" if row.exact else "" if row.psnr_db is None else f"{row.psnr_db:.1f}"
+        error = "" if row.max_abs_error is None else f"{row.max_abs_error:.2e}"
+        rows.append((row.file, row.output, measured, f"{row.threshold_db:g}", error, row.status, row.reason or ""))
+    text = table(("file", "output", "PSNR dB", "needs", "max error", "status", "reason"), rows)
+    if not report.passed and all(row.status == "not_run" for row in report.rows):
+        text += "\nNothing could be run on this machine, so nothing was checked."
+    return Outcome(value=asdict(report), text=text, ok=report.passed)
+
+
+def _inputs(image_size: int, samples: int, images: Path | None) -> dict[str, Any]:
+    from unplug.sdk.release.vectors import synthetic_inputs
+
+    if images is None:
+        return synthetic_inputs(image_size, samples)
+    import numpy as np
+
+    from unplug.sdk.data import load_dataset
+
+    dataset = load_dataset(f"imagefolder:{images}", image_size, show=False)
+    pixels = dataset.pixels(range(min(samples, len(dataset)))).astype(np.float32) / np.float32(255.0)
+    return {"image": np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))}
+
+
+class progress_bar:  # noqa: N801 (used as a function)
+    """A tqdm bar as the (done, total, text) callback that lower layers call."""
+
+    def __init__(self, label: str, common: Common) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(desc=label, disable=not common.show, leave=False)
+
+    def __enter__(self) -> Callable[[int, int, str], None]:
+        def update(done: int, total: int, text: str) -> None:
+            self._bar.total = total
+            self._bar.n = done
+            self._bar.set_postfix_str(text)
+
+        return update
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()

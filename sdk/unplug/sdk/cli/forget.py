@@ -1,0 +1,59 @@
+"""``unplug forget``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .base import Common, Outcome, command, percent, settings
+from .options import checkpoint_argument, data_option, forget_option, out_option
+
+
+@click.command()
+@checkpoint_argument
+@data_option
+@forget_option
+@click.option("--method", default="msg", show_default=True, help="See `unplug list methods`.")
+@click.option("--budget", type=float, help="Fraction of retraining, compute and wall time each (default 0.05).")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
+@click.option(
+    "--retrained", type=click.Path(path_type=Path), help="The retrained model, to compare the cost with what it took."
+)
+@out_option("Checkpoint folder to write.")
+@command
+def forget(
+    checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float | None, pairs: tuple[str, ...],
+    retrained: Path | None, out: Path, common: Common,
+) -> Outcome:  # fmt: skip
+    """Unlearn the samples that FILE names, within a budget.
+
+    `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
+    """
+    from unplug.plugins.checkpoint import load_checkpoint
+    from unplug.sdk.data import load_dataset, read_forget_file
+    from unplug.sdk.forget import forget as run
+    from unplug.sdk.train.run import recipe_of
+
+    original = load_checkpoint(checkpoint, expect="age")
+    oracle = load_checkpoint(retrained, expect="age") if retrained else None
+    dataset = load_dataset(spec, recipe_of(original).image_size, on_bad=on_bad, show=common.show)
+    ids = read_forget_file(forget_file, dataset)
+    done = run(
+        original, dataset, ids, method, out,
+        budget=budget, options=settings(pairs), oracle=oracle, seed=common.seed, device=common.device, show=common.show,
+    )  # fmt: skip
+    facts, metrics = done.record["forget"], done.record["metrics"]
+    cost = facts["cost"]
+    lines = [
+        f"saved {out}: {facts['samples']} samples forgotten by {method} in {cost['wall_s']:.1f} s",
+        f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} of retraining ({cost['retrain']['source']})",
+    ]
+    if not cost["wall_enforced"]:
+        reason = "no budget applies" if budget is None and method == "retrain" else "the original was trained on another device"
+        lines.append(f"wall time was not enforced: {reason}")
+    for name, row in metrics.items():
+        lines.append(f"{name:<8}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE {row['mae']:5.2f} years")
+    lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR -o audit.json")
+    return Outcome(value={"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics}, text="\n".join(lines))

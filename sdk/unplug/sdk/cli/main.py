@@ -1,0 +1,72 @@
+"""The lazy command group: ``unplug --help`` imports no command and no torch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("unplug.sdk.cli.demo:demo", "The whole journey on synthetic faces, then an HTML report."),
+    "data": ("unplug.sdk.cli.data:data", "Make synthetic faces, describe data, draw a forget set."),
+    "train": ("unplug.sdk.cli.train:train", "Train a model."),
+    "forget": ("unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget."),
+    "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
+    "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
+    "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
+    "run": ("unplug.sdk.cli.run:run", "Predict the age on a photograph with any artifact or checkpoint."),
+    "bench": ("unplug.sdk.cli.bench:bench", "Time exported files."),
+    "release": ("unplug.sdk.cli.release:release", "Forget, audit, export, check, time and bundle, or refuse."),
+    "bundle": ("unplug.sdk.cli.bundle:bundle", "Verify or inspect a bundle."),
+    "report": ("unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page."),
+    "list": ("unplug.sdk.cli.list:list_", "List methods, attacks, targets, precisions, devices, data kinds."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows names and one-line helps; imports a command when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the journey."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """The command itself."""
+        if name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[name][0].split(":")
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggests near names for an unknown one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else " `unplug --help` lists them."
+            ctx.fail(f"No such command {args[0]!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the helps without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value:
+        click.echo(f"unplug {version('unplug')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Show the version.")
+def main() -> None:
+    """unplug: small on-device vision models that can forget.
+
+    Train, unlearn, audit, export, time and bundle. Start with `unplug demo`.
+
+    Exit codes: 0 all good; 1 a gate or check failed; 2 bad usage or input.
+    """

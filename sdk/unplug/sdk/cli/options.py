@@ -1,0 +1,41 @@
+"""Options that several commands take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def data_option(function: F) -> F:
+    """--data SPEC and --on-bad."""
+    function = click.option(
+        "--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True,
+        help="What to do with unreadable images or wrong labels: refuse, or go on without them and count them.",
+    )(function)  # fmt: skip
+    return click.option("--data", "spec", required=True, metavar="SPEC", help="Data, for example utkface:DIR or synth:n=3000.")(
+        function
+    )
+
+
+def forget_option(function: F) -> F:
+    """--forget FILE."""
+    return click.option(
+        "--forget", "forget_file", required=True, type=click.Path(path_type=Path), metavar="FILE",
+        help="Sample ids or subject:NAME, one a line.",
+    )(function)  # fmt: skip
+
+
+def out_option(help_text: str, *, required: bool = True, default: Path | None = None) -> Callable[[F], F]:
+    """--out PATH."""
+    return click.option(
+        "--out", "-o", required=required, default=default, type=click.Path(path_type=Path), metavar="PATH", help=help_text,
+        show_default=default is not None,
+    )  # fmt: skip
+
+
+checkpoint_argument = click.argument("checkpoint", type=click.Path(path_type=Path))

@@ -1,0 +1,64 @@
+"""``unplug release``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .base import Common, Outcome, command, names, settings
+from .options import checkpoint_argument, data_option, forget_option, out_option
+
+
+@click.command()
+@checkpoint_argument
+@data_option
+@forget_option
+@click.option("--method", default="msg", show_default=True, help="See `unplug list methods`.")
+@click.option("--budget", type=float, default=0.05, show_default=True, help="Fraction of retraining.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
+@click.option("--retrained", type=click.Path(path_type=Path), help="The oracle (default: train it).")
+@click.option(
+    "--references", type=click.IntRange(0, 64), default=1, show_default=True, help="Reference models to train for RMIA."
+)
+@click.option("--to", "targets", default="litert,coreml,onnx", show_default=True, help="Comma-separated targets.")
+@click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
+@click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
+@out_option("Bundle folder to write, for example face-age.unplug.")
+@command
+def release(
+    checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float, pairs: tuple[str, ...],
+    retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...], out: Path, common: Common,
+) -> Outcome:  # fmt: skip
+    """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
+
+    Intermediate results stay in .NAME.release beside the bundle, so a killed release goes on where it was.
+    """
+    from unplug.plugins.checkpoint import load_checkpoint
+    from unplug.sdk.data import load_dataset, read_forget_file
+    from unplug.sdk.release import ReleaseConfig
+    from unplug.sdk.release import release as run
+    from unplug.sdk.release.gates import gates_from
+    from unplug.sdk.train.run import recipe_of
+
+    original = load_checkpoint(checkpoint, expect="age")
+    oracle = load_checkpoint(retrained, expect="age") if retrained else None
+    dataset = load_dataset(spec, recipe_of(original).image_size, on_bad=on_bad, show=common.show)
+    ids = read_forget_file(forget_file, dataset)
+    config = ReleaseConfig(
+        method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
+        precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), seed=common.seed,
+    )  # fmt: skip
+    work = out.parent / f".{out.name}.release"
+    done = run(original, dataset, ids, out, work, config, oracle=oracle, device=common.device, say=common.say, show=common.show)
+    lines = [gate_line(gate) for gate in done.summary["gates"]]
+    lines.append(f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}`")
+    return Outcome(value={"bundle": str(done.bundle), "work": str(work), **done.summary}, text="\n".join(lines))
+
+
+def gate_line(gate: dict[str, Any]) -> str:
+    """One gate as a line of text."""
+    shown = "not measured" if gate["value"] is None else f"{gate['value']:.4g}"
+    word = "holds" if gate["passed"] else "FAILS"
+    return f"{word:<6}{gate['name']:<28}{shown:>10} {gate['comparison']} {gate['limit']:g}{gate['unit']} ({gate['detail']})"

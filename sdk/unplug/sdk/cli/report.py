@@ -1,0 +1,24 @@
+"""``unplug report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .base import Common, Outcome, command
+from .options import out_option
+
+
+@click.command()
+@click.argument("reports", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--title", default="unplug report", show_default=True, help="Title of the page.")
+@out_option("HTML file to write.", required=False, default=Path("report.html"))
+@command
+def report(reports: tuple[Path, ...], title: str, out: Path, common: Common) -> Outcome:
+    """Turn JSON REPORTS (audit, parity, bench, release, checkpoint records) into one self-contained HTML page."""
+    from unplug.sdk.report import write_report
+
+    write_report(reports, out, title=title)
+    size = out.stat().st_size
+    return Outcome(value={"out": str(out), "bytes": size}, text=f"{out} ({size / 1024:.0f} KiB)")

@@ -1,0 +1,71 @@
+"""``unplug train age``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .base import Common, Outcome, command
+from .options import data_option, out_option
+
+
+@click.group()
+def train() -> None:
+    """Train a model."""
+
+
+@train.command()
+@data_option
+@out_option("Checkpoint folder to write; an unfinished run there is continued.")
+@click.option(
+    "--size", type=click.Choice(["nano", "small", "base"]), default="small", show_default=True, help="0.3, 1 or 6 M parameters."
+)
+@click.option("--image-size", type=click.IntRange(32, 224), default=64, show_default=True, help="Input side in pixels.")
+@click.option("--epochs", type=click.IntRange(1, 100_000), help="Passes over the training set (default 40).")
+@click.option("--batch-size", type=click.IntRange(2, 65_536), help="Samples a step (default 64).")
+@click.option("--lr", type=float, help="Peak learning rate.")
+@click.option("--loss", type=click.Choice(["ordinal", "ce", "ce+l1"]), help="Default: ordinal, the best measured.")
+@click.option("--schedule", type=click.Choice(["one-cycle", "cosine", "constant"]))
+@click.option("--augment", type=click.Choice(["standard", "flip", "none"]))
+@click.option("--smoothing", type=float, help="Label smoothing of ce and ce+l1.")
+@click.option("--dropout", type=float)
+@click.option("--weight-decay", type=float)
+@click.option("--ema", type=float, help="Decay of the averaged weights; 0 turns averaging off.")
+@click.option("--validation", type=float, default=0.1, show_default=True, help="Fraction held out for validation.")
+@click.option("--test", type=float, default=0.2, show_default=True, help="Fraction held out for test.")
+@click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
+@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@command
+def age(
+    spec: str, on_bad: Any, out: Path, validation: float, test: float, split_file: Path | None, restart: bool, common: Common,
+    **recipe_options: Any,
+) -> Outcome:  # fmt: skip
+    """Train a face-age predictor.
+
+    Samples are split by subject where subjects are known. The state is saved after every epoch: run the same
+    command again after a kill and it goes on, to the same weights.
+    """
+    from unplug.sdk.data import load_dataset, load_split, make_split
+    from unplug.sdk.train import Recipe, train_age
+
+    recipe = Recipe(**{key: value for key, value in recipe_options.items() if value is not None})
+    dataset = load_dataset(spec, recipe.image_size, on_bad=on_bad, show=common.show)
+    if split_file is None:
+        split = make_split(dataset, seed=common.seed, validation=validation, test=test)
+    else:
+        split = load_split(split_file)
+    common.say(f"training {recipe.size} at {recipe.image_size} px on {len(split.retain)} of {len(dataset)} samples")
+    done = train_age(dataset, split, recipe, out, seed=common.seed, device=common.device, restart=restart, show=common.show)
+    metrics, cost = done.record["metrics"], done.record["cost"]
+    lines = [f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})"]
+    for name, row in metrics.items():
+        lines.append(f"{name:<11}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE {row['mae']:5.2f} years")
+    lines.append("MAE per age group (test): " + ", ".join(_group(row) for row in metrics["test"]["per_group"]))
+    value = {"out": str(out), "sha256": done.sha256, "metrics": metrics, "cost": cost, "split_sha256": split.sha256}
+    return Outcome(value=value, text="\n".join(lines))
+
+
+def _group(row: dict[str, Any]) -> str:
+    return f"{row['ages']}: " + ("none" if row["mae"] is None else f"{row['mae']:.1f}")

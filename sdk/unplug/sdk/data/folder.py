@@ -1,0 +1,39 @@
+"""Writing synthetic faces as files, with a table that reads them back."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from PIL import Image
+from tqdm import tqdm
+
+from unplug.plugins.files import atomic_dir
+
+from .dataset import load_dataset
+
+
+def write_faces(spec: str, size: int, out: Path, *, show: bool = True) -> int:
+    """Writes the images of a spec as PNG files beside a ``labels.csv``, atomically.
+
+    Args:
+        spec: a ``synth:`` spec.
+        size: side in pixels.
+        out: a new or empty folder, or one that this function wrote.
+        show: progress bar.
+
+    Returns:
+        The number of images.
+
+    Raises:
+        OutputError: the folder is taken by something else or cannot be written.
+    """
+    dataset = load_dataset(spec, size, show=show)
+    with atomic_dir(out, owner="labels.csv") as folder:
+        with (folder / "labels.csv").open("w", newline="", encoding="utf-8") as handle:
+            table = csv.writer(handle)
+            table.writerow(["path", "age", "subject"])
+            for index, sample in enumerate(tqdm(dataset.samples, desc="write", unit="img", disable=not show, leave=False)):
+                Image.fromarray(dataset.pixels([index])[0]).save(folder / f"{sample.id}.png")
+                table.writerow([f"{sample.id}.png", sample.age, sample.subject])
+    return len(dataset)

@@ -1,0 +1,55 @@
+"""The card of a bundle: what it is, what was forgotten, what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from unplug.export import Artifact
+from unplug.plugins.checkpoint import Checkpoint
+from unplug.sdk.audit.report import AuditReport
+
+_CARD = """\
+# {{ name }}
+
+A face-age predictor ({{ model.image_size }} px in, years out) that has forgotten {{ forget.samples }} training samples by
+`{{ forget.method }}`, at {{ "%.1f" | format(100 * forget.cost.compute_fraction) }} % of the compute of retraining.
+
+| attack | original | this model | retrained (oracle) |
+|---|---|---|---|
+{% for attack in unlearned.attacks -%}
+| {{ attack }} AUC | {{ auc(original, attack) }} | {{ auc(unlearned, attack) }} | {{ auc(retrained, attack) }} |
+{% endfor %}
+Mean absolute error on unseen faces: {{ mae(original) }} (original), {{ mae(unlearned) }} (this model), {{ mae(retrained) }} (oracle) years.
+
+| file | bytes |
+|---|---|
+{% for item in artifacts -%}
+| artifacts/{{ item.path.name }} | {{ item.card.bytes }} |
+{% endfor %}
+Gates: {% for gate in summary.gates %}{{ gate.name }} {{ "holds" if gate.passed else "FAILS" }}{{ ", " if not loop.last }}{% endfor %}.
+
+Check it with `unplug bundle verify`, and with `test_vectors/` on the device before use. This bundle is not signed.
+"""
+
+
+def bundle_card(
+    name: str, unlearned: Checkpoint, report: AuditReport, artifacts: Sequence[Artifact], summary: dict[str, Any]
+) -> str:
+    """Markdown for a bundle's ``README.md``."""
+
+    def auc(model: Any, attack: str) -> str:
+        value = model.attacks[attack].auc
+        return f"{value.value:.3f} ({value.low:.3f} to {value.high:.3f})"
+
+    def mae(model: Any) -> str:
+        value = model.utility["test"].mae
+        return f"{value.value:.2f} ({value.low:.2f} to {value.high:.2f})"
+
+    template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(_CARD)
+    return template.render(
+        name=name, model=unlearned.model, forget=unlearned.record["forget"], artifacts=artifacts, summary=summary,
+        auc=auc, mae=mae, **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
+    )  # fmt: skip

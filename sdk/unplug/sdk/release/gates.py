@@ -1,0 +1,145 @@
+"""The gates of a release: what must hold before a bundle is written. One dataclass, one function a gate."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from unplug.export import ParityReport
+from unplug.mobile_bench import BenchReport
+from unplug.plugins.errors import InputError
+from unplug.sdk.audit.report import AuditReport, ModelAudit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gates:
+    """Thresholds of a release.
+
+    Args:
+        max_auc_above_retrained: how far the AUC of an attack on the unlearned model may be above the oracle's.
+        max_auc_below_retrained: how far it may be below (over-forgetting leaks too).
+        max_mae_above_retrained: years of test error that forgetting may cost over retraining.
+        max_compute: of the forget step, as a fraction of retraining.
+        max_artifact_auc_shift: how far an attack's AUC on an exported file may be from that on the checkpoint.
+        max_host_latency_ms: median on this machine; None leaves it open (it says nothing about a phone).
+        allow_not_run: artifacts whose target cannot run here (Core ML off macOS) do not fail parity; the report says so.
+    """
+
+    max_auc_above_retrained: float = 0.10
+    max_auc_below_retrained: float = 0.10
+    max_mae_above_retrained: float = 1.0
+    max_compute: float = 0.05
+    max_artifact_auc_shift: float = 0.02
+    max_host_latency_ms: float | None = None
+    allow_not_run: bool = True
+
+
+def gates_from(pairs: dict[str, str], budget: float) -> Gates:
+    """Gates with thresholds from text (``--gate max_mae_above_retrained=0.5``); the budget is a gate as well.
+
+    Raises:
+        InputError: an unknown gate or a value that is not a number.
+    """
+    known = {field.name for field in fields(Gates)}
+    values: dict[str, Any] = {"max_compute": budget}
+    for key, text in pairs.items():
+        if key not in known:
+            raise InputError(f"--gate {key}", "no such gate", f"Known: {', '.join(sorted(known))}")
+        try:
+            values[key] = text.lower() == "true" if key == "allow_not_run" else float(text)
+        except ValueError as error:
+            raise InputError(f"--gate {key}={text}", "not a number", "Write for example max_mae_above_retrained=0.5") from error
+    return Gates(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateResult:
+    """One gate: its value, its limit, and whether it holds."""
+
+    name: str
+    value: float | None
+    limit: float
+    comparison: Literal["<=", ">="]
+    unit: str
+    detail: str
+
+    @property
+    def passed(self) -> bool:
+        """False also where there is no value: a gate that measured nothing does not hold."""
+        if self.value is None:
+            return False
+        return self.value <= self.limit if self.comparison == "<=" else self.value >= self.limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {**asdict(self), "passed": self.passed}
+
+    def explain(self) -> str:
+        """One clause: by how much it holds or fails."""
+        shown = "nothing measured" if self.value is None else f"{self.value:.4g}{self.unit}"
+        return f"{self.name}: {shown}, must be {self.comparison} {self.limit:g}{self.unit}"
+
+
+def forgetting_gates(gates: Gates, report: AuditReport) -> list[GateResult]:
+    """The unlearned model's attacks against the oracle's, from above and from below, and its use."""
+    results = []
+    unlearned = report.model("unlearned")
+    for name, attack in sorted(unlearned.attacks.items()):
+        gap = attack.minus_retrained
+        span = "" if gap is None else f"95 % interval {gap.low:+.3f} to {gap.high:+.3f}"
+        above = None if gap is None else max(0.0, gap.value)
+        below = None if gap is None else max(0.0, -gap.value)
+        detail = f"AUC {attack.auc.value:.3f}; {span}"
+        results.append(_upto(f"forgotten ({name})", above, gates.max_auc_above_retrained, " AUC above retrained", detail))
+        results.append(
+            _upto(f"not over-forgotten ({name})", below, gates.max_auc_below_retrained, " AUC below retrained", detail)
+        )
+    cost = unlearned.utility["test"].mae.value - report.model("retrained").utility["test"].mae.value
+    detail = f"test MAE {unlearned.utility['test'].mae.value:.2f} years"
+    results.append(_upto("utility", cost, gates.max_mae_above_retrained, " years above retrained", detail))
+    return results
+
+
+def budget_gate(gates: Gates, cost: dict[str, Any]) -> GateResult:
+    """Compute of the forget step as a fraction of retraining."""
+    detail = f"wall {cost['wall_s']:.1f} s of {cost['retrain']['wall_s']:.1f} s"
+    return _upto("budget", float(cost["compute_fraction"]), gates.max_compute, " of retraining", detail)
+
+
+def parity_gate(gates: Gates, report: ParityReport) -> GateResult:
+    """Outputs that fail parity (or could not be run, where that is not allowed), and that anything ran at all."""
+    bad = [row for row in report.rows if row.status == "fail" or (row.status == "not_run" and not gates.allow_not_run)]
+    ran = sum(row.status != "not_run" for row in report.rows)
+    first = f"; first: {bad[0].file} {bad[0].output}: {bad[0].reason}" if bad else ""
+    detail = f"{ran} outputs checked, {len(report.not_run)} not run here{first}"
+    return _upto("parity", float(len(bad)) if ran else None, 0.0, " outputs out of tolerance", detail)
+
+
+def artifact_gate(gates: Gates, report: AuditReport) -> GateResult:
+    """Largest change of an attack's AUC between the checkpoint and an exported file."""
+    unlearned = report.model("unlearned")
+    shifts = [
+        (abs(item.attacks[name].auc.value - unlearned.attacks[name].auc.value), item, name)
+        for item in report.models
+        if item.role == "artifact"
+        for name in unlearned.attacks
+    ]
+    worst: tuple[float, ModelAudit, str] | None = max(shifts, key=lambda shift: shift[0]) if shifts else None
+    detail = f"worst: {worst[1].name}, {worst[2]}" if worst else "no artifact could be run"
+    value = worst[0] if worst else None
+    return _upto("audit on artifacts", value, gates.max_artifact_auc_shift, " AUC from the checkpoint", detail)
+
+
+def bench_gate(gates: Gates, report: BenchReport) -> GateResult:
+    """Rows that ran and were refused; with a latency limit, the slowest median."""
+    ran = [row for row in report.rows if row.status != "not_run"]
+    if gates.max_host_latency_ms is not None:
+        medians = [row.summary.p50 for row in ran if row.valid and row.summary is not None]
+        return _upto("host latency", max(medians, default=None), gates.max_host_latency_ms, " ms", f"{len(medians)} valid rows")
+    bad = [row for row in ran if not row.valid]
+    detail = f"{len(ran)} rows" + (f"; first refused: {bad[0].file}: {'; '.join(bad[0].reasons)}" if bad else "")
+    return _upto("bench", float(len(bad)) if ran else None, 0.0, " rows refused", detail)
+
+
+def _upto(name: str, value: float | None, limit: float, unit: str, detail: str) -> GateResult:
+    return GateResult(name=name, value=value, limit=limit, comparison="<=", unit=unit, detail=detail)

@@ -1,0 +1,79 @@
+"""Inputs against an IOSpec: every wrong one is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unplug.export.tensors import check_inputs, digest_inputs, random_inputs
+from unplug.plugins import IOSpec, TensorSpec
+from unplug.plugins.errors import InputError
+
+IMAGE = TensorSpec(name="image", shape=(1, 3, 4, 4), layout="NCHW", range=(0.0, 1.0))
+STEP = TensorSpec(name="step", shape=(1, 1), layout="NC", dtype="int64", range=(0.0, 9.0))
+SPEC = IOSpec(inputs=(IMAGE, STEP), outputs=())
+
+
+def good(samples: int = 2) -> dict[str, np.ndarray]:
+    return {"image": np.full((samples, 3, 4, 4), 0.5, np.float32), "step": np.zeros((samples, 1), np.int64)}
+
+
+def broken(value: float) -> np.ndarray:
+    image = good(300)["image"]
+    image[299, 2, 3, 3] = value  # the very last one, in a later block of the check
+    return image
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"image": np.zeros((2, 3, 4, 4), np.float64)}, "input 'image': it is float64, not a numpy array of float32"),
+        ({"image": [[0.0]]}, "input 'image': it is list"),
+        ({"image": np.zeros((2, 4, 4, 3), np.float32)}, r"its shape is \(2, 4, 4, 3\)\. Give \(N, 3, 4, 4\) in NCHW order"),
+        ({"image": np.zeros((3, 4, 4), np.float32)}, "its shape is"),
+        ({"image": np.zeros((0, 3, 4, 4), np.float32)}, "its shape is"),
+        ({"image": broken(np.nan), "step": np.zeros((300, 1), np.int64)}, "input 'image': it holds NaN or infinity"),
+        ({"image": broken(np.inf), "step": np.zeros((300, 1), np.int64)}, "input 'image': it holds NaN or infinity"),
+        (
+            {"image": broken(255.0), "step": np.zeros((300, 1), np.int64)},
+            "values reach from 0.5 to 255, and the model expects 0 to 1",
+        ),
+        ({"step": np.full((2, 1), 10)}, "input 'step': its values reach from 10 to 10"),
+        ({"step": np.zeros((3, 1), np.int64)}, "Give the same number of each"),
+        ({"extra": np.zeros(1)}, "input 'extra': is not an input of this model"),
+    ],
+)
+def test_wrong_inputs_are_named(change: dict[str, np.ndarray], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_inputs(SPEC, {**good(), **change})
+
+
+def test_missing_input_is_named() -> None:
+    with pytest.raises(InputError, match="input 'step': is missing"):
+        check_inputs(SPEC, {"image": good()["image"]})
+
+
+def test_rounding_beyond_the_range_is_accepted() -> None:
+    inputs = good()
+    inputs["image"][0] = np.nextafter(np.float32(1.0), np.float32(2.0))
+    assert check_inputs(SPEC, inputs) == 2
+
+
+def test_random_inputs_fit_and_repeat() -> None:
+    first, again, other = (random_inputs(SPEC, 4, seed) for seed in (0, 0, 1))
+    assert check_inputs(SPEC, first) == 4
+    assert digest_inputs(first) == digest_inputs(again) != digest_inputs(other)
+    with pytest.raises(InputError, match="0 samples"):
+        random_inputs(SPEC, 0, seed=0)
+    unbounded = IOSpec(inputs=(TensorSpec(name="ids", shape=(1, 2), layout="NC", dtype="int64"),), outputs=())
+    with pytest.raises(InputError, match="has no random values"):
+        random_inputs(unbounded, 1, seed=0)
+
+
+def test_digest_tells_names_types_and_shapes_apart() -> None:
+    zeros = np.zeros((2, 2), np.float32)
+    digests = {
+        digest_inputs(item) for item in ({"a": zeros}, {"b": zeros}, {"a": zeros.view(np.int32)}, {"a": zeros.reshape(1, 4)})
+    }
+    assert len(digests) == 4
+    assert digest_inputs({"a": zeros.T, "b": zeros}) == digest_inputs({"b": zeros, "a": zeros})

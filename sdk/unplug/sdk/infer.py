@@ -47,7 +47,7 @@ def predict_images(
             {"ages": f"{low:g}-{high:g}", "probability": float(probability)}
             for low, high, probability in zip(edges, edges[1:], share, strict=False)
         ]
-        rows.sort(key=lambda row: -row["probability"])
+        rows.sort(key=lambda row: float(row["probability"]), reverse=True)
         results.append({"image": str(path), "age": float(age), "groups": rows, "crop": crop})
     return results
 

@@ -40,7 +40,7 @@ def bench(
         )  # fmt: skip
     if out is not None:
         report.save(out)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in report.rows:
         if row.summary is None or row.median_ci95_ms is None:
             rows.append((row.file, row.status, "", "", "", "", "; ".join(row.reasons)))

@@ -38,7 +38,8 @@ def inspect(path: Path, common: Common) -> Outcome:
     lineage = manifest.get("lineage", {})
     lines = [
         f"{path}: {manifest.get('model_type')}",
-        f"forgot {lineage.get('forget_samples')} samples by {lineage.get('method')} at {percent(lineage.get('compute_fraction'))}",
+        f"forgot {lineage.get('forget_samples')} samples by {lineage.get('method')} "
+        f"at {percent(lineage.get('compute_fraction'))} of retraining",
         f"checkpoint {str(lineage.get('checkpoint_sha256'))[:16]}  original {str(lineage.get('original_sha256'))[:16]}",
         *(f"{entry.get('bytes', 0):>12,}  {name}" for name, entry in sorted(manifest["files"].items())),
     ]

@@ -48,7 +48,8 @@ def forget(
     cost = facts["cost"]
     lines = [
         f"saved {out}: {facts['samples']} samples forgotten by {method} in {cost['wall_s']:.1f} s",
-        f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} of retraining ({cost['retrain']['source']})",
+        f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} of retraining "
+        f"({cost['retrain']['source']})",
     ]
     if not cost["wall_enforced"]:
         reason = "no budget applies" if budget is None and method == "retrain" else "the original was trained on another device"

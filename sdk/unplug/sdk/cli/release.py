@@ -29,7 +29,8 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
 @command
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float, pairs: tuple[str, ...],
-    retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...], out: Path, common: Common,
+    retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...],
+    out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 

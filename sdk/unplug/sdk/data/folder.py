@@ -29,11 +29,13 @@ def write_faces(spec: str, size: int, out: Path, *, show: bool = True) -> int:
         OutputError: the folder is taken by something else or cannot be written.
     """
     dataset = load_dataset(spec, size, show=show)
-    with atomic_dir(out, owner="labels.csv") as folder:
-        with (folder / "labels.csv").open("w", newline="", encoding="utf-8") as handle:
-            table = csv.writer(handle)
-            table.writerow(["path", "age", "subject"])
-            for index, sample in enumerate(tqdm(dataset.samples, desc="write", unit="img", disable=not show, leave=False)):
-                Image.fromarray(dataset.pixels([index])[0]).save(folder / f"{sample.id}.png")
-                table.writerow([f"{sample.id}.png", sample.age, sample.subject])
+    with (
+        atomic_dir(out, owner="labels.csv") as folder,
+        (folder / "labels.csv").open("w", newline="", encoding="utf-8") as handle,
+    ):
+        table = csv.writer(handle)
+        table.writerow(["path", "age", "subject"])
+        for index, sample in enumerate(tqdm(dataset.samples, desc="write", unit="img", disable=not show, leave=False)):
+            Image.fromarray(dataset.pixels([index])[0]).save(folder / f"{sample.id}.png")
+            table.writerow([f"{sample.id}.png", sample.age, sample.subject])
     return len(dataset)

@@ -39,7 +39,7 @@ def read_forget_file(path: Path, dataset: Dataset) -> tuple[str, ...]:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
     names = _parse(text, path)
-    return _resolve(names, dataset, str(path))
+    return resolve_names(names, dataset, str(path))
 
 
 def _parse(text: str, path: Path) -> list[str]:
@@ -55,7 +55,8 @@ def _parse(text: str, path: Path) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _resolve(names: Sequence[str], dataset: Dataset, where: str) -> tuple[str, ...]:
+def resolve_names(names: Sequence[str], dataset: Dataset, where: str) -> tuple[str, ...]:
+    """Sample ids behind sample ids and ``subject:NAME`` lines, in the data's order; `where` opens the error message."""
     if not names:
         raise DataError(where, "it names nothing", "List at least one sample id or subject:NAME")
     known = set(dataset.ids)

@@ -51,7 +51,9 @@ def _start(spec: str, size: int, chunks: list[list[int]]) -> subprocess.Popen[by
         [sys.executable, "-m", "unplug.sdk.data.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert worker.stdin is not None
-    worker.stdin.write(json.dumps({"spec": spec, "size": size, "positions": sum(chunks, [])}).encode())
+    worker.stdin.write(
+        json.dumps({"spec": spec, "size": size, "positions": [position for chunk in chunks for position in chunk]}).encode()
+    )
     worker.stdin.close()
     worker.stdin = None
     return worker

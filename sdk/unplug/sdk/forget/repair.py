@@ -25,7 +25,7 @@ Shape = Literal["cosine", "up-down"]
 
 @dataclass(frozen=True, kw_only=True)
 class Repair:
-    """AdamW on the retain set with the recipe's loss, batch size, weight decay and augmentation.
+    """AdamW on the retain set with the recipe's loss, weight decay and augmentation.
 
     Published settings use SGD for several epochs; within 5 % of retraining there are one or two, and AdamW, with
     which the original was trained, gets further in them (see docs/forgetting.md).
@@ -33,31 +33,33 @@ class Repair:
     Args:
         lr: peak learning rate.
         shape: "cosine" (down) or "up-down" (linear up over the first half, linear down).
+        batch_size: of the repair. Half of the recipe's: the budget counts samples, so smaller batches are more steps.
     """
 
     lr: float
     shape: Shape = "cosine"
+    batch_size: int = 32
 
     def __call__(
-        self, model: AgePredictor, problem: ForgetProblem, gradient_scale: Mapping[str, Tensor] | None = None
+        self, model: AgePredictor, problem: ForgetProblem, step_scale: Mapping[str, Tensor] | None = None
     ) -> AgePredictor:
         """Fine-tunes in place.
 
         Args:
             model: on the device.
             problem: retain data, task, meter.
-            gradient_scale: parameter name to a tensor that its gradient is multiplied with.
+            step_scale: parameter name to a tensor in [0, 1] that its steps are multiplied with.
 
         Raises:
             BudgetExceeded: the budget does not cover one step.
             TrainingError: the loss is not finite.
         """
-        batch_size = min(problem.recipe.batch_size, len(problem.retain))
+        batch_size = min(self.batch_size, len(problem.retain))
         steps = problem.meter.training_passes() // batch_size
         if steps < 1:
             raise BudgetExceeded("forget step", "the budget does not cover one step of repair", "Give a larger --budget")
         optimizer = torch.optim.AdamW(decay_groups(model, problem.recipe.weight_decay), lr=self.lr)
-        scales = {dict(model.named_parameters())[name]: scale for name, scale in (gradient_scale or {}).items()}
+        scales = {dict(model.named_parameters())[name]: scale for name, scale in (step_scale or {}).items()}
         model.train()
         step = 0
         with tqdm(total=steps, desc="forget", unit="step", disable=not problem.show, leave=False) as bar:
@@ -101,7 +103,9 @@ def _step(
         raise TrainingError("forget step", "the loss is not a number", "Lower the method's lr with --set lr=...")
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    for parameter, scale in scales.items():
-        if parameter.grad is not None:
-            parameter.grad.mul_(scale)
+    before = {parameter: parameter.detach().clone() for parameter in scales}
     optimizer.step()
+    with torch.no_grad():
+        for parameter, scale in scales.items():
+            # AdamW is blind to the size of a gradient, so the step itself is scaled; with SGD both are the same.
+            parameter.copy_(torch.lerp(before[parameter], parameter, scale))

@@ -28,6 +28,7 @@ class CT:
     """
 
     lr: float = 3e-3
+    batch_size: int = 32
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
     default_budget: ClassVar[float | None] = 0.05
@@ -35,7 +36,7 @@ class CT:
     def __call__(self, model: AgePredictor, problem: ForgetProblem) -> AgePredictor:
         """Transposes and repairs `model` in place."""
         transpose_kernels(model)
-        return Repair(lr=self.lr)(model, problem)
+        return Repair(batch_size=self.batch_size, lr=self.lr)(model, problem)
 
 
 @torch.no_grad()

@@ -23,10 +23,11 @@ class Finetune:
     """
 
     lr: float = 2e-3
+    batch_size: int = 32
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
     default_budget: ClassVar[float | None] = 0.05
 
     def __call__(self, model: AgePredictor, problem: ForgetProblem) -> AgePredictor:
         """Fine-tunes `model` in place."""
-        return Repair(lr=self.lr)(model, problem)
+        return Repair(batch_size=self.batch_size, lr=self.lr)(model, problem)

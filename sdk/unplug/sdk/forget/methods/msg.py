@@ -21,13 +21,13 @@ class MSG:
     """Gradient-guided re-initialisation.
 
     g = grad [ CE(sample of D_r, as large as D_f) - CE(D_f) ]; per convolution the share `ratio` of weights with the
-    smallest |g| is drawn anew (Kaiming, fan-out); then fine-tuning on D_r with the gradient of all other convolution
+    smallest |g| is drawn anew (Kaiming, fan-out); then fine-tuning on D_r with the steps of all other convolution
     weights times `keep`, the rate rising and falling linearly.
 
     Args:
         ratio: 0 to 1. Published: 0.3 with five epochs of repair.
         lr: peak learning rate of the repair. Published: SGD at 1e-3.
-        keep: gradient scale of weights that were not re-initialised, 0 to 1. Published: 0.1.
+        keep: step scale of weights that were not re-initialised, 0 to 1. Published: 0.1.
 
     Reference:
         Second place of the NeurIPS 2023 Machine Unlearning Challenge ("masked small gradients").
@@ -36,6 +36,7 @@ class MSG:
     ratio: float = 0.3
     lr: float = 3e-3
     keep: float = 0.1
+    batch_size: int = 32
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
     default_budget: ClassVar[float | None] = 0.05
@@ -48,7 +49,7 @@ class MSG:
         """Re-initialises and repairs `model` in place."""
         gradients = difference_gradient(model, problem)
         scale = reinitialise(model, gradients, self.ratio, self.keep, problem.generator)
-        return Repair(lr=self.lr, shape="up-down")(model, problem, scale)
+        return Repair(batch_size=self.batch_size, lr=self.lr, shape="up-down")(model, problem, scale)
 
 
 def difference_gradient(model: AgePredictor, problem: ForgetProblem) -> dict[str, Tensor]:
@@ -76,7 +77,7 @@ def difference_gradient(model: AgePredictor, problem: ForgetProblem) -> dict[str
 def reinitialise(
     model: nn.Module, gradients: dict[str, Tensor], ratio: float, keep: float, generator: torch.Generator
 ) -> dict[str, Tensor]:
-    """Draws the weights with the smallest |gradient| anew; returns the gradient scale of the repair (1 or `keep`)."""
+    """Draws the weights with the smallest |gradient| anew; returns the step scale of the repair (1 or `keep`)."""
     scale: dict[str, Tensor] = {}
     for name, module in convolutions(model):
         weight, size = module.weight, gradients[f"{name}.weight"].abs()

@@ -1,0 +1,50 @@
+# Two commands do everything: `make demo` and `make test`. Both set up their own environment in .venv first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+WORKERS ?= 2
+
+.PHONY: demo test test-all lint bench schemas clean
+
+# What the journey needs. torch first and alone: with it in place nothing else pulls another build of it in.
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' || \
+	  { echo "unplug needs Python 3.11 or 3.12; run: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --editable ".[litert,coreml,onnx]"
+	touch $@
+
+# What the tests need. MediaPipe goes in without its dependencies: it asks for an OpenCV that wants a desktop's libGL.
+$(VENV)/.ready-dev: $(VENV)/.ready
+	$(PIP) --editable ".[litert,coreml,onnx,dev]"
+	$(PIP) absl-py flatbuffers sounddevice
+	$(PIP) --no-deps mediapipe
+	touch $@
+
+demo: $(VENV)/.ready
+	$(BIN)/unplug demo
+
+lint: $(VENV)/.ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow" -q
+
+test-all: lint
+	$(BIN)/python -m pytest -q
+
+bench: $(VENV)/.ready-dev
+	$(BIN)/python -m benchmarks.rows
+
+schemas: $(VENV)/.ready
+	$(BIN)/python -m unplug.export.schemas
+	$(BIN)/python -m unplug.mobile_bench.schemas
+	$(BIN)/python -m unplug.sdk.schemas
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""Side-by-side measurements; run with `make bench`."""

@@ -6,6 +6,7 @@ the spread between rounds, and the ratio to a reference row where there is one. 
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import tempfile
 import time
@@ -64,7 +65,7 @@ def rows(folder: Path) -> list[Row]:
     count = len(sets.train)
     for size in ("nano", "small"):
         recipe = Recipe(size=size, epochs=1, image_size=64)
-        model = new_model(recipe, edges, tuple((a + b) / 2 for a, b in zip(edges, edges[1:], strict=False)), 0)
+        model = new_model(recipe, edges, tuple((a + b) / 2 for a, b in itertools.pairwise(edges)), 0)
         cost = RetrainCost(cost=Cost(forward=count, backward=count, wall_s=1.0), source="one epoch", same_device=False)
 
         def train(recipe: Recipe = recipe) -> object:

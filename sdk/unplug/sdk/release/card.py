@@ -22,14 +22,16 @@ A face-age predictor ({{ model.image_size }} px in, years out) that has forgotte
 {% for attack in unlearned.attacks -%}
 | {{ attack }} AUC | {{ auc(original, attack) }} | {{ auc(unlearned, attack) }} | {{ auc(retrained, attack) }} |
 {% endfor %}
-Mean absolute error on unseen faces: {{ mae(original) }} (original), {{ mae(unlearned) }} (this model), {{ mae(retrained) }} (oracle) years.
+Mean absolute error on unseen faces, in years: {{ mae(original) }} (original), {{ mae(unlearned) }} (this model),
+{{ mae(retrained) }} (oracle).
 
 | file | bytes |
 |---|---|
 {% for item in artifacts -%}
 | artifacts/{{ item.path.name }} | {{ item.card.bytes }} |
 {% endfor %}
-Gates: {% for gate in summary.gates %}{{ gate.name }} {{ "holds" if gate.passed else "FAILS" }}{{ ", " if not loop.last }}{% endfor %}.
+Gates:
+{% for gate in summary.gates %}{{ gate.name }} {{ "holds" if gate.passed else "FAILS" }}{{ ", " if not loop.last }}{% endfor %}.
 
 Check it with `unplug bundle verify`, and with `test_vectors/` on the device before use. This bundle is not signed.
 """

@@ -13,17 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin
+from huggingface_hub import PyTorchModelHubMixin, hf_hub_download
+from huggingface_hub.constants import SAFETENSORS_SINGLE_FILE
+from huggingface_hub.errors import EntryNotFoundError
 from torch import Tensor, nn
 
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights
-from .errors import InputError
+from .checkpoint import load_weights
+from .errors import CheckpointError, InputError
 from .iospec import IOSpec, TensorSpec
 
 AGE_EDGES = (0, 5, 13, 20, 30, 40, 50, 60, 70, 80, 100)
 """Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above."""
 
 MIN_IMAGE_SIZE, MAX_IMAGE_SIZE = 32, 224
+MAX_GROUPS = 256  # one a year is far below; a config.json must not be able to ask for gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +100,7 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
         >>> stage_strides(64, 5)
         (2, 1, 2, 2, 2, 1)
     """
-    halvings = min(5, int(math.log2(image_size / 4)))
+    halvings = (math.ceil(image_size / 7) - 1).bit_length()  # the fewest that leave at most 7 pixels
     return (2, 1, *(2 if index < halvings - 1 else 1 for index in range(stages - 1)))
 
 
@@ -219,13 +223,37 @@ class AgePredictor(
         }
         return super().save_pretrained(save_directory, config=config, **kwargs)
 
+    @classmethod
+    def _from_pretrained(
+        cls, *, model_id: str, map_location: str = "cpu", strict: bool = True, **kwargs: Any
+    ) -> AgePredictor:  # huggingface_hub's own falls back to a pickle, and leaves missing tensors as they are
+        hub = {name: kwargs.pop(name) for name in HUB_ARGUMENTS if name in kwargs}
+        try:
+            model = cls(**kwargs)
+        except (TypeError, ValueError, OverflowError, InputError) as error:
+            raise CheckpointError(f"{model_id}/config.json", str(error), "Restore the file saved with the weights") from error
+        if Path(model_id).is_dir():
+            weights = Path(model_id) / SAFETENSORS_SINGLE_FILE
+        else:
+            try:
+                weights = Path(hf_hub_download(repo_id=model_id, filename=SAFETENSORS_SINGLE_FILE, **hub))
+            except EntryNotFoundError as error:
+                raise CheckpointError(model_id, "no model.safetensors in it", "Save the weights as safetensors") from error
+        load_weights(model, weights)
+        return model.to(map_location).eval()
+
+
+HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
+
 
 def _check_arguments(size: str, image_size: int, edges: Sequence[float], centers: Sequence[float], dropout: float) -> None:
     if size not in SIZES:
         raise InputError(f"size {size!r}", "no such age predictor", f"Choose one of {', '.join(SIZES)}")
-    if not MIN_IMAGE_SIZE <= image_size <= MAX_IMAGE_SIZE:
+    if not isinstance(image_size, int) or not MIN_IMAGE_SIZE <= image_size <= MAX_IMAGE_SIZE:
         raise InputError(f"image size {image_size}", "out of range", f"Use {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE} pixels")
-    if len(edges) < 3 or any(a >= b for a, b in itertools.pairwise(edges)):
+    if not 3 <= len(edges) <= MAX_GROUPS + 1:
+        raise InputError("age_edges", f"{len(edges)} borders given", f"Give 3 to {MAX_GROUPS + 1} rising borders in years")
+    if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
         raise InputError(f"age_edges {list(edges)}", "they do not rise", "Give at least three rising borders in years")
     if len(centers) != len(edges) - 1 or not all(math.isfinite(center) for center in centers):
         raise InputError("age_centers", f"{len(centers)} given for {len(edges) - 1} groups", "Give one finite age per group")

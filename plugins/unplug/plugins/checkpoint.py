@@ -17,6 +17,7 @@ MODELS = Registry("model type", {"age": "unplug.plugins.age:AgePredictor"}, grou
 
 RECORD = "unplug.json"
 MAX_CONFIG_BYTES = 2**20
+PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 
 
@@ -92,7 +93,7 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
 
 
 def _check_files(folder: Path, weights: Path) -> None:
-    if folder.suffix in PICKLE_SUFFIXES:
+    if folder.suffix in PICKLE_SUFFIXES and not folder.is_dir():
         raise CheckpointError(str(folder), "this is a pickle, which can run code", "Convert it to safetensors first")
     if not folder.is_dir():
         raise CheckpointError(str(folder), "no such folder", "Give the folder that `unplug train` wrote")
@@ -100,28 +101,30 @@ def _check_files(folder: Path, weights: Path) -> None:
         pickles = [file.name for file in folder.iterdir() if file.suffix in PICKLE_SUFFIXES]
         why = f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else "no model.safetensors in it"
         raise CheckpointError(str(folder), why, "Save the weights as model.safetensors")
-    with weights.open("rb") as handle:
-        start = handle.read(2)
-    if start[:2] in (b"PK", b"\x80\x02", b"\x80\x04", b"\x80\x05"):
-        raise CheckpointError(str(weights), "this is a pickle under another name", "Save the weights as safetensors")
 
 
 def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any]) -> Any:
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     try:
         model = MODELS.get(model_type)(**config)
-    except (TypeError, ValueError, InputError) as error:
+    except (TypeError, ValueError, OverflowError, InputError) as error:
         raise CheckpointError(
             f"{folder}/config.json", str(error), "Restore the file that was saved with the weights"
         ) from error
-    try:
-        tensors = load_file(weights)
-    except (SafetensorError, OSError) as error:
-        raise CheckpointError(str(weights), f"not a whole safetensors file ({error})", "Copy it again") from error
-    own = model.state_dict()
+    load_weights(model, weights)
+    return model.eval()
+
+
+def load_weights(model: Any, weights: Path) -> None:
+    """Fills a network from a safetensors file that must hold exactly its tensors.
+
+    Args:
+        model: a network.
+        weights: the file; nothing of it is trusted.
+
+    Raises:
+        CheckpointError: a pickle, not whole, or missing, extra, misshapen, mistyped or non-finite tensors.
+    """
+    tensors, own = _read_tensors(weights), model.state_dict()
     for name in sorted(own.keys() ^ tensors.keys()):
         side = "is missing" if name in own else "does not belong to this model"
         raise CheckpointError(str(weights), f"tensor {name!r} {side}", "This is the checkpoint of another model")
@@ -131,7 +134,24 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
             raise CheckpointError(
                 str(weights), f"tensor {name!r} has shape {shapes}", "This is the checkpoint of another model"
             )
-        if tensors[name].is_floating_point() and not bool(torch.isfinite(tensors[name]).all()):
+        if tensors[name].is_floating_point() != tensor.is_floating_point() or tensors[name].is_complex():
+            types = f"{tensors[name].dtype} where {tensor.dtype} is expected"
+            raise CheckpointError(str(weights), f"tensor {name!r} is {types}", "This is the checkpoint of another model")
+        if not bool(tensors[name].to(tensor.dtype).isfinite().all()):
             raise CheckpointError(str(weights), f"tensor {name!r} holds NaN or infinity", "Train it again")
     model.load_state_dict(tensors)
-    return model.eval()
+
+
+def _read_tensors(weights: Path) -> dict[str, Any]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        with weights.open("rb") as handle:
+            start = handle.read(9)
+        # A safetensors file starts with the length of its header, which may happen to look like a pickle's first bytes.
+        if start[:2] in PICKLE_STARTS and start[8:] != b"{":
+            raise CheckpointError(str(weights), "this is a pickle under another name", "Save the weights as safetensors")
+        return load_file(weights)
+    except (SafetensorError, OSError, KeyError) as error:  # KeyError: a type of number that torch does not know
+        raise CheckpointError(str(weights), f"not a whole safetensors file ({error})", "Copy it again") from error

@@ -38,10 +38,14 @@ class UnplugError(Exception):
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
         self.what, self.why, self.fix = what, why, fix
         text = f"{what}: {why}" if why else what
-        super().__init__(" ".join(f"{part.rstrip('.')}." if fix else part for part in (text, fix) if part))
+        super().__init__(" ".join(_sentence(part) for part in (text, fix)) if fix else text)
 
     def __reduce__(self) -> tuple[type[UnplugError], tuple[str, str, str]]:
         return type(self), (self.what, self.why, self.fix)
+
+
+def _sentence(part: str) -> str:
+    return part if part.endswith(("?", "!")) else f"{part.rstrip('.')}."
 
 
 class InputError(UnplugError):

@@ -68,19 +68,16 @@ def atomic_dir(path: Path, *, owner: str | None = None) -> Iterator[Path]:
         OutputError: the place is taken by something else, cannot be written, or the disk is full.
     """
     path = Path(path)
-    if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (owner and (path / owner).is_file()))):
-        raise OutputError(str(path), "it exists and was not written by this command", "Choose another --out or remove it")
     temporary: Path | None = None
     try:
+        if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (owner and (path / owner).is_file()))):
+            raise OutputError(str(path), "it exists and was not written by this command", "Choose another --out or remove it")
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.", dir=path.parent))
         temporary.chmod(0o755)
         yield temporary
         if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.old.", dir=path.parent))
-            os.replace(path, old / "replaced")
-            os.replace(temporary, path)
-            shutil.rmtree(old, ignore_errors=True)
+            _replace_dir(temporary, path)
         else:
             os.replace(temporary, path)
         temporary = None
@@ -89,6 +86,19 @@ def atomic_dir(path: Path, *, owner: str | None = None) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _replace_dir(new: Path, path: Path) -> None:
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.old.", dir=path.parent))
+    try:
+        os.replace(path, old / "replaced")
+        try:
+            os.replace(new, path)
+        except OSError:
+            os.replace(old / "replaced", path)  # better the old result than none
+            raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -106,9 +116,11 @@ def read_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """
     path = Path(path)
     try:
-        if path.stat().st_size > max_bytes:
+        with path.open("rb") as handle:
+            raw = handle.read(max_bytes + 1)  # not the size that the file claims: /dev/zero says 0
+        if len(raw) > max_bytes:
             raise InputError(str(path), f"larger than {max_bytes} bytes", "This is not a file that unplug wrote")
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(raw.decode("utf-8"))
     except OSError as error:
         raise InputError(str(path), error.strerror or str(error), "Check the path") from error
     except (ValueError, RecursionError) as error:
@@ -128,8 +140,13 @@ def sha256_tree(path: Path) -> tuple[str, int]:
     """SHA-256 over the sorted (relative path, file hash) pairs below `path`, and the bytes of all files.
 
     A single file has its own hash, so that one call serves ``.tflite`` files and ``.mlpackage`` folders.
+
+    Raises:
+        InputError: there is neither a file nor a folder.
     """
     path = Path(path)
+    if not path.exists():
+        raise InputError(str(path), "no such file or folder", "Check the path")
     if path.is_file():
         return sha256_file(path), path.stat().st_size
     digest, size = hashlib.sha256(), 0

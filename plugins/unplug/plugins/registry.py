@@ -36,15 +36,22 @@ class Registry:
     def _load_entry_points(self) -> None:
         if self._group is None:
             return
-        group, self._group = self._group, None
-        for point in entry_points(group=group):
-            self.register(point.name, point.value)
+        found: dict[str, str] = {}
+        for point in entry_points(group=self._group):
+            if point.name in self._targets or point.name in found:
+                raise self._taken(point.name)
+            found[point.name] = point.value
+        self._targets |= found
+        self._group = None  # only now: after a collision every use raises, not just the first
+
+    def _taken(self, name: str) -> InputError:
+        return InputError(f"{self.kind} {name!r}", "this name is registered already", "Choose another name")
 
     def register(self, name: str, target: Any) -> None:
         """Adds `name`; `target` is an object or ``"package.module:Object"``. Taken names raise `InputError`."""
         self._load_entry_points()
         if name in self._targets:
-            raise InputError(f"{self.kind} {name!r}", "this name is registered already", "Choose another name")
+            raise self._taken(name)
         self._targets[name] = target
 
     def __iter__(self) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,11 @@ def predict_images(
     for path, (_, crop), logits_G, age in zip(images, cropped, logits_NG, age_N.reshape(-1), strict=True):
         weights = np.exp(logits_G - logits_G.max())
         share = weights / weights.sum()
-        rows = [
+        rows: list[dict[str, Any]] = [
             {"ages": f"{low:g}-{high:g}", "probability": float(probability)}
-            for low, high, probability in zip(edges, edges[1:], share, strict=False)
+            for (low, high), probability in zip(itertools.pairwise(edges), share, strict=True)
         ]
-        rows.sort(key=lambda row: float(row["probability"]), reverse=True)
+        rows.sort(key=lambda row: row["probability"], reverse=True)
         results.append({"image": str(path), "age": float(age), "groups": rows, "crop": crop})
     return results
 
@@ -98,7 +99,7 @@ def _crop(path: Path, size: int, box: str | None, landmarker: Path | None) -> tu
 
 def _parse_box(box: str, image: Image.Image) -> tuple[int, int, int, int]:
     parts = box.split(",")
-    if len(parts) != 4 or not all(part.strip().isdigit() for part in parts):
+    if len(parts) != 4 or not all(part.strip().isdecimal() and len(part) < 10 for part in parts):
         raise InputError(f"--box {box}", "it is not four numbers", "Write LEFT,TOP,RIGHT,BOTTOM in pixels")
     left, top, right, bottom = (int(part) for part in parts)
     if not (0 <= left < right <= image.width and 0 <= top < bottom <= image.height):

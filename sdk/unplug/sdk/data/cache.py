@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,7 +22,7 @@ from .source import Problem, Sample, Source
 from .worker import decode_in_processes
 
 T = TypeVar("T")
-FORMAT = "unplug-pixels/1"
+FORMAT = "unplug-pixels/2"
 SERIAL_BELOW = 64  # starting processes takes longer than drawing this few faces
 
 
@@ -48,7 +49,10 @@ def run_all(task: Callable[[Sample], T], samples: Sequence[Sample], label: str, 
     """`task` over all samples in order, in threads, with a progress bar; a `DataError` becomes a `Problem`."""
     executor = ThreadPoolExecutor(workers())
     try:
-        yield from _bar(executor.map(partial(_attempt, task), samples), len(samples), label, show)
+        # Pillow warns of what the decoder judges anyway. Not in the threads: they would undo each other's filters.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield from _bar(executor.map(partial(_attempt, task), samples), len(samples), label, show)
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 

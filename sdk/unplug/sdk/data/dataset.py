@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import DataError
+from unplug.plugins.errors import DataError, InputError
 
 from .cache import fingerprints, pixels
 from .source import Listing, Problem, Sample, parse_spec
 
 OnBad = Literal["error", "skip"]
+MIN_SIZE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +92,17 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
 
     Raises:
         DataError: nothing usable, or unusable samples with ``on_bad="error"``.
+        InputError: `size` is too small.
 
     Example:
         >>> len(load_dataset("synth:n=4,subjects=2", 32, show=False))
         4
     """
+    if size < MIN_SIZE:
+        raise InputError(f"size {size}", "too small for an image", f"Use {MIN_SIZE} pixels or more")
     source = parse_spec(spec)
     listing: Listing = source.listing()
-    prints = fingerprints(source, listing.samples, show)
+    prints = _without_repeats(listing.samples, fingerprints(source, listing.samples, show))
     problems = list(listing.problems)
     problems += [item for item in prints if isinstance(item, Problem)]
     positions = [position for position, item in enumerate(prints) if isinstance(item, bytes)]
@@ -120,6 +124,16 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
         classes=listing.classes,
         age_edges=listing.age_edges,
     )
+
+
+def _without_repeats(samples: Sequence[Sample], prints: Sequence[bytes | Problem]) -> list[bytes | Problem]:
+    """An id that stands for two samples would put one of them on both sides of a split."""
+    seen: set[str] = set()
+    checked: list[bytes | Problem] = []
+    for sample, item in zip(samples, prints, strict=True):
+        checked.append(Problem(id=sample.id, reason="the id appears twice") if sample.id in seen else item)
+        seen.add(sample.id)
+    return checked
 
 
 def _report(spec: str, problems: Sequence[Problem], kept: int, on_bad: OnBad) -> None:

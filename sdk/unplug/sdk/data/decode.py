@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
+import stat
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +17,22 @@ MAX_FILE_BYTES = 64 * 2**20  # the largest photographs of today's phones stay be
 MAX_PIXELS = 100_000_000  # 100 megapixels; a decompression bomb has more
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
+# What Pillow was seen to raise on damaged files; struct.error comes from EXIF blocks.
+DECODER_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, TypeError, KeyError, Image.DecompressionBombError)
 
 
 def read_bytes(path: Path) -> bytes:
     """The bytes of an image file of bounded size, or a `DataError`."""
     try:
-        size = path.stat().st_size
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a device or a pipe has no end
+            raise DataError(str(path), "it is not a regular file", "Name an image file")
+        size = status.st_size
         if size > MAX_FILE_BYTES:
             raise DataError(str(path), f"{size} bytes are too many for one image", "Shrink it")
         return path.read_bytes()
-    except OSError as error:
-        raise DataError(str(path), error.strerror or str(error), "Check the file and its permissions") from error
+    except (OSError, ValueError) as error:  # ValueError: a name with a null byte
+        raise DataError(str(path), getattr(error, "strerror", None) or str(error), "Check the file and its name") from error
 
 
 def fingerprint_file(path: Path) -> bytes:
@@ -53,15 +59,20 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
 def decode_upright(path: Path) -> Image.Image:
     """An image file in RGB, turned as its EXIF orientation says; `DataError` where it is broken or too large."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with Image.open(path, formats=FORMATS) as image:
-                if image.width * image.height > MAX_PIXELS:
-                    raise DataError(str(path), f"{image.width}x{image.height} pixels are too many", "Shrink it")
-                return ImageOps.exif_transpose(image).convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, EOFError) as error:
+        with Image.open(path, formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise DataError(str(path), f"{image.width}x{image.height} pixels are too many", "Shrink it")
+            return _eight_bits(ImageOps.exif_transpose(image)).convert("RGB")
+    except DECODER_ERRORS as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).replace(str(path), path.name)
         raise DataError(str(path), f"not a readable image ({reason})", "Replace or remove it") from error
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Pillow's own conversion of 16-bit grey clips at 255, which leaves a white picture."""
+    if not image.mode.startswith("I"):
+        return image
+    return Image.fromarray((np.asarray(image, dtype=np.float64) / 257.0).round().clip(0, 255).astype(np.uint8))
 
 
 def square(image: Image.Image, size: int) -> NDArray[np.uint8]:

@@ -6,6 +6,7 @@ every script that loads data without an ``if __name__ == "__main__"`` guard.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -51,10 +52,10 @@ def _start(spec: str, size: int, chunks: list[list[int]]) -> subprocess.Popen[by
         [sys.executable, "-m", "unplug.sdk.data.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert worker.stdin is not None
-    worker.stdin.write(
-        json.dumps({"spec": spec, "size": size, "positions": [position for chunk in chunks for position in chunk]}).encode()
-    )
-    worker.stdin.close()
+    job = {"spec": spec, "size": size, "positions": [position for chunk in chunks for position in chunk]}
+    # A worker that died at once broke its pipe: `_read` then finds out why.
+    with contextlib.suppress(BrokenPipeError), worker.stdin as pipe:
+        pipe.write(json.dumps(job).encode())
     worker.stdin = None
     return worker
 

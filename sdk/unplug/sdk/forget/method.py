@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
@@ -34,6 +34,7 @@ class ForgetProblem:
         generator: a CPU generator that follows from `seed`.
         state: where a long method may keep its state, or None.
         show: progress bars.
+        history: a method that trains in epochs adds its rows, as in ``metrics.jsonl``.
     """
 
     retain: TensorSet
@@ -47,6 +48,7 @@ class ForgetProblem:
     generator: torch.Generator
     state: StateFile | None = None
     show: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Method(Protocol):

@@ -11,7 +11,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from unplug.plugins.age import AgePredictor
-from unplug.plugins.errors import BudgetExceeded, TrainingError
+from unplug.plugins.errors import BudgetExceeded, InputError, TrainingError
 from unplug.sdk.train.augment import augment
 from unplug.sdk.train.device import autocast
 from unplug.sdk.train.loop import decay_groups
@@ -21,6 +21,7 @@ from unplug.sdk.train.task import finite
 from .method import ForgetProblem
 
 Shape = Literal["cosine", "up-down"]
+MAX_LR = 10.0  # as in `Recipe`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,11 +35,20 @@ class Repair:
         lr: peak learning rate.
         shape: "cosine" (down) or "up-down" (linear up over the first half, linear down).
         batch_size: of the repair. Half of the recipe's: the budget counts samples, so smaller batches are more steps.
+
+    Raises:
+        InputError: a value out of range.
     """
 
     lr: float
     shape: Shape = "cosine"
     batch_size: int = 32
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.lr <= MAX_LR:
+            raise InputError(f"lr {self.lr}", "out of range", f"Use a learning rate above 0 and up to {MAX_LR:g}")
+        if self.batch_size < 2:  # batch norm
+            raise InputError(f"batch_size {self.batch_size}", "out of range", "Use 2 or more")
 
     def __call__(
         self, model: AgePredictor, problem: ForgetProblem, step_scale: Mapping[str, Tensor] | None = None

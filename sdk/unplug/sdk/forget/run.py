@@ -14,7 +14,7 @@ import torch
 
 from unplug.plugins.age import AgePredictor
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from unplug.plugins.errors import CheckpointError, DataError, InputError
+from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.train.card import model_card
 from unplug.sdk.train.device import describe_device, synchronize
@@ -26,6 +26,7 @@ from unplug.sdk.train.state import StateFile, fingerprint
 from unplug.sdk.versions import versions
 
 from .budget import Cost, Meter, RetrainCost, summary
+from .calibrate import seconds_per_sample
 from .method import ForgetProblem, Method, build_method
 
 
@@ -53,7 +54,7 @@ def forget(
         out: checkpoint folder.
         budget: fraction of retraining; None takes the method's default.
         options: hyperparameters of the method, as text.
-        oracle: the retrained model; its measured cost is then what the budget is a fraction of.
+        oracle: the retrained model; what it took is then shown beside the estimate of retraining.
         seed: of everything random.
         device: where to compute.
         show: progress bar.
@@ -64,21 +65,25 @@ def forget(
     Raises:
         DataError: other data, or a forget set that cannot be forgotten.
         BudgetExceeded: the method spent more than its budget; nothing is saved.
+        OutputError: something else is at `out`.
     """
     built, recipe = build_method(method, options), recipe_of(original)
+    _check_place(out)
     split = request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
-    retrain = retrain_cost(original, split, recipe, device, oracle)
     edges = tuple(original.model.age_edges)
     sets = load_sets(dataset, split, edges, device)
+    retrain = retrain_cost(original, split, recipe, sets, oracle)
     state = StateFile(
         path=training_dir(out) / "state.safetensors",
         fingerprint=fingerprint(method=method, split=split.sha256, seed=seed, recipe=recipe.to_dict(), torch=torch.__version__),
     )
+    history: list[dict[str, Any]] = []
     model, cost = apply_method(
-        built, original.model, sets, recipe, retrain, limit, edges=edges, seed=seed, state=state, show=show
+        built, original.model, sets, recipe, retrain, limit, edges=edges, seed=seed, state=state, show=show, history=history
     )
     record = _record(original, dataset, split, recipe, sets, model, edges, seed) | {
+        **({"history": history} if history else {}),
         "role": "retrained" if method == "retrain" else "unlearned",
         "forget": {
             "method": method,
@@ -94,6 +99,12 @@ def forget(
     return load_checkpoint(out, expect="age")
 
 
+def _check_place(out: Path) -> None:
+    """Finds out before hours of retraining, not after them, that the result could not be written."""
+    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / "config.json").is_file())):
+        raise OutputError(str(out), "it exists and is not a checkpoint", "Choose another --out or remove it")
+
+
 def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
     """The original's split with the forget set taken out of train; refuses other data."""
     split = split_of(original)
@@ -106,25 +117,32 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
 
 
 def retrain_cost(
-    original: Checkpoint, split: Split, recipe: Recipe, device: torch.device, oracle: Checkpoint | None
+    original: Checkpoint, split: Split, recipe: Recipe, sets: Sets, oracle: Checkpoint | None = None
 ) -> RetrainCost:
-    """What retraining on the retain set costs: measured on the oracle, else scaled from the original's training.
+    """What retraining on the retain set would cost on this device now; see `calibrate`.
+
+    Args:
+        original: the model that is retrained.
+        split: with the forget set.
+        recipe: the original's.
+        sets: on the device.
+        oracle: the retrained model, whose recorded time is then shown beside the estimate.
 
     Raises:
         CheckpointError: the oracle has another recipe or another retain set.
     """
-    passes, here = recipe.epochs * len(split.retain), describe_device(device)
+    recorded = None
     if oracle is not None:
         check_oracle(oracle, split, recipe)
-        spent = oracle.record["cost"]
-        cost = Cost(forward=passes, backward=passes, wall_s=float(spent["wall_s"]))
-        return RetrainCost(cost=cost, source="measured on the retrained model", same_device=spent["device"] == here)
-    spent = original.record["cost"]
-    wall = float(spent["wall_s"]) * len(split.retain) / len(split.train)
+        recorded = float(oracle.record["cost"]["wall_s"])
+    device = sets.train.age_N.device
+    model = original.model.to(device, memory_format=torch.channels_last)
+    per_sample = seconds_per_sample(model, sets.train, age_task(model, recipe), recipe)
+    passes = recipe.epochs * len(split.retain)
     return RetrainCost(
-        cost=Cost(forward=passes, backward=passes, wall_s=wall),
-        source="scaled from the original's training by the number of samples",
-        same_device=spent["device"] == here,
+        cost=Cost(forward=passes, backward=passes, wall_s=per_sample * passes),
+        source=f"{1e3 * per_sample:.3g} ms a training pass, timed just before the forget step on {describe_device(device)}",
+        recorded_wall_s=recorded,
     )
 
 
@@ -153,8 +171,11 @@ def apply_method(
     seed: int,
     state: StateFile | None = None,
     show: bool = False,
+    history: list[dict[str, Any]] | None = None,
 ) -> tuple[AgePredictor, Cost]:
     """Runs a method on a copy of the original (no files but `state`); returns the unlearned model and its cost.
+
+    A method that trains in epochs adds its rows to `history`.
 
     Raises:
         InputError: the method needs data that is not there.
@@ -168,6 +189,7 @@ def apply_method(
         problem = ForgetProblem(
             retain=sets.train, forget=sets.forget, validation=sets.validation, task=age_task(model, recipe), recipe=recipe,
             edges=edges, meter=Meter(retrain, budget), seed=seed, generator=generator, state=state, show=show,
+            history=[] if history is None else history,
         )  # fmt: skip
         unlearned = method(model, problem)
         synchronize(device)

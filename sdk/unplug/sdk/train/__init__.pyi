@@ -1,4 +1,3 @@
-from .augment import augment as augment
 from .device import pick_device as pick_device
 from .evaluate import Predictions as Predictions
 from .evaluate import predict as predict

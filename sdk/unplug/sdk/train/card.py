@@ -1,10 +1,8 @@
-"""The model card that goes with a checkpoint."""
+"""The model card that goes with a checkpoint. Plain strings: a training server has no template engine."""
 
 from __future__ import annotations
 
 from typing import Any
-
-from jinja2 import Environment, StrictUndefined
 
 _CARD = """\
 ---
@@ -13,23 +11,33 @@ pipeline_tag: image-classification
 tags: [face-age, on-device, machine-unlearning]
 license: apache-2.0
 ---
-# Face-age predictor, {{ recipe.size }}, {{ recipe.image_size }} px ({{ role }})
+# Face-age predictor, {recipe[size]}, {recipe[image_size]} px ({role})
 
-Trained with `unplug` on `{{ data.spec }}` ({{ data.samples }} samples, digest `{{ data.digest[:16] }}`), seed {{ seed }}.
+Trained with `unplug` on `{data[spec]}` ({data[samples]} samples, digest `{data[digest]:.16}`), seed {seed}.
 
 | set | samples | accuracy | mean absolute error |
 |---|---|---|---|
-{% for name, row in metrics.items() -%}
-| {{ name }} | {{ row.n }} | {{ "%.1f" | format(100 * row.accuracy) }} % | {{ "%.2f" | format(row.mae) }} years |
-{% endfor %}
-Recipe: {% for key, value in recipe.items() %}{{ key }} {{ value }}{{ ", " if not loop.last }}{% endfor %}.
-{% if forget is defined %}
-Forgotten: {{ forget.samples }} samples by `{{ forget.method }}` at {{ "%.1f" | format(100 * forget.cost.compute_fraction) }} % of retraining.
-{% endif %}
+{rows}
+
+Recipe: {settings}.
+{forgotten}
 Estimates of age from a face are uncertain and differ between groups of people; see the audit before use.
 """
 
 
 def model_card(record: dict[str, Any]) -> str:
     """Markdown from a checkpoint's record."""
-    return Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(_CARD).render(**record)
+    rows = (
+        f"| {name} | {row['n']} | {100 * row['accuracy']:.1f} % | {row['mae']:.2f} years |"
+        for name, row in record["metrics"].items()
+    )
+    settings = ", ".join(f"{key} {value}" for key, value in record["recipe"].items())
+    return _CARD.format_map(record | {"rows": "\n".join(rows), "settings": settings, "forgotten": _forgotten(record)})
+
+
+def _forgotten(record: dict[str, Any]) -> str:
+    if "forget" not in record:
+        return ""
+    forget = record["forget"]
+    share = 100 * forget["cost"]["compute_fraction"]
+    return f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of retraining.\n"

@@ -5,6 +5,7 @@ Shapes: N samples, G age groups.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,7 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
         ``n``, ``accuracy`` (0 to 1), ``mae`` in years, ``loss`` in nats and ``per_group`` rows.
     """
     rows = []
-    for group, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+    for group, (low, high) in enumerate(itertools.pairwise(edges)):
         inside = predictions.true_group_N == group
         rows.append(
             {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -121,6 +122,7 @@ def fit(
             started = time.perf_counter()
             loss = _epoch(model, average, train, task, recipe, optimizer, seed=seed, epoch=epoch, steps=steps, bar=bar)
             metrics = summarize(predict(average, validation), edges)
+            _check_finite("validation loss", metrics["loss"], epoch)  # weights can break in an epoch's last step
             spent += time.perf_counter() - started
             row = {
                 "epoch": epoch + 1,
@@ -162,25 +164,37 @@ def _epoch(
             number = epoch * steps + step
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(number, recipe.epochs * steps, recipe.lr, recipe.schedule)
-            loss = _step(model, train, index_B, task, recipe, generator)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
+            loss = training_step(model, train, index_B, task, recipe, optimizer, generator)
             update_average(average, model, recipe.ema, number)
-            total += loss.detach() * len(index_B)
+            total += loss * len(index_B)
             bar.update(1)
     synchronize(device)
     mean = float(total) / len(train)
-    if mean != mean or mean in (float("inf"), float("-inf")):
-        raise TrainingError("training", f"the loss is {mean} in epoch {epoch + 1}", "Lower --lr or check the data")
+    _check_finite("loss", mean, epoch)
     return mean
 
 
-def _step(
-    model: nn.Module, train: TensorSet, index_B: Tensor, task: Task, recipe: Recipe, generator: torch.Generator
+def _check_finite(name: str, value: float, epoch: int) -> None:
+    if not math.isfinite(value):
+        raise TrainingError("training", f"the {name} is {value} in epoch {epoch + 1}", "Lower --lr or check the data")
+
+
+def training_step(
+    model: nn.Module,
+    train: TensorSet,
+    index_B: Tensor,
+    task: Task,
+    recipe: Recipe,
+    optimizer: torch.optim.Optimizer,
+    generator: torch.Generator,
 ) -> Tensor:
+    """One step on the samples at `index_B`; returns the mean loss, detached."""
     batch = train.batch(index_B)
     view_BCHW = augment(batch.image_BCHW, recipe.augment, generator)
     with autocast(view_BCHW.device):
         outputs = model(view_BCHW)
-    return task.loss(outputs, batch).mean()
+    loss = task.loss(outputs, batch).mean()
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+    return loss.detach()

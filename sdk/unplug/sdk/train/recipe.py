@@ -6,12 +6,13 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
-from unplug.plugins.age import SIZES
+from unplug.plugins.age import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
 from unplug.plugins.errors import InputError
 
 from .augment import AUGMENTS, Augment
 from .task import LOSSES, Loss
 
+WHOLE = ("image_size", "epochs", "batch_size")
 Schedule = Literal["one-cycle", "cosine", "constant"]
 SCHEDULES: tuple[Schedule, ...] = ("one-cycle", "cosine", "constant")
 
@@ -57,14 +58,18 @@ class Recipe:
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} {getattr(self, name)!r}", "no such choice", f"Use one of {', '.join(allowed)}")
         ranges = {
+            "image_size": (MIN_IMAGE_SIZE, MAX_IMAGE_SIZE),
             "epochs": (1, 100_000),
             "batch_size": (2, 65_536),
             "lr": (1e-8, 10.0),
             "weight_decay": (0.0, 10.0),
             "smoothing": (0.0, 0.5),
+            "dropout": (0.0, 0.9),
             "ema": (0.0, 0.99999),
         }
         for name, (low, high) in ranges.items():
+            if name in WHOLE and not isinstance(getattr(self, name), int):
+                raise InputError(f"{name} {getattr(self, name)!r}", "not a whole number", f"Use {low} to {high}")
             if not low <= getattr(self, name) <= high:
                 raise InputError(f"{name} {getattr(self, name)}", "out of range", f"Use {low} to {high}")
 

@@ -12,7 +12,7 @@ import torch
 
 from unplug.plugins.age import AGE_EDGES, AgePredictor
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from unplug.plugins.errors import CheckpointError, OutputError
+from unplug.plugins.errors import CheckpointError, DataError, OutputError
 from unplug.plugins.files import atomic_path
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.versions import versions
@@ -122,6 +122,7 @@ def train_age(
     Raises:
         DataError, TrainingError, OutputError: see `to_tensors`, `fit`, `save_checkpoint`.
     """
+    _check_data(dataset, split, recipe)
     edges = edges_of(dataset)
     facts = {"recipe": recipe.to_dict(), "split": split.sha256, "seed": seed, "torch": torch.__version__, "device": device.type}
     work = training_dir(out)
@@ -159,6 +160,14 @@ def train_age(
 def training_dir(out: Path) -> Path:
     """Where an unfinished training of `out` keeps its state."""
     return out.parent / f".{out.name}.training"
+
+
+def _check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
+    if split.data_digest != dataset.digest:
+        raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
+    if dataset.size != recipe.image_size:
+        why = f"its images have {dataset.size} pixels where the recipe says {recipe.image_size}"
+        raise DataError(f"data {dataset.spec}", why, "Load it at the recipe's size")
 
 
 def _check_place(out: Path) -> None:

@@ -5,6 +5,7 @@ Shapes: B batch, G age groups.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -75,7 +76,7 @@ class AgeTask:
 def group_centers(age_N: Tensor, group_N: Tensor, edges: tuple[float, ...]) -> tuple[float, ...]:
     """Mean training age of each group in years; the middle of the group where no sample falls into it."""
     centers = []
-    for group, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+    for group, (low, high) in enumerate(itertools.pairwise(edges)):
         ages = age_N[group_N == group]
         centers.append(float(ages.double().mean()) if len(ages) else (low + high) / 2)
     return tuple(round(center, 4) for center in centers)

@@ -31,6 +31,11 @@ _ALLOWED = {
     ("_codecs", "encode"),
 }
 
+UNPICKLING_ERRORS = (
+    OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError, LookupError, AttributeError, ImportError,
+    OverflowError, MemoryError, RecursionError, AssertionError, SystemError,
+)  # fmt: skip
+
 
 class CIFAR10Source:
     """``cifar10:DIR``: ``DIR/data_batch_1`` ..., or ``DIR/train/CLASS/NNNN.jpg`` and ``DIR/test/CLASS/NNNN.jpg``.
@@ -99,7 +104,7 @@ def _read_batch(path: Path) -> tuple[NDArray[np.uint8], list[int]]:
         raw = _ArrayUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         pixels = np.asarray(raw[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32)
         labels = [int(label) for label in raw[b"labels"]]
-    except (OSError, pickle.UnpicklingError, EOFError, KeyError, ValueError, TypeError, AttributeError, ImportError) as error:
+    except UNPICKLING_ERRORS as error:
         raise DataError(str(path), f"not a CIFAR-10 batch ({error})", "Unpack the archive again") from error
     if len(labels) != len(pixels) or not all(0 <= label < len(CLASSES) for label in labels):
         raise DataError(str(path), "labels and images do not match", "Unpack the archive again")

@@ -39,7 +39,7 @@ class CSVSource(FileSource):
                     raise ValueError("the id appears twice")
                 seen.add(name)
                 samples.append(self._sample(name, row, index))
-            except ValueError as error:
+            except (ValueError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
                 problems.append(Problem(id=name, reason=str(error)))
         not_empty(samples, problems, f"csv:{self.table}", "Give a table with the columns path and age")
         return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes)

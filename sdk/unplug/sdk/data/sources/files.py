@@ -33,7 +33,5 @@ def image_files(root: Path) -> Iterator[Path]:
     for path in sorted(root.rglob("*")):
         if path.suffix.lower() not in SUFFIXES or path.name.startswith("."):
             continue
-        if path.is_symlink() and not path.resolve().is_relative_to(base):
-            continue
-        if path.is_file():
+        if path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(base)):  # is_file first: links can loop
             yield path

@@ -14,6 +14,7 @@ from .files import FileSource
 
 AGE_EDGES = (0.0, 7.0, 13.0, 20.0, 31.0, 46.0, 56.0, 67.0, 81.0)
 CLASSES = ("0-6", "7-12", "13-19", "20-30", "31-45", "46-55", "56-66", "67-80")
+GROUPS = {letter: group for group, letter in enumerate("abcdefgh")}
 PARTS: tuple[tuple[Partition, str, str], ...] = (
     ("train", "custom_train_dataset.csv", "train_images"),
     ("validation", "custom_val_dataset.csv", "val_images"),
@@ -41,8 +42,8 @@ class MUFACSource(FileSource):
         for partition, table, folder in PARTS:
             for row in _rows(self.root / table):
                 name = row.get("image_path") or "?"
-                group = "abcdefgh".find(row.get("age_class") or "?")
-                if group < 0:
+                group = GROUPS.get(row.get("age_class") or "?")
+                if group is None:
                     problems.append(Problem(id=name, reason=f"age_class {row.get('age_class')!r} is none of a to h"))
                     continue
                 if Path(name).name != name:

@@ -18,6 +18,7 @@ from ..source import Listing, Sample
 MIN_AGE, MAX_AGE = 1.0, 85.0
 SAME_PERSON_SPREAD = 2.0  # years between the photographs of one person, either way
 MAX_SAMPLES = 2_000_000
+MAX_DIGITS = 30
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class SynthSource:
         values: dict[str, int] = {"n": 3000, "seed": 0}
         for item in filter(None, self.argument.split(",")):
             key, _, text = item.partition("=")
-            if key.strip() not in ("n", "subjects", "seed") or not text.strip().isdigit():
+            if key.strip() not in ("n", "subjects", "seed") or not text.strip().isdecimal() or len(text) > MAX_DIGITS:
                 raise DataError(f"synth:{self.argument}", f"cannot read {item!r}", "Write synth:n=3000,subjects=600,seed=0")
             values[key.strip()] = int(text)
         values.setdefault("subjects", max(1, values["n"] // 5))

@@ -29,5 +29,6 @@ class Retrain:
             problem.retain, problem.validation, problem.recipe,
             edges=problem.edges, seed=problem.seed, state=problem.state, show=problem.show, label="retrain",
         )  # fmt: skip
+        problem.history.extend(done.history)
         assert isinstance(done.model, AgePredictor)
         return done.model

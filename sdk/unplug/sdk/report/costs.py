@@ -1,0 +1,146 @@
+"""Sections about use and cost: utility, what the forget step spent, what each stage took, where it all comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from unplug.sdk.audit.report import Estimate, ModelAudit, Utility
+
+from .figures.groups import GroupLine, groups_svg
+from .inputs import Inputs
+from .models import ROLES, SETS, all_models, label, main_models, model_label
+from .page import Block, Cell, Column, Figure, FigureGrid, Missing, Section, Table
+from .schemas import Record, Release
+from .text import NONE, count, fixed, percent, plain, seconds, span
+
+
+def utility(inputs: Inputs) -> Section | Missing:
+    """Accuracy and error per set with intervals, and error per age group."""
+    models = all_models(inputs)
+    if not models:
+        return Missing(what="Utility", why="no audit was given (unplug audit)")
+    columns = [
+        Column(label="Model", number=False), Column(label="samples"), Column(label="accuracy", interval=True),
+        Column(label="MAE", unit="years", interval=True), Column(label="loss", unit="nats"),
+        Column(label="distance to oracle", unit="years", interval=True),
+    ]  # fmt: skip
+    groups = [
+        (title, [_utility_row(model, name) for model in models if name in model.utility])
+        for name, title in SETS.items()
+        if any(name in model.utility for model in models)
+    ]
+    table = Table(caption="Use of every model on every set, with 95 % intervals", columns=columns, groups=groups, inline=True)
+    figures = _group_figures(main_models(inputs))
+    caption = "Mean absolute error in years per age group, the same axes in every panel; a gap is a group without samples."
+    blocks: list[Block] = [table]
+    if figures:
+        blocks.append(FigureGrid(figures=figures, columns=3, caption=caption, legend=tuple(main_models(inputs))))
+    lead = "Forgetting must not cost use. The test set was seen by no model."
+    return Section(id="utility", heading="Utility", lead=lead, blocks=blocks)
+
+
+def _estimate(item: Estimate | None, digits: int) -> Cell:
+    return Cell(text=fixed(item.value, digits), note=span(item.low, item.high, digits)) if item else Cell(text=NONE)
+
+
+def _utility_row(model: ModelAudit, name: str) -> list[Cell]:
+    item: Utility = model.utility[name]
+    right = item.accuracy
+    return [
+        Cell(text=model_label(model), role=model.role),
+        Cell(text=count(item.n)),
+        Cell(text=percent(right.value), note=span(right.low, right.high, 1, scale=100.0)),
+        _estimate(item.mae, 2),
+        Cell(text=fixed(item.loss, 3)),
+        _estimate((model.distance or {}).get(name), 2),
+    ]
+
+
+def _group_figures(main: dict[str, ModelAudit]) -> list[Figure]:
+    sets = [name for name in ("test", "forget", "retain") if any(name in model.utility for model in main.values())]
+    values = [
+        row.mae for model in main.values() for name in sets if name in model.utility for row in model.utility[name].per_group
+    ]
+    known = [value for value in values if value is not None]
+    figures = []
+    for name in sets:
+        having = {role: model.utility[name].per_group for role, model in main.items() if name in model.utility}
+        ages = [row.ages for row in next(iter(having.values()))]
+        lines = [
+            GroupLine(role=role, label=label(role), mae=[row.mae for row in rows])
+            for role, rows in having.items()
+            if [row.ages for row in rows] == ages
+        ]
+        if known and ages:
+            top = 1.06 * max(known) or 1.0
+            names = [plain(text, 10).replace("-", NONE) for text in ages]
+            figures.append(Figure(svg=groups_svg(names, lines, top, name=f"groups-{name}", title=SETS[name])))
+    return figures
+
+
+def cost(inputs: Inputs) -> Section | Missing:
+    """Passes, wall time and fraction of retraining of every record; wall time of each stage of a release."""
+    rows = [_cost_row(record) for role in ROLES for record in inputs.records if record.role == role and record.cost]
+    stages = [release for release in inputs.releases if release.seconds]
+    if not rows and not stages:
+        return Missing(what="Cost", why="no checkpoint record (unplug.json) and no release record was given")
+    blocks: list[Block] = []
+    if rows:
+        columns = [
+            Column(label="Model", number=False), Column(label="forward passes"), Column(label="backward passes"),
+            Column(label="wall time"), Column(label="compute", unit="of retraining"),
+            Column(label="wall", unit="of retraining"), Column(label="budget"), Column(label="device", number=False, wide=True),
+        ]  # fmt: skip
+        blocks.append(
+            Table(
+                caption="What each model cost; a pass is one sample through the network", columns=columns, groups=[("", rows)]
+            )
+        )
+    blocks += [_stages(release) for release in stages]
+    return Section(id="cost", heading="Cost", lead=_cost_lead(inputs.records), blocks=blocks)
+
+
+def _cost_lead(records: Sequence[Record]) -> str:
+    step = next((record.forget for record in records if record.forget and record.role == "unlearned"), None)
+    if step is None:
+        return ""
+    known = f"How the wall time of retraining is known: {plain(step.cost.retrain.source, 200)}."
+    if step.cost.budget is None:
+        return f"{known} No budget was set."
+    grace = f", with {seconds(step.cost.wall_grace_s)} of grace" if step.cost.wall_grace_s else ""
+    return f"{known} The budget is enforced on compute and on wall time{grace}."
+
+
+def _cost_row(record: Record) -> list[Cell]:
+    spent = record.cost
+    step = record.forget if record.role == "unlearned" else None
+    name = label(record.role) + (f", {plain(step.method, 30)}" if step else "")
+    within = Cell(text=NONE)
+    if step and step.cost.budget is not None:
+        limit_s = step.cost.budget * step.cost.retrain.wall_s + step.cost.wall_grace_s
+        over = step.cost.compute_fraction > step.cost.budget or step.cost.wall_s > limit_s
+        note = "over" if over else "within"
+        within = Cell(text=note, chip="pass" if note == "within" else "fail", note=percent(step.cost.budget))
+    return [
+        Cell(text=name, role=record.role),
+        Cell(text=count(spent.forward if spent else None)),
+        Cell(text=count(spent.backward if spent else None)),
+        Cell(text=seconds(spent.wall_s if spent else None)),
+        Cell(text=percent(step.cost.compute_fraction) if step else NONE),
+        Cell(text=percent(step.cost.wall_fraction) if step else NONE),
+        within,
+        Cell(text=plain(spent.device, 80) if spent and spent.device else NONE),
+    ]
+
+
+def _stages(release: Release) -> Table:
+    total = sum(release.seconds.values())
+    rows = [
+        [Cell(text=plain(name)), Cell(text=seconds(taken)), Cell(text=percent(taken / total if total else None))]
+        for name, taken in release.seconds.items()
+    ]
+    rows.append([Cell(text="all stages"), Cell(text=seconds(total)), Cell(text="")])
+    columns = [Column(label="Stage", number=False), Column(label="wall time"), Column(label="share")]
+    return Table(
+        caption=f"Wall time of each stage: {plain(release.title, 120)}", columns=columns, groups=[("", rows)], compact=True
+    )

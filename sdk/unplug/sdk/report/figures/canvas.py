@@ -1,0 +1,129 @@
+"""The ground all plots share: matplotlib without pyplot, and SVG text that a page can hold.
+
+Matplotlib draws in placeholder colours; `to_svg` puts CSS variables in their place, so that the same drawing follows
+``prefers-color-scheme``. Ids are made unique to the plot, and everything that names an outside address is dropped.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+INK, MUTED, GRID, PAPER = "#010203", "#010204", "#010205", "#010206"
+COLOUR = {"original": "#010207", "unlearned": "#010208", "retrained": "#010209", "artifact": "#01020a"}
+_VARIABLES = {
+    INK: "--ink", MUTED: "--muted", GRID: "--line", PAPER: "--paper",
+    **{colour: f"--{role}" for role, colour in COLOUR.items()},
+}  # fmt: skip
+LINE: dict[str, Any] = {"original": "-", "unlearned": "-", "retrained": (0, (4, 2))}
+MARK = {"original": "s", "unlearned": "o", "retrained": "D", "artifact": "^"}
+"""Line style and marker repeat what the colour says, for readers and printers without colour."""
+
+FONT_PX = 11
+_RC: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "unplug",
+    "text.parse_math": False,  # a "$" in a file's name is no formula
+    "font.family": "DejaVu Sans",
+    "font.size": FONT_PX,
+    "axes.labelsize": FONT_PX,
+    "axes.titlesize": FONT_PX + 1,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.titlepad": 8.0,
+    "axes.titlecolor": INK,
+    "axes.labelcolor": MUTED,
+    "axes.edgecolor": GRID,
+    "axes.linewidth": 1.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.8,
+    "text.color": INK,
+    "xtick.color": GRID,
+    "ytick.color": GRID,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": MUTED,
+    "xtick.labelsize": FONT_PX - 0.5,
+    "ytick.labelsize": FONT_PX - 0.5,
+    "xtick.major.size": 3.0,
+    "ytick.major.size": 0.0,
+    "legend.frameon": False,
+    "legend.fontsize": FONT_PX - 0.5,
+    "legend.handlelength": 1.6,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5.0,
+}
+
+
+@contextmanager
+def canvas(width: int, height: int) -> Iterator[tuple[Figure, Axes]]:
+    """A figure of that many CSS pixels with one set of axes; one point of matplotlib is one pixel of the page."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # whatever a user's matplotlibrc says, the page looks the same
+        matplotlib.rcParams.update(_RC)
+        figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+        FigureCanvasSVG(figure)
+        yield figure, figure.add_subplot()
+
+
+def to_svg(figure: Figure, name: str, label: str) -> str:
+    """The drawing as an ``<svg>`` element.
+
+    Args:
+        figure: drawn in a `canvas`.
+        name: prefix of its ids, unique on the page.
+        label: what a screen reader says; states the main numbers.
+    """
+    buffer = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with warnings.catch_warnings():
+        # The browser brings its own fonts; that matplotlib's lacks a letter only makes its estimate of a width rough.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
+    return _clean(buffer.getvalue(), name, label)
+
+
+def _clean(svg: str, name: str, label: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    for noise in (r"<metadata>.*?</metadata>", r"<style.*?</style>", r"<!--.*?-->", r"<defs>\s*</defs>"):
+        svg = re.sub(noise, "", svg, flags=re.DOTALL)
+    named = frozenset(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
+    box = svg.split('viewBox="', 1)[1].split('"', 1)[0]
+    # Inside of tags alone: what stands between them is text that came from a file.
+    body = re.sub(r"<[^>]+>", lambda tag: _clean_tag(tag[0], name, named), svg[svg.index(">") + 1 :])
+    opening = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" style="max-width: {box.split()[2]}px" '
+        f'role="img" aria-label="{escape(label)}">'
+    )
+    return re.sub(r"\n\s*", "\n", opening + body).strip()
+
+
+def _clean_tag(tag: str, name: str, named: frozenset[str]) -> str:
+    """One tag with unique ids, CSS variables for colours, the page's font, and two decimals."""
+    tag = re.sub(r' id="([^"]*)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in named else "", tag)
+    tag = re.sub(r'(?:xlink:)?href="#', f'href="#{name}-', tag).replace("url(#", f"url(#{name}-")
+    tag = re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), tag)
+    tag = re.sub(r" font-family: [^;\"]*;| transform=\"rotate\(-0 [^\"]*\"", "", tag)
+    for placeholder, variable in _VARIABLES.items():
+        tag = tag.replace(placeholder, f"var({variable})")
+    return tag
+
+
+def finish(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
+    """Titles and axis names, in the page's manner: the plot's name bold at the left, no box around it."""
+    axes.set_title(title)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)

@@ -1,0 +1,50 @@
+"""Learning curves: one quantity over epochs, one line a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from .canvas import COLOUR, LINE, MUTED, canvas, finish, to_svg
+from .roc import thin
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Epochs and values of one model, and how the legend calls it."""
+
+    role: str
+    label: str
+    epoch: NDArray[np.float64]
+    value: NDArray[np.float64]
+
+
+def learning_svg(curves: Sequence[Curve], *, name: str, title: str, unit: str, width: int) -> str:
+    """Draws one quantity of training.
+
+    Args:
+        curves: one a model.
+        name: prefix of ids.
+        title: what is drawn.
+        unit: of the values.
+        width: CSS pixels.
+    """
+    with canvas(width, 290) as (figure, axes):
+        for curve in curves:
+            axes.plot(
+                thin(curve.epoch), thin(curve.value), color=COLOUR[curve.role], linestyle=LINE[curve.role], label=curve.label,
+                marker="o" if len(curve.epoch) == 1 else None,
+            )  # fmt: skip
+        axes.set_ylim(bottom=0.0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
+        axes.grid(axis="x", visible=False)
+        axes.legend(loc="best", labelcolor=MUTED)
+        finish(axes, title=f"{title} ({unit})", x="epoch")
+        spoken = "; ".join(
+            f"{curve.label} ends at {curve.value[-1]:.2f} after {curve.epoch[-1]:.0f} epochs" for curve in curves
+        )
+        return to_svg(figure, name, f"{title} in {unit} per epoch: {spoken}.")

@@ -1,0 +1,196 @@
+"""Sections about forgetting: learning curves, losses, ROC, attacks, faces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from unplug.sdk.audit.report import AttackResult, Estimate, ModelAudit
+
+from .figures.curves import Curve, learning_svg
+from .figures.forest import ForestRow, forest_svg
+from .figures.histograms import loss_svg, shared_edges, shares
+from .figures.roc import RocCurve, roc_svg
+from .inputs import Inputs
+from .models import ROLES, all_models, attack_names, excludes_zero, label, main_audit, main_models, model_label
+from .page import Block, Cell, Chip, Column, FaceCard, FaceGrid, Figure, FigureGrid, Missing, Notes, Section, Table
+from .png import checked_png, data_uri
+from .text import NONE, fixed, percent, plain, signed, span
+
+LOSS = "loss"
+TOO_FEW = "too few samples"
+MAX_OTHERS = 3  # predictions under a face beside those of the three roles
+WIDTHS = (500, 354)
+"""Half of a page, and a phone, in CSS pixels: letters keep their size on both."""
+
+
+def learning(inputs: Inputs) -> Section | Missing:
+    """Training loss and validation error per epoch of every record that has a history."""
+    records = {role: next((item for item in inputs.records if item.role == role and item.history), None) for role in ROLES}
+    figures: list[Figure] = []
+    for field, title, unit in (("train_loss", "Training loss", "nats"), ("validation_mae", "Validation MAE", "years")):
+        curves = []
+        for role, record in records.items():
+            rows = [(row.epoch, getattr(row, field)) for row in record.history] if record else []
+            points = np.array([row for row in rows if row[1] is not None], dtype=np.float64)
+            if len(points):
+                curves.append(Curve(role=role, label=label(role), epoch=points[:, 0], value=points[:, 1]))
+        if curves:
+            drawn = [
+                learning_svg(curves, name=f"learning-{len(figures)}-{width}", title=title, unit=unit, width=width)
+                for width in WIDTHS
+            ]
+            figures.append(Figure(svg=drawn[0], narrow=drawn[1]))
+    if not figures:
+        return Missing(what="Learning curves", why="no checkpoint record (unplug.json) with a training history was given")
+    lead = "Both models were trained by the same recipe; the oracle never saw the forget set."
+    grid = FigureGrid(figures=figures, columns=2)
+    return Section(id="learning", heading="Training", lead=lead if records["retrained"] else "", blocks=[grid])
+
+
+def losses(inputs: Inputs) -> Section | Missing:
+    """Loss histograms of the three models on shared axes."""
+    found = {role: model.attacks[LOSS] for role, model in main_models(inputs).items() if LOSS in model.attacks}
+    if not found:
+        return Missing(what="Loss histograms", why="no audit with the loss attack was given (unplug audit)")
+    sides = {role: (-np.array(item.forget_scores), -np.array(item.unseen_scores)) for role, item in found.items()}
+    edges = shared_edges([losses for pair in sides.values() for losses in pair])
+    top = 1.12 * max(float(shares(losses, edges).max()) for pair in sides.values() for losses in pair)
+    figures = [
+        Figure(svg=loss_svg(forget, unseen, edges, top, role=role, name=f"loss-{role}", title=label(role)))
+        for role, (forget, unseen) in sides.items()
+    ]
+    lead = (
+        "Each model's loss on the forget set and on unseen samples. Where the filled bars sit left of the outline, "
+        "the model remembers; after forgetting it should look like the oracle."
+    )
+    caption = "Share of samples per bin, the same axes in every panel; the last bin holds everything above."
+    return Section(
+        id="losses", heading="Losses", lead=lead,
+        blocks=[FigureGrid(figures=figures, columns=3, caption=caption)],
+    )  # fmt: skip
+
+
+def attacks(inputs: Inputs) -> Section | Missing:
+    """ROC per attack, the table of all models, and the oracle band."""
+    models, main, audit = all_models(inputs), main_models(inputs), main_audit(inputs)
+    names = attack_names(inputs)
+    if audit is None or not names:
+        return Missing(what="Attacks", why="no audit with attacks was given (unplug audit)")
+    blocks: list[Block] = []
+    for number, name in enumerate(names, start=1):
+        band = audit.oracle_band.get(name, ())
+        figures = [_roc(name, number, main)] if any(name in model.attacks for model in main.values()) else []
+        rows = [_forest_row(model, model.attacks[name]) for model in models if name in model.attacks]
+        drawn = [forest_svg(rows, band, name=f"forest-{number}-{width}", title=_title(name), width=width) for width in WIDTHS]
+        figures.append(Figure(svg=drawn[0], narrow=drawn[1], caption=_band(band)))
+        blocks.append(FigureGrid(figures=figures, columns=2))
+    blocks.append(_attack_table(models, names))
+    notes = [f"Not run: {plain(name)}: {plain(why, 200)}." for name, why in sorted(audit.skipped.items())]
+    if notes:
+        blocks.append(Notes(lines=notes))
+    lead = "An attack guesses from outputs who was in the training set. AUC 0.5 is guessing; the oracle's AUC is the goal."
+    return Section(id="attacks", heading="Membership inference", lead=lead, blocks=blocks)
+
+
+def _title(name: str) -> str:
+    return f"{plain(name, 30)} attack"
+
+
+def _band(band: tuple[float, ...]) -> str:
+    if not band:
+        return ""
+    if len(band) == 1:
+        return f"Oracle band: one reference model that never saw the forget set, trained with another seed, has AUC {fixed(band[0])}."
+    return (
+        f"Oracle band: {len(band)} reference models that never saw the forget set, trained with other seeds, "
+        f"have AUC {span(min(band), max(band))}."
+    )
+
+
+def _roc(name: str, number: int, main: Mapping[str, ModelAudit]) -> Figure:
+    curves = []
+    for role, model in main.items():
+        if name in model.attacks:
+            item = model.attacks[name]
+            text = f"{role} {fixed(item.auc.value)}" + (f" ({ends})" if (ends := span(item.auc.low, item.auc.high)) else "")
+            curves.append(
+                RocCurve(role=role, label=text, forget_F=np.array(item.forget_scores), unseen_U=np.array(item.unseen_scores))
+            )
+    drawn = [roc_svg(curves, name=f"roc-{number}-{width}", title=_title(name), width=width) for width in WIDTHS]
+    return Figure(svg=drawn[0], narrow=drawn[1])
+
+
+def _forest_row(model: ModelAudit, item: AttackResult) -> ForestRow:
+    name = plain(model_label(model), 24)
+    return ForestRow(label=name, role=model.role, value=item.auc.value, low=item.auc.low, high=item.auc.high)
+
+
+def _attack_table(models: tuple[ModelAudit, ...], names: tuple[str, ...]) -> Table:
+    rates = list(dict.fromkeys(rate for model in models for item in model.attacks.values() for rate in item.tpr))[:6]
+    columns = [
+        Column(label="Model", number=False), Column(label="AUC"), Column(label="minus oracle"),
+        Column(label="against oracle", number=False), Column(label="threshold accuracy"),
+        *(Column(label=f"TPR at FPR {_rate(rate)}") for rate in rates),
+    ]  # fmt: skip
+    groups = [
+        (_title(name), [_attack_row(model, model.attacks[name], rates) for model in models if name in model.attacks])
+        for name in names
+    ]
+    return Table(caption="Every attack on every model, with 95 % intervals", columns=columns, groups=groups)
+
+
+def _against(model: ModelAudit, gap: Estimate | None) -> Cell:
+    """Whether the paired interval excludes zero; only what should have forgotten can fail at it."""
+    if gap is None or gap.low is None:
+        return Cell(text=NONE)
+    sign = excludes_zero(gap)
+    judged: Chip = "pass" if sign == 0 else "fail"
+    return Cell(text={1: "above", -1: "below", 0: "alike"}[sign], chip="neutral" if model.role == "original" else judged)
+
+
+def _rate(text: str) -> str:
+    try:
+        return f"{float(text) * 100:g} %"
+    except ValueError:
+        return plain(text, 12)
+
+
+def _attack_row(model: ModelAudit, item: AttackResult, rates: list[str]) -> list[Cell]:
+    gap = item.minus_retrained
+    ends = span(gap.low, gap.high, sign=True) if gap else ""
+    accuracy = (
+        Cell(text=percent(item.threshold_accuracy)) if item.threshold_accuracy is not None else Cell(text="", note=TOO_FEW)
+    )
+    return [
+        Cell(text=model_label(model), role=model.role),
+        Cell(text=fixed(item.auc.value), note=span(item.auc.low, item.auc.high)),
+        Cell(text=signed(gap.value) if gap else NONE, note=ends),
+        _against(model, gap),
+        accuracy,
+        *(
+            Cell(text=percent(value)) if (value := item.tpr.get(rate)) is not None else Cell(text="", note=TOO_FEW)
+            for rate in rates
+        ),
+    ]
+
+
+def faces(inputs: Inputs) -> Section | Missing:
+    """Sample faces with the true age and what each model says."""
+    cards: dict[str, list[FaceCard]] = {"forget": [], "test": []}
+    for number, face in enumerate((face for sheet in inputs.faces for face in sheet.faces), start=1):
+        others = [name for name in sorted(face.predictions) if name not in ROLES][:MAX_OTHERS]
+        names = [*(role for role in ROLES if role in face.predictions), *others]
+        said = [(plain(name, 20), fixed(face.predictions[name], 1)) for name in names]
+        where = "the forget set" if face.set == "forget" else "the test set"
+        uri, age = data_uri(checked_png(face.png, f"face {number}")), fixed(face.age, 0)
+        cards[face.set].append(FaceCard(uri=uri, alt=f"Face of {where}, {age} years old", age=age, predictions=said))
+    headings = {"forget": "Forget set", "test": "Test set, unseen by every model"}
+    blocks = [FaceGrid(heading=headings[name], faces=found) for name, found in cards.items() if found]
+    if not blocks:
+        return Missing(what="Sample faces", why="no unplug-faces/1 file was given")
+    lead = (
+        "True age, and the age that each model predicts. On forgotten faces the unlearned model should err as the oracle does."
+    )
+    return Section(id="faces", heading="Faces", lead=lead, blocks=blocks)

@@ -1,0 +1,181 @@
+"""From JSON files to typed inputs. Each file is taken as hostile: bounded, checked against its schema, or refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unplug.plugins.errors import InputError, ReportError
+from unplug.plugins.files import read_json, sha256_file
+
+from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
+from .schemas import FaceSheet, Record, Release
+
+if TYPE_CHECKING:
+    from unplug.export.artifact import Card
+    from unplug.export.parity import ParityReport
+    from unplug.mobile_bench.report import BenchReport
+    from unplug.sdk.audit.report import AuditReport
+
+MAX_FILE_BYTES = 64 * 2**20
+MAX_FILES = 64
+MAX_NUMBER = 1e15  # no count, time or size in a report comes near it, and plots stay finite below it
+MAX_TEXT = 2**17  # characters in one string; a thumbnail is the longest
+MAX_ROWS = 200  # of models, gates or artifacts in one file: more is no page that anybody reads
+MAX_PARTS = 24  # attacks on one model, age groups on one axis
+
+KINDS = {
+    "unplug-audit/1": "unplug.sdk.audit.report:AuditReport",
+    "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
+    "unplug-parity/1": "unplug.export.parity:ParityReport",
+    "unplug-bench/1": "unplug.mobile_bench.report:BenchReport",
+    "unplug-artifact/1": "unplug.export.artifact:Card",
+    "unplug-faces/1": "unplug.sdk.report.schemas:FaceSheet",
+    "unplug-release/1": "unplug.sdk.report.schemas:Release",
+}
+"""Schema to the dataclass that it is read into; imported when a file of that kind comes."""
+
+_AGAIN = "Write it again with this version of unplug, or restore it from a copy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One file that was read."""
+
+    name: str
+    schema: str
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Everything a report is made from, in the order given."""
+
+    sources: tuple[Source, ...]
+    audits: tuple[AuditReport, ...] = ()
+    records: tuple[Record, ...] = ()
+    parities: tuple[ParityReport, ...] = ()
+    benches: tuple[BenchReport, ...] = ()
+    cards: tuple[Card, ...] = ()
+    faces: tuple[FaceSheet, ...] = ()
+    releases: tuple[Release, ...] = ()
+
+
+def collect(paths: Sequence[Path]) -> Inputs:
+    """Reads the JSON files of a journey.
+
+    Args:
+        paths: of any mixture of the schemas in `KINDS`; several of one kind may come.
+
+    Raises:
+        ReportError: no file, a missing or broken one, an unknown schema or another version of a known one,
+            audits of different splits, or thumbnails that are not small PNG files.
+    """
+    if not 0 < len(paths) <= MAX_FILES:
+        raise ReportError("report", f"{len(paths)} files given", f"Give 1 to {MAX_FILES} JSON files that unplug wrote")
+    found: dict[str, list[Any]] = {schema: [] for schema in KINDS}
+    sources = []
+    for path in map(Path, paths):
+        schema, value = _read(path)
+        found[schema].append(value)
+        # Every checkpoint's record has the same file name; its folder says which it is.
+        name = "/".join(path.parts[-2:]) if schema == "unplug-checkpoint/1" else path.name
+        sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
+    audits, records, parities, benches, cards, faces, releases = (tuple(found[schema]) for schema in KINDS)
+    _check_same_split(audits)
+    _check_faces(faces)
+    return Inputs(
+        sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
+        faces=faces, releases=releases,
+    )  # fmt: skip
+
+
+def _read(path: Path) -> tuple[str, Any]:
+    where = str(path)
+    try:
+        raw = read_json(path, max_bytes=MAX_FILE_BYTES)
+    except InputError as error:
+        raise ReportError(error.what, error.why, error.fix) from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("schema"), str):
+        raise ReportError(where, "it names no schema", "Give a JSON file that unplug wrote")
+    schema = raw["schema"][:100]
+    if schema not in KINDS:
+        family = schema.rpartition("/")[0] + "/"
+        known = next((name for name in KINDS if name.startswith(family)), None)
+        if known:
+            raise ReportError(where, f"it follows {schema!r}, and this unplug reads {known}", _AGAIN)
+        raise ReportError(where, f"its schema {schema!r} has no place in a report", f"Give files of {', '.join(KINDS)}")
+    _check_leaves(raw, where)
+    value = _typed(KINDS[schema], raw, where)
+    _check_rows(value, where)
+    return schema, value
+
+
+def _typed(target: str, raw: Any, where: str) -> Any:
+    from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+    module, _, name = target.partition(":")
+    kind: Any = getattr(import_module(module), name)
+    # The list carries the strictness to dataclasses that set none of their own.
+    adapter: TypeAdapter[Any] = TypeAdapter(list[kind], config=ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))
+    try:
+        return adapter.validate_json(json.dumps([raw]))[0]
+    except RecursionError as problem:
+        raise ReportError(where, "it is nested too deeply", _AGAIN) from problem
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part)[:60] for part in first["loc"][1:]) or "the file"
+        raise ReportError(where, f"it does not follow its schema ({place}: {first['msg'][:200]})", _AGAIN) from problem
+
+
+def _check_leaves(raw: Any, where: str) -> None:
+    """Finite numbers of a sane size and strings of a bounded length, everywhere."""
+    stack = [raw]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += [*item.keys(), *item.values()]
+        elif isinstance(item, list):
+            stack += item
+        elif isinstance(item, str) and len(item) > MAX_TEXT:
+            raise ReportError(where, f"it holds a text of {len(item)} characters", _AGAIN)
+        elif isinstance(item, int | float) and not abs(item) <= MAX_NUMBER:  # NaN fails the comparison too
+            raise ReportError(where, "it holds an impossible number", _AGAIN)
+
+
+def _check_rows(value: Any, where: str) -> None:
+    """Bounds on what becomes rows of a table, and on what a plot needs."""
+    for name in ("models", "rows", "gates", "alarms"):
+        if len(getattr(value, name, ())) > MAX_ROWS:
+            raise ReportError(where, f"it has more than {MAX_ROWS} {name}", "Make one report for each part")
+    for model in getattr(value, "models", ()):
+        if max([len(model.attacks), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
+            raise ReportError(where, f"it has more than {MAX_PARTS} attacks or age groups", "Make one report for each part")
+        for name, attack in model.attacks.items():
+            if not attack.forget_scores or not attack.unseen_scores:
+                raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has no scores", _AGAIN)
+            if not all(0.0 <= part <= 1.0 for part in (attack.auc.value, attack.auc.low, attack.auc.high) if part is not None):
+                raise ReportError(where, f"an AUC of {model.name[:60]!r} is outside 0 to 1", _AGAIN)
+    if isinstance(value, Release) and len(value.seconds) > MAX_ROWS:
+        raise ReportError(where, f"it has more than {MAX_ROWS} stages", _AGAIN)
+    if isinstance(value, Release) and value.passed and not all(gate.passed for gate in value.gates):
+        raise ReportError(where, "it says that the release passed, and a gate in it failed", _AGAIN)
+
+
+def _check_same_split(audits: Sequence[AuditReport]) -> None:
+    splits = {str(audit.settings.get("split_sha256")) for audit in audits}
+    if len(splits) > 1:
+        raise ReportError("report", "its audits are about different splits", "Make one report for each forget request")
+
+
+def _check_faces(sheets: Iterable[FaceSheet]) -> None:
+    faces = [face for sheet in sheets for face in sheet.faces]
+    if len(faces) > MAX_THUMBNAILS:
+        raise ReportError("unplug-faces/1", f"{len(faces)} faces", f"Give at most {MAX_THUMBNAILS}")
+    total = sum(len(checked_png(face.png, f"face {number}")) for number, face in enumerate(faces, start=1))
+    if total > MAX_TOTAL_BYTES:
+        raise ReportError("unplug-faces/1", f"its pictures are {total} bytes together", f"Give at most {MAX_TOTAL_BYTES}")

@@ -1,0 +1,66 @@
+"""Which audited model plays which part on the page."""
+
+from __future__ import annotations
+
+from unplug.sdk.audit.report import AuditReport, Estimate, ModelAudit
+
+from .inputs import Inputs
+from .text import plain
+
+ROLES = ("original", "unlearned", "retrained")
+LABELS = {"original": "original", "unlearned": "unlearned", "retrained": "retrained (oracle)"}
+SETS = {"retain": "retain set", "forget": "forget set", "test": "test (unseen)"}
+
+
+def label(role: str) -> str:
+    """How the page calls a role."""
+    return LABELS.get(role, role)
+
+
+def all_models(inputs: Inputs) -> tuple[ModelAudit, ...]:
+    """Every audited model once, in the order given; a later audit of the same weights under the same name is left out."""
+    found = {(model.sha256, model.name): model for audit in reversed(inputs.audits) for model in reversed(audit.models)}
+    return tuple(reversed(found.values()))
+
+
+def main_models(inputs: Inputs) -> dict[str, ModelAudit]:
+    """The first model of each of `ROLES`, in that order; roles that were not audited are absent."""
+    models = all_models(inputs)
+    first = {role: next((model for model in models if model.role == role), None) for role in ROLES}
+    return {role: model for role, model in first.items() if model is not None}
+
+
+def model_label(model: ModelAudit) -> str:
+    """The role, with the name where that says more."""
+    if model.role == "artifact" or model.name == model.role:
+        return label(model.role) if model.name == model.role else plain(model.name)
+    return f"{label(model.role)}: {plain(model.name, 40)}"
+
+
+def attack_names(inputs: Inputs) -> tuple[str, ...]:
+    """Names of the attacks that ran, in the order given."""
+    return tuple(dict.fromkeys(name for model in all_models(inputs) for name in model.attacks))
+
+
+def main_attack(models: dict[str, ModelAudit]) -> str | None:
+    """The attack that recognized the forget set best in the original: forgetting is judged by the strongest.
+
+    Without an original, the one that is strongest on whatever is there.
+    """
+    for model in models.values():
+        if model.attacks:
+            return max(model.attacks, key=lambda name: (model.attacks[name].auc.value, name))
+    return None
+
+
+def excludes_zero(gap: Estimate | None) -> int:
+    """1 where an interval lies above zero, -1 below, 0 where it holds zero or is unknown."""
+    if gap is None or gap.low is None or gap.high is None:
+        return 0
+    return 1 if gap.low > 0 else -1 if gap.high < 0 else 0
+
+
+def main_audit(inputs: Inputs) -> AuditReport | None:
+    """The audit that the verdict is about: the first one with an unlearned model, else the first."""
+    with_unlearned = (audit for audit in inputs.audits if any(model.role == "unlearned" for model in audit.models))
+    return next(with_unlearned, inputs.audits[0] if inputs.audits else None)

@@ -1,0 +1,139 @@
+"""What a page is made of; the template draws each kind of block in one way.
+
+A `Table`, `FigureGrid`, `FaceGrid` or `Notes` knows nothing of HTML; the template knows nothing of audits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Chip = Literal["pass", "fail", "warn", "neutral"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell of a table.
+
+    Args:
+        text: what stands in it.
+        note: smaller, after it: an interval or a reason.
+        role: draws the model's mark in front.
+        chip: draws the text as a chip.
+        mono: for digests and file names.
+    """
+
+    text: str
+    note: str = ""
+    role: str | None = None
+    chip: Chip | None = None
+    mono: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A head of a table; numbers are aligned right, with room for an interval where they have one; `wide` holds sentences."""
+
+    label: str
+    number: bool = True
+    unit: str = ""
+    interval: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table whose first column names the row.
+
+    Args:
+        caption: what it shows.
+        columns: its head.
+        groups: (heading or "", rows).
+        inline: intervals stand beside their numbers, not below them.
+        compact: no wider than it must be.
+    """
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    columns: Sequence[Column]
+    groups: Sequence[tuple[str, Sequence[Sequence[Cell]]]]
+    inline: bool = False
+    compact: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A plot: its SVG, what stands under it, and a narrow drawing of the same for phones where the first is wider than one."""
+
+    svg: str
+    caption: str = ""
+    narrow: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureGrid:
+    """Plots side by side, one below the other on a phone. `legend` names roles, where the plots themselves have no legend."""
+
+    kind: ClassVar[str] = "figures"
+    figures: Sequence[Figure]
+    columns: int
+    caption: str = ""
+    legend: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaceCard:
+    """A thumbnail with its true age and what each model says (role, years)."""
+
+    uri: str
+    alt: str
+    age: str
+    predictions: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaceGrid:
+    """Thumbnails of one set."""
+
+    kind: ClassVar[str] = "faces"
+    heading: str
+    faces: Sequence[FaceCard]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notes:
+    """Plain sentences."""
+
+    kind: ClassVar[str] = "notes"
+    lines: Sequence[str]
+
+
+Block = Table | FigureGrid | FaceGrid | Notes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A heading with blocks below it."""
+
+    id: str
+    heading: str
+    lead: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyNumber:
+    """A number that a reader should take away."""
+
+    label: str
+    value: str
+    note: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing:
+    """A part that the given files do not allow, and what would bring it."""
+
+    what: str
+    why: str

@@ -1,0 +1,93 @@
+"""The page: sections in their order, one template, one style sheet inside it, no address outside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from unplug.plugins.errors import ReportError
+from unplug.plugins.files import atomic_path
+
+from .costs import cost, utility
+from .forgetting import attacks, faces, learning, losses
+from .inputs import Inputs, collect
+from .models import LABELS, main_audit
+from .page import Missing, Section
+from .provenance import provenance
+from .shipping import artifacts, gates, latency
+from .text import count, plain
+from .verdict import key_numbers, verdict
+
+HERE = Path(__file__).resolve().parent
+MAX_PAGE_BYTES = 2_000_000
+MAX_TITLE = 160
+PARTS = (gates, learning, losses, attacks, utility, faces, artifacts, latency, cost)
+"""Sections in reading order."""
+
+
+def render_html(inputs: Inputs, *, title: str) -> str:
+    """The report as one HTML document.
+
+    Args:
+        inputs: from `collect`.
+        title: of the page.
+
+    Returns:
+        HTML text; the same inputs and title give the same text.
+
+    Raises:
+        ReportError: the page would be larger than 2 MB.
+    """
+    parts = [part(inputs) for part in PARTS]
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    audit = main_audit(inputs)
+    html = environment.get_template("template.html.j2").render(
+        title=plain(title, MAX_TITLE),
+        style=(HERE / "style.css").read_text(encoding="utf-8"),
+        subject=_subject(inputs),
+        verdict=verdict(inputs),
+        alarms=[(alarm.kind, plain(alarm.model), plain(alarm.message, 400)) for alarm in audit.alarms] if audit else [],
+        releases=inputs.releases,
+        numbers=key_numbers(inputs),
+        sections=[part for part in parts if isinstance(part, Section)],
+        missing=[part for part in parts if isinstance(part, Missing)],
+        provenance=provenance(inputs),
+        labels=LABELS,
+    )
+    if (size := len(html.encode("utf-8"))) > MAX_PAGE_BYTES:
+        raise ReportError("report", f"the page would have {size:,} bytes", "Give fewer files, or fewer and smaller thumbnails")
+    return html
+
+
+def write_report(paths: Sequence[Path], out: Path, *, title: str = "Forgetting report") -> None:
+    """Reads JSON files and writes the page, atomically.
+
+    Args:
+        paths: see `collect`.
+        out: the HTML file.
+        title: of the page.
+
+    Raises:
+        ReportError: see `collect` and `render_html`.
+        OutputError: the file cannot be written.
+    """
+    html = render_html(collect(paths), title=title)
+    with atomic_path(Path(out)) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+
+
+def _subject(inputs: Inputs) -> list[str]:
+    """What the page is about: data and forget set, a few words each."""
+    audit = main_audit(inputs)
+    data = audit.data if audit else next((record.data for record in inputs.records), {})
+    parts = [plain(str(data["spec"]), 100)] if "spec" in data else []
+    if audit and isinstance(samples := audit.forget.get("samples"), int):
+        subjects = audit.forget.get("subjects")
+        parts.append(
+            f"forget set of {count(samples)} samples" + (f" of {count(subjects)} subjects" if isinstance(subjects, int) else "")
+        )
+    return parts

@@ -1,0 +1,153 @@
+"""What the report reads beside the reports that other packages define: checkpoint records, faces and release gates.
+
+Checkpoint records hold more than a page shows, so surplus keys are ignored there; faces and gates are strict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from unplug.export.schema import STRICT
+
+OPEN = {**STRICT, "extra": "ignore"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Epoch:
+    """One row of a training history."""
+
+    epoch: int
+    train_loss: float
+    validation_mae: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """Sample passes and wall time of one run."""
+
+    forward: int
+    backward: int
+    wall_s: float
+    device: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retrain:
+    """What retraining costs, and how that is known."""
+
+    forward: int
+    backward: int
+    wall_s: float
+    source: str
+    recorded_wall_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetCost:
+    """`unplug.sdk.forget.budget.summary`: a cost beside the retraining that it is a fraction of."""
+
+    forward: int
+    backward: int
+    wall_s: float
+    compute_fraction: float
+    wall_fraction: float | None
+    budget: float | None
+    wall_grace_s: float = 0.0
+    retrain: Retrain
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetStep:
+    """How an unlearned checkpoint came about."""
+
+    method: str
+    samples: int
+    cost: ForgetCost
+    settings: dict[str, Any] = field(default_factory=dict)
+    set_sha256: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitFacts:
+    """The size of a split and its hash; the ids themselves are not shown."""
+
+    sha256: str
+    seed: int
+    subject_disjoint: bool
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+    forget: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """``unplug-checkpoint/1``: what a checkpoint folder says of itself in ``unplug.json``."""
+
+    __pydantic_config__: ClassVar = OPEN
+
+    schema: Literal["unplug-checkpoint/1"]
+    role: str = "original"
+    seed: int | None = None
+    data: dict[str, Any] = field(default_factory=dict)
+    split: SplitFacts | None = None
+    recipe: dict[str, Any] = field(default_factory=dict)
+    cost: Spent | None = None
+    history: tuple[Epoch, ...] = ()
+    forget: ForgetStep | None = None
+    lineage: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Face:
+    """One thumbnail.
+
+    Args:
+        png: base64 of a small PNG file.
+        set: where the face belongs.
+        age: true age in years.
+        predictions: age in years that each model says, by role.
+    """
+
+    png: str
+    set: Literal["forget", "test"]
+    age: float
+    predictions: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaceSheet:
+    """``unplug-faces/1``."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-faces/1"]
+    faces: tuple[Face, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """One condition of a release; a null value was not measured."""
+
+    name: str
+    value: float | None
+    limit: float
+    comparison: Literal["<=", ">="]
+    passed: bool
+    unit: str
+    detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """``unplug-release/1``: the gates, and the wall time of each stage."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-release/1"]
+    gates: tuple[Gate, ...]
+    passed: bool
+    title: str
+    seconds: dict[str, float]

@@ -1,0 +1,193 @@
+"""Did it forget? One word, one sentence with the numbers, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from unplug.sdk.audit.report import Estimate, ModelAudit
+
+from .inputs import Inputs
+from .models import excludes_zero, main_attack, main_models
+from .page import Chip, KeyNumber
+from .schemas import ForgetStep
+from .text import fixed, milliseconds, percent, plain, signed, size, span, threads
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The head of the page.
+
+    Args:
+        word: the outcome.
+        chip: how it is shown.
+        lead: what the word means, in plain language.
+        sentence: the numbers.
+        facts: utility and cost, a sentence each.
+    """
+
+    word: str
+    chip: Chip
+    lead: str
+    sentence: str
+    facts: tuple[str, ...]
+
+
+_LEADS: dict[str, tuple[Chip, str]] = {
+    "Forgotten": ("pass", "No attack tells the forget set from unseen samples better than on a model retrained without it."),
+    "Forgotten, but less useful": (
+        "warn",
+        "No attack tells the forget set from unseen samples better than on the oracle, but the model became worse at its task.",
+    ),
+    "Not forgotten": ("fail", "An attack still recognizes the forget set more often than on a model retrained without it."),
+    "Over-forgotten": ("fail", "The forget set stands out as worse than unseen: that, too, gives away who was removed."),
+    "Inconclusive": ("warn", "No attack recognized the forget set in the original, so this audit cannot show that it is gone."),
+    "Not compared": ("warn", "There is no unlearned model beside a retrained one, so nothing says how far forgetting went."),
+    "Not audited": ("warn", "No audit was given, so this report says nothing about forgetting."),
+}
+
+
+def judge(models: Mapping[str, ModelAudit]) -> str:
+    """The word: the worst of what the attacks say, by whether paired intervals against the oracle exclude zero.
+
+    Use counts as lost where the intervals of the test error before and after forgetting do not touch.
+    """
+    if not models:
+        return "Not audited"
+    unlearned = models.get("unlearned")
+    gaps = [attack.minus_retrained for attack in unlearned.attacks.values()] if unlearned else []
+    if not gaps or any(gap is None or gap.low is None or gap.high is None for gap in gaps):
+        return "Not compared"
+    signs = [excludes_zero(gap) for gap in gaps]
+    if 1 in signs:
+        return "Not forgotten"
+    if -1 in signs:
+        return "Over-forgotten"
+    original = models.get("original")
+    seen = original is None or any(excludes_zero(attack.minus_retrained) == 1 for attack in original.attacks.values())
+    if not seen:
+        return "Inconclusive"
+    return "Forgotten, but less useful" if _use_lost(models) else "Forgotten"
+
+
+def _use_lost(models: Mapping[str, ModelAudit]) -> bool:
+    found = [models[role].utility.get("test") for role in ("original", "unlearned") if role in models]
+    if len(found) < 2 or found[0] is None or found[1] is None:
+        return False
+    before, after = found[0].mae, found[1].mae
+    return before.high is not None and after.low is not None and after.low > before.high
+
+
+def verdict(inputs: Inputs) -> Verdict:
+    """The head of the page, from the audit and the record of the forget step."""
+    models = main_models(inputs)
+    word = judge(models)
+    chip, lead = _LEADS[word]
+    facts = [line for line in (_utility(models), _cost(forget_step(inputs))) if line]
+    return Verdict(word=word, chip=chip, lead=lead, sentence=_sentence(models), facts=tuple(facts))
+
+
+def forget_step(inputs: Inputs) -> ForgetStep | None:
+    """The forget step of the first unlearned record."""
+    return next((record.forget for record in inputs.records if record.role == "unlearned" and record.forget), None)
+
+
+def _auc(estimate: Estimate) -> str:
+    ends = span(estimate.low, estimate.high)
+    return f"{fixed(estimate.value)} ({ends})" if ends else fixed(estimate.value)
+
+
+def _sentence(models: Mapping[str, ModelAudit]) -> str:
+    name = headline_attack(models)
+    if name is None:
+        return ""
+    found = {role: model.attacks[name].auc for role, model in models.items() if name in model.attacks}
+    before, after, oracle = (found.get(role) for role in ("original", "unlearned", "retrained"))
+    lead = f"The AUC of the {plain(name, 30)} attack"
+    if before and after:
+        moved = "fell" if after.value < before.value else "rose" if after.value > before.value else "stayed"
+        text = f"{lead} {moved} from {_auc(before)} in the original to {_auc(after)} in the unlearned model"
+    else:
+        text = f"{lead} is " + ", ".join(f"{_auc(auc)} in the {role} model" for role, auc in found.items())
+        return f"{text}."
+    return f"{text}; the retrained oracle has {_auc(oracle)}." if oracle else f"{text}."
+
+
+def headline_attack(models: Mapping[str, ModelAudit]) -> str | None:
+    """The attack with the widest gap between unlearned and oracle where forgetting failed, else `main_attack`."""
+    unlearned = models.get("unlearned")
+    gaps = {name: attack.minus_retrained for name, attack in unlearned.attacks.items()} if unlearned else {}
+    failed = {name: abs(gap.value) for name, gap in gaps.items() if gap is not None and excludes_zero(gap)}
+    return max(failed, key=lambda name: (failed[name], name)) if failed else main_attack(dict(models))
+
+
+def _utility(models: Mapping[str, ModelAudit]) -> str:
+    mae = {role: model.utility["test"].mae for role, model in models.items() if "test" in model.utility}
+    if "original" not in mae or "unlearned" not in mae:
+        return ""
+    before, after = mae["original"].value, mae["unlearned"].value
+    text = f"On the test set the mean absolute error went from {fixed(before, 2)} to {fixed(after, 2)} years"
+    oracle = f"; the oracle has {fixed(mae['retrained'].value, 2)}" if "retrained" in mae else ""
+    return f"{text} ({signed(after - before, 2)}){oracle}."
+
+
+def _cost(step: ForgetStep | None) -> str:
+    if step is None:
+        return ""
+    cost = step.cost
+    text = f"Forgetting by {plain(step.method, 30)} took {percent(cost.compute_fraction)} of the compute of retraining"
+    if cost.wall_fraction is not None:
+        text += f" and {percent(cost.wall_fraction)} of its wall time"
+    return f"{text}; the budget is {percent(cost.budget)}." if cost.budget is not None else f"{text}; no budget was set."
+
+
+def key_numbers(inputs: Inputs) -> list[KeyNumber]:
+    """What a reader should take away: strength of the attack, gap to the oracle, use, cost, and what ships."""
+    models = main_models(inputs)
+    before, after, oracle = (models.get(role) for role in ("original", "unlearned", "retrained"))
+    found: list[KeyNumber] = []
+    name = headline_attack(models)
+    if name and before and after and name in before.attacks and name in after.attacks:
+        aside = f"retrained {fixed(oracle.attacks[name].auc.value)}" if oracle and name in oracle.attacks else "no oracle"
+        value = f"{fixed(before.attacks[name].auc.value)} → {fixed(after.attacks[name].auc.value)}"
+        found.append(KeyNumber(label=f"Attack AUC ({plain(name, 30)})", value=value, note=aside))
+        gap = after.attacks[name].minus_retrained
+        if gap:
+            ends = span(gap.low, gap.high, sign=True)
+            found.append(KeyNumber(label="AUC minus the oracle's", value=signed(gap.value), note=ends or "no interval"))
+    if before and after and "test" in before.utility and "test" in after.utility:
+        value = f"{fixed(before.utility['test'].mae.value, 2)} → {fixed(after.utility['test'].mae.value, 2)}"
+        aside = (
+            f"years; retrained {fixed(oracle.utility['test'].mae.value, 2)}" if oracle and "test" in oracle.utility else "years"
+        )
+        found.append(KeyNumber(label="Test error (MAE)", value=value, note=aside))
+    if after and after.distance and "forget" in after.distance:
+        gap = after.distance["forget"]
+        ends = span(gap.low, gap.high, 2)
+        found.append(
+            KeyNumber(label="Distance to the oracle", value=fixed(gap.value, 2), note=f"years on the forget set; {ends}")
+        )
+    return found + _cost_number(inputs) + _shipped(inputs)
+
+
+def _cost_number(inputs: Inputs) -> list[KeyNumber]:
+    step = forget_step(inputs)
+    if step is None:
+        return []
+    budget = f"of retraining; budget {percent(step.cost.budget)}" if step.cost.budget is not None else "of retraining"
+    return [KeyNumber(label="Compute spent", value=percent(step.cost.compute_fraction), note=budget)]
+
+
+def _shipped(inputs: Inputs) -> list[KeyNumber]:
+    found = []
+    if inputs.cards:
+        card = min(inputs.cards, key=lambda card: card.bytes)
+        found.append(
+            KeyNumber(label="Smallest artifact", value=size(card.bytes), note=plain(f"{card.target} {card.precision}"))
+        )
+    rows = [(row.summary.p50, row) for bench in inputs.benches for row in bench.rows if row.summary and row.valid]
+    if rows:
+        median, row = min(rows, key=lambda pair: pair[0])
+        aside = f"{plain(row.target, 20)} {plain(row.precision, 20)}, {threads(row.threads)}, {row.where}"
+        found.append(KeyNumber(label="Fastest median run", value=f"{milliseconds(median)} ms", note=aside))
+    return found

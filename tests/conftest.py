@@ -1,0 +1,15 @@
+"""Two cores, one process, a cache of its own: no test reads what an earlier run left behind."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    os.environ["UNPLUG_CACHE"] = str(tmp_path_factory.mktemp("cache"))

@@ -1,0 +1,141 @@
+"""The age predictor: sizes as promised, feature maps for every input size, the expectation by hand, arguments refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from unplug.plugins import AGE_EDGES, AgePredictor
+from unplug.plugins.age import MAX_GROUPS, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, stage_strides
+from unplug.plugins.errors import InputError
+
+PROMISED = {"nano": 0.3e6, "small": 1.0e6, "base": 6.0e6}
+SLACK = 0.15  # "about", in the docstring's round numbers
+ROUNDING = 1e-4  # float32 softmax and a sum of ten ages of up to 90 years
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_parameter_counts(size: str) -> None:
+    with torch.device("meta"):
+        count = sum(parameter.numel() for parameter in AgePredictor(size=size).parameters())
+    assert abs(count / PROMISED[size] - 1) <= SLACK
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_fits_the_plugin_budget(size: str) -> None:
+    with torch.device("meta"):
+        assert sum(parameter.numel() for parameter in AgePredictor(size=size).parameters()) <= 6.0e6
+
+
+def test_last_feature_map_is_four_to_seven_pixels_for_every_image_size() -> None:
+    wrong = {}
+    for size in range(MIN_IMAGE_SIZE, MAX_IMAGE_SIZE + 1):
+        strides, side = stage_strides(size, 5), size
+        assert len(strides) == 6 and set(strides) <= {1, 2} and strides[:2] == (2, 1)
+        for stride in strides:
+            side = math.ceil(side / stride)
+        if not 4 <= side <= 7:
+            wrong[size] = side
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("image_size", [32, 47, 60, 64, 127, 224])
+def test_the_network_has_the_feature_map_that_its_strides_promise(image_size: int) -> None:
+    with torch.device("meta"):
+        model = AgePredictor(size="nano", image_size=image_size).eval()
+        side = model.blocks(model.stem(torch.empty(1, 3, image_size, image_size))).shape[-1]
+        outputs = model(torch.empty(2, 3, image_size, image_size))
+    assert 4 <= side <= 7
+    assert outputs["age_logits"].shape == (2, 10) and outputs["expected_age"].shape == (2, 1)
+
+
+def test_expected_age_is_the_softmax_weighted_mean_of_the_centers() -> None:
+    torch.manual_seed(0)
+    centers = (2.0, 11.0, 24.5, 80.0)
+    model = AgePredictor(image_size=32, age_edges=(0, 5, 15, 40, 100), age_centers=centers).eval()
+    torch.nn.init.normal_(model.classifier.weight)
+    with torch.no_grad():
+        outputs = model(torch.rand(3, 3, 32, 32))
+    for logits, age in zip(outputs["age_logits"].double().numpy(), outputs["expected_age"][:, 0].numpy(), strict=True):
+        weights = [math.exp(value) for value in logits]
+        assert age == pytest.approx(
+            sum(w * c for w, c in zip(weights, centers, strict=True)) / sum(weights), abs=ROUNDING
+        )
+
+
+def test_known_logits_give_known_ages() -> None:
+    model = AgePredictor(image_size=32, age_edges=(0, 10, 30)).eval()  # centers 5 and 20
+    torch.nn.init.zeros_(model.classifier.weight)
+    with torch.no_grad():
+        for bias, age in (((0.0, 0.0), 12.5), ((math.log(3.0), 0.0), 8.75), ((100.0, 0.0), 5.0)):
+            model.classifier.bias.copy_(torch.tensor(bias))
+            assert model(torch.zeros(1, 3, 32, 32))["expected_age"].item() == pytest.approx(age, abs=ROUNDING)
+
+
+def test_images_are_read_as_zero_to_one() -> None:
+    model = AgePredictor(image_size=32).eval()
+    seen: list[torch.Tensor] = []
+    model.stem.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    model(torch.cat([torch.zeros(1, 3, 32, 32), torch.ones(1, 3, 32, 32), torch.full((1, 3, 32, 32), 0.5)]))
+    assert [float(image.unique()) for image in seen[0]] == [-1.0, 1.0, 0.0]
+
+
+def test_default_centers_are_the_middles_and_travel_with_the_weights() -> None:
+    model = AgePredictor()
+    assert model.age_centers.tolist() == [2.5, 9.0, 16.5, 25.0, 35.0, 45.0, 55.0, 65.0, 75.0, 90.0]
+    assert "age_centers" in model.state_dict()
+    assert model.age_edges == tuple(map(float, AGE_EDGES)) and model.groups == 10
+
+
+def test_the_spec_names_what_forward_takes_and_gives() -> None:
+    model = AgePredictor(image_size=48, age_edges=(0, 20, 60, 100)).eval()
+    (image,) = model.iospec.inputs
+    outputs = model(torch.zeros(image.shape))
+    assert image.shape == (1, 3, 48, 48) and image.range == (0.0, 1.0) and image.colour == "RGB"
+    assert {spec.name: spec.shape for spec in model.iospec.outputs} == {k: tuple(v.shape) for k, v in outputs.items()}
+    assert model.iospec.outputs[1].range == (10.0, 80.0)
+
+
+def test_dropout_acts_in_training_only() -> None:
+    torch.manual_seed(0)
+    model = AgePredictor(image_size=32, dropout=0.5)
+    image = torch.rand(4, 3, 32, 32)
+    assert not torch.equal(model(image)["age_logits"], model(image)["age_logits"])
+    assert torch.equal(model.eval()(image)["age_logits"], model(image)["age_logits"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"size": "tiny"}, "no such age predictor.*nano, small, base"),
+        ({"image_size": 31}, "Use 32 to 224"),
+        ({"image_size": 225}, "Use 32 to 224"),
+        ({"image_size": 64.5}, "Use 32 to 224"),
+        ({"age_edges": (0, 50)}, "2 borders"),
+        ({"age_edges": tuple(range(MAX_GROUPS + 2))}, "borders"),
+        ({"age_edges": (0, 30, 30)}, "do not rise"),
+        ({"age_edges": (0, 60, 30)}, "do not rise"),
+        ({"age_edges": (0, math.nan, 30)}, "do not rise"),
+        ({"age_edges": (0, 30, math.inf), "age_centers": (1, 2)}, "do not rise"),
+        ({"age_centers": (1.0, 2.0)}, "2 given for 10 groups"),
+        ({"age_centers": [math.nan] * 10}, "finite age"),
+        ({"dropout": -0.1}, "0 to 0.9"),
+        ({"dropout": 0.91}, "0 to 0.9"),
+        ({"dropout": math.nan}, "0 to 0.9"),
+    ],
+)
+def test_arguments_out_of_range_are_input_errors(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        AgePredictor(**arguments)
+
+
+def test_same_seed_same_weights() -> None:
+    weights = []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        weights.append(AgePredictor(image_size=32).stem[0].weight.detach().numpy())
+    assert np.array_equal(weights[0], weights[1]) and not np.array_equal(weights[0], weights[2])

@@ -1,0 +1,295 @@
+"""Attacks on hand-made predictions: golden values, definitions, planted overfits, alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from unplug.plugins.errors import DataError, InputError
+from unplug.sdk.audit import ATTACKS, AuditReport, Signals, audit
+from unplug.sdk.audit.attacks.loss import LossAttack
+from unplug.sdk.audit.attacks.rmia import RMIA
+from unplug.sdk.audit.report import Role
+from unplug.sdk.audit.stats import auc, bootstrap_auc, interval, resamples
+from unplug.sdk.train import Predictions
+
+Array = NDArray[np.float64]
+EDGES = (0.0, 50.0, 100.0)
+F, U, Z, R = 60, 90, 70, 50
+
+
+def predictions(log_p_N: Sequence[float] | Array) -> Predictions:
+    """Two age groups; the true one is the first and has probability exp(log_p)."""
+    log_N = np.asarray(log_p_N, dtype=np.float64)
+    rest = np.log(-np.expm1(log_N))
+    return Predictions(
+        logits_NG=np.stack([log_N, rest], axis=1), age_N=20.0 + 10 * log_N, true_age_N=np.full(len(log_N), 25.0),
+        true_group_N=np.zeros(len(log_N), np.int64),
+    )  # fmt: skip
+
+
+def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, noise: float = 0.3) -> Signals:
+    """A model of its own training seed. Samples differ in difficulty; members' logit of p is higher by `forget_shift`."""
+
+    def part(number: int, count: int, shift: float) -> Predictions:
+        difficulty = np.random.default_rng([difficulty_seed, number]).normal(0.5, 1.0, count)
+        logit = difficulty + np.random.default_rng([seed, number]).normal(0.0, noise, count) + shift
+        return predictions(-np.log1p(np.exp(-logit)))
+
+    return Signals(forget=part(0, F, forget_shift), unseen=part(1, U, 0.0), population=part(2, Z, 0.0), retain=part(3, R, 0.0))
+
+
+def test_log_prob_golden() -> None:
+    np.testing.assert_allclose(predictions(np.log([0.25, 0.5])).log_prob_N, np.log([0.25, 0.5]), atol=1e-12)
+
+
+def test_loss_attack_golden() -> None:
+    target = Signals(
+        forget=predictions(np.log([0.9, 0.5])), unseen=predictions(np.log([0.2])), population=predictions(np.log([0.3])),
+        retain=predictions(np.log([0.99])),
+    )  # fmt: skip
+    forget_F, unseen_U = LossAttack()(target, [])
+    np.testing.assert_allclose(forget_F, np.log([0.9, 0.5]))
+    np.testing.assert_allclose(unseen_U, np.log([0.2]))
+
+
+def test_rmia_golden() -> None:
+    """By hand, a = 0: p_ref = (p_out + 1) / 2. Ratios: population .5/.75 = .667, .9/.95 = .947, .2/.6 = .333."""
+    target = Signals(
+        forget=predictions(np.log([0.9, 0.5])),  # out .2 and .5: ratios .9/.6 = 1.5, .5/.75 = .667
+        unseen=predictions(np.log([0.3])),  # out .3: ratio .3/.65 = .462
+        population=predictions(np.log([0.5, 0.9, 0.2])),
+        retain=predictions(np.log([0.5])),
+    )
+    reference = Signals(
+        forget=predictions(np.log([0.2, 0.5])), unseen=predictions(np.log([0.3])),
+        population=predictions(np.log([0.5, 0.9, 0.2])), retain=predictions(np.log([0.5])),
+    )  # fmt: skip
+    forget_F, unseen_U = RMIA(a=0.0)(target, [reference])
+    # 1.5 beats all three; .667 beats .333 alone (its tie with .667 does not count); .462 beats .333.
+    np.testing.assert_allclose(forget_F, [1.0, 1 / 3])
+    np.testing.assert_allclose(unseen_U, [1 / 3])
+
+
+def pairs_rmia(target: Signals, references: Sequence[Signals], a: float, gamma: float, name: str) -> list[float]:
+    """The definition, one x and one z at a time."""
+
+    def ratio(part: str, index: int) -> float:
+        p = np.exp(getattr(target, part).log_prob_N[index])
+        out = sum(np.exp(getattr(reference, part).log_prob_N[index]) for reference in references) / len(references)
+        return float((p + 1e-12) / (0.5 * ((1 + a) * out + (1 - a)) + 1e-12))
+
+    scores = []
+    for x in range(len(getattr(target, name).age_N)):
+        beaten = [ratio(name, x) > gamma * ratio("population", z) for z in range(len(target.population.age_N))]
+        scores.append(sum(beaten) / len(beaten))
+    return scores
+
+
+@pytest.mark.parametrize(("a", "gamma", "models"), [(0.3, 1.0, 1), (0.0, 1.0, 3), (0.9, 1.2, 2), (0.3, 0.8, 4)])
+def test_rmia_equals_all_pairs(a: float, gamma: float, models: int) -> None:
+    target, references = signals(1, forget_shift=0.7), [signals(10 + n) for n in range(models)]
+    forget_F, unseen_U = RMIA(a=a, gamma=gamma)(target, references)
+    np.testing.assert_allclose(forget_F, pairs_rmia(target, references, a, gamma, "forget"))
+    np.testing.assert_allclose(unseen_U, pairs_rmia(target, references, a, gamma, "unseen"))
+
+
+@given(st.permutations(range(4)))
+def test_rmia_does_not_depend_on_the_order_of_references(order: list[int]) -> None:
+    target, references = signals(1, forget_shift=0.7), [signals(10 + n) for n in range(4)]
+    one, other = RMIA()(target, references), RMIA()(target, [references[index] for index in order])
+    np.testing.assert_allclose(one[0], other[0])
+    np.testing.assert_allclose(one[1], other[1])
+
+
+def test_rmia_uses_the_references() -> None:
+    """Samples that every model finds easy look like members to the loss attack; RMIA takes their easiness out."""
+    difficulty = np.random.default_rng(0).normal(0.0, 3.0, F + U + Z)
+    offset = np.r_[np.zeros(F), np.full(U, -1.5), np.full(Z, -0.7)]  # the forget set is easier for everybody
+
+    def model(seed: int) -> Signals:
+        logit = difficulty + offset + np.random.default_rng(seed).normal(0.0, 0.3, F + U + Z)
+        parts = [predictions(-np.log1p(np.exp(-part))) for part in np.split(logit, [F, F + U])]
+        return Signals(forget=parts[0], unseen=parts[1], population=parts[2], retain=parts[2])
+
+    by_loss = auc(*LossAttack()(model(1), []))
+    by_rmia = auc(*RMIA()(model(1), [model(2), model(3)]))
+    assert by_loss > 0.58
+    assert abs(by_rmia - 0.5) < abs(by_loss - 0.5) * 0.7
+
+
+def test_rmia_needs_a_reference() -> None:
+    with pytest.raises(InputError, match="--train-references"):
+        RMIA()(signals(1), [])
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_attack_contract(name: str) -> None:
+    """Shapes, finite scores, a chance-level AUC without members, and one that rises with a planted overfit."""
+    attack = ATTACKS.get(name)()
+    references = [signals(20 + n) for n in range(attack.min_references)]
+    values = []
+    for shift in (0.0, 0.5, 1.0, 2.0, 4.0):
+        forget_F, unseen_U = attack(signals(1, forget_shift=shift), references)
+        assert forget_F.shape == (F,) and unseen_U.shape == (U,)
+        assert np.isfinite(forget_F).all() and np.isfinite(unseen_U).all()
+        values.append(auc(forget_F, unseen_U))
+    assert values == sorted(values) and values[-1] > 0.9
+    low, high = interval(bootstrap_auc(*attack(signals(1), references), resamples(np.arange(F), np.arange(U))))
+    assert low < 0.5 < high
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_non_members_against_non_members_are_at_chance(name: str) -> None:
+    """40 pairs of disjoint non-member sets: the 95 % interval of the AUC leaves 0.5 out in few of them."""
+    attack, outside = ATTACKS.get(name)(), 0
+    for seed in range(40):
+        target = signals(seed, difficulty_seed=1000 + seed)
+        references = [signals(500 + seed, difficulty_seed=1000 + seed)]
+        draws = resamples(np.arange(F), np.arange(U), replicates=200, seed=seed)
+        low, high = interval(bootstrap_auc(*attack(target, references), draws))
+        outside += not low <= 0.5 <= high
+    assert outside <= 6  # Binomial(40, 0.05) is above 6 once in 300 times
+
+
+# The audit's alarms
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A predictor that says what it is told to."""
+
+    name: str
+    role: Role
+    says: Signals
+    sha256: str = "0" * 64
+    target: str | None = None
+    precision: str | None = None
+
+    def signals(self, sets: Any) -> Signals:
+        return self.says
+
+
+class PlantedSet(SimpleNamespace):
+    """As much of a `TensorSet` as the audit reads."""
+
+    def __len__(self) -> int:
+        return len(self.subject_N)
+
+
+def planted_audit(predictors: Sequence[Planted], *, forget: int = F, subjects: int | None = None, **options: Any) -> AuditReport:
+    sets: Any = SimpleNamespace(
+        train=PlantedSet(subject_N=np.arange(R)), forget=PlantedSet(subject_N=np.arange(forget) % (subjects or forget)),
+        test=PlantedSet(subject_N=np.arange(U)), validation=PlantedSet(subject_N=np.arange(Z)),
+    )  # fmt: skip
+    split: Any = SimpleNamespace(sha256="split", subject_disjoint=True)
+    return audit(predictors, sets, split, edges=EDGES, data={}, show=False, **options)
+
+
+def kinds(report: AuditReport, model: str) -> set[str]:
+    return {alarm.kind for alarm in report.alarms if alarm.model == model}
+
+
+def test_alarms_fire_on_planted_shifts_and_stay_silent_without() -> None:
+    retrained = Planted("retrained", "retrained", signals(1))
+    report = planted_audit(
+        [
+            retrained,
+            Planted("remembers", "unlearned", signals(2, forget_shift=1.5)),
+            Planted("overdone", "unlearned", signals(3, forget_shift=-1.5)),
+            Planted("same", "unlearned", signals(1)),
+            Planted("other seed", "unlearned", signals(4)),
+            Planted("original", "original", signals(5, forget_shift=3.0)),
+        ],
+        references=[Planted("reference", "retrained", signals(30))],
+    )
+    assert kinds(report, "remembers") == {"not-forgotten"}
+    assert kinds(report, "overdone") == {"over-forgetting"}
+    assert not kinds(report, "same") and not kinds(report, "other seed") and not kinds(report, "retrained")
+    assert not kinds(report, "original"), "the original is known to remember; an alarm on it would hide the others"
+    for attack in report.model("same").attacks.values():
+        gap = attack.minus_retrained
+        assert gap is not None and (gap.value, gap.low, gap.high) == (0.0, 0.0, 0.0)
+    assert report.model("retrained").attacks["loss"].minus_retrained is None
+    assert {alarm.model for alarm in report.alarms} == {"remembers", "overdone"}
+
+
+def test_paired_difference_golden() -> None:
+    own, oracle = signals(2, forget_shift=1.0), signals(1)
+    report = planted_audit([Planted("retrained", "retrained", oracle), Planted("unlearned", "unlearned", own)], seed=3)
+    gap = report.model("unlearned").attacks["loss"].minus_retrained
+    draws = resamples(np.arange(F), np.arange(U), seed=3)
+    pairs = [(item.forget.log_prob_N, item.unseen.log_prob_N) for item in (own, oracle)]
+    assert gap is not None and gap.value == pytest.approx(auc(*pairs[0]) - auc(*pairs[1]))
+    assert (gap.low, gap.high) == pytest.approx(interval(bootstrap_auc(*pairs[0], draws) - bootstrap_auc(*pairs[1], draws)))
+
+
+def test_models_of_one_name_keep_their_own_numbers() -> None:
+    """Two folders may both be called `nano`."""
+    report = planted_audit(
+        [Planted("nano", "unlearned", signals(1, forget_shift=3.0)), Planted("nano", "unlearned", signals(2))],
+    )
+    first, second = (model.attacks["loss"].auc.value for model in report.models)
+    assert first == pytest.approx(auc(*LossAttack()(signals(1, forget_shift=3.0), [])))
+    assert second == pytest.approx(auc(*LossAttack()(signals(2), [])))
+
+
+def test_without_an_oracle_and_references_it_says_so() -> None:
+    report = planted_audit([Planted("unlearned", "unlearned", signals(1, forget_shift=9.0))])
+    assert "retrained" in report.skipped["oracle"]
+    assert "needs 1 reference" in report.skipped["rmia"]
+    assert report.alarms == ()
+    assert report.model("unlearned").distance is None
+    assert list(report.model("unlearned").attacks) == ["loss"]
+
+
+def test_distance_golden() -> None:
+    one, two = signals(1), signals(2)
+    report = planted_audit([Planted("retrained", "retrained", one), Planted("unlearned", "unlearned", two)])
+    distance = report.model("unlearned").distance
+    assert distance is not None
+    assert distance["test"].value == pytest.approx(np.abs(one.unseen.age_N - two.unseen.age_N).mean())
+    low, high = distance["test"].low, distance["test"].high
+    assert low is not None and high is not None and low < distance["test"].value < high
+
+
+def test_a_forget_set_of_one_subject_has_no_interval_of_its_own() -> None:
+    """Resampling one person gives the same person each time: the report must not call that certainty."""
+    with_one = planted_audit([Planted("unlearned", "unlearned", signals(1))], subjects=1)
+    assert "one subject" in with_one.skipped["forget interval"]
+    assert "forget interval" not in planted_audit([Planted("unlearned", "unlearned", signals(1))]).skipped
+
+
+def test_one_forget_sample_is_refused() -> None:
+    with pytest.raises(DataError, match="at least two"):
+        planted_audit([Planted("unlearned", "unlearned", signals(1))], forget=1)
+
+
+def test_an_unknown_attack_is_refused_before_the_models_run() -> None:
+    class Slow(Planted):
+        def signals(self, sets: Any) -> Signals:
+            raise AssertionError("it ran")
+
+    with pytest.raises(InputError, match="Did you mean rmia"):
+        planted_audit([Slow("unlearned", "unlearned", signals(1))], attacks=["rmias"])
+
+
+def test_outputs_that_are_no_numbers_are_refused() -> None:
+    broken = signals(1)
+    broken.unseen.logits_NG[3, 0] = np.nan
+    with pytest.raises(InputError, match="not numbers"):
+        planted_audit([Planted("age.fp16.tflite", "artifact", broken)])
+
+
+def test_missing_tpr_is_explained() -> None:
+    report = planted_audit([Planted("unlearned", "unlearned", signals(1))])
+    assert report.model("unlearned").attacks["loss"].tpr == {"0.001": None, "0.01": None, "0.1": None}
+    assert "90 unseen samples" in report.skipped["tpr"]

@@ -1,0 +1,73 @@
+"""One tiny trained model, its oracle and what came of them, made once a session; tests must not write to these files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from unplug.export import Artifact, export_checkpoint
+from unplug.plugins.checkpoint import Checkpoint
+from unplug.sdk.data import Dataset, Split, load_dataset, make_split, pick_forget
+from unplug.sdk.data.request import resolve_names
+from unplug.sdk.forget import forget
+from unplug.sdk.train import Recipe, train_age
+from unplug.sdk.train.run import Sets, load_sets
+
+SPEC = "synth:n=240,subjects=80,seed=0"
+RECIPE = Recipe(size="nano", image_size=32, epochs=3, batch_size=32, augment="flip", dropout=0.0, lr=6e-3)
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """What most tests start from."""
+
+    spec: str
+    dataset: Dataset
+    split: Split
+    forget_ids: tuple[str, ...]
+    forget_file: Path
+    original: Checkpoint
+    oracle: Checkpoint
+    unlearned: Checkpoint
+    sets: Sets
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tiny networks are slower on two threads than on one, and others use this machine too."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    root = tmp_path_factory.mktemp("world")
+    dataset = load_dataset(SPEC, RECIPE.image_size, show=False)
+    split = make_split(dataset)
+    original = train_age(dataset, split, RECIPE, root / "original", seed=0, device=CPU, show=False)
+    names = pick_forget(dataset, split, fraction=0.15, seed=0)
+    (root / "forget.txt").write_text("".join(f"{name}\n" for name in names))
+    ids = resolve_names(names, dataset, "test")
+    oracle = forget(original, dataset, ids, "retrain", root / "retrained", seed=5, device=CPU, show=False)
+    unlearned = forget(
+        original, dataset, ids, "msg", root / "unlearned", budget=0.6, oracle=oracle, seed=0, device=CPU, show=False
+    )
+    edges = tuple(original.model.age_edges)
+    return World(
+        spec=SPEC, dataset=dataset, split=split, forget_ids=ids, forget_file=root / "forget.txt", original=original,
+        oracle=oracle, unlearned=unlearned, sets=load_sets(dataset, split.with_forget(ids), edges, CPU),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def artifacts(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
+    """The unlearned model as LiteRT, by file name."""
+    made = export_checkpoint(world.unlearned.path, targets=["litert"], out=tmp_path_factory.mktemp("world-artifacts"))
+    return {item.path.name: item for item in made}

@@ -1,0 +1,200 @@
+"""The layout that DESIGN.md fixes: namespace packages, one door each, light imports, a core with few dependencies."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+OUTER = ("plugins", "export", "mobile_bench", "sdk")
+DOORS = (
+    "unplug.plugins",
+    "unplug.export",
+    "unplug.mobile_bench",
+    "unplug.sdk.data",
+    "unplug.sdk.train",
+    "unplug.sdk.forget",
+    "unplug.sdk.audit",
+    "unplug.sdk.release",
+    "unplug.sdk.report",
+)
+# What a GPU server has, and what those packages themselves need to be imported.
+CORE = ("torch", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub", "click", "tqdm")
+CORE_MODULES = (
+    "unplug.sdk.train.run",
+    "unplug.sdk.forget.run",
+    "unplug.sdk.audit.run",
+    "unplug.sdk.audit.stats",
+    "unplug.sdk.data.dataset",
+    "unplug.sdk.data.request",
+    "unplug.sdk.data.split",
+    "unplug.sdk.data.folder",
+    "unplug.sdk.data.worker",
+)
+
+BLOCK = """
+import re, sys
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+
+def closure(names):
+    seen, todo = set(), list(names)
+    while todo:
+        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            lines = requires(name) or []
+        except PackageNotFoundError:
+            continue
+        todo += [re.match(r"[A-Za-z0-9._-]+", line)[0] for line in lines if "extra ==" not in line]
+    return seen
+
+allowed = closure(CORE) | {"unplug"}
+owners = packages_distributions()
+BLOCKED = {
+    module for module, names in owners.items()
+    if not {re.sub(r"[-_.]+", "-", name).lower() for name in names} & allowed
+} | {"jinja2", "pydantic", "matplotlib", "cv2", "psutil"}
+
+class Finder:  # as if the blocked packages were not installed; torch probes for some
+    def __init__(self, real):
+        self.real = real
+
+    def find_spec(self, name, path=None, target=None):
+        return None if name.partition(".")[0] in BLOCKED else self.real.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(self.real, name)
+
+sys.meta_path[:] = [Finder(finder) for finder in sys.meta_path]
+"""
+
+
+def python(code: str, *, cwd: Path | None = None) -> str:
+    """Standard output of a fresh interpreter; its standard error is the failure message."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=cwd, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def stub_names(package: str) -> list[str]:
+    module = importlib.import_module(package)
+    assert module.__file__ is not None
+    tree = ast.parse(Path(module.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    names = [alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert len(names) == len(set(names)), "a name is exported twice"
+    return names
+
+
+@pytest.mark.parametrize("outer", OUTER)
+def test_one_import_package_per_folder(outer: str) -> None:
+    assert [path.name for path in (ROOT / outer).glob("*.py")] == []
+    packages = [path.name for path in (ROOT / outer / "unplug").iterdir() if path.name != "__pycache__"]
+    assert packages == [outer]
+    assert (ROOT / outer / "unplug" / outer / "py.typed").is_file()
+
+
+def test_unplug_is_a_namespace_everywhere() -> None:
+    assert [path for outer in OUTER for path in (ROOT / outer).rglob("unplug/__init__.py")] == []
+    assert importlib.import_module("unplug").__file__ is None
+
+
+def test_nobody_edits_sys_path() -> None:
+    edits = [
+        str(path)
+        for outer in OUTER
+        for path in (ROOT / outer).rglob("*.py")
+        if any(word in path.read_text(encoding="utf-8") for word in ("sys.path.insert", "sys.path.append", "sys.path ="))
+    ]
+    assert edits == []
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_door_is_complete_and_sorted(package: str) -> None:
+    door = importlib.import_module(package)
+    assert list(door.__all__) == sorted(stub_names(package)), "__all__ and the stub differ"
+    for name in door.__all__:
+        value = getattr(door, name)
+        assert not isinstance(value, types.ModuleType), f"{package}.{name} is the sub-module, not the object"
+    with pytest.raises(AttributeError, match="no attribute 'nothing_of_that_name'"):
+        getattr(door, "nothing_of_that_name")  # noqa: B009 (a plain access is what ruff would drop)
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_no_public_name_is_also_a_submodule(package: str) -> None:
+    """Importing a sub-module sets it as an attribute of its package: it would hide the object of the same name."""
+    door = importlib.import_module(package)
+    modules = {info.name for info in pkgutil.iter_modules(door.__path__)}
+    assert modules.isdisjoint(door.__all__)
+
+
+def test_sdk_and_help_import_nothing_heavy() -> None:
+    heavy = ("torch", "scipy", "cv2", "matplotlib", "pydantic", "PIL", "huggingface_hub")
+    code = f"""
+import sys, unplug.sdk
+first = [name for name in {heavy!r} if name in sys.modules]
+from unplug.sdk.cli import main
+sys.argv = ["unplug", "--help"]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+print("HEAVY", first, [name for name in ("torch", "scipy", "cv2", "tensorflow", "matplotlib") if name in sys.modules])
+"""
+    assert python(code).splitlines()[-1] == "HEAVY [] []"
+
+
+@pytest.mark.parametrize("package", DOORS)
+def test_doors_themselves_import_no_torch(package: str) -> None:
+    assert python(f"import sys, {package}; print('torch' in sys.modules)") == "False\n"
+
+
+def test_core_imports_with_what_a_gpu_server_has() -> None:
+    code = f"""
+CORE = {CORE!r}
+{BLOCK}
+assert {{"pydantic", "jinja2", "matplotlib", "cv2", "psutil", "pytest", "hypothesis"}} <= BLOCKED
+assert not {{"torch", "numpy", "PIL", "tqdm", "click", "huggingface_hub"}} & BLOCKED
+import importlib
+for name in {CORE_MODULES!r}:
+    importlib.import_module(name)
+import unplug.sdk.data, unplug.sdk.train, unplug.sdk.forget, unplug.sdk.audit
+for door in (unplug.sdk.data, unplug.sdk.train, unplug.sdk.forget, unplug.sdk.audit):
+    for name in door.__all__:
+        getattr(door, name)
+print("imported")
+"""
+    assert python(code) == "imported\n"
+
+
+def test_core_trains_and_saves_a_checkpoint_without_the_rest(tmp_path: Path) -> None:
+    code = f"""
+CORE = {CORE!r}
+{BLOCK}
+import os
+os.environ["UNPLUG_CACHE"] = "cache"
+from pathlib import Path
+import numpy as np, torch
+from PIL import Image
+torch.set_num_threads(1)
+from unplug.sdk.data import load_dataset, make_split
+from unplug.sdk.train import Recipe, train_age
+faces = Path("faces"); faces.mkdir()
+for number in range(20):
+    pixels = np.full((32, 32, 3), number * 10, np.uint8)
+    Image.fromarray(pixels).save(faces / f"{{number + 1}}_0_0_{{number}}.png")
+dataset = load_dataset("utkface:faces", 32, show=False)
+recipe = Recipe(size="nano", image_size=32, epochs=1, batch_size=8)
+done = train_age(dataset, make_split(dataset), recipe, Path("out"), seed=0, device=torch.device("cpu"), show=False)
+print(sorted(path.name for path in Path("out").iterdir()))
+"""
+    assert python(code, cwd=tmp_path) == "['README.md', 'config.json', 'metrics.jsonl', 'model.safetensors', 'unplug.json']\n"
+    assert "# Face-age predictor, nano, 32 px (original)" in (tmp_path / "out" / "README.md").read_text()

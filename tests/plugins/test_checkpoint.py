@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refused(path: Path, words: str) -> None:
-    """Neither door takes it."""
+    """`load_checkpoint` says no, in these words."""
     with pytest.raises(CheckpointError, match=words):
         load_checkpoint(path)
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from unplug.export import Artifact, export_checkpoint
+from unplug.export import Artifact, load_artifact
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split, pick_forget
 from unplug.sdk.data.request import resolve_names
 from unplug.sdk.forget import forget
+from unplug.sdk.release import Gates, Release, ReleaseConfig, release
 from unplug.sdk.train import Recipe, train_age
 from unplug.sdk.train.run import Sets, load_sets
 
@@ -66,8 +67,31 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     )  # fmt: skip
 
 
+OPEN = Gates(
+    max_auc_above_retrained=1.0, max_auc_below_retrained=1.0, max_mae_above_retrained=100.0, max_compute=0.6,
+    max_artifact_auc_shift=0.05,
+)  # fmt: skip
+"""Gates that a model of three epochs passes."""
+
+QUICK = ReleaseConfig(
+    budget=0.6, references=1, targets=("litert",), precisions=("fp32",), gates=OPEN, bench_iterations=3, bench_repeats=2,
+    threads=1, workers=1,
+)  # fmt: skip
+
+
 @pytest.fixture(scope="session")
-def artifacts(world: World, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
-    """The unlearned model as LiteRT, by file name."""
-    made = export_checkpoint(world.unlearned.path, targets=["litert"], out=tmp_path_factory.mktemp("world-artifacts"))
-    return {item.path.name: item for item in made}
+def released(world: World, tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """A bundle; tests must copy it before they harm it."""
+    root = tmp_path_factory.mktemp("released")
+    return release(
+        world.original, world.dataset, world.forget_ids, root / "age.unplug", root / "work", QUICK,
+        oracle=world.oracle, device=CPU, say=lambda _: None, show=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def artifacts(world: World, released: Release) -> dict[str, Artifact]:
+    """The unlearned model as LiteRT, by file name. The release forgot with the same seed, so the weights are the same."""
+    found = {path.name: load_artifact(path) for path in sorted((released.bundle / "artifacts").glob("*.tflite"))}
+    assert {item.card.checkpoint_sha256 for item in found.values()} == {world.unlearned.sha256}
+    return found

@@ -121,9 +121,9 @@ def test_rmia_uses_the_references() -> None:
         return Signals(forget=parts[0], unseen=parts[1], population=parts[2], retain=parts[2])
 
     by_loss = auc(*LossAttack()(model(1), []))
-    by_rmia = auc(*RMIA()(model(1), [model(2), model(3)]))
-    assert by_loss > 0.58
-    assert abs(by_rmia - 0.5) < abs(by_loss - 0.5) * 0.7
+    by_rmia = auc(*RMIA(a=1.0)(model(1), [model(2), model(3)]))  # a = 1: p_ref is the reference models' mean alone
+    assert by_loss > 0.6
+    assert abs(by_rmia - 0.5) < abs(by_loss - 0.5) * 0.5
 
 
 def test_rmia_needs_a_reference() -> None:

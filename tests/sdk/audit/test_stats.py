@@ -71,8 +71,8 @@ def test_tpr_is_refused_where_the_sample_cannot_support_it() -> None:
 
 
 def test_tpr_golden() -> None:
-    unseen_U = np.arange(100.0)  # at a rate of 0.1 the threshold is 90: scores of 90 to 99 pass
-    assert tpr_at(np.array([89.5, 90.0, 95.0, 200.0]), unseen_U, 0.1) == 0.75
+    unseen_U = np.arange(100.0)  # at a rate of 0.1 scores of 90 to 99 pass, and 89 does not
+    assert tpr_at(np.array([88.5, 90.0, 95.0, 200.0]), unseen_U, 0.1) == 0.75
     assert tpr_at(np.array([0.0, 1.0]), unseen_U, 0.1) == 0.0
     # A tie that would let too many through is not split: the rate is at most the one asked for.
     assert tpr_at(np.full(4, 5.0), np.full(100, 5.0), 0.1) == 0.0

@@ -42,7 +42,7 @@ def audited(role: str, auc: float, gap: float | None, shift: float, mae: float, 
         "name": role, "role": role, "sha256": SHA.get(role, SHA["file"]), "target": None, "precision": None,
         "utility": {"retain": utility(mae - 1, 60), "forget": utility(mae, 30), "test": utility(mae, 50)},
         "attacks": {"loss": attack, "rmia": {**attack, "auc": estimate(auc - 0.02, 0.061)}},
-        "distance": None if gap is None else {"forget": estimate(2.345), "test": estimate(1.2)},
+        "distance": None if gap is None else {"forget": estimate(2.348), "test": estimate(1.2)},
         **more,
     }  # fmt: skip
 
@@ -86,14 +86,16 @@ def record(role: str) -> Json:
         "wall_fraction": 0.0352,
         "budget": 0.05,
     }
+    raw["cost"] |= {"forward": 137, "backward": 137, "wall_s": 2.1}
     cost = {**spent, "wall_grace_s": 5.0, "retrain": retrain}
     return raw | {"forget": {"method": "msg", "settings": {"lr": 0.1}, "samples": 30, "set_sha256": SHA["file"], "cost": cost}}
 
 
 def parity() -> Json:
     row = {
-        "file": "age.fp16.tflite", "artifact_sha256": SHA["file"], "target": "litert", "precision": "fp16", "output": "expected_age",
-        "status": "pass", "reason": None, "threshold_db": 60.0, "psnr_db": 71.93, "exact": False, "max_abs_error": 0.1,
+        "file": "age.fp16.tflite", "artifact_sha256": SHA["file"], "target": "litert", "precision": "fp16",
+        "output": "expected_age", "status": "pass", "reason": None, "threshold_db": 60.0, "psnr_db": 71.93, "exact": False,
+        "max_abs_error": 0.1,
         "cosine": 1.0, "runtime": "litert", "runtime_version": "2.3.0",
     }  # fmt: skip
     unable = {**row, "output": "age_logits", "status": "not_run", "psnr_db": None, "reason": "no runtime here"}
@@ -105,16 +107,17 @@ def parity() -> Json:
 
 def bench() -> Json:
     runs = [1.2, 1.3, 1.25, 1.9]
-    summary = {"count": 4, "p50": 1.275, "p90": 1.72, "p95": 1.8, "p99": None, "mean": 1.4, "std": 0.3, "min": 1.2, "max": 1.9}
+    summary = {"count": 4, "p50": 1.274, "p90": 1.72, "p95": 1.8, "p99": None, "mean": 1.4, "std": 0.3, "min": 1.2, "max": 1.9}
     repeat = {
         "init_ms": 3.0, "first_inference_ms": 2.0, "latencies_ms": runs, "enqueue_ms": 0.1, "read_back_ms": 0.1,
         "summary": summary, "parity_db": 71.0, "parity_reason": None,
     }  # fmt: skip
     row = {
         "file": "age.fp16.tflite", "model_type": "age", "model_sha256": SHA["unlearned"], "artifact_sha256": SHA["file"],
-        "target": "litert", "precision": "fp16", "where": "host", "device": "Test Machine 9", "os": "Linux", "runtime": "litert",
-        "runtime_version": "2.3.0", "threads": 2, "delegate_asked": "cpu", "delegate_got": "XNNPACK", "status": "ok", "valid": True,
-        "reasons": [], "warmup": 1, "iterations": 4, "repeats": [repeat], "summary": summary, "spread": 0.0,
+        "target": "litert", "precision": "fp16", "where": "host", "device": "Test Machine 9", "os": "Linux",
+        "runtime": "litert", "runtime_version": "2.3.0", "threads": 2, "delegate_asked": "cpu", "delegate_got": "XNNPACK",
+        "status": "ok", "valid": True, "reasons": [], "warmup": 1, "iterations": 4, "repeats": [repeat],
+        "summary": summary, "spread": 0.0,
         "median_ci95_ms": [1.21, 1.31], "peak_memory_bytes": 51_000_000, "parity_reference": "checkpoint",
         "inputs_sha256": SHA["data"], "flops": 1000,
     }  # fmt: skip
@@ -132,9 +135,11 @@ def card() -> Json:
         "description": "",
     }
     return {
-        "schema": "unplug-artifact/1", "target": "litert", "precision": "fp16", "file": "age.fp16.tflite", "sha256": SHA["file"],
-        "bytes": 148_123, "model_type": "age", "iospec": {"inputs": [tensor], "outputs": [{**tensor, "name": "age"}]}, "config": {},
-        "checkpoint_sha256": SHA["unlearned"], "flops": 1000, "versions": VERSIONS, "seconds": 1.0, "prepare_seconds": 2.0,
+        "schema": "unplug-artifact/1", "target": "litert", "precision": "fp16", "file": "age.fp16.tflite",
+        "sha256": SHA["file"], "bytes": 148_123, "model_type": "age",
+        "iospec": {"inputs": [tensor], "outputs": [{**tensor, "name": "age"}]},
+        "config": {}, "checkpoint_sha256": SHA["unlearned"], "flops": 1000, "versions": VERSIONS,
+        "seconds": 1.0, "prepare_seconds": 2.0,
     }  # fmt: skip
 
 

@@ -46,9 +46,9 @@ def test_the_door_is_complete() -> None:
         "test error rose",  # the alarm
         "0.812 → 0.553",
         "+0.021 −0.020 to +0.062",
-        "2.35 years on the forget set; 2.29 to 2.40",
+        "2.35 years on the forget set; 2.30 to 2.40",
         "1 of 2 gates failed, so nothing ships. Not measured: 1.",
-        "utility ✓ pass 0.125 ≤ 1 years test MAE".replace("✓ ", ""),
+        "utility pass 0.125 ≤ 1 years test MAE",
         "parity fail not measured ≥ 1",
         "unlearned 0.553 (0.492 to 0.614)",  # legend of the ROC
         "forget set (30)",
@@ -86,9 +86,10 @@ def test_numbers_come_from_the_files(write: Write, parts: dict[str, Json], page:
     assert html.count("0.698") >= 5
 
 
-@pytest.mark.parametrize(
-    "attack", ["<script>alert(1)</script>", "\"><img src=x onerror='alert(1)'>", "]]>-->$\\frac{$\x07\u202e%s{{ 7 * 7 }}"]
-)
+ATTACKS = ('"><script>alert(1)</script>{{ 7 * 7 }}', "<img src=x onerror='alert(1)'>]]>-->$\\frac{$\x07\u202e%s")
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
 def test_hostile_text_stays_text(write: Write, parts: dict[str, Json], attack: str) -> None:
     audit, bench, release = parts["audit"], parts["bench"], parts["release"]
     for model in audit["models"]:
@@ -166,7 +167,7 @@ def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
     found = check_structure(page)
     assert "default-src 'none'" in page
     assert sum(name == "scope" for _, name, _ in found.attributes) > 50
-    assert all(dict((n, v) for t, n, v in found.attributes if t == "img").get(key) for key in ("alt", "src"))
+    assert {"alt", "src"} <= {name for tag, name, value in found.attributes if tag == "img" and value}
     assert page.count("<caption>") == page.count("<table")
     assert len(page.encode()) < 600_000
 
@@ -174,9 +175,9 @@ def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
 def test_same_files_same_bytes(write: Write, parts: dict[str, Json], tmp_path: Path) -> None:
     paths = write(audit=parts["audit"], faces=parts["faces"])
     first = render_html(collect(paths), title="t")
-    assert first == render_html(collect(paths), title="t")
-    code = f"from unplug.sdk.report import write_report; write_report({[str(path) for path in paths]!r}, {str(tmp_path / 'o.html')!r}, title='t')"
-    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
+    code = "import sys; from unplug.sdk.report import write_report; write_report(sys.argv[2:], sys.argv[1], title='t')"
+    command = [sys.executable, "-c", code, str(tmp_path / "o.html"), *map(str, paths)]
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": "7"})
     assert (tmp_path / "o.html").read_text(encoding="utf-8") == first
 
 

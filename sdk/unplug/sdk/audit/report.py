@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from unplug.export.schema import STRICT
 from unplug.plugins.files import write_json
 
-SCHEMA = "unplug-audit/1"
+SCHEMA: Literal["unplug-audit/1"] = "unplug-audit/1"
 Role = Literal["original", "unlearned", "retrained", "artifact"]
 
 
@@ -109,6 +110,8 @@ class Alarm:
 class AuditReport:
     """``unplug-audit/1``."""
 
+    __pydantic_config__: ClassVar = STRICT
+
     data: dict[str, Any]
     forget: dict[str, Any]
     models: tuple[ModelAudit, ...]
@@ -117,7 +120,7 @@ class AuditReport:
     alarms: tuple[Alarm, ...]
     settings: dict[str, Any]
     versions: dict[str, str | None]
-    schema: str = field(default=SCHEMA)
+    schema: Literal["unplug-audit/1"] = SCHEMA
 
     def model(self, name: str) -> ModelAudit:
         """The audit of one model by its name."""

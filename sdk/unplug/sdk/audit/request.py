@@ -19,7 +19,7 @@ from unplug.sdk.train.run import load_sets, recipe_of
 
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .report import AuditReport
-from .run import audit
+from .run import audit, check_forget_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +52,7 @@ def run_audit(request: AuditRequest, device: torch.device, say: Callable[[str], 
     dataset = load_dataset(request.spec, recipe.image_size, on_bad=request.on_bad, show=show)
     ids = read_forget_file(request.forget_file, dataset)
     split = request_split(original, dataset, ids)
+    check_forget_size(len(split.forget))
     predictors: list[Predictor] = [CheckpointPredictor(name="original", role="original", checkpoint=original)]
     for checkpoint in checkpoints.values():
         if checkpoint.sha256 == original.sha256:
@@ -86,7 +87,7 @@ def _artifact_paths(subject: Path) -> list[Path]:
         from unplug.sdk.release.bundle import verify_bundle
 
         manifest = verify_bundle(subject)
-        cards = sorted(name for name in manifest["files"] if name.startswith("artifacts/") and name.count("/") == 1)
+        cards = sorted(name for name in manifest.files if name.startswith("artifacts/") and name.count("/") == 1)
         return [subject / name.removesuffix(".json") for name in cards if name.endswith(".json") and ".mlpackage" not in name]
     if not subject.exists():
         raise InputError(str(subject), "no such checkpoint, exported file or bundle", "Check the path")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from unplug.plugins.errors import DataError
+from unplug.plugins.errors import DataError, InputError
 from unplug.sdk.data import Split
 from unplug.sdk.train.evaluate import Predictions, summarize
 from unplug.sdk.train.run import Sets
@@ -75,27 +75,26 @@ def audit(
 
     Raises:
         DataError: no forget set, or one of a single sample.
+        InputError: no such attack, or a model whose outputs are not finite.
     """
-    if len(sets.forget) < MIN_FORGET:
-        raise DataError("audit", f"{len(sets.forget)} forget samples support no interval", "Name at least two samples")
-    signals = {
-        item.name: item.signals(sets) for item in tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)
-    }
-    reference_signals = [item.signals(sets) for item in references]
+    check_forget_size(len(sets.forget))
     chosen, skipped = _usable(attacks, len(references))
-    oracle = next((item.name for item in predictors if item.role == "retrained"), None)
+    skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
+    # By position, because two models may share a name.
+    signals = [_signals(item, sets) for item in tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)]
+    reference_signals = [_signals(item, sets) for item in references]
+    oracle = next((says for item, says in zip(predictors, signals, strict=True) if item.role == "retrained"), None)
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
     models = tuple(
-        _audit_model(item, signals, reference_signals, chosen, oracle, sets, edges, draws, seed) for item in predictors
+        _audit_model(item, own, None if own is oracle else oracle, reference_signals, chosen, sets, edges, draws, seed)
+        for item, own in zip(predictors, signals, strict=True)
     )
     return AuditReport(
         data=data,
         forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
         models=models,
         oracle_band={"loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in reference_signals)},
-        skipped=skipped
-        if oracle
-        else {**skipped, "oracle": "no retrained model was given, so nothing can be compared with it"},
+        skipped=skipped,
         alarms=tuple(_alarms(models)),
         settings={
             "confidence": CONFIDENCE,
@@ -122,20 +121,45 @@ def _usable(names: Sequence[str] | None, references: int) -> tuple[dict[str, Att
     return chosen, skipped
 
 
+def check_forget_size(samples: int) -> None:
+    """Refuses a forget set that no attack can say anything about; callers that train first ask before that."""
+    if samples < MIN_FORGET:
+        raise DataError("audit", f"{samples} forget samples support no interval", "Name at least two samples")
+
+
+def _signals(item: Predictor, sets: Sets) -> Signals:
+    own = item.signals(sets)
+    for part in (own.forget, own.unseen, own.population, own.retain):
+        if not (np.isfinite(part.logits_NG).all() and np.isfinite(part.age_N).all()):
+            raise InputError(item.name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32")
+    return own
+
+
+def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
+    """What this request cannot show, and why."""
+    limits = {}
+    if not oracle:
+        limits["oracle"] = "no retrained model was given, so nothing can be compared with it"
+    if len(np.unique(sets.forget.subject_N)) == 1:
+        limits["forget interval"] = (
+            "the forget set is one subject: intervals show how much the unseen side may vary, not the forget side"
+        )
+    if missing := explain_missing_tpr(len(sets.test)):
+        limits["tpr"] = missing
+    return limits
+
+
 def _audit_model(
     item: Predictor,
-    signals: dict[str, Signals],
+    own: Signals,
+    best: Signals | None,
     references: Sequence[Signals],
     attacks: dict[str, Attack],
-    oracle: str | None,
     sets: Sets,
     edges: tuple[float, ...],
     draws: Resamples,
     seed: int,
 ) -> ModelAudit:
-    own = signals[item.name]
-    is_oracle = item.name == oracle
-    best = None if oracle is None or is_oracle else signals[oracle]
     return ModelAudit(
         name=item.name,
         role=item.role,
@@ -234,6 +258,6 @@ def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
 
 
 def explain_missing_tpr(unseen: int) -> str:
-    """Why some TPR entries are null."""
+    """Why some TPR entries are null; empty where none is."""
     rates = ", ".join(f"{rate:g}" for rate in FALSE_POSITIVE_RATES if rate * unseen < MIN_FALSE_POSITIVES)
-    return f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"
+    return rates and f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"

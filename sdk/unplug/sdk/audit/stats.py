@@ -60,7 +60,8 @@ def threshold_accuracy(forget_F: Array, unseen_U: Array, *, folds: int = 10, see
     rates = []
     for fold in range(folds):
         train_F, train_U = forget_F[fold_F != fold], unseen_U[fold_U != fold]
-        thresholds = np.unique(np.concatenate([train_F, train_U]))
+        scores = np.unique(np.concatenate([train_F, train_U]))
+        thresholds = np.concatenate([scores[:1], (scores[1:] + scores[:-1]) / 2])  # between scores, as a fitted one would be
         # Sorted counts instead of an all-pairs table: audits of large sets come here many times.
         hits = 1.0 - np.searchsorted(np.sort(train_F), thresholds) / len(train_F)
         rejects = np.searchsorted(np.sort(train_U), thresholds) / len(train_U)

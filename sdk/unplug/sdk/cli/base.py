@@ -77,12 +77,10 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         except MemoryError:
             _fail(InputError("out of memory", "", "Use fewer samples, a smaller --image-size or a smaller model"), as_json)
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS):
+            if error.errno == errno.EPIPE:  # `unplug ... | head`: click ends quietly
                 raise
-            _fail(
-                InputError(str(error.filename or "writing"), error.strerror or str(error), "Free space or change --out"),
-                as_json,
-            )
+            why = error.strerror or str(error)
+            _fail(InputError(str(error.filename or "writing"), why, "Check the path and the space on its disk"), as_json)
         sys.exit(0 if outcome.ok else 1)
 
     return wrapped

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -22,9 +23,9 @@ def verify(path: Path, common: Common) -> Outcome:
     from unplug.sdk.release import verify_bundle
 
     manifest = verify_bundle(path)
-    count = len(manifest["files"])
+    count = len(manifest.files)
     text = f"{path}: {count} files match the manifest. It is not signed: this shows integrity, not origin."
-    return Outcome(value={"bundle": str(path), "files": count, "signed": manifest["signature"] is not None}, text=text)
+    return Outcome(value={"bundle": str(path), "files": count, "signed": manifest.signature is not None}, text=text)
 
 
 @bundle.command()
@@ -35,12 +36,11 @@ def inspect(path: Path, common: Common) -> Outcome:
     from unplug.sdk.release import read_manifest
 
     manifest = read_manifest(path)
-    lineage = manifest.get("lineage", {})
+    lineage = manifest.lineage
     lines = [
-        f"{path}: {manifest.get('model_type')}",
-        f"forgot {lineage.get('forget_samples')} samples by {lineage.get('method')} "
-        f"at {percent(lineage.get('compute_fraction'))} of retraining",
-        f"checkpoint {str(lineage.get('checkpoint_sha256'))[:16]}  original {str(lineage.get('original_sha256'))[:16]}",
-        *(f"{entry.get('bytes', 0):>12,}  {name}" for name, entry in sorted(manifest["files"].items())),
+        f"{path}: {manifest.model_type}",
+        f"forgot {lineage.forget_samples} samples by {lineage.method} at {percent(lineage.compute_fraction)} of retraining",
+        f"checkpoint {lineage.checkpoint_sha256[:16]}  original {lineage.original_sha256[:16]}",
+        *(f"{entry.bytes:>12,}  {name}" for name, entry in sorted(manifest.files.items())),
     ]
-    return Outcome(value=manifest, text="\n".join(lines))
+    return Outcome(value=asdict(manifest), text="\n".join(lines))

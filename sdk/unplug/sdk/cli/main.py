@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
+from typing import IO, Any
 
 import click
 
@@ -24,8 +27,40 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+class _OneLine(click.ClickException):
+    """Wrong usage as one line on standard error."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"error: {self.format_message()}", file=file, err=file is None)
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "unplug"
+        text = " ".join(error.format_message().split()).rstrip(".")
+        hint = "" if text.endswith("?") or "--help`" in text else f" Try `{path} --help`."
+        raise _OneLine(f"{text}{'' if text.endswith('?') else '.'}{hint}") from error
+
+
 class LazyGroup(click.Group):
     """Knows names and one-line helps; imports a command when it is called."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parses the options in front of the command."""
+        with _one_line():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Parses and runs the command."""
+        with _one_line():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order of the journey."""

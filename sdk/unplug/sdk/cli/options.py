@@ -30,11 +30,18 @@ def forget_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def _no_device(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """Results replace what is at their path, and root may replace /dev/null."""
+    if value is not None and value.exists() and not (value.is_file() or value.is_dir()):
+        raise click.BadParameter(f"{value} is a device or a pipe. Give a path for a file or a folder", ctx, parameter)
+    return value
+
+
 def out_option(help_text: str, *, required: bool = True, default: Path | None = None) -> Callable[[F], F]:
     """--out PATH."""
     return click.option(
         "--out", "-o", required=required, default=default, type=click.Path(path_type=Path), metavar="PATH", help=help_text,
-        show_default=default is not None,
+        show_default=default is not None, callback=_no_device,
     )  # fmt: skip
 
 

@@ -10,21 +10,77 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from unplug.export import Artifact
-from unplug.plugins.errors import CheckFailed, ReportError
-from unplug.plugins.files import atomic_dir, read_json, sha256_file, write_json
+from unplug.export.schema import STRICT, read_dataclass
+from unplug.plugins.errors import CheckFailed, OutputError, ReportError
+from unplug.plugins.files import atomic_dir, sha256_file, write_json
+from unplug.plugins.iospec import IOSpec
+from unplug.sdk.report.schemas import Gate as GateRow
 
-SCHEMA = "unplug-bundle/1"
+SCHEMA: Literal["unplug-bundle/1"] = "unplug-bundle/1"
 MANIFEST = "manifest.json"
 MAX_FILES = 4096
 MAX_MANIFEST_BYTES = 8 * 2**20
+DISTRUST = "Do not use it; fetch or make it again"
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
 
 
 class BundleCheckFailed(CheckFailed):
     """A bundle's content is not what its manifest says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileEntry:
+    """One file of a bundle."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lineage:
+    """Where a bundle's model comes from, in hashes: nothing here names a person, a sample or a place."""
+
+    original_sha256: str
+    checkpoint_sha256: str
+    data_digest: str
+    forget_set_sha256: str
+    forget_samples: int
+    method: str
+    compute_fraction: float
+    ledger_head: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """``unplug-bundle/1``: ``manifest.json``.
+
+    Args:
+        schema: always ``unplug-bundle/1``.
+        signature: null until bundles are signed.
+        model_type: key of `unplug.plugins.checkpoint.MODELS`.
+        iospec: the named tensors of every artifact.
+        preprocessing, postprocessing: what an app does around the model.
+        lineage: where the model comes from.
+        gates: what held when the bundle was written.
+        versions: of Python, unplug and the packages that decide numbers.
+        files: every other file of the folder, by its path with forward slashes.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-bundle/1"] = SCHEMA
+    signature: str | None
+    model_type: str
+    iospec: IOSpec
+    preprocessing: dict[str, Any]
+    postprocessing: dict[str, Any]
+    lineage: Lineage
+    gates: tuple[GateRow, ...]
+    versions: dict[str, str | None]
+    files: dict[str, FileEntry]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,45 +129,53 @@ def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
     return {path.relative_to(folder).as_posix(): {"sha256": sha256_file(path), "bytes": path.stat().st_size} for path in files}
 
 
-def read_manifest(bundle: Path) -> dict[str, Any]:
+def check_free(out: Path) -> None:
+    """Refuses a place for a bundle that something else has taken, before the work."""
+    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / MANIFEST).is_file())):
+        raise OutputError(str(out), "it exists and is not a bundle", "Choose another --out or remove it")
+
+
+def read_manifest(bundle: Path) -> Manifest:
     """The manifest of a bundle folder.
 
     Raises:
-        ReportError: no bundle, another schema, or a file name that leads out of the folder.
+        ReportError: no bundle.
+        BundleCheckFailed: a manifest that is too large, not of this schema, or names a file that leads out of the folder.
     """
     if not (bundle / MANIFEST).is_file():
         raise ReportError(str(bundle), "no manifest.json in it", "Give a bundle folder that `unplug release` wrote")
-    manifest = read_json(bundle / MANIFEST, max_bytes=MAX_MANIFEST_BYTES)
-    if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA or not isinstance(manifest.get("files"), dict):
-        raise ReportError(str(bundle), f"its manifest is not {SCHEMA}", "Make the bundle again with `unplug release`")
-    for name, entry in manifest["files"].items():
-        parts = name.split("/")
-        if (
-            len(manifest["files"]) > MAX_FILES
-            or not all(_SAFE.fullmatch(part) for part in parts)
-            or not isinstance(entry, dict)
-        ):
-            raise ReportError(str(bundle), f"its manifest names an unsafe file {name[:80]!r}", "Do not use this bundle")
+    try:
+        manifest = read_dataclass(Manifest, bundle / MANIFEST, ReportError, max_bytes=MAX_MANIFEST_BYTES)
+    except ReportError as error:
+        raise BundleCheckFailed(error.what, error.why, DISTRUST) from error
+    if len(manifest.files) > MAX_FILES:
+        raise BundleCheckFailed(str(bundle), f"its manifest names more than {MAX_FILES} files", DISTRUST)
+    for name in manifest.files:
+        if not all(_SAFE.fullmatch(part) for part in name.split("/")):
+            raise BundleCheckFailed(str(bundle), f"its manifest.json names an unsafe file {name[:80]!r}", DISTRUST)
     return manifest
 
 
-def verify_bundle(bundle: Path) -> dict[str, Any]:
+def verify_bundle(bundle: Path) -> Manifest:
     """Checks every file of a bundle against its manifest; returns the manifest.
 
     Raises:
-        ReportError: see `read_manifest`.
-        BundleCheckFailed: a file is missing, changed, or not in the manifest.
+        ReportError, BundleCheckFailed: see `read_manifest`.
+        BundleCheckFailed: a file is missing, changed, a link, or not in the manifest.
     """
     manifest = read_manifest(bundle)
-    present = {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file() or path.is_symlink()}
-    listed = set(manifest["files"]) | {MANIFEST}
+    # All that is no plain folder: pipes and devices have no place in a bundle either.
+    items = [path for path in bundle.rglob("*") if path.is_symlink() or not path.is_dir()]
+    present = {path.relative_to(bundle).as_posix() for path in items}
+    listed = set(manifest.files) | {MANIFEST}
     for name in sorted(present ^ listed):
-        why = f"{name} is missing" if name in listed else f"{name} is not in the manifest"
-        raise BundleCheckFailed(str(bundle), why, "Do not use it; fetch or make it again")
-    for name, entry in manifest["files"].items():
+        why = f"{name} is missing" if name in listed else f"{name[:200]!r} is not in the manifest"
+        raise BundleCheckFailed(str(bundle), why, DISTRUST)
+    for item in sorted(items):
+        if item.is_symlink() or not item.is_file():
+            raise BundleCheckFailed(str(bundle), f"{item.relative_to(bundle)} is a link or no plain file", DISTRUST)
+    for name, entry in manifest.files.items():
         path = bundle / name
-        if path.is_symlink() or not path.resolve().is_relative_to(bundle.resolve()):
-            raise BundleCheckFailed(str(bundle), f"{name} is a link", "Do not use it; fetch or make it again")
-        if path.stat().st_size != entry.get("bytes") or sha256_file(path) != entry.get("sha256"):
-            raise BundleCheckFailed(str(bundle), f"{name} was changed", "Do not use it; fetch or make it again")
+        if path.stat().st_size != entry.bytes or sha256_file(path) != entry.sha256:
+            raise BundleCheckFailed(str(bundle), f"{name} was changed", DISTRUST)
     return manifest

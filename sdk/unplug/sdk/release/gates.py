@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -45,11 +47,21 @@ def gates_from(pairs: dict[str, str], budget: float) -> Gates:
     for key, text in pairs.items():
         if key not in known:
             raise InputError(f"--gate {key}", "no such gate", f"Known: {', '.join(sorted(known))}")
-        try:
-            values[key] = text.lower() == "true" if key == "allow_not_run" else float(text)
-        except ValueError as error:
-            raise InputError(f"--gate {key}={text}", "not a number", "Write for example max_mae_above_retrained=0.5") from error
+        values[key] = _switch(key, text) if key == "allow_not_run" else _number(key, text)
     return Gates(**values)
+
+
+def _switch(key: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InputError(f"--gate {key}={text}", "neither true nor false", "Write true or false")
+    return text.lower() == "true"
+
+
+def _number(key: str, text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise InputError(f"--gate {key}={text}", "not a number", "Write for example max_mae_above_retrained=0.5")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,10 +145,10 @@ def artifact_gate(gates: Gates, report: AuditReport) -> GateResult:
 def bench_gate(gates: Gates, report: BenchReport) -> GateResult:
     """Rows that ran and were refused; with a latency limit, the slowest median."""
     ran = [row for row in report.rows if row.status != "not_run"]
-    if gates.max_host_latency_ms is not None:
-        medians = [row.summary.p50 for row in ran if row.valid and row.summary is not None]
-        return _upto("host latency", max(medians, default=None), gates.max_host_latency_ms, " ms", f"{len(medians)} valid rows")
     bad = [row for row in ran if not row.valid]
+    if gates.max_host_latency_ms is not None and not bad:
+        medians = [row.summary.p50 for row in ran if row.summary is not None]
+        return _upto("host latency", max(medians, default=None), gates.max_host_latency_ms, " ms", f"{len(medians)} valid rows")
     detail = f"{len(ran)} rows" + (f"; first refused: {bad[0].file}: {'; '.join(bad[0].reasons)}" if bad else "")
     return _upto("bench", float(len(bad)) if ran else None, 0.0, " rows refused", detail)
 

@@ -16,12 +16,13 @@ from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import CheckpointError, GateFailed
 from unplug.plugins.files import write_json
 from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor, audit
+from unplug.sdk.audit.run import check_forget_size
 from unplug.sdk.data import Dataset
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import request_split
 from unplug.sdk.train.run import load_sets
 
-from .bundle import Content, write_bundle
+from .bundle import Content, check_free, write_bundle
 from .card import bundle_card
 from .faces import face_samples
 from .gates import (
@@ -108,8 +109,12 @@ def release(
         show: progress bars.
 
     Raises:
-        GateFailed: a gate does not hold; the message says which and by how much. No bundle is left.
+        GateFailed: a gate does not hold; the message says which and by how much. No bundle is written.
+        DataError: a forget set that cannot be forgotten or audited.
+        OutputError: something else is at `out`.
     """
+    check_forget_size(len(set(forget_ids)))
+    check_free(out)
     stages = _Stages(say)
     retrain = _Trainer(original, dataset, forget_ids, config, device, show)
     with stages("retrain (oracle)"):

@@ -102,7 +102,7 @@ def _band(band: tuple[float, ...]) -> str:
     if not band:
         return ""
     if len(band) == 1:
-        return f"Oracle band: one reference model that never saw the forget set, trained with another seed, has AUC {fixed(band[0])}."
+        return f"Oracle band: one reference model without the forget set, trained with another seed, has AUC {fixed(band[0])}."
     return (
         f"Oracle band: {len(band)} reference models that never saw the forget set, trained with other seeds, "
         f"have AUC {span(min(band), max(band))}."

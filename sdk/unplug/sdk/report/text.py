@@ -111,7 +111,7 @@ def milliseconds(value: float | None) -> str:
     """
     if value is None:
         return NONE
-    return fixed(value, max(0, 2 - math.floor(math.log10(value)))) if 1e-6 < abs(value) < 1e9 else fixed(value, 0)
+    return fixed(value, max(0, 2 - math.floor(math.log10(abs(value))))) if 1e-6 < abs(value) < 1e9 else fixed(value, 0)
 
 
 def threads(value: int) -> str:

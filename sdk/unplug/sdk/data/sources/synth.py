@@ -18,6 +18,7 @@ from ..source import Listing, Sample
 MIN_AGE, MAX_AGE = 1.0, 85.0
 SAME_PERSON_SPREAD = 2.0  # years between the photographs of one person, either way
 MAX_SAMPLES = 2_000_000
+MIN_SIZE, MAX_SIZE = 16, 2048  # of what `unplug.sdk.faces.render` draws
 MAX_DIGITS = 30
 
 
@@ -86,6 +87,8 @@ class SynthSource:
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
         """(size, size, 3) RGB."""
+        if not MIN_SIZE <= size <= MAX_SIZE:
+            raise DataError("synthetic faces", f"they cannot be drawn at {size} px", f"Use {MIN_SIZE} to {MAX_SIZE} pixels")
         image: NDArray[np.uint8] = _faces().render(self.params(sample.payload), size).image
         return image
 

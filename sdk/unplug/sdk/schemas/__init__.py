@@ -1,0 +1,13 @@
+"""The JSON Schemas of this package's files, generated from their dataclasses."""
+
+from ..audit.report import AuditReport
+from ..release.bundle import Manifest
+from ..report.schemas import FaceSheet, Record, Release
+
+SCHEMAS: dict[str, type] = {
+    "unplug-audit-1.json": AuditReport,
+    "unplug-bundle-1.json": Manifest,
+    "unplug-checkpoint-1.json": Record,
+    "unplug-faces-1.json": FaceSheet,
+    "unplug-release-1.json": Release,
+}

@@ -1,0 +1,184 @@
+"""Decoding files that nobody vouches for: colours and orientation by hand, damage as one typed error."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import warnings
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unplug.plugins.errors import DataError
+from unplug.sdk.data import load_dataset
+from unplug.sdk.data.decode import MAX_FILE_BYTES, decode_file
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning")
+Draw = Callable[..., Path]
+JPEG_SLACK = 3  # grey levels; flat areas at quality 95
+
+
+def png(width: int, height: int, rows: bytes = b"", bits: int = 8, colour: int = 2) -> bytes:
+    """A PNG written by hand, so that its header can lie."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+BROKEN = {
+    "zero.jpg": b"",
+    "text.jpg": b"Dear reader, this is no photograph. " * 20,
+    "header.png": b"\x89PNG\r\n\x1a\n",
+    "bomb.png": png(60_000, 60_000),
+    "big.png": png(10_001, 10_000),
+    "short.png": png(12, 12, b"\0" * 30),
+    "gif.png": b"GIF89a" + b"\0" * 50,
+    "svg.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+    "flat.png": png(0, 5),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_are_data_errors_that_name_the_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(BROKEN[name])
+    with pytest.raises(DataError, match=name):
+        decode_file(tmp_path / name, 8)
+
+
+def test_a_bomb_is_refused_by_its_header() -> None:
+    assert len(BROKEN["bomb.png"]) < 100
+
+
+def test_a_file_larger_than_any_photograph_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a_0_0_0.png"
+    with path.open("wb") as handle:
+        handle.truncate(MAX_FILE_BYTES + 1)  # a sparse file: no disk is used
+    with pytest.raises(DataError, match="too many for one image"):
+        load_dataset(f"imagefolder:{tmp_path}", 8, show=False)
+
+
+@pytest.mark.parametrize("format_", ["JPEG", "PNG", "WEBP", "BMP"])
+def test_damage_of_any_kind_is_a_data_error_or_an_image(tmp_path: Path, format_: str) -> None:
+    """A law: whatever the bytes, the result is (8, 8, 3) or a `DataError`."""
+    exif, out = Image.Exif(), io.BytesIO()
+    exif[0x0112], exif[0x010E] = 6, "a description"
+    noise = np.random.default_rng(0).integers(0, 256, (20, 31, 3), dtype=np.uint8)
+    Image.fromarray(noise).save(out, format_, **({} if format_ == "BMP" else {"exif": exif}))
+    raw, chance, path = out.getvalue(), random.Random(1), tmp_path / "x.img"
+    for _ in range(250):
+        damaged = bytearray(raw if chance.random() < 0.8 else raw[: chance.randrange(1, len(raw))])
+        for _ in range(chance.choice([1, 2, 8])):
+            damaged[int(chance.random() ** 3 * len(damaged))] = chance.choice([0, 255, chance.randrange(256)])
+        path.write_bytes(damaged)
+        try:
+            assert decode_file(path, 8).shape == (8, 8, 3)
+        except DataError as error:
+            assert str(path) in str(error)
+
+
+def test_an_exif_block_that_pillow_stumbles_over_is_a_data_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen in a fuzzing run: struct.error is no ValueError."""
+    from unplug.sdk.data import decode
+
+    def stumble(_: Image.Image) -> Image.Image:
+        raise struct.error("required argument is not an integer")
+
+    path = tmp_path / "a.png"
+    Image.new("RGB", (4, 4)).save(path)
+    monkeypatch.setattr(decode.ImageOps, "exif_transpose", stumble)
+    with pytest.raises(DataError, match="required argument"):
+        decode_file(path, 8)
+
+
+def test_bad_files_are_counted_and_the_others_stay_with_their_labels(draw: Draw, tmp_path: Path) -> None:
+    for age in range(1, 9):
+        draw(f"faces/{age:02d}_0_0_x.png", 20 * age)
+    for number, (name, content) in enumerate(BROKEN.items()):
+        (tmp_path / "faces" / f"{number:02d}_1_1_{name}").write_bytes(content)  # between the good ones
+    with pytest.raises(DataError, match=f"{len(BROKEN)} of {len(BROKEN) + 8} samples cannot be used"):
+        load_dataset(f"utkface:{tmp_path}/faces", 8, show=False)
+    for _ in range(2):  # decoded, then from the cache
+        dataset = load_dataset(f"utkface:{tmp_path}/faces", 8, on_bad="skip", show=False)
+        assert dataset.ages.tolist() == [1, 2, 3, 4, 5, 6, 7, 8] and len(dataset.problems) == len(BROKEN)
+        assert (dataset.pixels(range(8)) == (20 * np.arange(1, 9))[:, None, None, None]).all()
+        backwards = dataset.pixels([7, 0])
+        assert backwards[0, 0, 0, 0] == 160 and backwards[1, 0, 0, 0] == 20
+
+
+QUADRANTS = np.array([[0, 1], [2, 3]])  # as displayed
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientation_is_applied(tmp_path: Path, orientation: int) -> None:
+    """The eight stored forms of one picture (EXIF 2.3, tag 0x0112) decode to the same pixels."""
+    stored = {
+        1: QUADRANTS, 2: QUADRANTS[:, ::-1], 3: QUADRANTS[::-1, ::-1], 4: QUADRANTS[::-1],
+        5: QUADRANTS.T, 6: np.rot90(QUADRANTS), 7: QUADRANTS[::-1, ::-1].T, 8: np.rot90(QUADRANTS, -1),
+    }[orientation]  # fmt: skip
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    grey = np.kron(stored * 60, np.ones((8, 8))).astype(np.uint8)
+    Image.fromarray(grey).convert("RGB").save(tmp_path / "a.png", exif=exif)
+    decoded = decode_file(tmp_path / "a.png", 16)[..., 0]
+    assert [[int(decoded[y, x]) // 60 for x in (3, 12)] for y in (3, 12)] == QUADRANTS.tolist()
+
+
+def flat(mode: str) -> tuple[Image.Image, str, tuple[int, int, int]]:
+    """An image of a mode, its file type, and the colour that it shows."""
+    grey16 = Image.fromarray(np.full((9, 9), 200 * 257, np.uint16))
+    palette = Image.new("RGB", (9, 9), (10, 200, 30)).quantize(4)
+    return {
+        "L": (Image.new("L", (9, 9), 77), "png", (77, 77, 77)),
+        "LA": (Image.new("LA", (9, 9), (77, 0)), "png", (77, 77, 77)),
+        "RGBA": (Image.new("RGBA", (9, 9), (10, 200, 30, 0)), "png", (10, 200, 30)),
+        "P": (palette, "png", (10, 200, 30)),
+        "1": (Image.new("1", (9, 9), 1), "png", (255, 255, 255)),
+        "I;16": (grey16, "png", (200, 200, 200)),
+        "CMYK": (Image.new("CMYK", (9, 9), (255, 0, 0, 0)), "jpg", (0, 255, 255)),
+        "L-jpeg": (Image.new("L", (9, 9), 77), "jpg", (77, 77, 77)),
+    }[mode]
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGBA", "P", "1", "I;16", "CMYK", "L-jpeg"])
+def test_every_colour_mode_becomes_the_colour_that_it_shows(tmp_path: Path, mode: str) -> None:
+    image, suffix, colour = flat(mode)
+    image.save(tmp_path / f"a.{suffix}")
+    decoded = decode_file(tmp_path / f"a.{suffix}", 8)
+    assert decoded.dtype == np.uint8 and decoded.shape == (8, 8, 3)
+    assert np.abs(decoded.astype(int) - colour).max() <= (JPEG_SLACK if suffix == "jpg" else 0)
+
+
+def test_sixteen_bits_keep_their_steps(tmp_path: Path) -> None:
+    ramp = np.repeat(np.arange(8) * 30 * 257, 8).reshape(8, 8).astype(np.uint16)
+    Image.fromarray(ramp).save(tmp_path / "a.png")
+    assert decode_file(tmp_path / "a.png", 8)[:, 0, 0].tolist() == [30 * step for step in range(8)]
+
+
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (1, 900), (900, 1), (3, 7)])
+def test_odd_shapes_become_squares(tmp_path: Path, width: int, height: int) -> None:
+    Image.new("RGB", (width, height), (9, 8, 7)).save(tmp_path / "a.png")
+    assert (decode_file(tmp_path / "a.png", 8) == (9, 8, 7)).all()
+
+
+def test_the_square_is_the_centre(tmp_path: Path) -> None:
+    wide = np.zeros((10, 30, 3), np.uint8)
+    wide[:, 10:20] = 255
+    Image.fromarray(wide).save(tmp_path / "a.png")
+    assert decode_file(tmp_path / "a.png", 10).min() == 255
+
+
+def test_decoding_in_threads_leaves_the_filters_of_warnings_alone(draw: Draw, tmp_path: Path) -> None:
+    for number in range(40):
+        draw(f"faces/{number}_0_0_x.png", number)
+    before = list(warnings.filters)
+    load_dataset(f"utkface:{tmp_path}/faces", 8, show=False)
+    assert list(warnings.filters) == before

@@ -1,0 +1,186 @@
+"""Splits: laws over random data sets, official parts, hashes, and forget sets that can be forgotten."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from unplug.plugins.errors import DataError, InputError
+from unplug.sdk.data import Dataset, Sample, Split, load_split, make_split, pick_forget, save_split
+from unplug.sdk.data.split import PARTS, check_forget
+
+
+def dataset_of(samples: list[Sample]) -> Dataset:
+    images = np.zeros((len(samples), 8, 8, 3), np.uint8)
+    rows = np.arange(len(samples))
+    return Dataset(spec="hand:", images=images, rows=rows, samples=tuple(samples), problems=(), digest="d")
+
+
+def people(subjects: list[int | None], **fields: Any) -> Dataset:
+    return dataset_of(
+        [
+            Sample(id=f"s{row}", payload=row, subject=None if person is None else f"p{person}", **fields)
+            for row, person in enumerate(subjects)
+        ]
+    )
+
+
+subject_lists = st.lists(st.none() | st.integers(0, 12), min_size=12, max_size=60)
+
+
+@settings(max_examples=60, deadline=None)
+@given(subject_lists, st.integers(0, 99), st.booleans())
+def test_a_split_covers_everything_once_and_no_subject_twice(subjects: list[int | None], seed: int, by_subject: bool) -> None:
+    dataset = people(subjects)
+    try:
+        split = make_split(dataset, seed=seed, validation=0.2, test=0.2, subject_disjoint=by_subject)
+    except DataError as error:  # a few large subjects can leave a set empty, which is said
+        assert "set empty" in str(error)
+        assume(False)
+        raise
+    assert sorted(split.train + split.validation + split.test) == sorted(dataset.ids)
+    place = {name: part for part in PARTS for name in getattr(split, part)}
+    homes: dict[int, set[str]] = {}
+    for row, person in enumerate(subjects):
+        if person is not None:
+            homes.setdefault(person, set()).add(place[f"s{row}"])
+    if by_subject:
+        assert all(len(parts) == 1 for parts in homes.values())
+    assert split.subject_disjoint == (None not in subjects and all(len(parts) == 1 for parts in homes.values()))
+    for part in PARTS:
+        assert list(getattr(split, part)) == [name for name in dataset.ids if place[name] == part], "the data's order"
+    assert split == make_split(dataset, seed=seed, validation=0.2, test=0.2, subject_disjoint=by_subject)
+    assert Split.from_dict(json.loads(json.dumps(split.to_dict()))) == split
+
+
+def test_sizes_are_the_fractions_where_subjects_do_not_bind() -> None:
+    split = make_split(people([None] * 200), validation=0.1, test=0.25)
+    assert (len(split.train), len(split.validation), len(split.test)) == (130, 20, 50)
+    assert make_split(people([None] * 200), seed=1).test != make_split(people([None] * 200), seed=2).test
+
+
+@pytest.mark.parametrize(("validation", "test"), [(0, 0.2), (0.1, 0), (0.5, 0.5), (-0.1, 0.2), (float("nan"), 0.2), (0.1, 1)])
+def test_fractions_that_leave_nothing_are_refused(validation: float, test: float) -> None:
+    with pytest.raises(DataError, match="leave nothing to train on"):
+        make_split(people([None] * 20), validation=validation, test=test)
+
+
+def test_too_few_samples_are_refused() -> None:
+    with pytest.raises(DataError, match="validation set empty"):
+        make_split(people([None] * 4))
+    with pytest.raises(DataError, match="set empty"):
+        make_split(people([1] * 40))
+
+
+def parted(*parts: str | None, subjects: bool = False) -> Dataset:
+    return dataset_of(
+        [
+            Sample(id=f"s{row}", payload=row, partition=part, subject=f"p{row // 2}" if subjects else None)  # type: ignore[arg-type]
+            for row, part in enumerate(parts)
+        ]
+    )
+
+
+def test_official_parts_are_respected() -> None:
+    split = make_split(parted(*["test"] * 3, *["train"] * 5, *["validation"] * 2))
+    assert split.test == ("s0", "s1", "s2") and split.validation == ("s8", "s9") and len(split.train) == 5
+
+
+def test_without_an_official_validation_it_is_carved_out_of_train() -> None:
+    dataset = parted(*["test"] * 4, *["train"] * 20, subjects=True)
+    split = make_split(dataset, validation=0.2)
+    assert split.test == ("s0", "s1", "s2", "s3") and len(split.validation) == 4
+    assert {*split.validation, *split.train} == {f"s{row}" for row in range(4, 24)} and split.subject_disjoint
+
+
+def test_parts_that_do_not_cover_the_data_are_no_official_split() -> None:
+    split = make_split(parted(*["train"] * 10, *["test"] * 5, None), test=0.5)
+    assert len(split.test) == 8
+
+
+def test_an_official_split_that_shares_subjects_says_so() -> None:
+    dataset = dataset_of(
+        [Sample(id=f"s{row}", payload=row, partition=part, subject="same") for row, part in enumerate(PARTS * 2)]  # type: ignore[arg-type]
+    )
+    assert not make_split(dataset).subject_disjoint
+
+
+# --- files
+
+
+@pytest.fixture
+def split() -> Split:
+    return make_split(people([None] * 40))
+
+
+def test_a_split_file_comes_back(split: Split, tmp_path: Path) -> None:
+    save_split(split.with_forget(split.train[:2]), tmp_path / "split.json")
+    assert load_split(tmp_path / "split.json") == replace(split, forget=split.train[:2])
+
+
+@pytest.mark.parametrize("edit", [{"seed": 9}, {"data_digest": "x"}, {"forget": ["s0"]}, {"test": []}, {"sha256": "0" * 64}])
+def test_an_edited_split_file_is_noticed(split: Split, tmp_path: Path, edit: dict[str, Any]) -> None:
+    (tmp_path / "split.json").write_text(json.dumps(split.to_dict() | edit))
+    with pytest.raises(DataError, match="its hash does not match"):
+        load_split(tmp_path / "split.json")
+
+
+@pytest.mark.parametrize("edit", [{"train": 5}, {"seed": "x"}, {"schema": "unplug-split/2"}, {"validation": None}])
+def test_a_file_that_is_no_split_is_refused(split: Split, tmp_path: Path, edit: dict[str, Any]) -> None:
+    for content in (json.dumps(split.to_dict() | edit), "[]", "null", "3", "{}"):
+        (tmp_path / "split.json").write_text(content)
+        with pytest.raises(DataError, match=r"split\.json"):
+            load_split(tmp_path / "split.json")
+    (tmp_path / "split.json").write_text("{")
+    with pytest.raises(InputError, match="not valid JSON"):
+        load_split(tmp_path / "split.json")
+
+
+# --- forget sets
+
+
+def test_retain_is_train_without_forget_in_its_order(split: Split) -> None:
+    wanted = (split.train[5], split.train[1], split.train[5])
+    with_forget = split.with_forget(wanted)
+    assert with_forget.forget == (split.train[1], split.train[5])
+    assert with_forget.retain == tuple(name for name in split.train if name not in wanted)
+    assert (with_forget.validation, with_forget.test) == (split.validation, split.test)
+    assert with_forget.sha256 != split.sha256
+
+
+def test_forget_sets_that_cannot_be_forgotten_are_refused(split: Split) -> None:
+    with pytest.raises(DataError, match="it is empty"):
+        check_forget(split, [])
+    with pytest.raises(DataError, match=r"1 of 2 samples were not trained on \(first: nobody; 0 are held out"):
+        check_forget(split, [split.train[0], "nobody"])
+    with pytest.raises(DataError, match=r"2 of 2 samples were not trained on .*2 are held out"):
+        check_forget(split, [split.test[0], split.validation[0]])
+    with pytest.raises(DataError, match="whole train set"):
+        check_forget(split, split.train)
+    check_forget(split, split.train[:-1])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 50), st.floats(0.02, 0.4))
+def test_a_random_forget_set_is_whole_subjects_of_train(seed: int, fraction: float) -> None:
+    dataset = people([row // 4 for row in range(80)])
+    split = make_split(dataset, seed=seed)
+    names = pick_forget(dataset, split, fraction=fraction, seed=seed)
+    assert names == pick_forget(dataset, split, fraction=fraction, seed=seed) and len(set(names)) == len(names) >= 1
+    chosen = {sample.id for sample in dataset.samples if f"subject:{sample.subject}" in names}
+    assert chosen <= set(split.train)
+    wanted = max(1, round(fraction * len(split.train)))
+    assert wanted <= len(chosen) < wanted + 4, "as few whole subjects as reach the fraction"
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -1.0, float("nan")])
+def test_a_fraction_out_of_range_is_refused(split: Split, fraction: float) -> None:
+    with pytest.raises(DataError, match="out of range"):
+        pick_forget(people([None] * 40), split, fraction=fraction, seed=0)

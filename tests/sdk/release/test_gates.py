@@ -1,0 +1,159 @@
+"""Each gate at its threshold, and a gate that measured nothing."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from unplug.plugins.errors import InputError
+from unplug.sdk.audit.report import AttackResult, AuditReport, Estimate, ModelAudit, Role, Utility
+from unplug.sdk.release import GateResult, Gates
+from unplug.sdk.release.gates import artifact_gate, bench_gate, budget_gate, forgetting_gates, gates_from, parity_gate
+
+
+def model(name: str, role: Role, auc: float, oracle: float | None = None, mae: float = 8.0) -> ModelAudit:
+    gap = None if oracle is None else Estimate(value=auc - oracle, low=auc - oracle - 0.1, high=auc - oracle + 0.1)
+    attack = AttackResult(
+        auc=Estimate(value=auc, low=auc - 0.05, high=auc + 0.05), minus_retrained=gap, threshold_accuracy=None, tpr={},
+        forget_scores=(0.0,), unseen_scores=(0.0,),
+    )  # fmt: skip
+    utility = Utility(n=1, accuracy=Estimate(value=0.5), mae=Estimate(value=mae), loss=1.0, per_group=())
+    return ModelAudit(name=name, role=role, sha256="0" * 64, utility={"test": utility}, attacks={"loss": attack})
+
+
+def report(*models: ModelAudit) -> AuditReport:
+    return AuditReport(
+        data={}, forget={}, models=models, oracle_band={}, skipped={}, alarms=(), settings={}, versions={},
+    )  # fmt: skip
+
+
+def forgetting(auc: float, mae: float = 8.0, **limits: float) -> dict[str, GateResult]:
+    found = report(model("unlearned", "unlearned", auc, 0.5, mae), model("retrained", "retrained", 0.5))
+    return {gate.name: gate for gate in forgetting_gates(Gates(**limits), found)}
+
+
+@pytest.mark.parametrize(
+    ("auc", "above", "below"), [(0.5, True, True), (0.75, True, True), (0.7501, False, True), (0.25, True, True), (0.2499, True, False)]
+)  # fmt: skip
+def test_forgetting_from_above_and_from_below(auc: float, above: bool, below: bool) -> None:
+    found = forgetting(auc, max_auc_above_retrained=0.25, max_auc_below_retrained=0.25)
+    assert found["forgotten (loss)"].passed is above
+    assert found["not over-forgotten (loss)"].passed is below
+
+
+def test_no_oracle_no_release() -> None:
+    found = report(model("unlearned", "unlearned", 0.5), model("retrained", "retrained", 0.5))
+    gates = {gate.name: gate for gate in forgetting_gates(Gates(), found)}
+    assert gates["forgotten (loss)"].value is None and not gates["forgotten (loss)"].passed
+    assert "nothing measured" in gates["forgotten (loss)"].explain()
+    assert not gates["not over-forgotten (loss)"].passed
+
+
+@pytest.mark.parametrize(("mae", "holds"), [(8.0, True), (7.0, True), (8.5, True), (8.5001, False)])
+def test_utility(mae: float, holds: bool) -> None:
+    assert forgetting(0.5, mae, max_mae_above_retrained=0.5)["utility"].passed is holds
+
+
+@pytest.mark.parametrize(("fraction", "holds"), [(0.05, True), (0.04, True), (0.050001, False)])
+def test_budget(fraction: float, holds: bool) -> None:
+    cost = {"compute_fraction": fraction, "wall_s": 1.0, "retrain": {"wall_s": 10.0}}
+    assert budget_gate(Gates(), cost).passed is holds
+
+
+def rows(*statuses: str) -> Any:
+    made = [SimpleNamespace(status=status, file="age.fp32.tflite", output="age", reason="why") for status in statuses]
+    return SimpleNamespace(rows=made, not_run=[row for row in made if row.status == "not_run"])
+
+
+@pytest.mark.parametrize(
+    ("statuses", "allow", "holds"),
+    [
+        (("pass", "pass"), True, True),
+        (("pass", "fail"), True, False),
+        (("pass", "not_run"), True, True),
+        (("pass", "not_run"), False, False),
+        (("not_run", "not_run"), True, False),  # nothing was measured at all
+        ((), True, False),
+    ],
+)
+def test_parity(statuses: tuple[str, ...], allow: bool, holds: bool) -> None:
+    assert parity_gate(Gates(allow_not_run=allow), rows(*statuses)).passed is holds
+
+
+@pytest.mark.parametrize(("shipped", "holds"), [(0.5, True), (0.625, True), (0.375, True), (0.6251, False), (0.3749, False)])
+def test_audit_on_artifacts(shipped: float, holds: bool) -> None:
+    unlearned = model("unlearned", "unlearned", 0.5)
+    near, far = model("near", "artifact", 0.5), model("far.tflite", "artifact", shipped)
+    gate = artifact_gate(Gates(max_artifact_auc_shift=0.125), report(unlearned, near, far))
+    assert gate.passed is holds
+    if not holds:
+        assert "far.tflite" in gate.detail
+
+
+def test_no_artifact_could_be_run() -> None:
+    gate = artifact_gate(Gates(), report(model("unlearned", "unlearned", 0.5)))
+    assert gate.value is None and not gate.passed
+
+
+def bench(*items: tuple[str, bool, float]) -> Any:
+    return SimpleNamespace(
+        rows=[
+            SimpleNamespace(status=status, valid=valid, summary=SimpleNamespace(p50=p50), file="f", reasons=("throttled",))
+            for status, valid, p50 in items
+        ]
+    )
+
+
+def test_bench_rows_must_be_valid() -> None:
+    assert bench_gate(Gates(), bench(("ok", True, 1.0), ("not_run", False, 0.0))).passed
+    refused = bench_gate(Gates(), bench(("ok", True, 1.0), ("ok", False, 1.0)))
+    assert not refused.passed and "throttled" in refused.detail
+    assert not bench_gate(Gates(), bench(("not_run", False, 0.0))).passed
+
+
+@pytest.mark.parametrize(("limit", "holds"), [(2.0, True), (1.9999, False)])
+def test_latency_limit_looks_at_the_slowest(limit: float, holds: bool) -> None:
+    assert bench_gate(Gates(max_host_latency_ms=limit), bench(("ok", True, 1.0), ("ok", True, 2.0))).passed is holds
+
+
+def test_latency_limit_does_not_hide_refused_rows() -> None:
+    """A limit on latency is an extra condition: a refused row must not drop out of sight because of it."""
+    assert not bench_gate(Gates(max_host_latency_ms=5.0), bench(("ok", True, 1.0), ("ok", False, 9.0))).passed
+    assert not bench_gate(Gates(max_host_latency_ms=5.0), bench(("ok", False, 1.0))).passed
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_value_that_is_no_number_does_not_hold(value: float) -> None:
+    gate = GateResult(name="g", value=value, limit=1.0, comparison="<=", unit="", detail="")
+    assert not gate.passed
+
+
+def test_at_least() -> None:
+    gates = [GateResult(name="g", value=value, limit=1.0, comparison=">=", unit="", detail="") for value in (0.99, 1.0, 1.01)]
+    assert [gate.passed for gate in gates] == [False, True, True]
+
+
+def test_gates_from_text() -> None:
+    assert gates_from({}, 0.05) == Gates(max_compute=0.05)
+    assert gates_from({"max_mae_above_retrained": "0.5"}, 0.2) == Gates(max_compute=0.2, max_mae_above_retrained=0.5)
+    assert gates_from({"max_compute": "0.01"}, 0.2).max_compute == 0.01
+    assert gates_from({"allow_not_run": "False"}, 0.05).allow_not_run is False
+    assert gates_from({"allow_not_run": "true"}, 0.05).allow_not_run is True
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("max_mea", "1", "no such gate"),
+        ("max_compute", "small", "not a number"),
+        ("max_compute", "nan", "not a number"),
+        ("max_compute", "inf", "not a number"),
+        ("allow_not_run", "maybe", "true or false"),
+    ],
+)
+def test_gates_that_cannot_be_read(key: str, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        gates_from({key: text}, 0.05)

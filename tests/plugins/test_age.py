@@ -62,9 +62,7 @@ def test_expected_age_is_the_softmax_weighted_mean_of_the_centers() -> None:
         outputs = model(torch.rand(3, 3, 32, 32))
     for logits, age in zip(outputs["age_logits"].double().numpy(), outputs["expected_age"][:, 0].numpy(), strict=True):
         weights = [math.exp(value) for value in logits]
-        assert age == pytest.approx(
-            sum(w * c for w, c in zip(weights, centers, strict=True)) / sum(weights), abs=ROUNDING
-        )
+        assert age == pytest.approx(sum(w * c for w, c in zip(weights, centers, strict=True)) / sum(weights), abs=ROUNDING)
 
 
 def test_known_logits_give_known_ages() -> None:

@@ -245,7 +245,7 @@ def test_a_broken_record_is_refused_and_a_missing_one_is_empty(folder: Path) -> 
 
 
 def test_the_wrong_model_type_is_refused(folder: Path) -> None:
-    with pytest.raises(CheckpointError, match="model_type 'age'.*Give a checkpoint of type 'plugin'"):
+    with pytest.raises(CheckpointError, match=r"model_type 'age'.*Give a checkpoint of type 'plugin'"):
         load_checkpoint(folder, expect="plugin")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from unplug.plugins import IOSpec, TensorSpec
 
-words = st.text("ab ü\"\n", max_size=6)  # the whole of Unicode takes a second to set up
+words = st.text('ab ü"\n', max_size=6)  # the whole of Unicode takes a second to set up
 ranges = st.none() | st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6))
 
 

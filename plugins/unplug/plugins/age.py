@@ -255,7 +255,9 @@ def _check_arguments(size: str, image_size: int, edges: Sequence[float], centers
         raise InputError("age_edges", f"{len(edges)} borders given", f"Give 3 to {MAX_GROUPS + 1} rising borders in years")
     if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
         raise InputError(f"age_edges {list(edges)}", "they do not rise", "Give at least three rising borders in years")
-    if len(centers) != len(edges) - 1 or not all(math.isfinite(center) for center in centers):
+    if not all(map(math.isfinite, centers)):
+        raise InputError("age_centers", "one of them is no number", "Give one finite age per group")
+    if len(centers) != len(edges) - 1:
         raise InputError("age_centers", f"{len(centers)} given for {len(edges) - 1} groups", "Give one finite age per group")
     if not 0.0 <= dropout <= 0.9:
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")

@@ -185,7 +185,9 @@ class PlantedSet(SimpleNamespace):
         return len(self.subject_N)
 
 
-def planted_audit(predictors: Sequence[Planted], *, forget: int = F, subjects: int | None = None, **options: Any) -> AuditReport:
+def planted_audit(
+    predictors: Sequence[Planted], *, forget: int = F, subjects: int | None = None, **options: Any
+) -> AuditReport:
     sets: Any = SimpleNamespace(
         train=PlantedSet(subject_N=np.arange(R)), forget=PlantedSet(subject_N=np.arange(forget) % (subjects or forget)),
         test=PlantedSet(subject_N=np.arange(U)), validation=PlantedSet(subject_N=np.arange(Z)),

@@ -139,6 +139,4 @@ def test_a_request_that_cannot_be_audited_is_refused_before_references_are_train
     monkeypatch.setattr("unplug.sdk.audit.request.forget", lambda *_a, **_k: pytest.fail("a reference was trained"))
     (tmp_path / "one.txt").write_text(world.forget_ids[0] + "\n")
     with pytest.raises(DataError, match="at least two"):
-        run_audit(
-            request(world, world.unlearned.path, forget_file=tmp_path / "one.txt", train_references=1), CPU, print, False
-        )
+        run_audit(request(world, world.unlearned.path, forget_file=tmp_path / "one.txt", train_references=1), CPU, print, False)

@@ -166,7 +166,7 @@ def test_results_come_in_the_order_asked_for_and_bad_files_keep_their_place(draw
 
 
 def test_a_worker_that_dies_is_a_typed_error() -> None:
-    with pytest.raises(ConversionError, match="a worker process died .*no such folder"):
+    with pytest.raises(ConversionError, match=r"a worker process died .*no such folder"):
         list(decode_in_processes("imagefolder:/nowhere", [0], 8, 1))
     with pytest.raises(ConversionError, match="a worker process died"):  # more than a pipe holds, to a worker that is gone
         list(decode_in_processes("imagefolder:/nowhere", range(100_000), 8, 1))

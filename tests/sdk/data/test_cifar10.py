@@ -108,7 +108,9 @@ def test_damaged_batches_are_data_errors_whatever_the_damage(tmp_path: Path) -> 
     for _ in range(300):
         damaged = bytearray(raw[: random.choice([len(raw), random.randrange(len(raw))])] or b".")
         for _ in range(3):  # at the front or the end, where the instructions are
-            place = random.choice([random.randrange(min(200, len(damaged))), len(damaged) - 1 - random.randrange(min(60, len(damaged)))])
+            place = random.choice(
+                [random.randrange(min(200, len(damaged))), len(damaged) - 1 - random.randrange(min(60, len(damaged)))]
+            )
             damaged[place] = random.randrange(256)
         (root / "data_batch_1").write_bytes(damaged)
         with pytest.raises(DataError):  # the other batches are missing: an undamaged one is refused as well

@@ -67,9 +67,7 @@ def test_names_become_ids_in_the_order_of_the_data(
         (b"\0\0\0\0", "unknown names"),
     ],
 )
-def test_files_that_name_nothing_known_are_refused(
-    tmp_path: Path, dataset: Dataset, content: str | bytes, words: str
-) -> None:
+def test_files_that_name_nothing_known_are_refused(tmp_path: Path, dataset: Dataset, content: str | bytes, words: str) -> None:
     with pytest.raises(DataError, match=words) as caught:
         read(tmp_path, dataset, content)
     assert "forget.txt" in str(caught.value)

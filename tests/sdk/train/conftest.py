@@ -29,9 +29,7 @@ def make_dataset() -> Callable[..., Dataset]:
             Sample(id=f"s{row}", payload=row, age=None if year is None else float(year)) for row, year in enumerate(years)
         )
         digest = hashlib.sha256(images.tobytes()).hexdigest()
-        return Dataset(
-            spec="hand:", images=images, rows=np.arange(count), samples=samples, problems=(), digest=digest
-        )
+        return Dataset(spec="hand:", images=images, rows=np.arange(count), samples=samples, problems=(), digest=digest)
 
     return make
 

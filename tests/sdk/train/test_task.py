@@ -43,7 +43,9 @@ def by_hand(name: str, smoothing: float = 0.0, width: float = 4.0) -> list[float
     return losses
 
 
-@pytest.mark.parametrize(("name", "options"), [("ce", {}), ("ce+l1", {}), ("ordinal", {}), ("ce", {"smoothing": 0.3}), ("ordinal", {"width": 9.0})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("ce", {}), ("ce+l1", {}), ("ordinal", {}), ("ce", {"smoothing": 0.3}), ("ordinal", {"width": 9.0})]
+)
 def test_losses_by_the_formula(name: Any, options: dict[str, float]) -> None:
     loss_B = AgeTask(centers=CENTERS, loss_name=name, **options).loss(outputs_of(torch.tensor(LOGITS)), batch_of())
     assert loss_B.tolist() == pytest.approx(by_hand(name, **options), rel=1e-5)

@@ -131,7 +131,9 @@ def _signals(item: Predictor, sets: Sets) -> Signals:
     own = item.signals(sets)
     for part in (own.forget, own.unseen, own.population, own.retain):
         if not (np.isfinite(part.logits_NG).all() and np.isfinite(part.age_N).all()):
-            raise InputError(item.name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32")
+            raise InputError(
+                item.name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32"
+            )
     return own
 
 
@@ -260,4 +262,6 @@ def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
 def explain_missing_tpr(unseen: int) -> str:
     """Why some TPR entries are null; empty where none is."""
     rates = ", ".join(f"{rate:g}" for rate in FALSE_POSITIVE_RATES if rate * unseen < MIN_FALSE_POSITIVES)
-    return rates and f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"
+    return (
+        rates and f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"
+    )

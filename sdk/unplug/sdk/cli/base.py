@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import click
 
-from unplug.plugins.errors import InputError, UnplugError
+from unplug.plugins.errors import InputError, OutputError, UnplugError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +81,17 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
                 raise
             why = error.strerror or str(error)
             _fail(InputError(str(error.filename or "writing"), why, "Check the path and the space on its disk"), as_json)
+        except _weights_errors() as error:
+            _fail(OutputError("weights", str(error), "Free space or change --out; nothing was left half-written"), as_json)
         sys.exit(0 if outcome.ok else 1)
 
     return wrapped
+
+
+def _weights_errors() -> tuple[type[Exception], ...]:
+    """What safetensors raises on a full disk (it is no `OSError`); asked for only once an error is there."""
+    module = sys.modules.get("safetensors")
+    return () if module is None else (module.SafetensorError,)
 
 
 def _fail(error: UnplugError, as_json: bool) -> NoReturn:

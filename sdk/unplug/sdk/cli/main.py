@@ -40,9 +40,9 @@ class _OneLine(click.ClickException):
 def _one_line() -> Iterator[None]:
     try:
         yield
-    except click.exceptions.NoArgsIsHelpError:
-        raise
     except click.UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2 and later; its message is the help
+            raise
         path = error.ctx.command_path if error.ctx else "unplug"
         text = " ".join(error.format_message().split()).rstrip(".")
         hint = "" if text.endswith("?") or "--help`" in text else f" Try `{path} --help`."

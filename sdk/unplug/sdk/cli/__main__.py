@@ -1,0 +1,5 @@
+"""``python -m unplug.sdk.cli``: the same as ``unplug``."""
+
+from . import main
+
+main(prog_name="unplug")

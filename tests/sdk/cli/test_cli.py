@@ -1,0 +1,114 @@
+"""The command line itself: helps, JSON, laziness, tables."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from unplug.plugins.errors import InputError
+from unplug.sdk.cli import main
+from unplug.sdk.cli.base import clean, names, percent, settings, table
+from unplug.sdk.cli.list import REGISTRIES
+from unplug.sdk.cli.main import COMMANDS
+from unplug.sdk.release import Release
+
+HEAVY = ("torch", "numpy", "scipy", "PIL", "pydantic", "huggingface_hub", "jinja2", "matplotlib", "cv2")
+
+
+def every_command() -> list[tuple[str, ...]]:
+    """The words of each command, groups included."""
+    found: list[tuple[str, ...]] = [()]
+    context = click.Context(main)
+    for name in COMMANDS:
+        item = main.get_command(context, name)
+        found.append((name,))
+        if isinstance(item, click.Group):
+            found += [(name, word) for word in item.list_commands(context)]
+    return found
+
+
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_help(words: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(main, [*words, "--help"])
+    assert result.exit_code == 0 and result.stderr == ""
+    assert result.stdout.startswith(" ".join(["Usage: main", *words]))
+    item: click.Command = main
+    for word in words:
+        assert isinstance(item, click.Group)
+        found = item.get_command(click.Context(item), word)
+        assert found is not None
+        item = found
+    if not isinstance(item, click.Group):
+        assert {"as_json", "seed", "device_name"} <= {parameter.name for parameter in item.params}
+    for parameter in item.params:
+        if isinstance(parameter, click.Option):
+            assert (
+                parameter.help
+                or parameter.type.name == "choice"
+                or words == ("train", "age")
+                or "on_bad" in str(parameter.name)
+            ), f"{parameter.opts} has no help"
+
+
+def test_every_command_has_its_line_in_the_help() -> None:
+    text = CliRunner().invoke(main, ["--help"]).stdout
+    for name, (_, line) in COMMANDS.items():
+        assert f"  {name} " in text and line.split(",")[0].split(";")[0][:40] in " ".join(text.split())
+    assert "0 all good; 1 a gate or check failed; 2 bad usage or input" in " ".join(text.split())
+
+
+def test_help_and_version_import_nothing_heavy() -> None:
+    for word in ("--help", "--version"):
+        script = (
+            "import sys\nfrom unplug.sdk.cli import main\n"
+            f"try:\n    main([{word!r}])\nexcept SystemExit as done:\n    assert not done.code\n"
+            f"print([name for name in {HEAVY} if name in sys.modules])"
+        )
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stdout.strip().splitlines()[-1] == "[]"
+    assert CliRunner().invoke(main, ["--version"]).stdout == f"unplug {version('unplug')}\n"
+
+
+@pytest.mark.parametrize("kind", REGISTRIES)
+def test_list(kind: str) -> None:
+    rows = json.loads(CliRunner().invoke(main, ["list", kind, "--json"]).stdout)
+    text = CliRunner().invoke(main, ["list", kind]).stdout
+    assert rows and [row["name"] for row in rows] == sorted(row["name"] for row in rows)
+    for row in rows:
+        assert row["summary"] and "\n" not in row["summary"]
+        assert row["name"] in text
+
+
+def test_bundle_commands_as_json(released: Release) -> None:
+    verified = json.loads(CliRunner().invoke(main, ["bundle", "verify", str(released.bundle), "--json"]).stdout)
+    assert verified["signed"] is False and verified["files"] > 8
+    manifest = json.loads(CliRunner().invoke(main, ["bundle", "inspect", str(released.bundle), "--json"]).stdout)
+    assert manifest == json.loads((released.bundle / "manifest.json").read_text())
+    text = CliRunner().invoke(main, ["bundle", "inspect", str(released.bundle)]).stdout
+    assert "artifacts/age.fp32.tflite" in text and "of retraining" in text
+
+
+def test_clean_makes_json_of_anything() -> None:
+    value = {"a": math.nan, "b": [math.inf, 1.5, (True, None)], 3: Path("x")}
+    assert clean(value) == {"a": None, "b": [None, 1.5, [True, None]], "3": "x"}
+    json.dumps(clean(value), allow_nan=False)
+
+
+def test_settings_and_names() -> None:
+    assert settings(("a=1", "b=x=y")) == {"a": "1", "b": "x=y"}
+    assert names(" a, b,,c ") == ("a", "b", "c")
+    with pytest.raises(InputError, match="KEY=VALUE"):
+        settings(("a",))
+
+
+def test_table_aligns_numbers_to_the_right() -> None:
+    assert table(("name", "value"), [("a", "1.5"), ("long", "10.25")]) == "name  value\na       1.5\nlong  10.25"
+    assert (percent(0.051), percent(None)) == ("5.1 %", "?")

@@ -165,8 +165,8 @@ def test_bench(journey: Journey) -> None:
 def test_release_and_report(journey: Journey) -> None:
     root = journey.root
     command = (
-        "release", root / "original", *journey.request, "--retrained", root / "retrained", "--references", 0, "--budget", BUDGET,
-        "--to", "onnx", "--precision", "fp32", "--gate", "max_auc_above_retrained=1", "--gate", "max_auc_below_retrained=1",
+        "release", root / "original", *journey.request, "--retrained", root / "retrained", "--references", 0,
+        "--budget", BUDGET, "--to", "onnx", "--precision", "fp32", "--gate", "max_auc_above_retrained=1", "--gate", "max_auc_below_retrained=1",
         "--out", root / "age.unplug",
     )  # fmt: skip
     said = unplug(*command, "--gate", "max_mae_above_retrained=99")

@@ -21,7 +21,9 @@ from unplug.sdk.report import write_report
 from unplug.sdk.train import Recipe, train_age
 
 DEMO_SPEC = "synth:n=2400,subjects=800,seed=0"
-DEMO_RECIPE = Recipe(size="nano", image_size=48, epochs=20, augment="flip", dropout=0.0, lr=6e-3)
+DEMO_RECIPE = Recipe(
+    size="nano", image_size=48, epochs=20, batch_size=64, augment="flip", dropout=0.0, lr=6e-3, weight_decay=0.05
+)
 """Light augmentation on purpose: the demo's original must remember its training faces, or there is nothing to forget."""
 
 

@@ -87,11 +87,9 @@ def pairs_rmia(target: Signals, references: Sequence[Signals], a: float, gamma: 
         out = sum(np.exp(getattr(reference, part).log_prob_N[index]) for reference in references) / len(references)
         return float((p + 1e-12) / (0.5 * ((1 + a) * out + (1 - a)) + 1e-12))
 
-    scores = []
-    for x in range(len(getattr(target, name).age_N)):
-        beaten = [ratio(name, x) > gamma * ratio("population", z) for z in range(len(target.population.age_N))]
-        scores.append(sum(beaten) / len(beaten))
-    return scores
+    population = [ratio("population", z) for z in range(len(target.population.age_N))]
+    members = [ratio(name, x) for x in range(len(getattr(target, name).age_N))]
+    return [sum(of_x > gamma * of_z for of_z in population) / len(population) for of_x in members]
 
 
 @pytest.mark.parametrize(("a", "gamma", "models"), [(0.3, 1.0, 1), (0.0, 1.0, 3), (0.9, 1.2, 2), (0.3, 0.8, 4)])

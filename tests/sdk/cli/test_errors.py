@@ -219,14 +219,15 @@ def test_pickles_are_never_loaded(world: World, tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(2)}, folder / "model.safetensors")
     assert "this is a pickle under another name" in fail(*forget(world, tmp_path / "out", model=folder)).line
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    assert "pytorch_model.bin" in fail("export", folder, "--out", tmp_path / "out").line
+    assert "pytorch_model.bin" in fail(*forget(world, tmp_path / "out", model=folder)).line
     (tmp_path / "model.pt").write_bytes(pickle.dumps(Bomb()))
     for args in (
         forget(world, tmp_path / "out", model=tmp_path / "model.pt"),
         ("run", tmp_path / "model.pt", "--image", "x.png"),
     ):
         assert "a pickle, which can run code" in fail(*args).line
-    assert not (tmp_path / "ran").exists() and not (tmp_path / "out").exists()
+    assert not (tmp_path / "ran").exists()
+    assert not [item for item in leftovers(tmp_path) if item.startswith("out/")]
 
 
 # Names
@@ -329,10 +330,17 @@ def writers(world: World, released: Release) -> dict[str, Callable[[Path], tuple
 PLACES = ["below a file", "/proc/unplug/x", "/dev/null/x", "/dev/full"]
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize(
-    "name", ["data synth", "data pick-forget", "train age", "forget", "retrain", "audit", "report", "parity"]
-)
+CASES = [
+    *(
+        (name, place)
+        for name in ("data synth", "data pick-forget", "train age", "forget", "retrain", "audit")
+        for place in PLACES
+    ),
+    *((name, place) for name in ("report", "parity") for place in ("below a file", "/dev/full")),
+]
+
+
+@pytest.mark.parametrize(("name", "place"), CASES)
 def test_places_that_cannot_be_written(world: World, released: Release, tmp_path: Path, name: str, place: str) -> None:
     (tmp_path / "file").write_text("mine")
     out = tmp_path / "file" / "out" if place == "below a file" else Path(place)

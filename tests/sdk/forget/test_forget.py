@@ -75,7 +75,7 @@ def test_saved_record_is_complete(world: World, tmp_path: Path, name: str) -> No
     facts = record["forget"]
     assert (facts["method"], facts["samples"], facts["settings"]["lr"]) == (name, len(world.forget_ids), 0.001)
     assert facts["cost"]["compute_fraction"] <= facts["cost"]["budget"] == BUDGET
-    assert 0 < facts["cost"]["wall_s"] and "timed just before" in facts["cost"]["retrain"]["source"]
+    assert facts["cost"]["wall_s"] > 0 and "timed just before" in facts["cost"]["retrain"]["source"]
     assert record["lineage"] == {"original": str(world.original.path), "original_sha256": world.original.sha256}
     assert record["split"]["forget"] == [name for name in world.split.train if name in set(world.forget_ids)]
     assert set(record["metrics"]) == {"retain", "forget", "test"}

@@ -90,7 +90,9 @@ TAMPERING: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda b: edit(b, lambda m: m["files"]["README.md"].update(sha256="0" * 64)), "README.md was changed",
     ),
     "dropped entry": (lambda b: edit(b, lambda m: m["files"].pop("README.md")), "'README.md' is not in the manifest"),
-    "entry of another type": (lambda b: edit(b, lambda m: m["files"].update({"README.md": 7})), "manifest.json: it does not follow"),
+    "entry of another type": (
+        lambda b: edit(b, lambda m: m["files"].update({"README.md": 7})), "manifest.json: it does not follow",
+    ),
     "surplus key": (lambda b: edit(b, lambda m: m.update(run="rm -rf /")), "manifest.json: it does not follow"),
     "no lineage": (lambda b: edit(b, lambda m: m.pop("lineage")), "manifest.json: it does not follow"),
     "lineage of another type": (lambda b: edit(b, lambda m: m.update(lineage=[])), "manifest.json: it does not follow"),

@@ -36,8 +36,9 @@ def forgetting(auc: float, mae: float = 8.0, **limits: float) -> dict[str, GateR
 
 
 @pytest.mark.parametrize(
-    ("auc", "above", "below"), [(0.5, True, True), (0.75, True, True), (0.7501, False, True), (0.25, True, True), (0.2499, True, False)]
-)  # fmt: skip
+    ("auc", "above", "below"),
+    [(0.5, True, True), (0.75, True, True), (0.7501, False, True), (0.25, True, True), (0.2499, True, False)],
+)
 def test_forgetting_from_above_and_from_below(auc: float, above: bool, below: bool) -> None:
     found = forgetting(auc, max_auc_above_retrained=0.25, max_auc_below_retrained=0.25)
     assert found["forgotten (loss)"].passed is above

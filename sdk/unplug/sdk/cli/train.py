@@ -24,7 +24,7 @@ def train() -> None:
 )
 @click.option("--image-size", type=click.IntRange(32, 224), default=64, show_default=True, help="Input side in pixels.")
 @click.option("--epochs", type=click.IntRange(1, 100_000), help="Passes over the training set (default 40).")
-@click.option("--batch-size", type=click.IntRange(2, 65_536), help="Samples a step (default 64).")
+@click.option("--batch-size", type=click.IntRange(2, 65_536), help="Samples a step (default 32).")
 @click.option("--lr", type=float, help="Peak learning rate.")
 @click.option("--loss", type=click.Choice(["ordinal", "ce", "ce+l1"]), help="Default: ordinal, the best measured.")
 @click.option("--schedule", type=click.Choice(["one-cycle", "cosine", "constant"]))

@@ -15,10 +15,10 @@ from torch import Tensor
 Augment = Literal["none", "flip", "standard"]
 AUGMENTS: tuple[Augment, ...] = ("none", "flip", "standard")
 
-MAX_ROTATION = math.radians(12.0)
-MAX_SHIFT = 0.12  # of half the side
-SCALE = 0.12
-BRIGHTNESS, CONTRAST = 0.15, 0.2
+MAX_ROTATION = math.radians(8.0)
+MAX_SHIFT = 0.08  # of half the side
+SCALE = 0.08
+BRIGHTNESS, CONTRAST = 0.1, 0.15
 
 
 def augment(image_BCHW: Tensor, kind: Augment, generator: torch.Generator) -> Tensor:
@@ -26,7 +26,7 @@ def augment(image_BCHW: Tensor, kind: Augment, generator: torch.Generator) -> Te
 
     Args:
         image_BCHW: values in [0, 1].
-        kind: "none"; "flip" (left-right); "standard" (flip, rotation to 12 degrees, shift to 12 %, scale to 12 %,
+        kind: "none"; "flip" (left-right); "standard" (flip, rotation to 8 degrees, shift and scale to 8 %,
             brightness and contrast).
         generator: a CPU generator, so that the same seed gives the same views on any device.
 

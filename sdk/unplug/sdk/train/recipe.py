@@ -41,15 +41,15 @@ class Recipe:
 
     size: str = "small"
     image_size: int = 64
-    epochs: int = 30
-    batch_size: int = 64
-    lr: float = 3e-3
-    weight_decay: float = 0.05
+    epochs: int = 40
+    batch_size: int = 32
+    lr: float = 4e-3
+    weight_decay: float = 0.02
     schedule: Schedule = "one-cycle"
     loss: Loss = "ordinal"
     smoothing: float = 0.0
     augment: Augment = "standard"
-    dropout: float = 0.2
+    dropout: float = 0.1
     ema: float = 0.99
 
     def __post_init__(self) -> None:

@@ -166,8 +166,8 @@ def test_release_and_report(journey: Journey) -> None:
     root = journey.root
     command = (
         "release", root / "original", *journey.request, "--retrained", root / "retrained", "--references", 0,
-        "--budget", BUDGET, "--to", "onnx", "--precision", "fp32", "--gate", "max_auc_above_retrained=1", "--gate", "max_auc_below_retrained=1",
-        "--out", root / "age.unplug",
+        "--budget", BUDGET, "--to", "onnx", "--precision", "fp32", "--out", root / "age.unplug",
+        "--gate", "max_auc_above_retrained=1", "--gate", "max_auc_below_retrained=1",
     )  # fmt: skip
     said = unplug(*command, "--gate", "max_mae_above_retrained=99")
     assert said["passed"] and all(gate["passed"] for gate in said["gates"])

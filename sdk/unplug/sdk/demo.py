@@ -13,12 +13,14 @@ import torch
 
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import CheckpointError, GateFailed
-from unplug.plugins.files import atomic_path
+from unplug.plugins.files import atomic_path, read_json
 from unplug.sdk.data import Dataset, load_dataset, make_split, pick_forget, read_forget_file
 from unplug.sdk.data.dataset import OnBad
-from unplug.sdk.release.pipeline import Release, ReleaseConfig, release
+from unplug.sdk.release.config import ReleaseConfig
+from unplug.sdk.release.pipeline import Release, release
 from unplug.sdk.report import write_report
 from unplug.sdk.train import Recipe, train_age
+from unplug.sdk.train.run import split_of
 
 DEMO_SPEC = "synth:n=2400,subjects=800,seed=0"
 DEMO_RECIPE = Recipe(
@@ -77,11 +79,11 @@ def run_demo(config: DemoConfig, out: Path, *, device: torch.device, say: Callab
     dataset = load_dataset(config.spec, config.recipe.image_size, on_bad=config.on_bad, show=show)
     original = _original(config, dataset, out / "original", device, say, show)
     forget_file = out / "forget.txt"
-    names = pick_forget(dataset, _split(original), fraction=config.fraction, seed=config.seed)
+    names = pick_forget(dataset, split_of(original), fraction=config.fraction, seed=config.seed)
     with atomic_path(forget_file) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
     ids = read_forget_file(forget_file, dataset)
-    say(f"a request to forget {len(ids)} of {len(_split(original).train)} training samples: {forget_file}")
+    say(f"a request to forget {len(ids)} of {len(split_of(original).train)} training samples: {forget_file}")
     refusal: GateFailed | None = None
     done: Release | None = None
     try:
@@ -92,7 +94,6 @@ def run_demo(config: DemoConfig, out: Path, *, device: torch.device, say: Callab
     say("report ...")
     report = out / "report.html"
     write_report(reports, report, title="unplug demo")
-    from unplug.plugins.files import read_json
 
     return Demo(
         report=report, bundle=done.bundle if done else None, summary=read_json(out / "release.json"),
@@ -113,12 +114,6 @@ def _original(
             return found
     say(f"train the original ({config.recipe.size}, {config.recipe.epochs} epochs, {len(split.train)} faces) ...")
     return train_age(dataset, split, config.recipe, path, seed=config.seed, device=device, show=show, restart=True)
-
-
-def _split(original: Checkpoint) -> Any:
-    from unplug.sdk.train.run import split_of
-
-    return split_of(original)
 
 
 def _existing_reports(out: Path) -> list[Path]:

@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from unplug.export import Artifact, ParityReport, export_checkpoint, measure_parity
-from unplug.mobile_bench import BenchReport, bench_artifacts
-from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
-from unplug.plugins.errors import CheckpointError, GateFailed
+from unplug.plugins.checkpoint import Checkpoint
+from unplug.plugins.errors import GateFailed
 from unplug.plugins.files import write_json
-from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor, audit
 from unplug.sdk.audit.run import check_forget_size
 from unplug.sdk.data import Dataset
-from unplug.sdk.forget import forget
-from unplug.sdk.forget.run import request_split
-from unplug.sdk.train.run import load_sets
 
 from .bundle import Content, check_free, write_bundle
 from .card import bundle_card
-from .faces import face_samples
-from .gates import (
-    GateResult,
-    Gates,
-    artifact_gate,
-    bench_gate,
-    budget_gate,
-    forgetting_gates,
-    parity_gate,
-)
-from .vectors import synthetic_inputs, write_vectors
+from .config import ReleaseConfig
+from .gates import GateResult, Gates, artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
+from .stages import Evidence, Stages
+from .vectors import write_vectors
 
 SCHEMA = "unplug-release/1"
-PARITY_SAMPLES = 16
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReleaseConfig:
-    """How to release.
-
-    Args:
-        method: of the forget step.
-        options: its hyperparameters, as text.
-        budget: fraction of retraining.
-        references: reference models for RMIA, each a retraining with another seed.
-        targets, precisions: what to export.
-        gates: what must hold.
-        bench_iterations, bench_repeats, threads: of the host bench.
-        workers: targets converted at the same time.
-        seed: of everything random.
-    """
-
-    method: str = "msg"
-    options: dict[str, str] = field(default_factory=dict)
-    budget: float = 0.05
-    references: int = 1
-    targets: tuple[str, ...] = ("litert", "coreml", "onnx")
-    precisions: tuple[str, ...] = ("fp32", "fp16")
-    gates: Gates = field(default_factory=Gates)
-    bench_iterations: int = 50
-    bench_repeats: int = 3
-    threads: int = 2
-    workers: int = 2
-    seed: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,190 +72,120 @@ def release(
     """
     check_forget_size(len(set(forget_ids)))
     check_free(out)
-    stages = _Stages(say)
-    retrain = _Trainer(original, dataset, forget_ids, config, device, show)
-    with stages("retrain (oracle)"):
-        oracle = oracle or retrain.get(work / "retrained", config.seed)
-    with stages(f"train {config.references} reference model(s)"):
-        references = [retrain.get(work / f"reference-{n}", config.seed + 1000 + n) for n in range(config.references)]
-    with stages(f"forget by {config.method}"):
-        unlearned = forget(
-            original, dataset, forget_ids, config.method, work / "unlearned",
-            budget=config.budget, options=config.options, oracle=oracle, seed=config.seed, device=device, show=show,
-        )  # fmt: skip
-    with stages("export"):
-        artifacts = export_checkpoint(
-            unlearned.path, targets=config.targets, precisions=config.precisions, out=work / "artifacts", workers=config.workers
-        )
-    with stages("parity"):
-        inputs = synthetic_inputs(unlearned.model.image_size, PARITY_SAMPLES)
-        parity = measure_parity(artifacts, unlearned.path, inputs)
-        parity.save(work / "parity.json")
-    with stages("audit"):
-        models = {"original": original, "unlearned": unlearned, "retrained": oracle}
-        report = _audit(models, references, artifacts, parity, dataset, forget_ids, config, device, show, work)
-    with stages("bench"):
-        timed = {name: array[:1] for name, array in inputs.items()}
-        bench = bench_artifacts(
-            artifacts, iterations=config.bench_iterations, repeats=config.bench_repeats, threads=config.threads,
-            inputs=timed, checkpoint=unlearned.path, seed=config.seed,
-        )  # fmt: skip
-        bench.save(work / "bench.json")
-    gates = check_gates(config.gates, unlearned, report, parity, bench)
-    summary = {
-        "schema": SCHEMA,
-        "title": out.name,
-        "gates": [gate.to_dict() for gate in gates],
-        "passed": all(gate.passed for gate in gates),
-        "seconds": stages.seconds,
-    }
+    seconds: dict[str, float] = {}
+    stages = Stages(
+        original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device, show=show
+    )
+    evidence = _gather(stages, oracle, say, seconds)
+    summary = _judge(config.gates, evidence, out, seconds)
     write_json(work / "release.json", summary)
-    reports = tuple(_report_paths(work, models.values(), artifacts))
-    failed = [gate for gate in gates if not gate.passed]
-    if failed:
-        raise GateFailed(
-            "release refused", "; ".join(gate.explain() for gate in failed),
-            f"No bundle was written. `unplug report {work}/*.json -o report.html` shows why",
-        )  # fmt: skip
-    with stages("bundle"):
-        _bundle(original, unlearned, artifacts, report, parity, bench, summary, out, work)
-    return Release(bundle=out, reports=reports, summary=summary)
+    if not summary["passed"]:
+        raise _refusal(config.gates, evidence, out, work)
+    with _timed("bundle", say, seconds):
+        _bundle(evidence, summary, out, work)
+    return Release(bundle=out, reports=report_paths(work, evidence), summary=summary)
 
 
-def check_gates(
-    gates: Gates, unlearned: Checkpoint, report: AuditReport, parity: ParityReport, bench: BenchReport
-) -> list[GateResult]:
+@contextmanager
+def _timed(name: str, say: Say, seconds: dict[str, float]) -> Iterator[None]:
+    """Says what runs and remembers how long it took."""
+    say(f"{name} ...")
+    started = time.perf_counter()
+    yield
+    seconds[name] = round(time.perf_counter() - started, 2)
+
+
+def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[str, float]) -> Evidence:
+    config = stages.config
+    with _timed("retrain (oracle)", say, seconds):
+        retrained = oracle or stages.retrain("retrained", config.seed)
+    with _timed(f"train {config.references} reference model(s)", say, seconds):
+        references = [stages.retrain(f"reference-{n}", config.seed + 1000 + n) for n in range(config.references)]
+    with _timed(f"forget by {config.method}", say, seconds):
+        unlearned = stages.unlearn(retrained)
+    with _timed("export", say, seconds):
+        artifacts = stages.export(unlearned)
+    with _timed("parity", say, seconds):
+        parity = stages.parity(unlearned, artifacts)
+    with _timed("audit", say, seconds):
+        models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
+        audit = stages.audit(models, references, artifacts, parity)
+    with _timed("bench", say, seconds):
+        bench = stages.bench(unlearned, artifacts)
+    return Evidence(
+        original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
+        parity=parity, audit=audit, bench=bench,
+    )  # fmt: skip
+
+
+def check_gates(gates: Gates, evidence: Evidence) -> list[GateResult]:
     """Every gate of a release."""
     return [
-        *forgetting_gates(gates, report),
-        budget_gate(gates, unlearned.record["forget"]["cost"]),
-        parity_gate(gates, parity),
-        artifact_gate(gates, report),
-        bench_gate(gates, bench),
+        *forgetting_gates(gates, evidence.audit),
+        budget_gate(gates, evidence.unlearned.record["forget"]["cost"]),
+        parity_gate(gates, evidence.parity),
+        artifact_gate(gates, evidence.audit),
+        bench_gate(gates, evidence.bench),
     ]
 
 
-class _Stages:
-    """Says what runs and remembers how long it took."""
-
-    def __init__(self, say: Say) -> None:
-        self._say, self.seconds = say, {}
-        self._name, self._start = "", 0.0
-
-    seconds: dict[str, float]
-
-    def __call__(self, name: str) -> _Stages:
-        self._name = name
-        return self
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter()
-        self._say(f"{self._name} ...")
-
-    def __exit__(self, *error: object) -> None:
-        self.seconds[self._name] = round(time.perf_counter() - self._start, 2)
+def _judge(gates: Gates, evidence: Evidence, out: Path, seconds: dict[str, float]) -> dict[str, Any]:
+    results = check_gates(gates, evidence)
+    return {
+        "schema": SCHEMA,
+        "title": out.name,
+        "gates": [result.to_dict() for result in results],
+        "passed": all(result.passed for result in results),
+        "seconds": seconds,
+    }
 
 
-@dataclass(frozen=True)
-class _Trainer:
-    """Retrained models, made once: a folder that fits the request and the seed is used again."""
-
-    original: Checkpoint
-    dataset: Dataset
-    forget_ids: Sequence[str]
-    config: ReleaseConfig
-    device: torch.device
-    show: bool
-
-    def get(self, path: Path, seed: int) -> Checkpoint:
-        split = request_split(self.original, self.dataset, self.forget_ids)
-        if path.is_dir():
-            try:
-                found = load_checkpoint(path, expect="age")
-            except CheckpointError:
-                found = None
-            if found is not None and self._fits(found, split.sha256, seed):
-                return found
-        return forget(
-            self.original, self.dataset, self.forget_ids, "retrain", path, seed=seed, device=self.device, show=self.show
-        )
-
-    def _fits(self, found: Checkpoint, split_sha256: str, seed: int) -> bool:
-        record = found.record
-        return (
-            record.get("split", {}).get("sha256") == split_sha256
-            and record.get("seed") == seed
-            and record.get("lineage", {}).get("original_sha256") == self.original.sha256
-        )
+def _refusal(gates: Gates, evidence: Evidence, out: Path, work: Path) -> GateFailed:
+    failed = [result.explain() for result in check_gates(gates, evidence) if not result.passed]
+    older = f"The bundle of an earlier release is still at {out}. " if out.exists() else ""
+    fix = f"No bundle was written. {older}`unplug report {work}/*.json -o report.html` shows why"
+    return GateFailed("release refused", "; ".join(failed), fix)
 
 
-def _audit(
-    models: dict[str, Checkpoint],
-    references: Sequence[Checkpoint],
-    artifacts: Sequence[Artifact],
-    parity: ParityReport,
-    dataset: Dataset,
-    forget_ids: Sequence[str],
-    config: ReleaseConfig,
-    device: torch.device,
-    show: bool,
-    work: Path,
-) -> AuditReport:
-    original = models["original"]
-    edges = tuple(original.model.age_edges)
-    split = request_split(original, dataset, forget_ids)
-    sets = load_sets(dataset, split, edges, device)
-    runnable = {row.file for row in parity.rows if row.status != "not_run"}
-    report = audit(
-        [
-            *(CheckpointPredictor(name=role, role=role, checkpoint=item) for role, item in models.items()),  # type: ignore[arg-type]
-            *(ArtifactPredictor(name=item.path.name, artifact=item) for item in artifacts if item.path.name in runnable),
-        ],
-        sets,
-        split,
-        edges=edges,
-        data={"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
-        references=[
-            CheckpointPredictor(name=f"reference-{n}", role="retrained", checkpoint=item) for n, item in enumerate(references)
-        ],
-        seed=config.seed,
-        show=show,
-    )
-    report.save(work / "audit.json")
-    write_json(work / "faces.json", face_samples(sets, models))
-    return report
+def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
+    """The JSON files that a report of this release is made from."""
+    cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
+    models = (evidence.original, evidence.unlearned, evidence.retrained)
+    names = ("release", "audit", "parity", "bench", "faces")
+    return (*(work / f"{name}.json" for name in names), *(item.path / "unplug.json" for item in models), *cards)
 
 
-def _report_paths(work: Path, models: Any, artifacts: Sequence[Artifact]) -> list[Path]:
-    cards = [item.path.with_name(item.path.name + ".json") for item in artifacts]
-    records = [item.path / "unplug.json" for item in models]
-    return [*(work / f"{name}.json" for name in ("release", "audit", "parity", "bench", "faces")), *records, *cards]
-
-
-def _bundle(
-    original: Checkpoint,
-    unlearned: Checkpoint,
-    artifacts: Sequence[Artifact],
-    report: AuditReport,
-    parity: ParityReport,
-    bench: BenchReport,
-    summary: dict[str, Any],
-    out: Path,
-    work: Path,
-) -> None:
+def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) -> None:
     vectors = work / "test_vectors"
     vectors.mkdir(parents=True, exist_ok=True)
-    write_vectors(unlearned, vectors)
-    spent = unlearned.record["forget"]
-    facts = {
+    write_vectors(evidence.unlearned, vectors)
+    reports = {
+        "audit.json": evidence.audit.to_dict(),
+        "parity.json": asdict(evidence.parity),
+        "bench.json": asdict(evidence.bench),
+        "release.json": summary,
+    }
+    # A data spec is a path of the machine that trained: it stays home.
+    reports["audit.json"]["data"].pop("spec", None)
+    card = bundle_card(out.name, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
+    content = Content(
+        artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary)
+    )
+    write_bundle(content, out)
+
+
+def _facts(evidence: Evidence, summary: dict[str, Any]) -> dict[str, Any]:
+    """The manifest but for its files: how to feed the model, and where it comes from."""
+    unlearned, spent = evidence.unlearned, evidence.unlearned.record["forget"]
+    return {
         "model_type": unlearned.model_type,
         "iospec": unlearned.model.iospec.to_dict(),
         "preprocessing": {"crop": "centre square", "resize": unlearned.model.image_size, "scale": "pixel / 255"},
         "postprocessing": {"age_edges": list(unlearned.model.age_edges), "unit": "years"},
         "lineage": {
-            "original_sha256": original.sha256,
+            "original_sha256": evidence.original.sha256,
             "checkpoint_sha256": unlearned.sha256,
-            "data_digest": report.data["digest"],
+            "data_digest": evidence.audit.data["digest"],
             "forget_set_sha256": spent["set_sha256"],
             "forget_samples": spent["samples"],
             "method": spent["method"],
@@ -306,15 +193,5 @@ def _bundle(
             "ledger_head": None,
         },
         "gates": summary["gates"],
-        "versions": report.versions,
+        "versions": evidence.audit.versions,
     }
-    reports = {
-        "audit.json": report.to_dict(),
-        "parity.json": asdict(parity),
-        "bench.json": asdict(bench),
-        "release.json": summary,
-    }
-    # A data spec is a path of the machine that trained: it stays home.
-    reports["audit.json"]["data"].pop("spec", None)
-    card = bundle_card(out.name, unlearned, report, artifacts, summary)
-    write_bundle(Content(artifacts=artifacts, reports=reports, vectors=vectors, card=card, facts=facts), out)

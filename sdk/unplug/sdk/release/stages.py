@@ -1,0 +1,143 @@
+"""The stages between a request and its evidence; each is one method and leaves its result in the work folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unplug.export import Artifact, ParityReport, export_checkpoint, measure_parity
+from unplug.mobile_bench import BenchReport, bench_artifacts
+from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
+from unplug.plugins.errors import CheckpointError
+from unplug.plugins.files import write_json
+from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor, audit
+from unplug.sdk.data import Dataset, Split
+from unplug.sdk.forget import forget
+from unplug.sdk.forget.run import request_split
+from unplug.sdk.train.run import load_sets
+
+from .config import ReleaseConfig
+from .faces import face_samples
+from .vectors import synthetic_inputs
+
+PARITY_SAMPLES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Everything that the gates look at and the bundle is made of."""
+
+    original: Checkpoint
+    retrained: Checkpoint
+    unlearned: Checkpoint
+    artifacts: Sequence[Artifact]
+    parity: ParityReport
+    audit: AuditReport
+    bench: BenchReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """What all stages of one release share; see `release` for the fields."""
+
+    original: Checkpoint
+    dataset: Dataset
+    forget_ids: Sequence[str]
+    config: ReleaseConfig
+    work: Path
+    device: torch.device
+    show: bool
+
+    @property
+    def split(self) -> Split:
+        """The original's split with this request's forget set."""
+        return request_split(self.original, self.dataset, self.forget_ids)
+
+    def retrain(self, name: str, seed: int) -> Checkpoint:
+        """The oracle or a reference model; a folder that fits the request and the seed is used again."""
+        path = self.work / name
+        if path.is_dir() and (found := self._fitting(path, seed)) is not None:
+            return found
+        return self._forget("retrain", path, seed)
+
+    def _fitting(self, path: Path, seed: int) -> Checkpoint | None:
+        try:
+            found = load_checkpoint(path, expect="age")
+        except CheckpointError:
+            return None
+        record = found.record
+        fits = (
+            record.get("split", {}).get("sha256") == self.split.sha256
+            and record.get("seed") == seed
+            and record.get("lineage", {}).get("original_sha256") == self.original.sha256
+        )
+        return found if fits else None
+
+    def unlearn(self, oracle: Checkpoint) -> Checkpoint:
+        """The forget step."""
+        config = self.config
+        return self._forget(
+            config.method, self.work / "unlearned", config.seed, budget=config.budget, options=config.options, oracle=oracle
+        )
+
+    def _forget(self, method: str, path: Path, seed: int, **options: Any) -> Checkpoint:
+        return forget(
+            self.original, self.dataset, self.forget_ids, method, path,
+            seed=seed, device=self.device, show=self.show, **options,
+        )  # fmt: skip
+
+    def export(self, unlearned: Checkpoint) -> list[Artifact]:
+        """Every target in every precision."""
+        config = self.config
+        return export_checkpoint(
+            unlearned.path, targets=config.targets, precisions=config.precisions, out=self.work / "artifacts",
+            workers=config.workers,
+        )  # fmt: skip
+
+    def parity(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> ParityReport:
+        """Artifacts against the checkpoint, on procedural faces."""
+        report = measure_parity(artifacts, unlearned.path, synthetic_inputs(unlearned.model.image_size, PARITY_SAMPLES))
+        report.save(self.work / "parity.json")
+        return report
+
+    def audit(
+        self,
+        models: dict[str, Checkpoint],
+        references: Sequence[Checkpoint],
+        artifacts: Sequence[Artifact],
+        parity: ParityReport,
+    ) -> AuditReport:
+        """The three models, and every artifact that runs here, by the same attacks."""
+        edges = tuple(self.original.model.age_edges)
+        sets = load_sets(self.dataset, self.split, edges, self.device)
+        runnable = {row.file for row in parity.rows if row.status != "not_run"}
+        report = audit(
+            [
+                *(CheckpointPredictor(name=role, role=role, checkpoint=item) for role, item in models.items()),  # type: ignore[arg-type]
+                *(ArtifactPredictor(name=item.path.name, artifact=item) for item in artifacts if item.path.name in runnable),
+            ],
+            sets,
+            self.split,
+            edges=edges,
+            data={"spec": self.dataset.spec, "digest": self.dataset.digest, "samples": len(self.dataset)},
+            references=[CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item) for item in references],
+            seed=self.config.seed,
+            show=self.show,
+        )
+        report.save(self.work / "audit.json")
+        write_json(self.work / "faces.json", face_samples(sets, models))
+        return report
+
+    def bench(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> BenchReport:
+        """Latency on this machine, with the checkpoint's outputs as the parity reference."""
+        config = self.config
+        report = bench_artifacts(
+            artifacts, iterations=config.bench_iterations, repeats=config.bench_repeats, threads=config.threads,
+            inputs=synthetic_inputs(unlearned.model.image_size, 1), checkpoint=unlearned.path, seed=config.seed,
+        )  # fmt: skip
+        report.save(self.work / "bench.json")
+        return report

@@ -113,7 +113,7 @@ def _original(
             say(f"original: {path} is there already")
             return found
     say(f"train the original ({config.recipe.size}, {config.recipe.epochs} epochs, {len(split.train)} faces) ...")
-    return train_age(dataset, split, config.recipe, path, seed=config.seed, device=device, show=show, restart=True)
+    return train_age(dataset, split, config.recipe, path, seed=config.seed, device=device, show=show)
 
 
 def _existing_reports(out: Path) -> list[Path]:

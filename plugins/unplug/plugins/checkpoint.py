@@ -5,11 +5,13 @@ The record says where the weights come from: data digest, split, recipe, cost, l
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import CheckpointError, InputError
+from .errors import CheckpointError, InputError, OutputError
 from .files import atomic_dir, read_json, sha256_file, write_json
 from .registry import Registry
 
@@ -55,8 +57,22 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
     with atomic_dir(Path(path), owner="config.json") as temporary:
         # The card goes first: huggingface_hub writes a generic one where none is there.
         (temporary / "README.md").write_text(card, encoding="utf-8")
-        model.save_pretrained(temporary)
+        with safetensors_errors(temporary):
+            model.save_pretrained(temporary)
         write_json(temporary / RECORD, record)
+
+
+@contextlib.contextmanager
+def safetensors_errors(path: Path) -> Iterator[None]:
+    """Turns what safetensors raises while writing (a full disk, for one) into an `OutputError`."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise OutputError(
+            str(path), f"the weights could not be written ({error})", "Free some space or choose another --out"
+        ) from error
 
 
 def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoint:

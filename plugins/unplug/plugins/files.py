@@ -31,13 +31,15 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Yields a temporary file name beside `path`; on success it takes the place of `path`, else it is removed.
 
     Raises:
-        OutputError: the folder cannot be written or the disk is full.
+        OutputError: the place is taken by something that is no file, cannot be written, or the disk is full.
 
     Example:
         >>> with atomic_path(Path("/tmp/unplug-doc.txt")) as temporary:
         ...     _ = temporary.write_text("done")
     """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

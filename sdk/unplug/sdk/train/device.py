@@ -24,6 +24,8 @@ def pick_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise InputError(f"device {name!r}", "no such device", "Use auto, cpu or cuda") from error
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device {name!r}", "unplug computes on cpu or cuda", "Use auto, cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device {name!r}", "this torch sees no CUDA device", "Use --device cpu")
     return device

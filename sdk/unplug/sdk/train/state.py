@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from unplug.plugins.checkpoint import safetensors_errors
 from unplug.plugins.errors import CheckpointError
 from unplug.plugins.files import atomic_path
 
@@ -44,7 +45,7 @@ class StateFile:
         metadata = {"fingerprint": self.fingerprint, "progress": json.dumps(progress)}
         # Tensors may share memory (an averaged model that was just copied): safetensors wants them apart.
         tensors = {name: value.clone() for name, value in tensors.items()}
-        with atomic_path(self.path) as temporary:
+        with atomic_path(self.path) as temporary, safetensors_errors(self.path):
             save_file(tensors, temporary, metadata=metadata)
 
     def load(self, model: nn.Module, average: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any] | None:

@@ -104,9 +104,7 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
     return (2, 1, *(2 if index < halvings - 1 else 1 for index in range(stages - 1)))
 
 
-class AgePredictor(
-    nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"], license="apache-2.0"
-):
+class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"]):
     """Face image to ten age-group logits and an expected age.
 
     expected_age = sum_g softmax(z)_g * c_g, with c_g the mean training age of group g.

@@ -18,6 +18,8 @@ from .registry import Registry
 MODELS = Registry("model type", {"age": "unplug.plugins.age:AgePredictor"}, group="unplug.models")
 
 RECORD = "unplug.json"
+CHECKPOINT_FILES = ("config.json", "model.safetensors", "README.md", RECORD, "metrics.jsonl")
+"""All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
 MAX_CONFIG_BYTES = 2**20
 PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
@@ -54,7 +56,7 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
     Raises:
         OutputError: the folder cannot be written.
     """
-    with atomic_dir(Path(path), owner="config.json") as temporary:
+    with atomic_dir(Path(path), owner="config.json", ours=CHECKPOINT_FILES) as temporary:
         # The card goes first: huggingface_hub writes a generic one where none is there.
         (temporary / "README.md").write_text(card, encoding="utf-8")
         with safetensors_errors(temporary):

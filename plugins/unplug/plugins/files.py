@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fnmatch
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_dir(path: Path, *, owner: str | None = None) -> Iterator[Path]:
+def atomic_dir(path: Path, *, owner: str | None = None, ours: Sequence[str] = ("*",)) -> Iterator[Path]:
     """Yields a temporary folder beside `path`; on success it takes the place of `path`, else it is removed.
 
     Args:
-        path: the final folder. A folder that is there already is replaced only when it is empty or holds `owner`,
-            so that a mistyped ``--out`` never deletes somebody's files.
-        owner: a file name that marks folders of the same kind, for example ``config.json``.
+        path: the final folder. What is there already is replaced only if `check_replaceable` allows it, so that a
+            mistyped ``--out`` never deletes somebody's files.
+        owner, ours: see `check_replaceable`.
 
     Raises:
         OutputError: the place is taken by something else, cannot be written, or the disk is full.
@@ -72,8 +73,7 @@ def atomic_dir(path: Path, *, owner: str | None = None) -> Iterator[Path]:
     path = Path(path)
     temporary: Path | None = None
     try:
-        if path.exists() and not (path.is_dir() and (not any(path.iterdir()) or (owner and (path / owner).is_file()))):
-            raise OutputError(str(path), "it exists and was not written by this command", "Choose another --out or remove it")
+        check_replaceable(path, owner, ours)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.", dir=path.parent))
         temporary.chmod(0o755)
@@ -88,6 +88,28 @@ def atomic_dir(path: Path, *, owner: str | None = None) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> None:
+    """Refuses a place that holds anything but an older result of the same kind.
+
+    Args:
+        path: nothing, an empty folder, or a folder with `owner` in it and nothing that `ours` does not name.
+        owner: the file that marks folders of this kind, for example ``config.json``.
+        ours: shell patterns of all that such a folder may hold.
+
+    Raises:
+        OutputError: something else is there; nothing was touched.
+    """
+    if not path.exists():
+        return
+    entries = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
+    foreign = [name for name in entries if name != owner and not any(fnmatch.fnmatchcase(name, item) for item in ours)]
+    if path.is_dir() and (not entries or (owner is not None and (path / owner).is_file() and not foreign)):
+        return
+    found = f" (it holds {sorted(foreign)[0]})" if path.is_dir() and foreign else ""
+    why = f"it exists and was not written by this command{found}"
+    raise OutputError(str(path), why, "Choose another --out or remove it")
 
 
 def _replace_dir(new: Path, path: Path) -> None:

@@ -61,7 +61,9 @@ class Demo:
     refusal: GateFailed | None
 
 
-def run_demo(config: DemoConfig, out: Path, *, device: torch.device, say: Callable[[str], None], show: bool = True) -> Demo:
+def run_demo(
+    config: DemoConfig, out: Path, *, device: torch.device, say: Callable[[str], None], show: bool = True, restart: bool = False
+) -> Demo:
     """Walks the journey; models that an earlier, killed run left in `out` are used again.
 
     Args:
@@ -70,6 +72,7 @@ def run_demo(config: DemoConfig, out: Path, *, device: torch.device, say: Callab
         device: where to compute.
         say: called with one line a stage.
         show: progress bars.
+        restart: drop unfinished trainings in `out` instead of continuing them.
 
     Returns:
         The report is written also when a gate refuses the release; ``refusal`` then says why.
@@ -77,7 +80,7 @@ def run_demo(config: DemoConfig, out: Path, *, device: torch.device, say: Callab
     started = time.perf_counter()
     say(f"data {config.spec} at {config.recipe.image_size} px ...")
     dataset = load_dataset(config.spec, config.recipe.image_size, on_bad=config.on_bad, show=show)
-    original = _original(config, dataset, out / "original", device, say, show)
+    original = _original(config, dataset, out / "original", device, say, show, restart)
     forget_file = out / "forget.txt"
     names = pick_forget(dataset, split_of(original), fraction=config.fraction, seed=config.seed)
     with atomic_path(forget_file) as temporary:
@@ -87,7 +90,18 @@ def run_demo(config: DemoConfig, out: Path, *, device: torch.device, say: Callab
     refusal: GateFailed | None = None
     done: Release | None = None
     try:
-        done = release(original, dataset, ids, out / "face-age.unplug", out, config.release, device=device, say=say, show=show)
+        done = release(
+            original,
+            dataset,
+            ids,
+            out / "face-age.unplug",
+            out,
+            config.release,
+            device=device,
+            say=say,
+            show=show,
+            restart=restart,
+        )
     except GateFailed as error:
         refusal = error
     reports = done.reports if done else tuple(_existing_reports(out))
@@ -102,7 +116,13 @@ def run_demo(config: DemoConfig, out: Path, *, device: torch.device, say: Callab
 
 
 def _original(
-    config: DemoConfig, dataset: Dataset, path: Path, device: torch.device, say: Callable[[str], None], show: bool
+    config: DemoConfig,
+    dataset: Dataset,
+    path: Path,
+    device: torch.device,
+    say: Callable[[str], None],
+    show: bool,
+    restart: bool,
 ) -> Checkpoint:
     split = make_split(dataset, seed=config.seed)
     with contextlib.suppress(CheckpointError):
@@ -113,7 +133,7 @@ def _original(
             say(f"original: {path} is there already")
             return found
     say(f"train the original ({config.recipe.size}, {config.recipe.epochs} epochs, {len(split.train)} faces) ...")
-    return train_age(dataset, split, config.recipe, path, seed=config.seed, device=device, show=show)
+    return train_age(dataset, split, config.recipe, path, seed=config.seed, device=device, show=show, restart=restart)
 
 
 def _existing_reports(out: Path) -> list[Path]:

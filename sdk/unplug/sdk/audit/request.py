@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from unplug.export import load_artifact
+from unplug.export import Artifact, load_artifact
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
-from unplug.plugins.errors import CheckpointError, InputError
-from unplug.sdk.data import load_dataset, read_forget_file
+from unplug.plugins.errors import ArtifactError, CheckpointError, InputError
+from unplug.sdk.data import Split, load_dataset, read_forget_file
 from unplug.sdk.data.dataset import OnBad
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import check_oracle, request_split
-from unplug.sdk.train.run import load_sets, recipe_of
+from unplug.sdk.train.run import load_sets, recipe_of, split_of
 
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .report import AuditReport
@@ -57,16 +57,22 @@ def run_audit(request: AuditRequest, device: torch.device, say: Callable[[str], 
     for checkpoint in checkpoints.values():
         if checkpoint.sha256 == original.sha256:
             continue
+        _check_unlearned(checkpoint, original, split)
         name = "unlearned" if len(checkpoints) == 1 else checkpoint.path.name
         predictors.append(CheckpointPredictor(name=name, role="unlearned", checkpoint=checkpoint))
     if request.retrained is not None:
         oracle = load_checkpoint(request.retrained, expect="age")
         check_oracle(oracle, split, recipe)
         predictors.append(CheckpointPredictor(name="retrained", role="retrained", checkpoint=oracle))
-    predictors += [ArtifactPredictor(name=path.name, artifact=load_artifact(path)) for path in artifacts]
+    known = {item.sha256 for item in predictors}
+    loaded = [load_artifact(path) for path in artifacts]
+    if checkpoints:
+        _check_artifacts(loaded, known)
+    predictors += [ArtifactPredictor(name=item.path.name, artifact=item) for item in loaded]
     references = [load_checkpoint(path, expect="age") for path in request.references]
     for reference in references:
         check_oracle(reference, split, recipe)
+    _check_references(references, known)
     for number in range(request.train_references):
         say(f"training reference model {number + 1} of {request.train_references} ...")
         path = request.work / f"reference-{number}"
@@ -79,6 +85,35 @@ def run_audit(request: AuditRequest, device: torch.device, say: Callable[[str], 
         references=[CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item) for item in references],
         attacks=request.attacks, seed=request.seed, show=show,
     )  # fmt: skip
+
+
+def _check_unlearned(checkpoint: Checkpoint, original: Checkpoint, split: Split) -> None:
+    """Refuses a model that was made from another original, or for another request."""
+    lineage = checkpoint.record.get("lineage") or {}
+    if lineage.get("original_sha256") != original.sha256:
+        raise CheckpointError(str(checkpoint.path), "it was not made from this original", "Pass its own --original DIR")
+    if set(split_of(checkpoint).forget) != set(split.forget):
+        raise CheckpointError(
+            str(checkpoint.path), "it forgot another forget set than this one", "Give the file of its request"
+        )
+
+
+def _check_artifacts(artifacts: Sequence[Artifact], known: Set[str]) -> None:
+    """Refuses exported files of other weights than those that are audited beside them."""
+    for artifact in artifacts:
+        if artifact.card.checkpoint_sha256 not in known:
+            why = "it was exported from other weights than the checkpoints given"
+            raise ArtifactError(str(artifact.path), why, "Export it again, or audit it without them")
+
+
+def _check_references(references: Sequence[Checkpoint], known: Set[str]) -> None:
+    """A reference that is also the oracle, or that is given twice, would make RMIA compare a model with itself."""
+    seen = set(known)
+    for reference in references:
+        if reference.sha256 in seen:
+            why = "it is given already, as a model or as another reference"
+            raise CheckpointError(str(reference.path), why, "Train references with other seeds: --train-references 1")
+        seen.add(reference.sha256)
 
 
 def _artifact_paths(subject: Path) -> list[Path]:

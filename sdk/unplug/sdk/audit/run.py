@@ -42,6 +42,7 @@ from .stats import (
 )
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+MIN_SUBJECTS = 5  # with fewer, most bootstrap draws repeat the same people
 MIN_FORGET = 2  # an interval over one sample says nothing, and AUC over one sample is a rank
 
 
@@ -95,7 +96,7 @@ def audit(
         models=models,
         oracle_band={"loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in reference_signals)},
         skipped=skipped,
-        alarms=tuple(_alarms(models)),
+        alarms=tuple(_alarms(models)) if enough_people(sets) else (),
         settings={
             "confidence": CONFIDENCE,
             "replicates": REPLICATES,
@@ -103,7 +104,7 @@ def audit(
             "references": [item.sha256 for item in references],
             "split_sha256": split.sha256,
             "edges": list(edges),
-            "resampled": "whole subjects" if split.subject_disjoint else "single samples (subjects unknown)",
+            "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
         },
         versions=versions(),
     )
@@ -127,6 +128,11 @@ def check_forget_size(samples: int) -> None:
         raise DataError("audit", f"{samples} forget samples support no interval", "Name at least two samples")
 
 
+def enough_people(sets: Sets) -> bool:
+    """Whether resampling the forget set's subjects says anything."""
+    return len(np.unique(sets.forget.subject_N)) >= MIN_SUBJECTS
+
+
 def _signals(item: Predictor, sets: Sets) -> Signals:
     own = item.signals(sets)
     for part in (own.forget, own.unseen, own.population, own.retain):
@@ -142,9 +148,10 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
     limits = {}
     if not oracle:
         limits["oracle"] = "no retrained model was given, so nothing can be compared with it"
-    if len(np.unique(sets.forget.subject_N)) == 1:
+    if not enough_people(sets):
         limits["forget interval"] = (
-            "the forget set is one subject: intervals show how much the unseen side may vary, not the forget side"
+            f"the forget set is fewer than {MIN_SUBJECTS} subjects: intervals show how much the unseen side may vary, hardly "
+            "the forget side, and raise no alarm"
         )
     if missing := explain_missing_tpr(len(sets.test)):
         limits["tpr"] = missing

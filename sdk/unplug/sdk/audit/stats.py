@@ -34,8 +34,9 @@ def auc(forget_F: Array, unseen_U: Array) -> float:
 def roc(forget_F: Array, unseen_U: Array) -> tuple[Array, Array]:
     """False- and true-positive rates at every threshold, from (0, 0) to (1, 1)."""
     thresholds = np.unique(np.concatenate([forget_F, unseen_U]))[::-1]
-    false = (unseen_U[None, :] >= thresholds[:, None]).mean(axis=1)
-    true = (forget_F[None, :] >= thresholds[:, None]).mean(axis=1)
+    # Counts from sorted scores: a table of all pairs would not fit for a large audit.
+    false = 1.0 - np.searchsorted(np.sort(unseen_U), thresholds, side="left") / len(unseen_U)
+    true = 1.0 - np.searchsorted(np.sort(forget_F), thresholds, side="left") / len(forget_F)
     return np.concatenate([[0.0], false]), np.concatenate([[0.0], true])
 
 

@@ -7,13 +7,16 @@ import functools
 import json
 import math
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import click
 
-from unplug.plugins.errors import InputError, OutputError, UnplugError
+from unplug.plugins.errors import InputError, InsufficientMemoryError, OutputError, UnplugError
+
+OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,7 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         except KeyboardInterrupt:
             _fail(InputError("interrupted", "", "Run the same command again to go on; nothing is half-written"), as_json)
         except MemoryError:
-            _fail(InputError("out of memory", "", "Use fewer samples, a smaller --image-size or a smaller model"), as_json)
+            _fail(InputError("out of memory", "", OUT_OF_MEMORY), as_json)
         except OSError as error:
             if error.errno == errno.EPIPE:  # `unplug ... | head`: click ends quietly
                 raise
@@ -83,6 +86,14 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
             _fail(InputError(str(error.filename or "writing"), why, "Check the path and the space on its disk"), as_json)
         except _weights_errors() as error:
             _fail(OutputError("weights", str(error), "Free space or change --out; nothing was left half-written"), as_json)
+        except Exception as error:  # noqa: BLE001 (a bug must not leave with 1, which means that a gate failed)
+            if "allocate memory" in str(error) or "out of memory" in str(error):
+                _fail(InsufficientMemoryError("out of memory", str(error).splitlines()[0], OUT_OF_MEMORY), as_json)
+            traceback.print_exc()
+            _fail(
+                UnplugError("this is a bug in unplug", f"{type(error).__name__}: {error}", "Please report the lines above"),
+                as_json,
+            )
         sys.exit(0 if outcome.ok else 1)
 
     return wrapped

@@ -23,11 +23,12 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
     type=click.Path(path_type=Path),
     help="The retrained model: its recipe is checked and what it took is recorded.",
 )
+@click.option("--restart", is_flag=True, help="Drop an unfinished retraining instead of continuing it.")
 @out_option("Checkpoint folder to write.")
 @command
 def forget(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float | None, pairs: tuple[str, ...],
-    retrained: Path | None, out: Path, common: Common,
+    retrained: Path | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Unlearn the samples that FILE names, within a budget.
 
@@ -44,7 +45,8 @@ def forget(
     ids = read_forget_file(forget_file, dataset)
     done = run(
         original, dataset, ids, method, out,
-        budget=budget, options=settings(pairs), oracle=oracle, seed=common.seed, device=common.device, show=common.show,
+        budget=budget, options=settings(pairs), oracle=oracle, seed=common.seed, device=common.device,
+        restart=restart, show=common.show,
     )  # fmt: skip
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]

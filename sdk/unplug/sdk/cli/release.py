@@ -25,12 +25,13 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
 @click.option("--to", "targets", default="litert,coreml,onnx", show_default=True, help="Comma-separated targets.")
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
 @click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
+@click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @command
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...],
-    out: Path, common: Common,
+    restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
@@ -52,7 +53,19 @@ def release(
         precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), seed=common.seed,
     )  # fmt: skip
     work = out.parent / f".{out.name}.release"
-    done = run(original, dataset, ids, out, work, config, oracle=oracle, device=common.device, say=common.say, show=common.show)
+    done = run(
+        original,
+        dataset,
+        ids,
+        out,
+        work,
+        config,
+        oracle=oracle,
+        device=common.device,
+        say=common.say,
+        show=common.show,
+        restart=restart,
+    )
     lines = [gate_line(gate) for gate in done.summary["gates"]]
     lines.append(f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}`")
     return Outcome(value={"bundle": str(done.bundle), "work": str(work), **done.summary}, text="\n".join(lines))

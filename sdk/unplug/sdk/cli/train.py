@@ -26,7 +26,7 @@ def train() -> None:
 @click.option("--epochs", type=click.IntRange(1, 100_000), help="Passes over the training set (default 40).")
 @click.option("--batch-size", type=click.IntRange(2, 65_536), help="Samples a step (default 32).")
 @click.option("--lr", type=float, help="Peak learning rate.")
-@click.option("--loss", type=click.Choice(["ordinal", "ce", "ce+l1"]), help="Default: ordinal, the best measured.")
+@click.option("--loss", type=click.Choice(["ordinal", "ce", "ce+l1"]), help="Default: ordinal.")
 @click.option("--schedule", type=click.Choice(["one-cycle", "cosine", "constant"]))
 @click.option("--augment", type=click.Choice(["standard", "flip", "none"]))
 @click.option("--smoothing", type=float, help="Label smoothing of ce and ce+l1.")

@@ -14,7 +14,7 @@ from PIL import Image, ImageOps
 from unplug.plugins.errors import DataError
 
 MAX_FILE_BYTES = 64 * 2**20  # the largest photographs of today's phones stay below this
-MAX_PIXELS = 100_000_000  # 100 megapixels; a decompression bomb has more
+MAX_PIXELS = 64_000_000  # phones stop at 50 megapixels for an ordinary picture; a decompression bomb has more
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 # What Pillow was seen to raise on damaged files; struct.error comes from EXIF blocks.

@@ -30,7 +30,7 @@ def write_faces(spec: str, size: int, out: Path, *, show: bool = True) -> int:
     """
     dataset = load_dataset(spec, size, show=show)
     with (
-        atomic_dir(out, owner="labels.csv") as folder,
+        atomic_dir(out, owner="labels.csv", ours=("face-*.png",)) as folder,
         (folder / "labels.csv").open("w", newline="", encoding="utf-8") as handle,
     ):
         table = csv.writer(handle)

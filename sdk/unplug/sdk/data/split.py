@@ -78,6 +78,9 @@ class Split:
             recorded = str(raw["sha256"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(where, f"not a split file ({type(error).__name__}: {error})", "Make the split again") from error
+        parts = [name for part in PARTS for name in getattr(split, part)]
+        if len(set(parts)) != len(parts) or not set(split.forget) <= set(split.train):
+            raise DataError(where, "its sets overlap, or it forgets what is not in train", "Make the split again")
         if split.sha256 != recorded:
             raise DataError(where, "its hash does not match its content", "It was edited; restore it or make it again")
         return split

@@ -14,13 +14,14 @@ from typing import Any, ClassVar, Literal
 
 from unplug.export import Artifact
 from unplug.export.schema import STRICT, read_dataclass
-from unplug.plugins.errors import CheckFailed, OutputError, ReportError
-from unplug.plugins.files import atomic_dir, sha256_file, write_json
+from unplug.plugins.errors import CheckFailed, ReportError
+from unplug.plugins.files import atomic_dir, check_replaceable, sha256_file, write_json
 from unplug.plugins.iospec import IOSpec
 from unplug.sdk.report.schemas import Gate as GateRow
 
 SCHEMA: Literal["unplug-bundle/1"] = "unplug-bundle/1"
 MANIFEST = "manifest.json"
+BUNDLE_ENTRIES = ("README.md", "artifacts", "reports", "test_vectors")
 MAX_FILES = 4096
 MAX_MANIFEST_BYTES = 8 * 2**20
 DISTRUST = "Do not use it; fetch or make it again"
@@ -46,7 +47,6 @@ class Lineage:
     original_sha256: str
     checkpoint_sha256: str
     data_digest: str
-    forget_set_sha256: str
     forget_samples: int
     method: str
     compute_fraction: float
@@ -108,7 +108,7 @@ def write_bundle(content: Content, out: Path) -> Path:
     Raises:
         OutputError: `out` is taken by something else or cannot be written.
     """
-    with atomic_dir(out, owner=MANIFEST) as folder:
+    with atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder:
         (folder / "README.md").write_text(content.card, encoding="utf-8")
         (folder / "artifacts").mkdir()
         for artifact in content.artifacts:
@@ -117,6 +117,9 @@ def write_bundle(content: Content, out: Path) -> Path:
             card = artifact.path.with_name(artifact.path.name + ".json")
             shutil.copyfile(card, target.with_name(card.name))
         shutil.copytree(content.vectors, folder / "test_vectors")
+        for item in folder.rglob("*"):
+            # Converters write some files for their owner only; a web server of another user must read them all.
+            item.chmod(0o755 if item.is_dir() else 0o644)
         for name, report in content.reports.items():
             write_json(folder / "reports" / name, report)
         manifest = {"schema": SCHEMA, "signature": None, **content.facts, "files": _inventory(folder)}
@@ -131,8 +134,7 @@ def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
 
 def check_free(out: Path) -> None:
     """Refuses a place for a bundle that something else has taken, before the work."""
-    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / MANIFEST).is_file())):
-        raise OutputError(str(out), "it exists and is not a bundle", "Choose another --out or remove it")
+    check_replaceable(out, MANIFEST, BUNDLE_ENTRIES)
 
 
 def read_manifest(bundle: Path) -> Manifest:

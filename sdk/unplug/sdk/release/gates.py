@@ -106,6 +106,9 @@ def forgetting_gates(gates: Gates, report: AuditReport) -> list[GateResult]:
         results.append(
             _upto(f"not over-forgotten ({name})", below, gates.max_auc_below_retrained, " AUC below retrained", detail)
         )
+    alarms = [alarm for alarm in report.alarms if alarm.model == "unlearned"]
+    detail = alarms[0].message if alarms else "no interval lies wholly above or below the retrained model's"
+    results.append(_upto("no alarm", float(len(alarms)), 0.0, " alarms", detail))
     cost = unlearned.utility["test"].mae.value - report.model("retrained").utility["test"].mae.value
     detail = f"test MAE {unlearned.utility['test'].mae.value:.2f} years"
     results.append(_upto("utility", cost, gates.max_mae_above_retrained, " years above retrained", detail))

@@ -49,6 +49,7 @@ def release(
     device: torch.device,
     say: Say,
     show: bool = True,
+    restart: bool = False,
 ) -> Release:
     """Walks the whole way from a request to a bundle.
 
@@ -64,6 +65,7 @@ def release(
         device: where to compute.
         say: called with one line a stage.
         show: progress bars.
+        restart: drop unfinished trainings in `work` instead of continuing them.
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is written.
@@ -74,7 +76,14 @@ def release(
     check_free(out)
     seconds: dict[str, float] = {}
     stages = Stages(
-        original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device, show=show
+        original=original,
+        dataset=dataset,
+        forget_ids=forget_ids,
+        config=config,
+        work=work,
+        device=device,
+        show=show,
+        restart=restart,
     )
     evidence = _gather(stages, oracle, say, seconds)
     summary = _judge(config.gates, evidence, out, seconds)
@@ -165,8 +174,11 @@ def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) 
         "bench.json": asdict(evidence.bench),
         "release.json": summary,
     }
-    # A data spec is a path of the machine that trained: it stays home.
+    # A data spec is a path of the machine that trained, and scores per forgotten sample are about people: both stay home.
     reports["audit.json"]["data"].pop("spec", None)
+    for model in reports["audit.json"]["models"]:
+        for attack in model["attacks"].values():
+            attack["forget_scores"] = attack["unseen_scores"] = ()
     card = bundle_card(out.name, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
     content = Content(
         artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary)
@@ -186,7 +198,6 @@ def _facts(evidence: Evidence, summary: dict[str, Any]) -> dict[str, Any]:
             "original_sha256": evidence.original.sha256,
             "checkpoint_sha256": unlearned.sha256,
             "data_digest": evidence.audit.data["digest"],
-            "forget_set_sha256": spent["set_sha256"],
             "forget_samples": spent["samples"],
             "method": spent["method"],
             "compute_fraction": spent["cost"]["compute_fraction"],

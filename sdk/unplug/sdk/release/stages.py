@@ -51,6 +51,7 @@ class Stages:
     work: Path
     device: torch.device
     show: bool
+    restart: bool = False
 
     @property
     def split(self) -> Split:
@@ -87,7 +88,7 @@ class Stages:
     def _forget(self, method: str, path: Path, seed: int, **options: Any) -> Checkpoint:
         return forget(
             self.original, self.dataset, self.forget_ids, method, path,
-            seed=seed, device=self.device, show=self.show, **options,
+            seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
         )  # fmt: skip
 
     def export(self, unlearned: Checkpoint) -> list[Artifact]:

@@ -9,7 +9,6 @@ _CARD = """\
 library_name: unplug
 pipeline_tag: image-classification
 tags: [face-age, on-device, machine-unlearning]
-license: apache-2.0
 ---
 # Face-age predictor, {recipe[size]}, {recipe[image_size]} px ({role})
 

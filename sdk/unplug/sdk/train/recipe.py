@@ -57,6 +57,8 @@ class Recipe:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} {getattr(self, name)!r}", "no such choice", f"Use one of {', '.join(allowed)}")
+        if self.smoothing and self.loss == "ordinal":
+            raise InputError("smoothing", "the ordinal loss has soft targets of its own", "Use it with --loss ce or ce+l1")
         ranges = {
             "image_size": (MIN_IMAGE_SIZE, MAX_IMAGE_SIZE),
             "epochs": (1, 100_000),

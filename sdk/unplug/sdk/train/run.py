@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from unplug.plugins.age import AGE_EDGES, AgePredictor
-from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from unplug.plugins.checkpoint import CHECKPOINT_FILES, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.errors import CheckpointError, DataError, OutputError
-from unplug.plugins.files import atomic_path
+from unplug.plugins.files import atomic_path, check_replaceable
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.versions import versions
 
@@ -128,7 +128,7 @@ def train_age(
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
-    _check_place(out)
+    check_place(out)
     sets = load_sets(dataset, split, edges, device)
     state = StateFile(path=work / "state.safetensors", fingerprint=fingerprint(**facts))
     done = fit_age(
@@ -170,10 +170,9 @@ def _check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
         raise DataError(f"data {dataset.spec}", why, "Load it at the recipe's size")
 
 
-def _check_place(out: Path) -> None:
+def check_place(out: Path) -> None:
     """Finds out before hours of training, not after them, that the result could not be written."""
-    if out.exists() and not (out.is_dir() and (not any(out.iterdir()) or (out / "config.json").is_file())):
-        raise OutputError(str(out), "it exists and is not a checkpoint", "Choose another --out or remove it")
+    check_replaceable(out, "config.json", CHECKPOINT_FILES)
     with atomic_path(training_dir(out) / "started") as temporary:
         temporary.write_text("unplug train\n", encoding="utf-8")
 

@@ -174,11 +174,12 @@ def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) 
         "bench.json": asdict(evidence.bench),
         "release.json": summary,
     }
-    # A data spec is a path of the machine that trained, and scores per forgotten sample are about people: both stay home.
+    # A data spec is a path of the machine that trained: it stays home. Scores are sorted, so that none belongs to a person.
     reports["audit.json"]["data"].pop("spec", None)
     for model in reports["audit.json"]["models"]:
         for attack in model["attacks"].values():
-            attack["forget_scores"] = attack["unseen_scores"] = ()
+            for side in ("forget_scores", "unseen_scores"):
+                attack[side] = sorted(attack[side])
     card = bundle_card(out.name, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
     content = Content(
         artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary)

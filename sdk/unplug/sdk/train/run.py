@@ -173,8 +173,12 @@ def _check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
 def check_place(out: Path) -> None:
     """Finds out before hours of training, not after them, that the result could not be written."""
     check_replaceable(out, "config.json", CHECKPOINT_FILES)
-    with atomic_path(training_dir(out) / "started") as temporary:
-        temporary.write_text("unplug train\n", encoding="utf-8")
+    work = training_dir(out)
+    with atomic_path(work / "probe") as temporary:
+        temporary.write_text("can this be written?\n", encoding="utf-8")
+    (work / "probe").unlink()
+    if not any(work.iterdir()):
+        work.rmdir()
 
 
 def append_metrics(path: Path, row: dict[str, Any]) -> None:

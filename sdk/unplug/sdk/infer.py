@@ -14,12 +14,14 @@ from PIL import Image
 from unplug.plugins.errors import DataError, InputError
 from unplug.sdk.data.decode import decode_upright, square
 
-FACE_MARGIN = 0.35  # of the box of all landmarks, on each side: as much hair and chin as UTKFace's crops show
+FACE_MARGIN = (
+    0.01  # of the box of all landmarks, on each side: the median of 150 UTKFace photographs (80 % within -0.01 to 0.04)
+)
 MAX_FACES = 5
 
 
 def predict_images(
-    model: Path, images: Sequence[Path], *, box: str | None = None, landmarker: Path | None = None
+    model: Path, images: Sequence[Path], *, box: str | None = None, landmarker: Path | None = None, margin: float = FACE_MARGIN
 ) -> list[dict[str, Any]]:
     """Expected age and group probabilities for each photograph.
 
@@ -28,6 +30,7 @@ def predict_images(
         images: photographs.
         box: "left,top,right,bottom" in pixels, for all of them.
         landmarker: MediaPipe task file that finds the face; None takes the centre square.
+        margin: around the found face, as a fraction of its box; frame it as the training images are framed.
 
     Returns:
         One row an image: ``image``, ``age`` in years, ``groups`` by falling probability, ``crop`` (what was done).
@@ -37,7 +40,7 @@ def predict_images(
         ArtifactError, CheckpointError: the model is broken.
     """
     size, edges, infer = _open(model)
-    cropped = [_crop(path, size, box, landmarker) for path in images]
+    cropped = [_crop(path, size, box, landmarker, margin) for path in images]
     pixels = np.stack([item[0] for item in cropped]).astype(np.float32) / np.float32(255.0)
     logits_NG, age_N = infer(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
     results = []
@@ -86,14 +89,14 @@ def _open_checkpoint(model: Path) -> tuple[int, tuple[float, ...], Any]:
     return network.image_size, network.age_edges, infer
 
 
-def _crop(path: Path, size: int, box: str | None, landmarker: Path | None) -> tuple[NDArray[np.uint8], str]:
+def _crop(path: Path, size: int, box: str | None, landmarker: Path | None, margin: float) -> tuple[NDArray[np.uint8], str]:
     image = decode_upright(path)
     if box is not None:
         corners = _parse_box(box, image)
         return square(image.crop(corners), size), f"box {box}"
     if landmarker is None:
         return square(image, size), "centre square"
-    corners = _find_face(path, image, landmarker)
+    corners = _find_face(path, image, landmarker, margin)
     return square(image.crop(corners), size), f"face at {','.join(map(str, corners))}"
 
 
@@ -107,7 +110,7 @@ def _parse_box(box: str, image: Image.Image) -> tuple[int, int, int, int]:
     return left, top, right, bottom
 
 
-def _find_face(path: Path, image: Image.Image, landmarker: Path) -> tuple[int, int, int, int]:
+def _find_face(path: Path, image: Image.Image, landmarker: Path, margin: float) -> tuple[int, int, int, int]:
     from unplug.export import call_in_child
 
     if not landmarker.is_file():
@@ -123,7 +126,7 @@ def _find_face(path: Path, image: Image.Image, landmarker: Path) -> tuple[int, i
         found = "no face" if not boxes else f"{len(boxes)} faces"
         raise DataError(str(path), f"{found} found", "Give a picture of one face, or name it with --box LEFT,TOP,RIGHT,BOTTOM")
     left, top, right, bottom = boxes[0]
-    side = max(right - left, bottom - top) * (1 + 2 * FACE_MARGIN)
+    side = max(right - left, bottom - top) * (1 + 2 * margin)
     middle_x, middle_y = (left + right) / 2, (top + bottom) / 2
     return (
         max(0, round(middle_x - side / 2)), max(0, round(middle_y - side / 2)),

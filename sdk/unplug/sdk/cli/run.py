@@ -19,8 +19,14 @@ from .base import Common, Outcome, command
     "--face-landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
     help="MediaPipe's face_landmarker.task: finds and crops the face (needs the extra [conditions]).",
 )  # fmt: skip
+@click.option(
+    "--margin", type=click.FloatRange(-0.2, 2.0), default=0.01, show_default=True,
+    help="Around the found face, as a fraction of its box; the default frames it as UTKFace does.",
+)  # fmt: skip
 @command
-def run(model: Path, images: tuple[Path, ...], box: str | None, face_landmarker: Path | None, common: Common) -> Outcome:
+def run(
+    model: Path, images: tuple[Path, ...], box: str | None, face_landmarker: Path | None, margin: float, common: Common
+) -> Outcome:
     """Predict the age on photographs with MODEL: an exported file (in its own runtime) or a checkpoint.
 
     Without --box or --face-landmarker the centre square of the image is taken, which is right for faces that
@@ -28,7 +34,7 @@ def run(model: Path, images: tuple[Path, ...], box: str | None, face_landmarker:
     """
     from unplug.sdk.infer import predict_images
 
-    results = predict_images(model, images, box=box, landmarker=face_landmarker)
+    results = predict_images(model, images, box=box, landmarker=face_landmarker, margin=margin)
     lines = []
     for item in results:
         groups = ", ".join(f"{row['ages']}: {100 * row['probability']:.0f} %" for row in item["groups"][:3])

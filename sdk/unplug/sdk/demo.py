@@ -17,6 +17,7 @@ from unplug.plugins.files import atomic_path, read_json
 from unplug.sdk.data import Dataset, load_dataset, make_split, pick_forget, read_forget_file
 from unplug.sdk.data.dataset import OnBad
 from unplug.sdk.release.config import ReleaseConfig
+from unplug.sdk.release.gates import Gates
 from unplug.sdk.release.pipeline import Release, release
 from unplug.sdk.report import write_report
 from unplug.sdk.train import Recipe, train_age
@@ -27,6 +28,8 @@ DEMO_RECIPE = Recipe(
     size="nano", image_size=48, epochs=20, batch_size=64, augment="flip", dropout=0.0, lr=6e-3, weight_decay=0.05
 )
 """Light augmentation on purpose: the demo's original must remember its training faces, or there is nothing to forget."""
+DEMO_GATES = Gates(max_mae_above_retrained=1.5)
+"""Half a year looser than a release: 5 % of the demo's short training is some forty steps of repair."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,7 @@ class DemoConfig:
     on_bad: OnBad = "error"
     recipe: Recipe = DEMO_RECIPE
     fraction: float = 0.05
-    release: ReleaseConfig = field(default_factory=lambda: ReleaseConfig(bench_iterations=200))
+    release: ReleaseConfig = field(default_factory=lambda: ReleaseConfig(bench_iterations=200, gates=DEMO_GATES))
     seed: int = 0
 
 

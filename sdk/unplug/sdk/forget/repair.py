@@ -29,7 +29,7 @@ class Repair:
     """AdamW on the retain set with the recipe's loss, weight decay and augmentation.
 
     Published settings use SGD for several epochs; within 5 % of retraining there are one or two, and AdamW, with
-    which the original was trained, gets further in them (see docs/forgetting.md).
+    which the original was trained, gets further in them (`python -m benchmarks.forget_sweep`).
 
     Args:
         lr: peak learning rate.

@@ -217,7 +217,7 @@ def test_a_failed_gate_leaves_no_bundle(refuse: Callable[..., Path], tmp_path: P
 def test_a_place_that_is_taken_is_refused_before_the_work(world: World, tmp_path: Path) -> None:
     (tmp_path / "age.unplug").mkdir()
     (tmp_path / "age.unplug" / "thesis.txt").write_text("mine")
-    with pytest.raises(OutputError, match="is not a bundle"):
+    with pytest.raises(OutputError, match="not written by this command"):
         release(
             world.original, world.dataset, world.forget_ids, tmp_path / "age.unplug", tmp_path / "work", QUICK,
             device=CPU, say=lambda _: pytest.fail("it began"), show=False,

@@ -37,3 +37,11 @@ def test_the_changelog_begins_with_the_version_of_the_package() -> None:
 
 def test_nothing_that_is_committed_names_a_download_address_for_packages() -> None:
     assert not re.search(r"://|@ ", (ROOT / "constraints.txt").read_text(encoding="utf-8"))
+
+
+def test_synthetic_ages_are_learnable_but_not_trivial_in_the_committed_run() -> None:
+    facts = json.loads((ROOT / "docs/data/demo.json").read_text(encoding="utf-8"))
+    for role in ("original", "retrained"):
+        assert 3.0 < facts["models"][role]["test_mae"]["value"] < 7.0, (
+            "mean absolute error on people never trained on, in years"
+        )

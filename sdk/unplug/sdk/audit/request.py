@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from unplug.export import Artifact, load_artifact
+from unplug.export import RUNTIMES, TARGETS, Artifact, load_artifact
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import ArtifactError, CheckpointError, InputError
 from unplug.sdk.data import Split, load_dataset, read_forget_file
@@ -46,7 +46,7 @@ def run_audit(request: AuditRequest, device: torch.device, say: Callable[[str], 
         InputError: the original cannot be told, or models do not belong to this request.
     """
     checkpoints = {path: load_checkpoint(path, expect="age") for path in request.subjects if (path / "config.json").is_file()}
-    artifacts = [path for subject in request.subjects if subject not in checkpoints for path in _artifact_paths(subject)]
+    artifacts, unavailable = _artifact_paths([subject for subject in request.subjects if subject not in checkpoints])
     original = load_checkpoint(_original_path(request, checkpoints), expect="age")
     recipe = recipe_of(original)
     dataset = load_dataset(request.spec, recipe.image_size, on_bad=request.on_bad, show=show)
@@ -79,12 +79,13 @@ def run_audit(request: AuditRequest, device: torch.device, say: Callable[[str], 
         seed = request.seed + 1000 + number
         references.append(forget(original, dataset, ids, "retrain", path, seed=seed, device=device, show=show))
     edges = tuple(original.model.age_edges)
-    return audit(
+    report = audit(
         predictors, load_sets(dataset, split, edges, device), split,
         edges=edges, data={"spec": request.spec, "digest": dataset.digest, "samples": len(dataset)},
         references=[CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item) for item in references],
         attacks=request.attacks, seed=request.seed, show=show,
     )  # fmt: skip
+    return replace(report, skipped={**report.skipped, **unavailable})
 
 
 def _check_unlearned(checkpoint: Checkpoint, original: Checkpoint, split: Split) -> None:
@@ -116,17 +117,27 @@ def _check_references(references: Sequence[Checkpoint], known: Set[str]) -> None
         seen.add(reference.sha256)
 
 
-def _artifact_paths(subject: Path) -> list[Path]:
-    """The exported files that a path names: one file, or all that a bundle holds and that can run here."""
-    if (subject / "manifest.json").is_file():
-        from unplug.sdk.release.bundle import verify_bundle
+def _artifact_paths(subjects: Sequence[Path]) -> tuple[list[Path], dict[str, str]]:
+    """Exported files that are named, or that named bundles hold; and those of bundles that cannot run here, with the reason."""
+    from unplug.sdk.release.bundle import verify_bundle
 
-        manifest = verify_bundle(subject)
-        cards = sorted(name for name in manifest.files if name.startswith("artifacts/") and name.count("/") == 1)
-        return [subject / name.removesuffix(".json") for name in cards if name.endswith(".json") and ".mlpackage" not in name]
-    if not subject.exists():
-        raise InputError(str(subject), "no such checkpoint, exported file or bundle", "Check the path")
-    return [subject]
+    found: list[Path] = []
+    unavailable: dict[str, str] = {}
+    for subject in subjects:
+        if not subject.exists():
+            raise InputError(str(subject), "no such checkpoint, exported file or bundle", "Check the path")
+        if not (subject / "manifest.json").is_file():
+            found.append(subject)
+            continue
+        cards = [name for name in verify_bundle(subject).files if name.startswith("artifacts/") and name.count("/") == 1]
+        for name in sorted(name.removesuffix(".json") for name in cards if name.endswith(".json")):
+            card = load_artifact(subject / name).card
+            reason = RUNTIMES.get(TARGETS.get(card.target).runtime).unavailable()
+            if reason is None:
+                found.append(subject / name)
+            else:
+                unavailable[card.file] = reason
+    return found, unavailable
 
 
 def _original_path(request: AuditRequest, checkpoints: dict[Path, Checkpoint]) -> Path:

@@ -1,4 +1,4 @@
-"""``unplug data``: synth, inspect, pick-forget."""
+"""``unplug data``: synth, inspect, split, pick-forget."""
 
 from __future__ import annotations
 
@@ -67,6 +67,29 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
         value["ids"] = [{"id": sample.id, "subject": sample.subject, "age": sample.age} for sample in dataset.samples]
         lines += [f"{sample.id}\t{sample.subject or ''}" for sample in dataset.samples]
     return Outcome(value=value, text="\n".join(lines))
+
+
+@data.command()
+@click.argument("spec")
+@click.option("--size", type=click.IntRange(8, 1024), default=64, show_default=True, help="Side in pixels to decode to.")
+@click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
+@click.option("--validation", type=float, default=0.1, show_default=True, help="Fraction held out for validation.")
+@click.option("--test", type=float, default=0.2, show_default=True, help="Fraction held out for test.")
+@out_option("Split file to write (for `unplug train age --split`).")
+@command
+def split(spec: str, size: int, on_bad: Any, validation: float, test: float, out: Path, common: Common) -> Outcome:
+    """Split SPEC into train, validation and test (by subject where subjects are known) and write it with its hash."""
+    from unplug.sdk.data import load_dataset, make_split, save_split
+
+    made = make_split(
+        load_dataset(spec, size, on_bad=on_bad, show=common.show), seed=common.seed, validation=validation, test=test
+    )
+    save_split(made, out)
+    counts = {"train": len(made.train), "validation": len(made.validation), "test": len(made.test)}
+    shared = "no subject in two of them" if made.subject_disjoint else "subjects unknown or shared"
+    text = ", ".join(f"{name} {count}" for name, count in counts.items())
+    value = {"out": str(out), **counts, "subject_disjoint": made.subject_disjoint, "sha256": made.sha256}
+    return Outcome(value=value, text=f"{text} ({shared}) in {out}")
 
 
 @data.command("pick-forget")

@@ -47,6 +47,7 @@ def age(
     Samples are split by subject where subjects are known. The state is saved after every epoch: run the same
     command again after a kill and it goes on, to the same weights.
     """
+    from unplug.plugins.errors import InputError
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.train import Recipe, train_age
 
@@ -56,6 +57,8 @@ def age(
         split = make_split(dataset, seed=common.seed, validation=validation, test=test)
     else:
         split = load_split(split_file)
+        if split.forget:
+            raise InputError(str(split_file), "it names a forget set", "Train on a split without one, then `unplug forget`")
     common.say(f"training {recipe.size} at {recipe.image_size} px on {len(split.retain)} of {len(dataset)} samples")
     done = train_age(dataset, split, recipe, out, seed=common.seed, device=common.device, restart=restart, show=common.show)
     metrics, cost = done.record["metrics"], done.record["cost"]

@@ -68,6 +68,8 @@ def run_audit(request: AuditRequest, device: torch.device, say: Callable[[str], 
     loaded = [load_artifact(path) for path in artifacts]
     if checkpoints:
         _check_artifacts(loaded, known)
+    elif loaded:
+        unavailable["lineage"] = "no checkpoint was given, so nothing shows that the files come from this request's forget step"
     predictors += [ArtifactPredictor(name=item.path.name, artifact=item) for item in loaded]
     references = [load_checkpoint(path, expect="age") for path in request.references]
     for reference in references:

@@ -31,7 +31,7 @@ class MSG:
 
     The defaults differ from the published settings because 5 % of retraining is one epoch of repair, not five: with
     ratio 0.3 the network does not recover, with keep 0.1 what was not re-initialised still remembers
-    (`python -m benchmarks.forget_sweep` measures it).
+    (docs/forgetting.md has the numbers).
 
     Reference:
         Second place of the NeurIPS 2023 Machine Unlearning Challenge ("masked small gradients").

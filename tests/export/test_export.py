@@ -164,3 +164,10 @@ def test_an_operator_that_the_target_lacks_is_named(target: str, tmp_path: Path,
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(ConversionError, match=r"the target does not have \S*bessel_j0"):
         call_in_child("odd_model:convert", {"target": target}, what=f"odd to {target}")
+
+
+def test_exporting_again_replaces_what_was_exported(checkpoint: Path, tmp_path: Path) -> None:
+    first = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)
+    again = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)
+    assert [item.path for item in again] == [item.path for item in first]
+    assert load_artifact(again[0].path).card == again[0].card

@@ -184,7 +184,7 @@ def _export_target(work: _Work, target: Target) -> list[Artifact]:
 def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any], item: dict[str, Any]) -> Artifact:
     source, path = staging / item["file"], work.out / item["file"]
     if source.is_dir():
-        with atomic_dir(path, owner=PACKAGE_OWNER, ours=("Data",)) as temporary:
+        with atomic_dir(path, owner=PACKAGE_OWNER, ours=("Data", "*.json")) as temporary:
             shutil.copytree(source, temporary, dirs_exist_ok=True)
     else:
         with atomic_path(path) as temporary:

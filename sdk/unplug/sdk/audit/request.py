@@ -11,6 +11,7 @@ import torch
 from unplug.export import RUNTIMES, TARGETS, Artifact, load_artifact
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import ArtifactError, CheckpointError, InputError
+from unplug.plugins.files import sha256_file
 from unplug.sdk.data import Split, load_dataset, read_forget_file
 from unplug.sdk.data.dataset import OnBad
 from unplug.sdk.forget import forget
@@ -149,9 +150,10 @@ def _original_path(request: AuditRequest, checkpoints: dict[Path, Checkpoint]) -
         lineage = checkpoint.record.get("lineage")
         if lineage is None and checkpoint.record.get("role") == "original":
             return checkpoint.path
-        if lineage is not None and Path(str(lineage.get("original"))).is_dir():
-            found = load_checkpoint(Path(lineage["original"]), expect="age")
-            if found.sha256 == lineage.get("original_sha256"):
-                return found.path
-            raise CheckpointError(str(found.path), "it has changed since the forget step", "Pass --original DIR")
-    raise InputError("audit", "the original model cannot be told from the subjects", "Pass --original DIR")
+        recorded = Path(str((lineage or {}).get("original")))
+        # As it was named then, and beside the unlearned model: people move both together, and work from other folders.
+        for place in (recorded, checkpoint.path.parent / recorded.name):
+            weights = place / "model.safetensors"
+            if weights.is_file() and sha256_file(weights) == (lineage or {}).get("original_sha256"):
+                return place
+    raise InputError("audit", "the original that the forget step started from is not where it was", "Pass --original DIR")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -32,7 +33,9 @@ def export(checkpoint: Path, targets: str, precisions: str, workers: int, out: P
         (item.path.name, item.card.target, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for item in made
     ]
     text = table(("file", "target", "precision", "bytes", "sha256"), rows)
-    text += f"\nNext: unplug parity {out}/*.tflite {out}/*.onnx --checkpoint {checkpoint}"
+    runnable = [shlex.quote(str(item.path)) for item in made if item.card.target != "coreml"]
+    if runnable:
+        text += f"\nNext: unplug parity {' '.join(runnable)} --checkpoint {shlex.quote(str(checkpoint))}"
     return Outcome(value={"out": str(out), "artifacts": [asdict(item.card) for item in made]}, text=text)
 
 

@@ -57,5 +57,6 @@ def forget(
     ]
     for name, row in metrics.items():
         lines.append(f"{name:<8}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE {row['mae']:5.2f} years")
-    lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR -o audit.json")
+    if method != "retrain":
+        lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR -o audit.json")
     return Outcome(value={"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics}, text="\n".join(lines))

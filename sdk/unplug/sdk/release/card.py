@@ -25,13 +25,16 @@ A face-age predictor ({{ model.image_size }} px in, years out) that has forgotte
 Mean absolute error on unseen faces, in years: {{ mae(original) }} (original), {{ mae(unlearned) }} (this model),
 {{ mae(retrained) }} (oracle).
 
-| file | bytes |
-|---|---|
+| file | bytes | run and attacked here |
+|---|---|---|
 {% for item in artifacts -%}
-| artifacts/{{ item.path.name }} | {{ item.card.bytes }} |
+| artifacts/{{ item.path.name }} | {{ item.card.bytes }} | {{ "yes" if item.path.name in audited else "no" }} |
 {% endfor %}
 Gates:
-{% for gate in summary.gates %}{{ gate.name }} {{ "holds" if gate.passed else "FAILS" }}{{ ", " if not loop.last }}{% endfor %}.
+{% for gate in summary.gates %}
+- {{ gate.name }}: {{ "%.4g" | format(gate.value) }}{{ gate.unit }}
+  (must be {{ gate.comparison }} {{ "%g" | format(gate.limit) }})
+{%- endfor %}
 
 Check it with `unplug bundle verify`, and with `test_vectors/` on the device before use. This bundle is not signed.
 """
@@ -51,7 +54,13 @@ def bundle_card(
         return f"{value.value:.2f} ({value.low:.2f} to {value.high:.2f})"
 
     template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(_CARD)
-    return template.render(
-        name=name, model=unlearned.model, forget=unlearned.record["forget"], artifacts=artifacts, summary=summary,
-        auc=auc, mae=mae, **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
-    )  # fmt: skip
+    facts = {
+        "name": name,
+        "model": unlearned.model,
+        "forget": unlearned.record["forget"],
+        "artifacts": artifacts,
+        "audited": {model.name for model in report.models},
+        "summary": summary,
+        **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
+    }
+    return template.render(auc=auc, mae=mae, **facts)

@@ -98,7 +98,7 @@ def forgetting_gates(gates: Gates, report: AuditReport) -> list[GateResult]:
     unlearned = report.model("unlearned")
     for name, attack in sorted(unlearned.attacks.items()):
         gap = attack.minus_retrained
-        span = "" if gap is None else f"95 % interval {gap.low:+.3f} to {gap.high:+.3f}"
+        span = "no oracle" if gap is None else f"minus the oracle's {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
         above = None if gap is None else max(0.0, gap.value)
         below = None if gap is None else max(0.0, -gap.value)
         detail = f"AUC {attack.auc.value:.3f}; {span}"

@@ -106,7 +106,7 @@ def _timed(name: str, say: Say, seconds: dict[str, float]) -> Iterator[None]:
 
 def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[str, float]) -> Evidence:
     config = stages.config
-    with _timed("retrain (oracle)", say, seconds):
+    with _timed("oracle (given)" if oracle else "retrain (oracle)", say, seconds):
         retrained = oracle or stages.retrain("retrained", config.seed)
     with _timed(f"train {config.references} reference model(s)", say, seconds):
         references = [stages.retrain(f"reference-{n}", config.seed + 1000 + n) for n in range(config.references)]

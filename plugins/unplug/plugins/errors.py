@@ -13,7 +13,6 @@ UnplugError                     exit 2: what, why, what to do, in one line
 ├── InsufficientMemoryError     the estimate says the step would not fit
 └── CheckFailed                 exit 1: everything ran, and the answer is no
     ├── BudgetExceeded          a method spent more than it was given
-    ├── ParityFailed            an artifact differs from its checkpoint
     └── GateFailed              a release gate does not hold
 """
 
@@ -112,10 +111,6 @@ class CheckFailed(UnplugError):
 
 class BudgetExceeded(CheckFailed):
     """A method spent more passes or more wall time than it was given."""
-
-
-class ParityFailed(CheckFailed):
-    """An artifact's output differs from its checkpoint's by more than the tolerance."""
 
 
 class GateFailed(CheckFailed):

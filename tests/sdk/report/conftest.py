@@ -57,7 +57,7 @@ def audit() -> Json:
     return {
         "schema": "unplug-audit/1", "models": models, "data": {"spec": "synth:n=140", "digest": SHA["data"]},
         "forget": {"samples": 30, "subjects": 9}, "oracle_band": {"loss": [0.511, 0.541]}, "skipped": {},
-        "alarms": [{"kind": "utility", "model": "unlearned", "message": "test error rose"}],
+        "alarms": [{"kind": "not-forgotten", "model": "unlearned", "message": "test error rose"}],
         "settings": {"split_sha256": SHA["split"], "confidence": 0.95}, "versions": VERSIONS,
     }  # fmt: skip
 

@@ -101,7 +101,7 @@ class ModelAudit:
 class Alarm:
     """Something a reader must not miss."""
 
-    kind: Literal["over-forgetting", "not-forgotten", "utility"]
+    kind: Literal["over-forgetting", "not-forgotten"]
     model: str
     message: str
 

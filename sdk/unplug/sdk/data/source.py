@@ -6,7 +6,7 @@ A spec is ``KIND:ARGUMENT``: ``utkface:faces/``, ``csv:labels.csv``, ``synth:n=3
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -63,7 +63,6 @@ class Listing:
     problems: tuple[Problem, ...] = ()
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
-    notes: tuple[str, ...] = field(default=())
 
 
 class Source(Protocol):

@@ -26,4 +26,4 @@ class FaceSyntheticsSource(FileSource):
             Sample(id=path.name, payload=path, subject=path.stem) for path in image_files(self.root) if _IMAGE.match(path.name)
         )
         not_empty(samples, (), f"facesynthetics:{self.root}", "Give the folder that holds 000000.png")
-        return Listing(samples=samples, notes=("no ages: it can feed conditions and plugins, not the age predictor",))
+        return Listing(samples=samples)

@@ -22,6 +22,7 @@ from unplug.sdk.demo import DEMO_SPEC
 from unplug.sdk.forget import build_method
 from unplug.sdk.forget.run import apply_method, request_split, retrain_cost
 from unplug.sdk.train.evaluate import predict
+from unplug.sdk.train.family import AgeFamily
 from unplug.sdk.train.run import load_sets, recipe_of
 from unplug.sdk.versions import versions
 
@@ -46,7 +47,8 @@ def main(demo: Path, out: Path) -> None:
     split = request_split(original, dataset, read_forget_file(demo / "forget.txt", dataset))
     edges = tuple(original.model.age_edges)
     sets = load_sets(dataset, split, edges, device)
-    cost = retrain_cost(original, split, recipe, sets, retrained)
+    family = AgeFamily(recipe=recipe, edges=edges)
+    cost = retrain_cost(original, split, family, sets, retrained)
     cost = replace(cost, cost=replace(cost.cost, wall_s=1e9))  # compute is what is swept; a busy machine must not stop a run
 
     def measure(model: Any) -> dict[str, float]:
@@ -64,9 +66,7 @@ def main(demo: Path, out: Path) -> None:
     for budget in BUDGETS:
         for method, options in SETTINGS:
             for seed in SEEDS:
-                model, _ = apply_method(
-                    build_method(method, options), original.model, sets, recipe, cost, budget, edges=edges, seed=seed
-                )
+                model, _ = apply_method(build_method(method, options), original.model, sets, family, cost, budget, seed=seed)
                 runs.append({"method": method, "settings": options, "budget": budget, "seed": seed, **measure(model)})
                 print(runs[-1], file=sys.stderr)
     write_json(out, {"schema": "unplug-forget-sweep/1", "runs": runs, "versions": versions(), "forget": len(sets.forget)})

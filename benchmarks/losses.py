@@ -17,7 +17,8 @@ from unplug.sdk.cli.base import table
 from unplug.sdk.data import load_dataset, make_split
 from unplug.sdk.demo import DEMO_RECIPE, DEMO_SPEC
 from unplug.sdk.train.evaluate import predict, summarize
-from unplug.sdk.train.run import edges_of, fit_age, load_sets
+from unplug.sdk.train.family import AgeFamily, fit_new
+from unplug.sdk.train.run import edges_of, load_sets
 from unplug.sdk.train.task import LOSSES
 from unplug.sdk.versions import versions
 
@@ -34,7 +35,7 @@ def main(out: Path) -> None:
     for seed in SEEDS:
         for loss, smoothing in VARIANTS:
             recipe = replace(DEMO_RECIPE, loss=loss, smoothing=smoothing)
-            done = fit_age(sets.train, sets.validation, recipe, edges=edges, seed=seed, show=False)
+            done = fit_new(AgeFamily(recipe=recipe, edges=edges), sets.train, sets.validation, seed=seed)
             metrics = summarize(predict(done.model, sets.test), edges)
             runs.append(
                 {"loss": loss, "smoothing": smoothing, "seed": seed, "mae": metrics["mae"], "accuracy": metrics["accuracy"]}

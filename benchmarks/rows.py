@@ -6,7 +6,6 @@ the spread between rounds, and the ratio to a reference row where there is one. 
 
 from __future__ import annotations
 
-import itertools
 import statistics
 import tempfile
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import torch
 from PIL import Image
+from torch import nn
 
 from unplug.plugins.files import write_json
 from unplug.sdk.cli.base import table
@@ -27,7 +27,8 @@ from unplug.sdk.forget import Cost, RetrainCost, build_method
 from unplug.sdk.forget.run import apply_method
 from unplug.sdk.train import Recipe
 from unplug.sdk.train.device import describe_device, pick_device
-from unplug.sdk.train.run import edges_of, fit_age, load_sets, new_model
+from unplug.sdk.train.family import AgeFamily, fit_new, new_model
+from unplug.sdk.train.run import edges_of, load_sets
 from unplug.sdk.versions import versions
 
 ROUNDS = 5
@@ -65,17 +66,20 @@ def rows(folder: Path) -> list[Row]:
     count = len(sets.train)
     for size in ("nano", "small"):
         recipe = Recipe(size=size, epochs=1, image_size=64)
-        model = new_model(recipe, edges, tuple((a + b) / 2 for a, b in itertools.pairwise(edges)), 0)
+        family = AgeFamily(recipe=recipe, edges=edges)
+        model = new_model(family, sets.train, 0)
         cost = RetrainCost(cost=Cost(forward=count, backward=count, wall_s=1e9), source="one epoch")
 
-        def train(recipe: Recipe = recipe) -> object:
-            return fit_age(sets.train, sets.validation, recipe, edges=edges, seed=0, show=False)
+        def train(family: AgeFamily = family) -> object:
+            return fit_new(family, sets.train, sets.validation, seed=0)
 
         found.append(Row(name=f"train {size}, one epoch", images=count, run=train))
         for name in ("finetune", "ct", "msg"):
 
-            def unlearn(name: str = name, model: object = model, recipe: Recipe = recipe, cost: RetrainCost = cost) -> object:
-                return apply_method(build_method(name), model, sets, recipe, cost, 1.25, edges=edges, seed=0)
+            def unlearn(
+                name: str = name, model: nn.Module = model, family: AgeFamily = family, cost: RetrainCost = cost
+            ) -> object:
+                return apply_method(build_method(name), model, sets, family, cost, 1.25, seed=0)
 
             found.append(
                 Row(name=f"forget {size} by {name}, one epoch", images=count, run=unlearn, reference=f"train {size}, one epoch")

@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 import torch
 
+from unplug.plugins.age import AGE_EDGES
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import BudgetExceeded, CheckpointError, DataError, InputError, OutputError
 from unplug.sdk.data import load_dataset
 from unplug.sdk.forget import METHODS, Cost, RetrainCost, build_method, forget
 from unplug.sdk.forget.run import apply_method, check_oracle, request_split, retrain_cost
 from unplug.sdk.train import train_age
+from unplug.sdk.train.family import AgeFamily
 
 from ..conftest import CPU, RECIPE, World
 
+FAMILY = AgeFamily(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
 BUDGET = 0.6
 
 
@@ -35,8 +38,8 @@ def run(world: World, method: str, seed: int = 0, budget: float | None = BUDGET)
     passes = RECIPE.epochs * len(world.sets.train)
     whole = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
     model, cost = apply_method(
-        build_method(method), world.original.model, world.sets, RECIPE, whole, None if method == "retrain" else budget,
-        edges=tuple(world.original.model.age_edges), seed=seed,
+        build_method(method), world.original.model, world.sets, FAMILY, whole,
+        None if method == "retrain" else budget, seed=seed,
     )  # fmt: skip
     assert model.iospec == world.original.model.iospec
     assert not model.training
@@ -112,9 +115,8 @@ def test_a_method_over_its_budget_leaves_nothing(world: World, tmp_path: Path) -
 
     with pytest.raises(BudgetExceeded, match="compute cost"):
         apply_method(
-            Spender(), world.original.model, world.sets, RECIPE,
-            RetrainCost(cost=Cost(forward=100, backward=100, wall_s=1e6), source="test"), 0.05,
-            edges=tuple(world.original.model.age_edges), seed=0,
+            Spender(), world.original.model, world.sets, FAMILY,
+            RetrainCost(cost=Cost(forward=100, backward=100, wall_s=1e6), source="test"), 0.05, seed=0,
         )  # fmt: skip
     with pytest.raises(BudgetExceeded, match="does not cover one step"):
         step(world, tmp_path / "out", budget=0.01)
@@ -193,13 +195,13 @@ def test_retrain_cost_is_timed_here_and_the_oracles_own_time_is_shown(world: Wor
     split = request_split(world.original, world.dataset, world.forget_ids)
     passes = RECIPE.epochs * len(split.retain)
     before = copy.deepcopy(world.original.model.state_dict())
-    cost = retrain_cost(world.original, split, RECIPE, world.sets)
+    cost = retrain_cost(world.original, split, FAMILY, world.sets)
     assert (cost.cost.forward, cost.cost.backward, cost.recorded_wall_s) == (passes, passes, None)
     # The clock of a busy machine is not exact, but an estimate ten times off would make the budget meaningless.
     assert 0.1 < cost.cost.wall_s / world.oracle.record["cost"]["wall_s"] < 10.0
     assert same(world.original.model.state_dict(), before), "timing changed the model"
     assert not world.original.model.training
-    shown = retrain_cost(world.original, split, RECIPE, world.sets, world.oracle)
+    shown = retrain_cost(world.original, split, FAMILY, world.sets, world.oracle)
     assert shown.recorded_wall_s == world.oracle.record["cost"]["wall_s"]
 
 

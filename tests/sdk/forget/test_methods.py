@@ -13,17 +13,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.plugins.age import AgePredictor
+from unplug.plugins.age import AGE_EDGES, AgePredictor
 from unplug.plugins.errors import BudgetExceeded, InputError
 from unplug.sdk.forget import Cost, ForgetProblem, Meter, RetrainCost, build_method
+from unplug.sdk.forget.anatomy import convolutions
+from unplug.sdk.forget.descent import _up_down
 from unplug.sdk.forget.methods.ct import transpose_kernels
-from unplug.sdk.forget.methods.msg import MSG, convolutions, difference_gradient, reinitialise
-from unplug.sdk.forget.repair import Repair, _up_down
+from unplug.sdk.forget.methods.msg import MSG, difference_gradient, reinitialise
+from unplug.sdk.forget.repair import Repair
 from unplug.sdk.train import Batch, TensorSet
-from unplug.sdk.train.run import age_task
+from unplug.sdk.train.family import AgeFamily
 
 from ..conftest import RECIPE, World
 
+FAMILY = AgeFamily(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
 GRADIENT_TOLERANCE = 2e-5  # float32 sums in another order, over three batches instead of one
 
 
@@ -55,7 +58,7 @@ def problem(
     cost = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
     return ForgetProblem(
         retain=kept, forget=forget or world.sets.forget, validation=world.sets.validation,
-        task=age_task(world.original.model, RECIPE), recipe=RECIPE, edges=tuple(world.original.model.age_edges),
+        family=FAMILY, task=FAMILY.task(world.original.model),
         meter=Meter(cost, budget), seed=seed, generator=torch.Generator().manual_seed(seed),
     )  # fmt: skip
 
@@ -113,7 +116,7 @@ def test_difference_gradient_equals_the_formula(world: World, model: AgePredicto
     # As many retain samples as forget samples: the random sample is then the whole set, in some order.
     retain = world.sets.train.subset(range(size))
     given = problem(world, retain=retain, budget=5.0)
-    given = replace(given, recipe=replace(RECIPE, batch_size=11))
+    given = replace(given, family=replace(FAMILY, recipe=replace(RECIPE, batch_size=11)))
     state = {name: value.clone() for name, value in model.state_dict().items()}
     fast = difference_gradient(model, given)
     slow = naive_difference_gradient(world.original.model, retain, world.sets.forget)

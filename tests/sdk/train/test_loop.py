@@ -16,8 +16,8 @@ from unplug.plugins import AGE_EDGES
 from unplug.plugins.errors import CheckpointError, TrainingError
 from unplug.sdk.data import Dataset
 from unplug.sdk.train import Fit, Recipe, TensorSet, to_tensors
+from unplug.sdk.train.family import AgeFamily, fit_new, new_model
 from unplug.sdk.train.loop import decay_groups, fit, seeded, update_average
-from unplug.sdk.train.run import age_task, fit_age, new_model
 from unplug.sdk.train.state import StateFile
 
 EDGES = tuple(map(float, AGE_EDGES))
@@ -32,7 +32,7 @@ def sets(make_dataset: Callable[..., Dataset]) -> tuple[TensorSet, TensorSet]:
 
 
 def train(sets: tuple[TensorSet, TensorSet], recipe: Recipe, *, seed: int = 0, **options: Any) -> Fit:
-    return fit_age(*sets, recipe, edges=EDGES, seed=seed, show=False, **options)
+    return fit_new(AgeFamily(recipe=recipe, edges=EDGES), *sets, seed=seed, **options)
 
 
 def weights(fit: Fit) -> bytes:
@@ -100,9 +100,10 @@ def test_training_lowers_the_loss(sets: Any, recipe: Recipe) -> None:
 def test_a_loss_that_is_no_number_ends_the_run(sets: Any, recipe: Recipe) -> None:
     train_set, validation = sets
     broken = replace(train_set, age_N=train_set.age_N.clone().index_fill_(0, torch.tensor([3]), torch.nan))
-    model = new_model(recipe, EDGES, MIDDLES, seed=0)
+    family = AgeFamily(recipe=recipe, edges=EDGES)
+    model = new_model(family, sets[0], seed=0)
     with pytest.raises(TrainingError, match="the loss is nan in epoch 1"):
-        fit(model, broken, validation, age_task(model, recipe), recipe, seed=0, edges=EDGES, show=False)
+        fit(model, broken, validation, family.task(model), recipe, seed=0, edges=EDGES, show=False)
 
 
 def test_weights_that_break_in_the_last_step_end_the_run(
@@ -149,8 +150,9 @@ def test_averages_follow_the_formula(decay: float, step: int, keep: float) -> No
 
 def test_without_averaging_the_model_itself_is_kept(sets: Any, recipe: Recipe) -> None:
     plain = replace(recipe, ema=0.0, epochs=1)
-    model = new_model(plain, EDGES, MIDDLES, seed=0)
-    done = fit(model, *sets, age_task(model, plain), plain, seed=0, edges=EDGES, show=False)
+    family = AgeFamily(recipe=plain, edges=EDGES)
+    model = new_model(family, sets[0], seed=0)
+    done = fit(model, *sets, family.task(model), plain, seed=0, edges=EDGES, show=False)
     assert done.model is not model
     for name, value in done.model.state_dict().items():
         assert torch.equal(value, model.state_dict()[name]), name

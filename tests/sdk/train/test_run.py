@@ -124,7 +124,7 @@ def test_restart_drops_an_unfinished_run(
 @pytest.fixture
 def untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test that uses this may get as far as training."""
-    monkeypatch.setattr(run_module, "fit_age", lambda *_, **__: pytest.fail("it trained"))
+    monkeypatch.setattr(run_module, "fit_new", lambda *_, **__: pytest.fail("it trained"))
 
 
 @pytest.mark.usefixtures("untouched")

@@ -101,10 +101,13 @@ class Meter:
 
     def training_passes(self) -> int:
         """How many samples a method should plan to train on (one forward and one backward each) from here on."""
+        return max(0, int(self.left() / (1.0 + BACKWARD_WEIGHT)))
+
+    def left(self) -> float:
+        """Forward passes that a method should plan to spend from here on; of the whole retraining without a limit."""
         if self.budget is None:
-            return self.retrain.cost.forward
-        left = self.budget * self.retrain.cost.compute * PLANNED - self.spent.compute
-        return max(0, int(left / (1.0 + BACKWARD_WEIGHT)))
+            return self.retrain.cost.compute
+        return max(0.0, self.budget * PLANNED * self.retrain.cost.compute - self.spent.compute)
 
     def _check_wall(self) -> None:
         self._check("wall", self.spent.wall_s, self.retrain.cost.wall_s, WALL_GRACE_S)

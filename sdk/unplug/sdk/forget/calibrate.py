@@ -11,18 +11,18 @@ import statistics
 import time
 
 import torch
+from torch import nn
 
-from unplug.plugins.age import AgePredictor
 from unplug.sdk.train.device import synchronize
 from unplug.sdk.train.loop import decay_groups, training_step, update_average
 from unplug.sdk.train.recipe import Recipe
-from unplug.sdk.train.task import AgeTask
+from unplug.sdk.train.task import Task
 from unplug.sdk.train.tensors import TensorSet
 
 WARM_UP, TIMED = 2, 5
 
 
-def seconds_per_sample(model: AgePredictor, retain: TensorSet, task: AgeTask, recipe: Recipe) -> float:
+def seconds_per_sample(model: nn.Module, retain: TensorSet, task: Task, recipe: Recipe) -> float:
     """Median seconds of one training step of the recipe (forward, backward, AdamW, averaging) per sample.
 
     Args:

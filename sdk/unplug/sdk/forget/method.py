@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
 import torch
+from torch import Tensor, nn
 
-from unplug.plugins.age import AgePredictor
 from unplug.plugins.errors import InputError
 from unplug.plugins.registry import Registry
-from unplug.sdk.train import Recipe, TensorSet
+from unplug.sdk.train.augment import augment
+from unplug.sdk.train.device import autocast
+from unplug.sdk.train.family import Family
+from unplug.sdk.train.recipe import Recipe
 from unplug.sdk.train.state import StateFile
-from unplug.sdk.train.task import AgeTask
+from unplug.sdk.train.task import Task
+from unplug.sdk.train.tensors import Batch, TensorSet
 
 from .budget import Meter
 
-Need = Literal["retain data", "forget data", "labels", "validation data", "training-time hooks"]
+Need = Literal["retain data", "forget data", "labels", "validation data", "ages", "training-time hooks"]
+NEEDS: tuple[Need, ...] = get_args(Need)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetProblem:
-    """All that a method may look at.
+    """All that a method may look at. What it did not declare in `Method.needs` is empty here.
 
     Args:
         retain, forget, validation: data on the device.
-        task: the per-sample training loss.
-        recipe: how the original was trained.
-        edges: age-group borders in years.
-        meter: what may be spent; a method charges it before each pass.
+        family: how a model is built and trained.
+        task: the per-sample training loss and the logits.
+        meter: what may be spent; `outputs` charges it.
         seed: of everything random.
         generator: a CPU generator that follows from `seed`.
         state: where a long method may keep its state, or None.
@@ -40,9 +44,8 @@ class ForgetProblem:
     retain: TensorSet
     forget: TensorSet
     validation: TensorSet
-    task: AgeTask
-    recipe: Recipe
-    edges: tuple[float, ...]
+    family: Family
+    task: Task
     meter: Meter
     seed: int
     generator: torch.Generator
@@ -50,20 +53,72 @@ class ForgetProblem:
     show: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
 
+    @property
+    def recipe(self) -> Recipe:
+        """How the original was trained."""
+        return self.family.recipe
+
+    @property
+    def classes(self) -> int:
+        """G, the number of age groups or classes."""
+        return len(self.family.edges) - 1
+
+    def outputs(self, model: nn.Module, image_BCHW: Tensor) -> dict[str, Tensor]:
+        """Runs a model and charges for it: forward, and backward too where gradients are on.
+
+        A method that freezes a part still pays for the whole backward pass; its wall time shows what it saved.
+        """
+        passes = len(image_BCHW)
+        self.meter.charge(forward=passes, backward=passes if torch.is_grad_enabled() else 0)
+        with autocast(image_BCHW.device):
+            outputs: dict[str, Tensor] = model(image_BCHW)
+        return outputs
+
+    def logits(self, model: nn.Module, image_BCHW: Tensor) -> Tensor:
+        """`outputs`, the logits (B, G) alone."""
+        return self.task.logits(self.outputs(model, image_BCHW))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Mean training loss of a batch, charged."""
+        return self.task.loss(self.outputs(model, batch.image_BCHW), batch).mean()
+
+    def view(self, batch: Batch) -> Batch:
+        """The batch as the recipe augments it."""
+        return replace(batch, image_BCHW=augment(batch.image_BCHW, self.recipe.augment, self.generator))
+
+    def batches(self, data: TensorSet, batch_size: int) -> Iterator[Batch]:
+        """Endless augmented batches of a set, reshuffled every epoch; smaller sets come whole."""
+        if len(data) == 0:
+            raise InputError("forget step", "a set that the method reads is empty", "Choose another method")
+        while True:
+            for index_B in data.shuffled(min(batch_size, len(data)), self.generator):
+                yield self.view(data.batch(index_B))
+
 
 class Method(Protocol):
     """A frozen dataclass of hyperparameters that turns an original into an unlearned model.
 
     Attributes:
-        needs: what it reads; a problem that lacks it is refused before it starts.
+        needs: what it reads; everything else is withheld, and a problem that lacks it is refused before it starts.
         default_budget: fraction of retraining when the caller names none; None is unlimited.
     """
 
     needs: ClassVar[tuple[Need, ...]]
     default_budget: ClassVar[float | None]
 
-    def __call__(self, model: AgePredictor, problem: ForgetProblem) -> AgePredictor:
+    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Changes `model` in place or builds another; returns it in eval mode."""
+
+
+@runtime_checkable
+class TrainingHook(Protocol):
+    """A method that must already take part in the training of the original."""
+
+    def train(self, problem: ForgetProblem) -> nn.Module:
+        """An original on the whole training set (``problem.retain``) that the method can later unlearn from."""
+
+    def prepared(self, original: nn.Module) -> bool:
+        """True where `original` is one that `train` made."""
 
 
 METHODS = Registry(

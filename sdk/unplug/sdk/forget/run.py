@@ -11,24 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from unplug.plugins.age import AgePredictor
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError
+from unplug.plugins.errors import CheckpointError, DataError, OutputError, TrainingError
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.train.card import model_card
 from unplug.sdk.train.device import describe_device, synchronize
 from unplug.sdk.train.evaluate import predict, summarize
+from unplug.sdk.train.family import AgeFamily, Family
 from unplug.sdk.train.loop import seeded
 from unplug.sdk.train.recipe import Recipe
-from unplug.sdk.train.run import RECORD_SCHEMA, Sets, age_task, check_place, load_sets, recipe_of, split_of, training_dir
+from unplug.sdk.train.run import RECORD_SCHEMA, Sets, check_place, load_sets, recipe_of, split_of, training_dir
 from unplug.sdk.train.state import StateFile, fingerprint
-from unplug.sdk.train.task import group_centers
+from unplug.sdk.train.task import finite
 from unplug.sdk.versions import versions
 
+from .access import shown_to
 from .budget import Cost, Meter, RetrainCost, summary
 from .calibrate import seconds_per_sample
-from .method import ForgetProblem, Method, build_method
+from .method import ForgetProblem, Method, Need, build_method
 
 
 def forget(
@@ -40,6 +42,7 @@ def forget(
     *,
     budget: float | None = None,
     options: Mapping[str, str] | None = None,
+    withhold: Sequence[Need] = (),
     oracle: Checkpoint | None = None,
     seed: int = 0,
     device: torch.device,
@@ -56,6 +59,7 @@ def forget(
         out: checkpoint folder.
         budget: fraction of retraining; None takes the method's default.
         options: hyperparameters of the method, as text.
+        withhold: what the method must do without (the forget data, say); one that needs it is refused.
         oracle: the retrained model; what it took is then shown beside the estimate of retraining.
         seed: of everything random.
         device: where to compute.
@@ -81,15 +85,17 @@ def forget(
     limit = budget if budget is not None else built.default_budget
     edges = tuple(original.model.age_edges)
     sets = load_sets(dataset, split, edges, device)
-    retrain = retrain_cost(original, split, recipe, sets, oracle)
+    family = AgeFamily(recipe=recipe, edges=edges)
+    retrain = retrain_cost(original, split, family, sets, oracle)
     state = StateFile(
         path=training_dir(out) / "state.safetensors",
         fingerprint=fingerprint(method=method, split=split.sha256, seed=seed, recipe=recipe.to_dict(), torch=torch.__version__),
     )
     history: list[dict[str, Any]] = []
     model, cost = apply_method(
-        built, original.model, sets, recipe, retrain, limit, edges=edges, seed=seed, state=state, show=show, history=history
-    )
+        built, original.model, sets, family, retrain, limit,
+        seed=seed, withhold=withhold, state=state, show=show, history=history,
+    )  # fmt: skip
     if history:  # a retraining that was continued took longer than this process has been running
         cost = replace(cost, wall_s=float(history[-1]["wall_s"]))
     record = _record(original, dataset, split, recipe, sets, model, edges, seed) | {
@@ -98,6 +104,7 @@ def forget(
         "forget": {
             "method": method,
             "settings": {field.name: getattr(built, field.name) for field in fields(built)},  # type: ignore[arg-type]
+            "needs": list(built.needs),
             "samples": len(split.forget),
             "set_sha256": hashlib.sha256("\n".join(sorted(split.forget)).encode()).hexdigest(),
             "cost": summary(cost, retrain, limit),
@@ -121,14 +128,14 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
 
 
 def retrain_cost(
-    original: Checkpoint, split: Split, recipe: Recipe, sets: Sets, oracle: Checkpoint | None = None
+    original: Checkpoint, split: Split, family: Family, sets: Sets, oracle: Checkpoint | None = None
 ) -> RetrainCost:
     """What retraining on the retain set would cost on this device now; see `calibrate`.
 
     Args:
         original: the model that is retrained.
         split: with the forget set.
-        recipe: the original's.
+        family: the original's.
         sets: on the device.
         oracle: the retrained model, whose recorded time is then shown beside the estimate.
 
@@ -137,16 +144,23 @@ def retrain_cost(
     """
     recorded = None
     if oracle is not None:
-        check_oracle(oracle, split, recipe)
+        check_oracle(oracle, split, family.recipe)
         recorded = float(oracle.record["cost"]["wall_s"])
+    return estimate_retraining(original.model, sets, family, recorded_wall_s=recorded)
+
+
+def estimate_retraining(
+    original: nn.Module, sets: Sets, family: Family, *, recorded_wall_s: float | None = None
+) -> RetrainCost:
+    """Passes of the recipe on the retain set, and the wall time they would take here and now."""
     device = sets.train.age_N.device
-    model = original.model.to(device, memory_format=torch.channels_last)
-    per_sample = seconds_per_sample(model, sets.train, age_task(model, recipe), recipe)
-    passes = recipe.epochs * len(split.retain)
+    model = original.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    per_sample = seconds_per_sample(model, sets.train, family.task(model), family.recipe)
+    passes = family.recipe.epochs * len(sets.train)
     return RetrainCost(
         cost=Cost(forward=passes, backward=passes, wall_s=per_sample * passes),
         source=f"{1e3 * per_sample:.3g} ms a training pass, timed just before the forget step on {describe_device(device)}",
-        recorded_wall_s=recorded,
+        recorded_wall_s=recorded_wall_s,
     )
 
 
@@ -166,46 +180,54 @@ def check_oracle(oracle: Checkpoint, split: Split, recipe: Recipe) -> None:
 
 def apply_method(
     method: Method,
-    original: AgePredictor,
+    original: nn.Module,
     sets: Sets,
-    recipe: Recipe,
+    family: Family,
     retrain: RetrainCost,
     budget: float | None,
     *,
-    edges: tuple[float, ...],
     seed: int,
+    withhold: Sequence[Need] = (),
     state: StateFile | None = None,
     show: bool = False,
     history: list[dict[str, Any]] | None = None,
-) -> tuple[AgePredictor, Cost]:
+) -> tuple[nn.Module, Cost]:
     """Runs a method on a copy of the original (no files but `state`); returns the unlearned model and its cost.
 
-    A method that trains in epochs adds its rows to `history`.
+    A method sees what it declared to need and nothing else. One that trains in epochs adds its rows to `history`.
 
     Raises:
-        InputError: the method needs data that is not there.
+        InputError: the method needs what is not there or is withheld.
         BudgetExceeded: it spent more than `budget` of `retrain`.
+        TrainingError: its loss or its weights are not finite.
     """
-    if "forget data" in method.needs and len(sets.forget) == 0:
-        raise InputError(type(method).__name__, "it needs the forget data", "Choose a method that does not")
+    seen = shown_to(method, sets, original, withhold)
     device = sets.train.age_N.device
     model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    # The mean ages that the expectation uses were counted with the forget set, which would so stay in the file that ships.
-    centers = group_centers(sets.train.age_N, sets.train.group_N, edges)
-    model.age_centers.copy_(torch.tensor(centers, dtype=torch.float32))
+    family.refresh(model, sets.train)
     with seeded(seed, -2) as generator:
         problem = ForgetProblem(
-            retain=sets.train, forget=sets.forget, validation=sets.validation, task=age_task(model, recipe), recipe=recipe,
-            edges=edges, meter=Meter(retrain, budget), seed=seed, generator=generator, state=state, show=show,
+            retain=seen.train, forget=seen.forget, validation=seen.validation, family=family, task=family.task(model),
+            meter=Meter(retrain, budget), seed=seed, generator=generator, state=state, show=show,
             history=[] if history is None else history,
         )  # fmt: skip
         unlearned = method(model, problem)
         synchronize(device)
+        check_weights(unlearned)
         return unlearned.eval(), problem.meter.finish()
 
 
+def check_weights(model: nn.Module) -> None:
+    """Refuses weights that are not numbers, which a loss need not show (batch norm hides much)."""
+    broken = [name for name, value in model.state_dict().items() if value.is_floating_point() and not finite(value)]
+    if broken:
+        raise TrainingError(
+            "forget step", f"its weights are not numbers ({broken[0]})", "Lower the method's lr with --set lr=..."
+        )
+
+
 def _record(
-    original: Checkpoint, dataset: Dataset, split: Split, recipe: Recipe, sets: Sets, model: AgePredictor,
+    original: Checkpoint, dataset: Dataset, split: Split, recipe: Recipe, sets: Sets, model: nn.Module,
     edges: tuple[float, ...], seed: int,
 ) -> dict[str, Any]:  # fmt: skip
     return {

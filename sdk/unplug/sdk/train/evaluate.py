@@ -25,10 +25,10 @@ class Predictions:
     """What a model says of N samples, with the truth beside it.
 
     Args:
-        logits_NG: age-group logits, float64.
-        age_N: expected age in years.
-        true_age_N: years.
-        true_group_N: group index.
+        logits_NG: logits of the age groups or classes, float64.
+        age_N: expected age in years; NaN for models and data without ages.
+        true_age_N: years, or NaN.
+        true_group_N: index of the age group or class.
     """
 
     logits_NG: NDArray[np.float64]
@@ -76,8 +76,10 @@ def predict(model: nn.Module, data: TensorSet) -> Predictions:
         index = torch.arange(start, min(start + EVAL_BATCH, len(data)), device=device)
         # Full precision on every device: an audit compares these numbers with those of fp32 artifacts.
         outputs = model(data.batch(index).image_BCHW)
-        logits.append(outputs["age_logits"].double().cpu().numpy())
-        ages.append(outputs["expected_age"].double().cpu().numpy())
+        logits.append(outputs["age_logits" if "age_logits" in outputs else "logits"].double().cpu().numpy())
+        ages.append(
+            outputs["expected_age"].double().cpu().numpy() if "expected_age" in outputs else np.full(len(index), np.nan)
+        )
     model.train(was_training)
     return truth(data, np.concatenate(logits), np.concatenate(ages))
 
@@ -90,7 +92,7 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
         edges: G + 1 age-group borders.
 
     Returns:
-        ``n``, ``accuracy`` (0 to 1), ``mae`` in years, ``loss`` in nats and ``per_group`` rows.
+        ``n``, ``accuracy`` (0 to 1), ``mae`` in years (None where there are no ages), ``loss`` in nats and ``per_group`` rows.
     """
     rows = []
     for group, (low, high) in enumerate(itertools.pairwise(edges)):
@@ -100,13 +102,17 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
                 "ages": f"{low:g}-{high:g}",
                 "n": int(inside.sum()),
                 "accuracy": float(predictions.correct_N[inside].mean()) if inside.any() else None,
-                "mae": float(predictions.error_N[inside].mean()) if inside.any() else None,
+                "mae": _mean_error(predictions.error_N[inside]) if inside.any() else None,
             }
         )
     return {
         "n": len(predictions.age_N),
         "accuracy": float(predictions.correct_N.mean()),
-        "mae": float(predictions.error_N.mean()),
+        "mae": _mean_error(predictions.error_N),
         "loss": float(-predictions.log_prob_N.mean()),
         "per_group": rows,
     }
+
+
+def _mean_error(error_N: NDArray[np.float64]) -> float | None:
+    return None if np.isnan(error_N).any() else float(error_N.mean())

@@ -134,7 +134,7 @@ def fit(
                 "wall_s": round(spent, 3),
             }
             history.append(row)
-            bar.set_postfix(loss=f"{loss:.3f}", mae=f"{metrics['mae']:.2f}")
+            bar.set_postfix(loss=f"{loss:.3f}", validation=f"{metrics['loss']:.3f}")
             if state is not None:
                 state.save(model, average, optimizer, {"history": history})
             if on_epoch is not None:

@@ -22,7 +22,7 @@ class Recipe:
     """Everything that decides the weights, but the data and the seed.
 
     Args:
-        size: of the age predictor: nano, small, base.
+        size: of the age predictor (nano, small, base), or "resnet18" for the reference classifier.
         image_size: side in pixels, 32 to 224.
         epochs: passes over the training set, at least 1.
         batch_size: at least 2 (batch norm).
@@ -53,7 +53,7 @@ class Recipe:
     ema: float = 0.99
 
     def __post_init__(self) -> None:
-        choices = {"size": tuple(SIZES), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
+        choices = {"size": (*SIZES, "resnet18"), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} {getattr(self, name)!r}", "no such choice", f"Use one of {', '.join(allowed)}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from unplug.plugins.age import AGE_EDGES, AgePredictor
+from unplug.plugins.age import AGE_EDGES
 from unplug.plugins.checkpoint import CHECKPOINT_FILES, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.errors import CheckpointError, DataError, OutputError
 from unplug.plugins.files import atomic_path, check_replaceable
@@ -20,11 +21,10 @@ from unplug.sdk.versions import versions
 from .card import model_card
 from .device import describe_device
 from .evaluate import predict, summarize
-from .loop import Fit, fit, seeded
+from .family import AgeFamily, fit_new
 from .recipe import Recipe
 from .state import StateFile, fingerprint
-from .task import AgeTask, group_centers
-from .tensors import TensorSet, to_tensors
+from .tensors import TensorSet, to_class_tensors, to_tensors
 
 RECORD_SCHEMA = "unplug-checkpoint/1"
 
@@ -39,54 +39,20 @@ class Sets:
     test: TensorSet
 
 
-def load_sets(dataset: Dataset, split: Split, edges: tuple[float, ...], device: torch.device) -> Sets:
-    """The retain (as `train`), forget, validation and test sets of a split as tensors."""
-    return Sets(
-        train=to_tensors(dataset, split.retain, edges, device),
-        forget=to_tensors(dataset, split.forget, edges, device),
-        validation=to_tensors(dataset, split.validation, edges, device),
-        test=to_tensors(dataset, split.test, edges, device),
-    )
+def load_sets(dataset: Dataset, split: Split, edges: tuple[float, ...] | None, device: torch.device) -> Sets:
+    """The retain (as `train`), forget, validation and test sets of a split as tensors; `edges` None takes class labels."""
+
+    def load(ids: Sequence[str]) -> TensorSet:
+        if edges is None:
+            return to_class_tensors(dataset, ids, device)
+        return to_tensors(dataset, ids, edges, device)
+
+    return Sets(train=load(split.retain), forget=load(split.forget), validation=load(split.validation), test=load(split.test))
 
 
 def edges_of(dataset: Dataset) -> tuple[float, ...]:
     """The data set's own age groups where it has some, else the default ones."""
     return tuple(dataset.age_edges or (float(edge) for edge in AGE_EDGES))
-
-
-def new_model(recipe: Recipe, edges: tuple[float, ...], centers: tuple[float, ...], seed: int) -> AgePredictor:
-    """A freshly initialized age predictor; the weights follow from `seed`."""
-    with seeded(seed, -1):
-        return AgePredictor(
-            size=recipe.size, image_size=recipe.image_size, age_edges=edges, age_centers=centers, dropout=recipe.dropout
-        )
-
-
-def fit_age(
-    train: TensorSet,
-    validation: TensorSet,
-    recipe: Recipe,
-    *,
-    edges: tuple[float, ...],
-    seed: int,
-    state: StateFile | None = None,
-    on_epoch: Any = None,
-    show: bool = True,
-    label: str = "train",
-) -> Fit:
-    """Trains an age predictor from scratch on `train` (no files but `state`)."""
-    device = train.age_N.device
-    centers = group_centers(train.age_N, train.group_N, edges)
-    model = new_model(recipe, edges, centers, seed).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return fit(
-        model, train, validation, age_task(model, recipe), recipe,
-        seed=seed, edges=edges, state=state, on_epoch=on_epoch, show=show, label=label,
-    )  # fmt: skip
-
-
-def age_task(model: AgePredictor, recipe: Recipe) -> AgeTask:
-    """The task of a recipe, with the model's own group ages."""
-    return AgeTask(centers=model.age_centers, loss_name=recipe.loss, smoothing=recipe.smoothing)
 
 
 def train_age(
@@ -131,8 +97,8 @@ def train_age(
     check_place(out)
     sets = load_sets(dataset, split, edges, device)
     state = StateFile(path=work / "state.safetensors", fingerprint=fingerprint(**facts))
-    done = fit_age(
-        sets.train, sets.validation, recipe, edges=edges, seed=seed, state=state, show=show, label=label,
+    done = fit_new(
+        AgeFamily(recipe=recipe, edges=edges), sets.train, sets.validation, seed=seed, state=state, show=show, label=label,
         on_epoch=lambda row: append_metrics(work / "metrics.jsonl", row),
     )  # fmt: skip
     record = {

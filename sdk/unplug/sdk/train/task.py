@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,14 @@ AGE_SCALE = 10.0  # years that weigh as much as one nat of cross entropy
 
 
 class Task(Protocol):
-    """Per-sample training loss, and the per-sample log-probability that attacks read."""
+    """Per-sample training loss, and the logits and labels that methods and attacks read.
+
+    Attributes:
+        output: name of the model's output that holds the logits.
+    """
+
+    @property
+    def output(self) -> str: ...
 
     def loss(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
         """Training loss (B,)."""
@@ -30,9 +37,43 @@ class Task(Protocol):
     def log_prob(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
         """log p(true label) (B,)."""
 
+    def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """(B, G) in float32."""
+
+
+class _Labels:
+    """What tasks with G classes share."""
+
+    output: ClassVar[str]
+
+    def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """(B, G) in float32."""
+        return outputs[self.output].float()
+
+    def log_prob(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+        """log p(true class) (B,)."""
+        return self.logits(outputs).log_softmax(dim=1).gather(1, batch.group_B[:, None])[:, 0]
+
 
 @dataclass(frozen=True, kw_only=True)
-class AgeTask:
+class ClassTask(_Labels):
+    """L = CE(z, y), for labels without an order.
+
+    Args:
+        smoothing: label smoothing, 0 to 0.5.
+    """
+
+    smoothing: float = 0.0
+
+    output: ClassVar[str] = "logits"
+
+    def loss(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+        """Training loss (B,)."""
+        return F.cross_entropy(self.logits(outputs), batch.group_B, reduction="none", label_smoothing=self.smoothing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgeTask(_Labels):
     """Age groups by cross entropy, years by the expectation.
 
     ce:       L = CE(z, q)                                with q the one-hot group, smoothed by `smoothing`
@@ -54,9 +95,11 @@ class AgeTask:
     smoothing: float = 0.0
     width: float = 4.0
 
+    output: ClassVar[str] = "age_logits"
+
     def loss(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
         """Training loss (B,)."""
-        logits_BG = outputs["age_logits"].float()
+        logits_BG = self.logits(outputs)
         if self.loss_name == "ordinal":
             distance_BG = (self.centers - batch.age_B[:, None]) / self.width
             target_BG = (-0.5 * distance_BG.square()).softmax(dim=1)
@@ -66,11 +109,6 @@ class AgeTask:
         if self.loss_name == "ce":
             return entropy_B
         return entropy_B + (outputs["expected_age"][:, 0].float() - batch.age_B).abs() / AGE_SCALE
-
-    def log_prob(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
-        """log p(true age group) (B,)."""
-        log_BG = outputs["age_logits"].float().log_softmax(dim=1)
-        return log_BG.gather(1, batch.group_B[:, None])[:, 0]
 
 
 def group_centers(age_N: Tensor, group_N: Tensor, edges: tuple[float, ...]) -> tuple[float, ...]:

@@ -35,8 +35,8 @@ class TensorSet:
     Args:
         ids: N sample ids.
         image_NCHW: uint8 pixels in channels-last memory.
-        age_N: years.
-        group_N: age group of each sample.
+        age_N: years; NaN where the data has classes instead.
+        group_N: age group or class of each sample; -1 where labels are withheld.
         subject_N: integer per subject; samples without a known subject have one of their own.
     """
 
@@ -88,7 +88,7 @@ def age_groups(ages: np.ndarray, edges: Sequence[float]) -> np.ndarray:
 
 
 def to_tensors(dataset: Dataset, ids: Sequence[str], edges: Sequence[float], device: torch.device) -> TensorSet:
-    """Loads some samples of a data set onto the device.
+    """Loads some samples with their ages onto the device.
 
     Args:
         dataset: where the pixels are.
@@ -99,13 +99,31 @@ def to_tensors(dataset: Dataset, ids: Sequence[str], edges: Sequence[float], dev
     Raises:
         DataError: a sample without an age.
     """
-    index_N = dataset.indices(ids)
-    age_N = dataset.ages[index_N]
+    age_N = dataset.ages[dataset.indices(ids)]
     if np.isnan(age_N).any():
-        missing = dataset.samples[int(index_N[int(np.argmax(np.isnan(age_N)))])].id
+        missing = ids[int(np.argmax(np.isnan(age_N)))]
         raise DataError(
             f"data {dataset.spec}", f"sample {missing} has no age", "The age predictor needs ages: use another data spec"
         )
+    return _resident(dataset, ids, age_N, age_groups(age_N, edges), device)
+
+
+def to_class_tensors(dataset: Dataset, ids: Sequence[str], device: torch.device) -> TensorSet:
+    """Loads some samples with their class labels onto the device; ages are NaN.
+
+    Raises:
+        DataError: a sample without a class.
+    """
+    labels = [dataset.samples[int(index)].label for index in dataset.indices(ids)]
+    if None in labels:
+        raise DataError(
+            f"data {dataset.spec}", f"sample {ids[labels.index(None)]} has no class", "Use a data spec with classes"
+        )
+    return _resident(dataset, ids, np.full(len(ids), np.nan, np.float32), np.array(labels, np.int64), device)
+
+
+def _resident(dataset: Dataset, ids: Sequence[str], age_N: np.ndarray, group_N: np.ndarray, device: torch.device) -> TensorSet:
+    index_N = dataset.indices(ids)
     pixels = torch.from_numpy(np.ascontiguousarray(dataset.pixels(index_N).transpose(0, 3, 1, 2)))
     numbers: dict[str, int] = {}
     owners = [dataset.samples[int(index)].subject or f"sample {dataset.samples[int(index)].id}" for index in index_N]
@@ -113,6 +131,6 @@ def to_tensors(dataset: Dataset, ids: Sequence[str], edges: Sequence[float], dev
         ids=tuple(ids),
         image_NCHW=pixels.to(device, memory_format=torch.channels_last),
         age_N=torch.from_numpy(age_N.copy()).to(device),
-        group_N=torch.from_numpy(age_groups(age_N, edges).astype(np.int64)).to(device),
+        group_N=torch.from_numpy(group_N.astype(np.int64)).to(device),
         subject_N=np.array([numbers.setdefault(owner, len(numbers)) for owner in owners]),
     )

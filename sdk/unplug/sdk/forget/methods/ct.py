@@ -8,8 +8,6 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from unplug.plugins.age import AgePredictor
-
 from ..method import ForgetProblem, Need
 from ..repair import Repair
 
@@ -33,7 +31,7 @@ class CT:
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
     default_budget: ClassVar[float | None] = 0.05
 
-    def __call__(self, model: AgePredictor, problem: ForgetProblem) -> AgePredictor:
+    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Transposes and repairs `model` in place."""
         transpose_kernels(model)
         return Repair(batch_size=self.batch_size, lr=self.lr)(model, problem)

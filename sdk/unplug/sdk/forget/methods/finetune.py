@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unplug.plugins.age import AgePredictor
+from torch import nn
 
 from ..method import ForgetProblem, Need
 from ..repair import Repair
@@ -28,6 +28,6 @@ class Finetune:
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
     default_budget: ClassVar[float | None] = 0.05
 
-    def __call__(self, model: AgePredictor, problem: ForgetProblem) -> AgePredictor:
+    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes `model` in place."""
         return Repair(batch_size=self.batch_size, lr=self.lr)(model, problem)

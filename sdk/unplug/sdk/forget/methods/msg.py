@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.age import AgePredictor
 from unplug.plugins.errors import InputError
 
+from ..anatomy import convolutions
 from ..method import ForgetProblem, Need
 from ..repair import Repair
 
@@ -49,14 +48,14 @@ class MSG:
         if not (0.0 < self.ratio < 1.0 and 0.0 <= self.keep <= 1.0):
             raise InputError(f"msg ratio={self.ratio} keep={self.keep}", "out of range", "Use 0 < ratio < 1, 0 <= keep <= 1")
 
-    def __call__(self, model: AgePredictor, problem: ForgetProblem) -> AgePredictor:
+    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Re-initialises and repairs `model` in place."""
         gradients = difference_gradient(model, problem)
         scale = reinitialise(model, gradients, self.ratio, self.keep, problem.generator)
         return Repair(batch_size=self.batch_size, lr=self.lr, shape="up-down")(model, problem, scale)
 
 
-def difference_gradient(model: AgePredictor, problem: ForgetProblem) -> dict[str, Tensor]:
+def difference_gradient(model: nn.Module, problem: ForgetProblem) -> dict[str, Tensor]:
     """grad [ mean CE(retain sample) - mean CE(forget) ] per convolution weight, in eval mode (batch norm stays as it is)."""
     model.eval()
     model.zero_grad(set_to_none=True)
@@ -65,9 +64,9 @@ def difference_gradient(model: AgePredictor, problem: ForgetProblem) -> dict[str
     forget_F = torch.arange(len(problem.forget), device=problem.retain.age_N.device)
     for data, index_N, sign in ((problem.retain, retain_S, 1.0), (problem.forget, forget_F, -1.0)):
         for index_B in index_N.split(problem.recipe.batch_size):
-            problem.meter.charge(forward=len(index_B), backward=len(index_B))
             batch = data.batch(index_B)
-            loss = -problem.task.log_prob(model(batch.image_BCHW), batch).sum() * (sign / len(index_N))
+            log_prob_B = problem.task.log_prob(problem.outputs(model, batch.image_BCHW), batch)
+            loss = -log_prob_B.sum() * (sign / len(index_N))
             loss.backward()
     gradients = {}
     for name, module in convolutions(model):
@@ -94,8 +93,3 @@ def reinitialise(
         weight.copy_(torch.where(mask, fresh.to(weight.device), weight))
         scale[f"{name}.weight"] = torch.where(mask, 1.0, keep)
     return scale
-
-
-def convolutions(model: nn.Module) -> Iterator[tuple[str, nn.Conv2d]]:
-    """Every convolution with its name."""
-    return ((name, module) for name, module in model.named_modules() if isinstance(module, nn.Conv2d))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unplug.plugins.age import AgePredictor
-from unplug.sdk.train.run import fit_age
+from torch import nn
+
+from unplug.sdk.train.family import fit_new
 
 from ..method import ForgetProblem, Need
 
@@ -21,14 +22,13 @@ class Retrain:
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "validation data")
     default_budget: ClassVar[float | None] = None
 
-    def __call__(self, model: AgePredictor, problem: ForgetProblem) -> AgePredictor:
+    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Ignores `model`; the weights follow from the problem's seed."""
         passes = problem.recipe.epochs * len(problem.retain)
         problem.meter.charge(forward=passes, backward=passes)
-        done = fit_age(
-            problem.retain, problem.validation, problem.recipe,
-            edges=problem.edges, seed=problem.seed, state=problem.state, show=problem.show, label="retrain",
+        done = fit_new(
+            problem.family, problem.retain, problem.validation,
+            seed=problem.seed, state=problem.state, show=problem.show, label="retrain",
         )  # fmt: skip
         problem.history.extend(done.history)
-        assert isinstance(done.model, AgePredictor)
         return done.model

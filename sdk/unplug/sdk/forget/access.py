@@ -1,0 +1,77 @@
+"""What a method may look at: what it declared to need, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from unplug.plugins.errors import InputError
+from unplug.sdk.train.run import Sets
+from unplug.sdk.train.tensors import TensorSet
+
+from .method import NEEDS, Method, Need, TrainingHook
+
+NO_LABEL = -1
+
+
+def present(sets: Sets, original: nn.Module, method: Method) -> dict[Need, bool]:
+    """Whether each thing that a method can need is there."""
+    labelled = all(bool((part.group_N >= 0).all()) for part in (sets.train, sets.forget))
+    with_ages = all(not bool(torch.isnan(part.age_N).any()) for part in (sets.train, sets.forget))
+    return {
+        "retain data": len(sets.train) > 0,
+        "forget data": len(sets.forget) > 0,
+        "labels": labelled,
+        "validation data": len(sets.validation) > 0,
+        "ages": with_ages,
+        "training-time hooks": isinstance(method, TrainingHook) and method.prepared(original),
+    }
+
+
+def shown_to(method: Method, sets: Sets, original: nn.Module, withhold: Sequence[Need] = ()) -> Sets:
+    """The sets as a method may see them: what it did not declare is empty, and so are labels.
+
+    Args:
+        method: declares `needs`.
+        sets: retain (as ``train``), forget, validation and test.
+        original: the model that is unlearned.
+        withhold: what the caller does not give.
+
+    Raises:
+        InputError: the method needs what is not there or is withheld.
+    """
+    name = type(method).__name__
+    there = present(sets, original, method)
+    for need in method.needs:
+        if need in withhold:
+            raise InputError(f"method {name}", f"it needs {need}, which is withheld", _advice(withhold))
+        if not there[need]:
+            raise InputError(f"method {name}", f"it needs {need}, and there is none", _HELP.get(need, _advice((need,))))
+
+    def show(part: TensorSet, need: Need) -> TensorSet:
+        part = part if need in method.needs else part.subset([])
+        if "labels" not in method.needs:
+            part = replace(part, group_N=torch.full_like(part.group_N, NO_LABEL))
+        if "labels" not in method.needs and "ages" not in method.needs:
+            part = replace(part, age_N=torch.full_like(part.age_N, float("nan")))
+        return part
+
+    return Sets(
+        train=show(sets.train, "retain data"),
+        forget=show(sets.forget, "forget data"),
+        validation=show(sets.validation, "validation data"),
+        test=sets.test.subset([]),
+    )
+
+
+_HELP: dict[Need, str] = {
+    "training-time hooks": "Train the original with the method's own hook, or choose a method that works afterwards",
+}
+
+
+def _advice(missing: Sequence[Need]) -> str:
+    options = " ".join(f"--without '{need}'" for need in missing if need in NEEDS)
+    return f"`unplug list methods {options}` lists the methods that work without"

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.stats import kstest
 
 from unplug.plugins.errors import DataError, InputError
 from unplug.sdk.audit import ATTACKS, AuditReport, Signals, audit
+from unplug.sdk.audit.attacks.error import ErrorAttack
+from unplug.sdk.audit.attacks.error_lira import ErrorLiRA
+from unplug.sdk.audit.attacks.lira import LiRA
 from unplug.sdk.audit.attacks.loss import LossAttack
-from unplug.sdk.audit.attacks.rmia import RMIA
+from unplug.sdk.audit.attacks.rmia import GRID, RMIA, calibrate
 from unplug.sdk.audit.report import Role
 from unplug.sdk.audit.stats import auc, bootstrap_auc, interval, resamples
 from unplug.sdk.train import Predictions
@@ -131,7 +138,7 @@ def test_rmia_needs_a_reference() -> None:
 
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_attack_contract(name: str) -> None:
-    """Shapes, finite scores, a chance-level AUC without members, and one that rises with a planted overfit."""
+    """Shapes, finite scores, and an AUC that rises with a planted overfit."""
     attack = ATTACKS.get(name)()
     references = [signals(20 + n) for n in range(attack.min_references)]
     values = []
@@ -141,21 +148,141 @@ def test_attack_contract(name: str) -> None:
         assert np.isfinite(forget_F).all() and np.isfinite(unseen_U).all()
         values.append(auc(forget_F, unseen_U))
     assert values == sorted(values) and values[-1] > 0.9
-    low, high = interval(bootstrap_auc(*attack(signals(1), references), resamples(np.arange(F), np.arange(U))))
-    assert low < 0.5 < high
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_non_members_against_non_members_are_at_chance(name: str) -> None:
     """40 pairs of disjoint non-member sets: the 95 % interval of the AUC leaves 0.5 out in few of them."""
-    attack, outside = ATTACKS.get(name)(), 0
+    attack, outside, values = ATTACKS.get(name)(), 0, []
     for seed in range(40):
         target = signals(seed, difficulty_seed=1000 + seed)
-        references = [signals(500 + seed, difficulty_seed=1000 + seed)]
+        references = [signals(500 + 1000 * n + seed, difficulty_seed=1000 + seed) for n in range(attack.min_references)]
         draws = resamples(np.arange(F), np.arange(U), replicates=200, seed=seed)
-        low, high = interval(bootstrap_auc(*attack(target, references), draws))
+        scores = attack(target, references)
+        values.append(auc(*scores))
+        low, high = interval(bootstrap_auc(*scores, draws))
         outside += not low <= 0.5 <= high
     assert outside <= 6  # Binomial(40, 0.05) is above 6 once in 300 times
+    assert abs(np.mean(values) - 0.5) < 0.025  # three standard errors
+
+
+def gaussian(seed: int, overfit: float) -> Signals:
+    """phi ~ N(mu_x, 0.5) with mu_x ~ N(0, 2) per sample; members' phi is higher by `overfit`."""
+
+    def part(number: int, count: int, shift: float) -> Predictions:
+        phi = np.random.default_rng([7, number]).normal(0.0, 2.0, count)
+        phi += np.random.default_rng([seed, number]).normal(0.0, 0.5, count) + shift
+        return predictions(-np.logaddexp(0.0, -phi))
+
+    return Signals(
+        forget=part(0, 300, overfit), unseen=part(1, 300, 0.0), population=part(2, 200, 0.0), retain=part(3, 200, 1.0)
+    )
+
+
+@pytest.mark.parametrize("attack", [RMIA(), RMIA(a="calibrated"), LiRA()])
+def test_attacks_with_references_beat_the_loss_on_a_planted_overfit(attack: Any) -> None:
+    references = [gaussian(100 + n, 0.0) for n in range(4)]
+    curve = [auc(*attack(gaussian(1, shift), references)) for shift in (0.0, 0.25, 0.5, 1.0, 2.0)]
+    assert abs(curve[0] - 0.5) < 0.07 and curve == sorted(curve)
+    assert curve[3] > auc(*LossAttack()(gaussian(1, 1.0), [])) + 0.1
+
+
+# LiRA and the attacks on errors
+
+
+def says(log_odds: Sequence[float], ages: Sequence[float] = ()) -> Predictions:
+    count = len(log_odds)
+    return Predictions(
+        logits_NG=np.stack([np.array(log_odds), np.zeros(count)], axis=1), age_N=np.array(ages or [30.0] * count),
+        true_age_N=np.full(count, 30.0), true_group_N=np.zeros(count, np.int64),
+    )  # fmt: skip
+
+
+def model(forget: Predictions, unseen: Predictions) -> Signals:
+    return Signals(forget=forget, unseen=unseen, population=unseen, retain=unseen)
+
+
+def test_lira_golden() -> None:
+    """References 1 and 3 for the first sample (mean 2, variance 2), 0 and 0 for the second: shared variance 1."""
+    references = [model(says([1.0]), says([0.0])), model(says([3.0]), says([0.0]))]
+    forget_F, unseen_U = LiRA()(model(says([3.0]), says([0.0])), references)
+    np.testing.assert_allclose(forget_F, [-np.log(0.15865525393145707)])  # P(Z > 1)
+    np.testing.assert_allclose(unseen_U, [np.log(2.0)])
+
+
+def test_lira_gives_each_sample_its_variance_from_64_references_on() -> None:
+    rng = np.random.default_rng(0)
+    spread = np.array([0.1, 3.0])
+
+    def one(number: int) -> Signals:
+        return model(says(list(rng.normal(0.0, spread))), says([float(rng.normal())]))
+
+    target = model(says([1.0, 1.0]), says([0.0]))
+    few, many = ([one(n) for n in range(count)] for count in (63, 64))
+    shared, own = LiRA()(target, few)[0], LiRA()(target, many)[0]
+    assert shared[0] == pytest.approx(shared[1], abs=0.5)
+    assert own[0] > 20 > 2 > own[1]
+
+
+def test_error_golden() -> None:
+    forget_F, unseen_U = ErrorAttack()(model(says([0.0, 0.0], [27.0, 31.5]), says([0.0], [30.0])), [])
+    np.testing.assert_allclose(forget_F, [-3.0, -1.5])
+    np.testing.assert_allclose(unseen_U, [0.0])
+
+
+def test_error_lira_golden() -> None:
+    """Residuals of the references: 1 and 3 (mean 2, variance 2); -1 and 1 (mean 0, variance 2). s = sqrt 2."""
+    references = [model(says([0.0], [31.0]), says([0.0], [29.0])), model(says([0.0], [33.0]), says([0.0], [31.0]))]
+    forget_F, unseen_U = ErrorLiRA()(model(says([0.0], [30.5]), says([0.0], [27.0])), references)
+    cdf = NormalDist(0.0, math.sqrt(2.0)).cdf
+    np.testing.assert_allclose(forget_F, [-math.log(cdf(0.5 - 2) - cdf(-0.5 - 2))])
+    np.testing.assert_allclose(unseen_U, [-math.log(cdf(3.0) - cdf(-3.0))])
+
+
+def test_error_lira_is_uniform_for_non_members_of_any_difficulty() -> None:
+    """P = exp(-score) of a sample whose Gaussian is known is uniform, and a perfect answer does not overflow."""
+    rng = np.random.default_rng(5)
+    center = np.repeat([-20.0, 0.0, 8.0], 2000)
+
+    def draw() -> Predictions:
+        return says([0.0] * 6000, list(30.0 + center + rng.normal(0.0, 2.0, 6000)))
+
+    references = [model(draw(), says([0.0], [30.0 + n])) for n in range(40)]
+    share = np.exp(-ErrorLiRA()(model(draw(), says([0.0], [30.0])), references)[0])
+    for part in np.split(share, 3):
+        assert kstest(part, "uniform").statistic < 0.04
+    exact = ErrorLiRA()(model(says([0.0] * 6000, [30.0] * 6000), says([0.0], [30.0])), references)[0]
+    assert np.isfinite(exact).all() and (exact[:2000] > exact[2000:4000].min()).all()
+
+
+@pytest.mark.parametrize("name", ["error", "error-lira"])
+def test_error_attacks_refuse_data_without_ages(name: str) -> None:
+    nothing = model(says([0.0], [float("nan")]), says([0.0]))
+    with pytest.raises(InputError, match="no ages"):
+        ATTACKS.get(name)()(nothing, [nothing, nothing])
+
+
+@pytest.mark.parametrize("attack", [LiRA(), ErrorLiRA()])
+def test_gaussian_attacks_need_references_that_differ(attack: Any) -> None:
+    with pytest.raises(InputError, match="two reference models"):
+        attack(signals(1), [signals(2)])
+    with pytest.raises(InputError, match="do not differ"):
+        attack(signals(1), [signals(2), signals(2)])
+
+
+def test_calibrated_a_is_that_of_the_best_simulated_attack() -> None:
+    references = [gaussian(200 + n, 0.0) for n in range(3)]
+    chosen = calibrate(references)
+    assert chosen in GRID
+    target = gaussian(1, 1.0)
+    for one, other in zip(RMIA(a="calibrated")(target, references), RMIA(a=chosen)(target, references), strict=True):
+        np.testing.assert_array_equal(one, other)
+    values = [auc(*RMIA(a=a)(target, references)) for a in GRID]
+    assert values[GRID.index(chosen)] > max(values) - 0.02
+    with pytest.raises(InputError, match="two reference models"):
+        calibrate(references[:1])
+    with pytest.raises(InputError, match="0 to 1"):
+        RMIA(a=1.5)
 
 
 # The audit's alarms
@@ -181,6 +308,10 @@ class PlantedSet(SimpleNamespace):
 
     def __len__(self) -> int:
         return len(self.subject_N)
+
+    @property
+    def group_N(self) -> torch.Tensor:
+        return torch.zeros(len(self), dtype=torch.long)
 
 
 def planted_audit(
@@ -248,7 +379,7 @@ def test_without_an_oracle_and_references_it_says_so() -> None:
     assert "needs 1 reference" in report.skipped["rmia"]
     assert report.alarms == ()
     assert report.model("unlearned").distance is None
-    assert list(report.model("unlearned").attacks) == ["loss"]
+    assert list(report.model("unlearned").attacks) == ["error", "loss"]
 
 
 def test_distance_golden() -> None:

@@ -9,18 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
+from unplug.plugins.errors import InputError
 from unplug.sdk.audit.stats import (
+    Refused,
     Resamples,
     auc,
     bootstrap_auc,
+    confidence,
+    fit_logistic,
     interval,
+    logistic_accuracy,
     mean_interval,
     resamples,
     roc,
     threshold_accuracy,
     tpr_at,
+    tpr_or_reason,
 )
+from unplug.sdk.train import Predictions
 
 Array = NDArray[np.float64]
 
@@ -197,3 +205,82 @@ def test_mean_interval_is_about_two_standard_errors() -> None:
     low, high = mean_interval(values_N, np.arange(400))
     error = 1.96 * values_N.std() / 20
     assert (low, high) == pytest.approx((values_N.mean() - error, values_N.mean() + error), abs=0.05)
+
+
+# Confidence
+
+
+def of_logits(logits: list[list[float]], groups: list[int]) -> Predictions:
+    none = np.full(len(groups), np.nan)
+    return Predictions(logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups))
+
+
+def test_confidence_golden() -> None:
+    """p = (.5, .3, .2): ln(.5 / .5) = 0 for the first class, ln(.2 / .8) for the last."""
+    rows = [list(np.log([0.5, 0.3, 0.2]) + 7.0)] * 2
+    np.testing.assert_allclose(confidence(of_logits(rows, [0, 2])), [0.0, math.log(0.25)], atol=1e-12)
+
+
+def test_confidence_is_finite_and_exact_where_probabilities_round() -> None:
+    phi = confidence(of_logits([[900.0, 0.0, 0.0], [-900.0, 0.0, 0.0]], [0, 0]))
+    np.testing.assert_allclose(phi, [900.0 - math.log(2), -900.0 - math.log(2)])
+
+
+def test_confidence_needs_two_classes() -> None:
+    with pytest.raises(InputError, match="no second class"):
+        confidence(of_logits([[1.0]], [0]))
+
+
+# Refusals
+
+
+def test_a_low_rate_is_refused_with_the_number_that_would_do() -> None:
+    refused = tpr_or_reason(np.arange(50.0), np.arange(999.0), 0.01)
+    assert isinstance(refused, Refused) and "at least 1000 unseen samples, 999 given" in refused.reason
+    assert tpr_or_reason(np.array([998.5]), np.arange(1000.0), 0.01) == 1.0
+
+
+# The starting kit's logistic regression
+
+
+def test_logistic_fit_minimizes_its_objective() -> None:
+    """Against a general optimizer on the definition."""
+    rng = np.random.default_rng(2)
+    one, zero = rng.gamma(1.0, 1.0, 40), rng.gamma(3.0, 2.0, 90)
+    x, t = np.r_[one, zero], np.r_[np.ones(40), -np.ones(90)]
+    c = np.r_[np.full(40, 130 / 80), np.full(90, 130 / 180)]
+
+    def objective(theta: Array) -> float:
+        return float((c * np.logaddexp(0, -t * (theta[0] + theta[1] * x))).sum() + 0.5 * (theta[1] * x.std()) ** 2)
+
+    best = minimize(objective, np.zeros(2), tol=1e-12)
+    np.testing.assert_allclose(fit_logistic(one, zero), best.x, atol=1e-4)
+
+
+def test_logistic_fit_stays_finite_on_separable_and_on_constant_losses() -> None:
+    bias, slope = fit_logistic(np.full(20, -1.0), np.full(30, 1.0))
+    assert math.isfinite(slope) and slope < 0 and bias == pytest.approx(0.0, abs=1e-9)
+    assert fit_logistic(np.zeros(20), np.zeros(30)) == pytest.approx((0.0, 0.0))
+
+
+def test_logistic_accuracy_of_shifted_gaussians_and_of_noise() -> None:
+    """N(0, 1) against N(2, 1): Phi(1). Unequal sides: the accuracy is balanced."""
+    rng = np.random.default_rng(3)
+    draws = resamples(np.arange(600), np.arange(3000), replicates=200)
+    shifted = logistic_accuracy(rng.normal(0, 1, 600), rng.normal(2, 1, 3000), draws)
+    assert not isinstance(shifted, Refused) and shifted.low is not None and shifted.high is not None
+    assert shifted.low < 0.5 * (1 + math.erf(1 / math.sqrt(2))) < shifted.high
+    noise = [logistic_accuracy(rng.normal(size=600), rng.normal(size=3000), draws, seed=n) for n in range(15)]
+    assert abs(np.mean([item.value for item in noise if not isinstance(item, Refused)]) - 0.5) < 0.015
+
+
+def test_logistic_accuracy_interval_covers_and_small_sides_are_refused() -> None:
+    truth, covered = 0.5 * (1 + math.erf(0.5 / math.sqrt(2))), 0  # N(0, 1) against N(1, 1): Phi(1 / 2)
+    rng, draws = np.random.default_rng(4), resamples(np.arange(80), np.arange(80), replicates=200)
+    for _ in range(60):
+        found = logistic_accuracy(rng.normal(0, 1, 80), rng.normal(1, 1, 80), draws)
+        assert not isinstance(found, Refused) and found.low is not None and found.high is not None
+        covered += found.low <= truth <= found.high
+    assert covered >= 50  # of 60; 53 or more are likely at 95 %
+    small = logistic_accuracy(np.zeros(9), np.zeros(50), resamples(np.arange(9), np.arange(50), replicates=5))
+    assert isinstance(small, Refused) and "10 folds" in small.reason

@@ -45,11 +45,21 @@ class Attack(Protocol):
     min_references: ClassVar[int]
 
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
-        """Scores of the forget samples (F,) and of the unseen samples (U,)."""
+        """Scores of the forget samples (F,) and of the unseen samples (U,).
+
+        Raises:
+            InputError: too few references, or data that the attack cannot read (no ages, for one): a reason to skip it.
+        """
 
 
 ATTACKS = Registry(
     "attack",
-    {"loss": "unplug.sdk.audit.attacks.loss:LossAttack", "rmia": "unplug.sdk.audit.attacks.rmia:RMIA"},
+    {
+        "loss": "unplug.sdk.audit.attacks.loss:LossAttack",
+        "rmia": "unplug.sdk.audit.attacks.rmia:RMIA",
+        "lira": "unplug.sdk.audit.attacks.lira:LiRA",
+        "error": "unplug.sdk.audit.attacks.error:ErrorAttack",
+        "error-lira": "unplug.sdk.audit.attacks.error_lira:ErrorLiRA",
+    },
     group="unplug.attacks",
 )

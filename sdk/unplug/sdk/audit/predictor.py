@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,7 +10,8 @@ import numpy as np
 import torch
 
 from unplug.plugins.checkpoint import Checkpoint
-from unplug.sdk.train.evaluate import predict, truth
+from unplug.plugins.errors import ArtifactError, InputError
+from unplug.sdk.train.evaluate import Predictions, predict, truth
 from unplug.sdk.train.run import Sets
 from unplug.sdk.train.tensors import TensorSet
 
@@ -89,18 +91,38 @@ class ArtifactPredictor:
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions by the file's runtime, all sets in one child process."""
-        from unplug.export import Session
-
-        parts = [getattr(sets, name) for name in SETS]
-        image_NCHW = np.concatenate([_pixels(part) for part in parts])
-        outputs = Session(self.artifact).run({"image": image_NCHW})
-        ends = np.cumsum([len(part) for part in parts])[:-1]
-        logits = np.split(outputs["age_logits"], ends)
-        ages = np.split(outputs["expected_age"], ends)
-        forget, test, validation, train = (
-            truth(part, logit, age) for part, logit, age in zip(parts, logits, ages, strict=True)
-        )
+        forget, test, validation, train = predict_artifact(self.artifact, [getattr(sets, name) for name in SETS])
         return Signals(forget=forget, unseen=test, population=validation, retain=train)
+
+
+def predict_artifact(artifact: Any, parts: Sequence[TensorSet]) -> list[Predictions]:
+    """What an exported file says of each set, in its own runtime.
+
+    Raises:
+        ArtifactError: its outputs are not those of an age model.
+        ConversionError: its runtime crashed.
+    """
+    from unplug.export import Session
+
+    image_NCHW = np.concatenate([_pixels(part) for part in parts])
+    outputs = Session(artifact).run({"image": image_NCHW})
+    if missing := [name for name in ("age_logits", "expected_age") if name not in outputs]:
+        why = f"it has no output {' or '.join(missing)}, so it is no age model"
+        raise ArtifactError(str(artifact.path), why, "Audit the artifacts of an age model")
+    ends = np.cumsum([len(part) for part in parts])[:-1]
+    logits, ages = (np.split(outputs[name], ends) for name in ("age_logits", "expected_age"))
+    return [truth(part, logit, age) for part, logit, age in zip(parts, logits, ages, strict=True)]
+
+
+def finite(name: str, parts: Iterable[Predictions]) -> None:
+    """Raises where an output is not a number.
+
+    Raises:
+        InputError: some output is NaN or infinite.
+    """
+    for part in parts:
+        if not (np.isfinite(part.logits_NG).all() and np.isfinite(part.age_N).all()):
+            raise InputError(name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32")
 
 
 def _pixels(part: TensorSet) -> np.ndarray:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
-from unplug.export import RUNTIMES, TARGETS, Artifact, load_artifact
+from unplug.export import Artifact, load_artifact
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
-from unplug.plugins.errors import ArtifactError, CheckpointError, InputError
-from unplug.plugins.files import sha256_file
-from unplug.sdk.data import Split, load_dataset, read_forget_file
+from unplug.plugins.errors import InputError
+from unplug.sdk.data import Dataset, Split, load_dataset, read_forget_file
 from unplug.sdk.data.dataset import OnBad
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import check_oracle, request_split
-from unplug.sdk.train.run import load_sets, recipe_of, split_of
+from unplug.sdk.train.family import AgeFamily
+from unplug.sdk.train.run import load_sets, recipe_of
 
+from .exports import Exports, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .report import AuditReport
 from .run import audit, check_forget_size
+from .sides import relearn_times
+from .subjects import artifact_paths, check_artifacts, check_references, check_unlearned, original_path
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,122 +44,123 @@ class AuditRequest:
     attacks: Sequence[str] | None
     seed: int
     work: Path
+    original_artifacts: Sequence[Path] = ()
+    retrained_artifacts: Sequence[Path] = ()
+    rounding: bool = True
+    relearn: bool = False
 
 
-def run_audit(request: AuditRequest, device: torch.device, say: Callable[[str], None], show: bool) -> AuditReport:
+@dataclass(frozen=True, kw_only=True)
+class _Loaded:
+    """What a request names, checked."""
+
+    original: Checkpoint
+    unlearned: dict[str, Checkpoint]
+    retrained: Checkpoint | None
+    artifacts: list[Artifact]
+    references: list[Checkpoint]
+    dataset: Dataset
+    forget_ids: tuple[str, ...]
+    split: Split
+    skipped: dict[str, str]
+
+
+def run_audit(request: AuditRequest, device: torch.device, say: Say, show: bool) -> AuditReport:
     """Loads everything and audits it.
 
     Raises:
         InputError: the original cannot be told, or models do not belong to this request.
     """
+    loaded = _load(request, show)
+    with tempfile.TemporaryDirectory(prefix="unplug-audit-") as folder:
+        exports, unable = _exports(request, loaded, Path(folder), say)
+        references = [*loaded.references, *_train_references(request, loaded, device, say, show)]
+        return _audit(request, loaded, exports, unable, references, device, say, show)
+
+
+def _load(request: AuditRequest, show: bool) -> _Loaded:
     checkpoints = {path: load_checkpoint(path, expect="age") for path in request.subjects if (path / "config.json").is_file()}
-    artifacts, unavailable = _artifact_paths([subject for subject in request.subjects if subject not in checkpoints])
-    original = load_checkpoint(_original_path(request, checkpoints), expect="age")
+    paths = artifact_paths([subject for subject in request.subjects if subject not in checkpoints])
+    original = load_checkpoint(request.original or original_path(checkpoints), expect="age")
     recipe = recipe_of(original)
     dataset = load_dataset(request.spec, recipe.image_size, on_bad=request.on_bad, show=show)
-    ids = read_forget_file(request.forget_file, dataset)
+    ids = tuple(read_forget_file(request.forget_file, dataset))
     split = request_split(original, dataset, ids)
     check_forget_size(len(split.forget))
-    predictors: list[Predictor] = [CheckpointPredictor(name="original", role="original", checkpoint=original)]
+    unlearned = {}
     for checkpoint in checkpoints.values():
-        if checkpoint.sha256 == original.sha256:
-            continue
-        _check_unlearned(checkpoint, original, split)
-        name = "unlearned" if len(checkpoints) == 1 else checkpoint.path.name
-        predictors.append(CheckpointPredictor(name=name, role="unlearned", checkpoint=checkpoint))
-    if request.retrained is not None:
-        oracle = load_checkpoint(request.retrained, expect="age")
-        check_oracle(oracle, split, recipe)
-        predictors.append(CheckpointPredictor(name="retrained", role="retrained", checkpoint=oracle))
-    known = {item.sha256 for item in predictors}
-    loaded = [load_artifact(path) for path in artifacts]
-    if checkpoints:
-        _check_artifacts(loaded, known)
-    elif loaded:
-        unavailable["lineage"] = "no checkpoint was given, so nothing shows that the files come from this request's forget step"
-    predictors += [ArtifactPredictor(name=item.path.name, artifact=item) for item in loaded]
+        if checkpoint.sha256 != original.sha256:
+            check_unlearned(checkpoint, original, split)
+            unlearned["unlearned" if len(checkpoints) == 1 else checkpoint.path.name] = checkpoint
+    retrained = None if request.retrained is None else load_checkpoint(request.retrained, expect="age")
     references = [load_checkpoint(path, expect="age") for path in request.references]
-    for reference in references:
-        check_oracle(reference, split, recipe)
-    _check_references(references, known)
+    for model in (*(() if retrained is None else (retrained,)), *references):
+        check_oracle(model, split, recipe)
+    known = {item.sha256 for item in (original, *unlearned.values(), *(() if retrained is None else (retrained,)))}
+    artifacts = [load_artifact(path) for path in paths]
+    skipped = {item.card.file: reason for item in artifacts if (reason := not_run_here(item)) is not None}
+    if checkpoints:
+        check_artifacts(artifacts, known)
+    elif artifacts:
+        skipped["lineage"] = "no checkpoint was given, so nothing shows that the files come from this request's forget step"
+    check_references(references, known)
+    return _Loaded(
+        original=original, unlearned=unlearned, retrained=retrained, artifacts=artifacts, references=references,
+        dataset=dataset, forget_ids=ids, split=split, skipped=skipped,
+    )  # fmt: skip
+
+
+def _exports(request: AuditRequest, loaded: _Loaded, folder: Path, say: Say) -> tuple[list[Exports], dict[str, str]]:
+    """What each file's rounding is measured against."""
+    if request.retrained_artifacts and loaded.retrained is None:
+        raise InputError("--retrained-artifact", "there is no retrained model that it belongs to", "Give --retrained as well")
+    ends = {loaded.original.sha256, *(() if loaded.retrained is None else (loaded.retrained.sha256,))}
+    edited = [item for item in loaded.artifacts if item.card.checkpoint_sha256 not in ends]
+    given = load_exports(request.original_artifacts, loaded.original, "--original-artifact")
+    oracle = {} if loaded.retrained is None else load_exports(
+        request.retrained_artifacts, loaded.retrained, "--retrained-artifact"
+    )  # fmt: skip
+    if not edited:
+        return [], {}
+    if not request.rounding:
+        return [], {"rounding": "it was switched off"}
+    return make_exports(edited, loaded.original, loaded.retrained, given, oracle, folder, say)
+
+
+def _train_references(request: AuditRequest, loaded: _Loaded, device: torch.device, say: Say, show: bool) -> list[Checkpoint]:
+    found = []
     for number in range(request.train_references):
         say(f"training reference model {number + 1} of {request.train_references} ...")
         path = request.work / f"reference-{number}"
         seed = request.seed + 1000 + number
-        references.append(forget(original, dataset, ids, "retrain", path, seed=seed, device=device, show=show))
+        found.append(
+            forget(loaded.original, loaded.dataset, loaded.forget_ids, "retrain", path, seed=seed, device=device, show=show)
+        )
+    return found
+
+
+def _audit(
+    request: AuditRequest, loaded: _Loaded, exports: Sequence[Exports], unable: dict[str, str],
+    references: Sequence[Checkpoint], device: torch.device, say: Say, show: bool,
+) -> AuditReport:  # fmt: skip
+    original, dataset, retrained = loaded.original, loaded.dataset, loaded.retrained
+    predictors: list[Predictor] = [CheckpointPredictor(name="original", role="original", checkpoint=original)]
+    predictors += [CheckpointPredictor(name=name, role="unlearned", checkpoint=item) for name, item in loaded.unlearned.items()]
+    if retrained is not None:
+        predictors.append(CheckpointPredictor(name="retrained", role="retrained", checkpoint=retrained))
+    runnable = [item for item in loaded.artifacts if item.card.file not in loaded.skipped]
+    predictors += [ArtifactPredictor(name=item.path.name, artifact=item) for item in runnable]
     edges = tuple(original.model.age_edges)
+    sets = load_sets(dataset, loaded.split, edges, device)
     report = audit(
-        predictors, load_sets(dataset, split, edges, device), split,
+        predictors, sets, loaded.split,
         edges=edges, data={"spec": request.spec, "digest": dataset.digest, "samples": len(dataset)},
         references=[CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item) for item in references],
-        attacks=request.attacks, seed=request.seed, show=show,
+        attacks=request.attacks, exports=exports, seed=request.seed, show=show,
     )  # fmt: skip
-    return replace(report, skipped={**report.skipped, **unavailable})
-
-
-def _check_unlearned(checkpoint: Checkpoint, original: Checkpoint, split: Split) -> None:
-    """Refuses a model that was made from another original, or for another request."""
-    lineage = checkpoint.record.get("lineage") or {}
-    if lineage.get("original_sha256") != original.sha256:
-        raise CheckpointError(str(checkpoint.path), "it was not made from this original", "Pass its own --original DIR")
-    if set(split_of(checkpoint).forget) != set(split.forget):
-        raise CheckpointError(
-            str(checkpoint.path), "it forgot another forget set than this one", "Give the file of its request"
-        )
-
-
-def _check_artifacts(artifacts: Sequence[Artifact], known: Set[str]) -> None:
-    """Refuses exported files of other weights than those that are audited beside them."""
-    for artifact in artifacts:
-        if artifact.card.checkpoint_sha256 not in known:
-            why = "it was exported from other weights than the checkpoints given"
-            raise ArtifactError(str(artifact.path), why, "Export it again, or audit it without them")
-
-
-def _check_references(references: Sequence[Checkpoint], known: Set[str]) -> None:
-    """A reference that is also the oracle, or that is given twice, would make RMIA compare a model with itself."""
-    seen = set(known)
-    for reference in references:
-        if reference.sha256 in seen:
-            why = "it is given already, as a model or as another reference"
-            raise CheckpointError(str(reference.path), why, "Train references with other seeds: --train-references 1")
-        seen.add(reference.sha256)
-
-
-def _artifact_paths(subjects: Sequence[Path]) -> tuple[list[Path], dict[str, str]]:
-    """Exported files that are named, or that named bundles hold; and those of bundles that cannot run here, with the reason."""
-    from unplug.sdk.release.bundle import verify_bundle
-
-    found: list[Path] = []
-    unavailable: dict[str, str] = {}
-    for subject in subjects:
-        if not subject.exists():
-            raise InputError(str(subject), "no such checkpoint, exported file or bundle", "Check the path")
-        if not (subject / "manifest.json").is_file():
-            found.append(subject)
-            continue
-        cards = [name for name in verify_bundle(subject).files if name.startswith("artifacts/") and name.count("/") == 1]
-        for name in sorted(name.removesuffix(".json") for name in cards if name.endswith(".json")):
-            card = load_artifact(subject / name).card
-            reason = RUNTIMES.get(TARGETS.get(card.target).runtime).unavailable()
-            if reason is None:
-                found.append(subject / name)
-            else:
-                unavailable[card.file] = reason
-    return found, unavailable
-
-
-def _original_path(request: AuditRequest, checkpoints: dict[Path, Checkpoint]) -> Path:
-    if request.original is not None:
-        return request.original
-    for checkpoint in checkpoints.values():
-        lineage = checkpoint.record.get("lineage")
-        if lineage is None and checkpoint.record.get("role") == "original":
-            return checkpoint.path
-        recorded = Path(str((lineage or {}).get("original")))
-        # As it was named then, and beside the unlearned model: people move both together, and work from other folders.
-        for place in (recorded, checkpoint.path.parent / recorded.name):
-            weights = place / "model.safetensors"
-            if weights.is_file() and sha256_file(weights) == (lineage or {}).get("original_sha256"):
-                return place
-    raise InputError("audit", "the original that the forget step started from is not where it was", "Pass --original DIR")
+    if request.relearn:
+        models = loaded.unlearned | ({} if retrained is None else {"retrained": retrained})
+        say(f"relearning the forget set, three runs each of {', '.join(models) or 'no model'} ...")
+        times = relearn_times(original, models, sets, AgeFamily(recipe=recipe_of(original), edges=edges), request.seed)
+        report = replace(report, models=tuple(replace(item, relearning=times.get(item.name)) for item in report.models))
+    return replace(report, skipped={**report.skipped, **loaded.skipped, **unable})

@@ -6,43 +6,24 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 from tqdm import tqdm
 
-from unplug.plugins.errors import DataError, InputError
+from unplug.plugins.errors import DataError
 from unplug.sdk.data import Split
-from unplug.sdk.train.evaluate import Predictions, summarize
 from unplug.sdk.train.run import Sets
 from unplug.sdk.versions import versions
 
 from .attack import ATTACKS, Attack, Signals
-from .predictor import Predictor
-from .report import (
-    Alarm,
-    AttackResult,
-    AuditReport,
-    Estimate,
-    GroupRow,
-    ModelAudit,
-    SubjectRows,
-    Utility,
-)
-from .stats import (
-    CONFIDENCE,
-    MIN_FALSE_POSITIVES,
-    REPLICATES,
-    Resamples,
-    auc,
-    bootstrap_auc,
-    interval,
-    mean_interval,
-    resamples,
-    threshold_accuracy,
-    tpr_at,
-)
+from .exports import Exports
+from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
+from .predictor import Predictor, finite
+from .report import Alarm, AuditReport, ModelAudit, Rounding
+from .rounding import MIN_SUBJECTS, Compared, Said, measure_rounding
+from .sides import add_sides
+from .stats import CONFIDENCE, MIN_FALSE_POSITIVES, REPLICATES, Resamples, auc, resamples
 
-FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
-MIN_SUBJECTS = 5  # with fewer, most bootstrap draws repeat the same people
+LOGISTIC_FOLDS = 10
 MIN_FORGET = 2  # an interval over one sample says nothing, and AUC over one sample is a rank
 
 
@@ -55,6 +36,7 @@ def audit(
     data: dict[str, Any],
     references: Sequence[Predictor] = (),
     attacks: Sequence[str] | None = None,
+    exports: Sequence[Exports] = (),
     seed: int = 0,
     show: bool = True,
 ) -> AuditReport:
@@ -68,6 +50,8 @@ def audit(
         data: facts about the data, copied into the report.
         references: models trained without the forget set, with other seeds; RMIA needs one.
         attacks: names of `ATTACKS`; None takes all.
+        exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
+            on each; one that cannot run here is compared by its stored numbers alone.
         seed: of the resampling.
         show: progress bar.
 
@@ -83,19 +67,21 @@ def audit(
     skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
     # By position, because two models may share a name.
     signals = [_signals(item, sets) for item in tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)]
-    reference_signals = [_signals(item, sets) for item in references]
-    oracle = next((says for item, says in zip(predictors, signals, strict=True) if item.role == "retrained"), None)
+    others = [_signals(item, sets) for item in references]
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
-    models = tuple(
-        _audit_model(item, own, None if own is oracle else oracle, reference_signals, chosen, sets, edges, draws, seed)
-        for item, own in zip(predictors, signals, strict=True)
-    )
+    scores, unable = run_attacks(chosen, signals, others)
+    measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
+    oracle = next((item for item in measured if item.item.role == "retrained"), None)
+    models, missing = add_sides(
+        [audit_model(item, None if item is oracle else oracle, sets, edges, draws, seed) for item in measured],
+        measured, sets, seed,
+    )  # fmt: skip
     return AuditReport(
         data=data,
         forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
         models=models,
-        oracle_band={"loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in reference_signals)},
-        skipped=skipped,
+        oracle_band={"loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in others)},
+        skipped=skipped | unable | missing,
         alarms=tuple(_alarms(models)) if enough_people(sets) else (),
         settings={
             "confidence": CONFIDENCE,
@@ -107,6 +93,7 @@ def audit(
             "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
         },
         versions=versions(),
+        rounding=_roundings(exports, measured, sets, draws, seed),
     )
 
 
@@ -135,12 +122,34 @@ def enough_people(sets: Sets) -> bool:
 
 def _signals(item: Predictor, sets: Sets) -> Signals:
     own = item.signals(sets)
-    for part in (own.forget, own.unseen, own.population, own.retain):
-        if not (np.isfinite(part.logits_NG).all() and np.isfinite(part.age_N).all()):
-            raise InputError(
-                item.name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32"
-            )
+    finite(item.name, (own.forget, own.unseen, own.population, own.retain))
     return own
+
+
+def _roundings(
+    exports: Sequence[Exports], measured: Sequence[Measured], sets: Sets, draws: Resamples, seed: int
+) -> tuple[Rounding, ...]:
+    """What rounding did to each artifact, from what is known of it already."""
+    by_sha = {item.item.sha256: item for item in measured}
+    original = next((item for item in measured if item.item.role == "original"), None)
+    found = []
+    for item in exports:
+        card = item.artifact.card
+        own, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
+        shift = {name: one.minus(checkpoint.scored[name]) for name, one in own.scored.items()} if own and checkpoint else {}
+        known = Compared(
+            name=item.artifact.path.name,
+            own=_said(own),
+            checkpoint=_said(checkpoint),
+            original=_said(original),
+            auc_shift=shift,
+        )
+        found.append(measure_rounding(item, known, sets, draws.forget_RF, seed))
+    return tuple(found)
+
+
+def _said(item: Measured | None) -> Said | None:
+    return None if item is None else Said(forget=item.own.forget, test=item.own.unseen)
 
 
 def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
@@ -150,110 +159,29 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
         limits["oracle"] = "no retrained model was given, so nothing can be compared with it"
     if not enough_people(sets):
         limits["forget interval"] = (
-            f"the forget set is fewer than {MIN_SUBJECTS} subjects: intervals show how much the unseen side may vary, hardly "
-            "the forget side, and raise no alarm"
+            f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no interval, intervals of attacks show "
+            "how much the unseen side may vary, hardly the forget side, and raise no alarm"
         )
+    if len(groups := torch.unique(sets.forget.group_N)) == 1 and len(torch.unique(sets.test.group_N)) > 1:
+        limits["forget groups"] = (
+            f"the forget set is of one group only ({int(groups[0])}) and unseen samples are of several: an attack may tell the "
+            "group instead of membership, so read its AUC beside the retrained model's, never beside 0.5"
+        )
+    if min(len(sets.forget), len(sets.test)) < LOGISTIC_FOLDS:
+        limits["loss-logistic accuracy"] = f"ten folds need {LOGISTIC_FOLDS} samples a side"
     if missing := explain_missing_tpr(len(sets.test)):
         limits["tpr"] = missing
     return limits
 
 
-def _audit_model(
-    item: Predictor,
-    own: Signals,
-    best: Signals | None,
-    references: Sequence[Signals],
-    attacks: dict[str, Attack],
-    sets: Sets,
-    edges: tuple[float, ...],
-    draws: Resamples,
-    seed: int,
-) -> ModelAudit:
-    return ModelAudit(
-        name=item.name,
-        role=item.role,
-        sha256=item.sha256,
-        target=item.target,
-        precision=item.precision,
-        utility={
-            "retain": _utility(own.retain, sets.train.subject_N, edges, seed),
-            "forget": _utility(own.forget, sets.forget.subject_N, edges, seed),
-            "test": _utility(own.unseen, sets.test.subject_N, edges, seed),
-        },
-        attacks={name: attack_model(attack, own, best, references, draws) for name, attack in attacks.items()},
-        distance=None
-        if best is None
-        else {
-            "forget": _distance(own.forget, best.forget, sets.forget.subject_N, seed),
-            "test": _distance(own.unseen, best.unseen, sets.test.subject_N, seed),
-        },
-    )
-
-
-def attack_model(
-    attack: Attack, own: Signals, oracle: Signals | None, references: Sequence[Signals], draws: Resamples
-) -> AttackResult:
-    """One attack on one model, with its paired difference from the oracle."""
-    forget_F, unseen_U = attack(own, references)
-    replicate_R = bootstrap_auc(forget_F, unseen_U, draws)
-    value = auc(forget_F, unseen_U)
-    low, high = interval(replicate_R)
-    difference = None
-    if oracle is not None:
-        oracle_F, oracle_U = attack(oracle, references)
-        minus_low, minus_high = interval(replicate_R - bootstrap_auc(oracle_F, oracle_U, draws))
-        difference = Estimate(value=value - auc(oracle_F, oracle_U), low=minus_low, high=minus_high)
-    return AttackResult(
-        auc=Estimate(value=value, low=low, high=high),
-        minus_retrained=difference,
-        threshold_accuracy=threshold_accuracy(forget_F, unseen_U),
-        tpr={f"{rate:g}": tpr_at(forget_F, unseen_U, rate) for rate in FALSE_POSITIVE_RATES},
-        forget_scores=tuple(float(score) for score in forget_F),
-        unseen_scores=tuple(float(score) for score in unseen_U),
-    )
-
-
-def _utility(own: Predictions, subjects_N: NDArray[np.int64], edges: tuple[float, ...], seed: int) -> Utility:
-    summary = summarize(own, edges)
-    accuracy = mean_interval(own.correct_N.astype(np.float64), subjects_N, seed=seed)
-    mae = mean_interval(own.error_N, subjects_N, seed=seed)
-    return Utility(
-        n=summary["n"],
-        accuracy=Estimate(value=summary["accuracy"], low=accuracy[0], high=accuracy[1]),
-        mae=Estimate(value=summary["mae"], low=mae[0], high=mae[1]),
-        loss=summary["loss"],
-        per_group=tuple(GroupRow(**row) for row in summary["per_group"]),
-        per_subject=_subjects(own, subjects_N),
-    )
-
-
-def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | None:
-    people, number_N, count = np.unique(subjects_N, return_inverse=True, return_counts=True)
-    if len(people) == len(subjects_N):  # every sample its own subject: nothing that `mae` does not say
-        return None
-    mae = np.bincount(number_N, weights=own.error_N) / count
-    worst = np.argsort(mae)[::-1][:5]
-    return SubjectRows(
-        subjects=len(people),
-        mean_mae=float(mae.mean()),
-        worst=tuple({"n": int(count[index]), "mae": float(mae[index])} for index in worst),
-    )
-
-
-def _distance(own: Predictions, oracle: Predictions, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
-    gap_N = np.abs(own.age_N - oracle.age_N)
-    low, high = mean_interval(gap_N, subjects_N, seed=seed)
-    return Estimate(value=float(gap_N.mean()), low=low, high=high)
-
-
 def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
-    """A paired interval entirely below zero is over-forgetting, entirely above zero is not forgotten."""
+    """A paired interval, valid for all attacks at once, entirely below zero is over-forgetting, above zero not forgotten."""
     alarms = []
     for model in models:
         if model.role not in ("unlearned", "artifact"):
             continue
         for name, result in model.attacks.items():
-            gap = result.minus_retrained
+            gap = result.minus_retrained_together
             if gap is None or gap.low is None or gap.high is None:
                 continue
             span = f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"

@@ -6,10 +6,17 @@ Shapes: F forget scores, U unseen scores, R bootstrap replicates. A higher score
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
 from scipy.stats import rankdata
+
+from unplug.plugins.errors import InputError
+
+if TYPE_CHECKING:
+    from unplug.sdk.train.evaluate import Predictions  # figures read this module and need no torch
 
 Array = NDArray[np.float64]
 
@@ -17,6 +24,42 @@ CONFIDENCE = 0.95
 REPLICATES = 1000
 MIN_FALSE_POSITIVES = 10
 """TPR at a false-positive rate is refused where that rate is fewer than ten unseen samples: its value would be noise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number and its 95 % interval, if one was computed."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """Why a number is not given: stands where the number would."""
+
+    reason: str
+
+
+def confidence(predictions: Predictions) -> Array:
+    """phi (N,) = ln p_y - ln sum_{k != y} p_k = z_y - logsumexp_{k != y} z_k, the logit of the true class's probability.
+
+    From logits, so that it stays finite and exact where p_y rounds to 0 or 1; over many models it is near Gaussian.
+
+    Raises:
+        InputError: one class only, where there is nothing else to be confident against.
+
+    Reference:
+        Carlini et al., Membership Inference Attacks From First Principles, 2022, section IV.C.
+    """
+    logits_NG = np.asarray(predictions.logits_NG, np.float64)
+    if logits_NG.ndim != 2 or logits_NG.shape[1] < 2:
+        raise InputError("confidence", f"logits of shape {logits_NG.shape} have no second class", "Use a model with classes")
+    rows = np.arange(len(logits_NG))
+    others_NG = logits_NG.copy()
+    others_NG[rows, predictions.true_group_N] = -np.inf
+    return np.asarray(logits_NG[rows, predictions.true_group_N] - logsumexp(others_NG, axis=1), np.float64)
 
 
 def auc(forget_F: Array, unseen_U: Array) -> float:
@@ -41,9 +84,16 @@ def roc(forget_F: Array, unseen_U: Array) -> tuple[Array, Array]:
 
 
 def tpr_at(forget_F: Array, unseen_U: Array, rate: float) -> float | None:
-    """True-positive rate at a false-positive rate of at most `rate`; None where the sample cannot support it."""
-    if rate * len(unseen_U) < MIN_FALSE_POSITIVES:
-        return None
+    """`tpr_or_reason`, with None in place of the reason."""
+    value = tpr_or_reason(forget_F, unseen_U, rate)
+    return None if isinstance(value, Refused) else value
+
+
+def tpr_or_reason(forget_F: Array, unseen_U: Array, rate: float) -> float | Refused:
+    """True-positive rate at a false-positive rate of at most `rate` (above 0, up to 1), or why the sample cannot tell."""
+    if round(rate * len(unseen_U), 9) < MIN_FALSE_POSITIVES:
+        needed = int(np.ceil(round(MIN_FALSE_POSITIVES / rate, 9)))
+        return Refused(reason=f"TPR at FPR {rate:g} needs at least {needed} unseen samples, {len(unseen_U)} given")
     false, true = roc(forget_F, unseen_U)
     return float(true[false <= rate].max())
 
@@ -99,10 +149,13 @@ def resamples(
         Field and Welsh, Bootstrapping clustered data, 2007.
     """
     rng = np.random.default_rng([seed, 1234])
-    return Resamples(forget_RF=_weights(forget_subjects, replicates, rng), unseen_RU=_weights(unseen_subjects, replicates, rng))
+    return Resamples(
+        forget_RF=subject_weights(forget_subjects, replicates, rng), unseen_RU=subject_weights(unseen_subjects, replicates, rng)
+    )
 
 
-def _weights(subjects: NDArray[np.int64], replicates: int, rng: np.random.Generator) -> NDArray[np.float32]:
+def subject_weights(subjects: NDArray[np.int64], replicates: int, rng: np.random.Generator) -> NDArray[np.float32]:
+    """How often each sample is in each of R draws of whole subjects with replacement: (R, N), at least 0."""
     _, number = np.unique(subjects, return_inverse=True)
     people = int(number.max()) + 1
     draws = rng.multinomial(people, np.full(people, 1.0 / people), size=replicates)
@@ -127,6 +180,60 @@ def bootstrap_auc(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
     return np.asarray(wins_R / totals_R, dtype=np.float64)
 
 
+def logistic_accuracy(loss_F: Array, loss_U: Array, draws: Resamples, *, folds: int = 10, seed: int = 0) -> Estimate | Refused:
+    """The starting kit's attack ("loss-logistic"): balanced accuracy of a logistic regression on the loss, held out.
+
+    Each fold is judged by the regression fitted to the others. The interval resamples subjects and keeps the fits.
+
+    Args:
+        loss_F, loss_U: one number a sample.
+        draws: of `resamples`.
+        folds, seed: at least 2 (the kit has 10), and how samples fall into them.
+
+    Reference:
+        NeurIPS 2023 machine unlearning challenge, starting kit.
+    """
+    if min(len(loss_F), len(loss_U)) < folds:
+        return Refused(reason=f"{folds} folds need as many samples a side, {min(len(loss_F), len(loss_U))} given")
+    rng = np.random.default_rng(seed)
+    fold_F, fold_U = (rng.permutation(np.arange(len(scores)) % folds) for scores in (loss_F, loss_U))
+    right_F, right_U = np.empty(len(loss_F)), np.empty(len(loss_U))
+    for fold in range(folds):
+        out_F, out_U = fold_F == fold, fold_U == fold
+        bias, slope = fit_logistic(loss_F[~out_F], loss_U[~out_U])
+        right_F[out_F] = bias + slope * loss_F[out_F] > 0
+        right_U[out_U] = bias + slope * loss_U[out_U] <= 0
+    accuracy_R = (
+        draws.forget_RF @ right_F / draws.forget_RF.sum(axis=1) + draws.unseen_RU @ right_U / draws.unseen_RU.sum(axis=1)
+    ) / 2
+    low, high = interval(np.asarray(accuracy_R, np.float64))
+    return Estimate(value=float((right_F.mean() + right_U.mean()) / 2), low=low, high=high)
+
+
+def fit_logistic(one_F: Array, zero_U: Array, *, ridge: float = 1.0, steps: int = 50) -> tuple[float, float]:
+    """(b, w) of p(one | x) = 1 / (1 + exp(-b - w x)): Newton's method on the class-balanced likelihood.
+
+    minimizes sum_i c_i softplus(-t_i (b + w x_i)) + ridge / 2 (w s)^2, c_i = n / 2 n_class, s = standard deviation of x. The
+    ridge keeps w finite where a threshold separates the sides.
+    """
+    x_N = np.concatenate([one_F, zero_U])
+    center, scale = float(x_N.mean()), float(x_N.std()) or 1.0
+    design_N2 = np.stack([np.ones(len(x_N)), (x_N - center) / scale], axis=1)
+    target_N = np.r_[np.ones(len(one_F)), np.zeros(len(zero_U))]
+    class_N = np.r_[np.full(len(one_F), 0.5 / len(one_F)), np.full(len(zero_U), 0.5 / len(zero_U))] * len(x_N)
+    penalty = np.diag([0.0, ridge])
+    theta = np.zeros(2)
+    for _ in range(steps):
+        p_N = expit(design_N2 @ theta)
+        gradient = design_N2.T @ (class_N * (p_N - target_N)) + penalty @ theta
+        curvature = (design_N2 * (class_N * p_N * (1 - p_N))[:, None]).T @ design_N2 + penalty
+        change = np.linalg.solve(curvature + 1e-12 * np.eye(2), gradient)
+        theta -= change
+        if np.abs(change).max() < 1e-10:
+            break
+    return float(theta[0] - theta[1] * center / scale), float(theta[1] / scale)
+
+
 def interval(values_R: Array, confidence: float = CONFIDENCE) -> tuple[float, float]:
     """Percentile interval of bootstrap replicates."""
     tail = 100 * (1 - confidence) / 2
@@ -138,6 +245,6 @@ def mean_interval(
     values_N: Array, subjects_N: NDArray[np.int64], *, replicates: int = REPLICATES, seed: int = 0
 ) -> tuple[float, float]:
     """Interval of a mean over samples, by resampling whole subjects."""
-    weights_RN = _weights(subjects_N, replicates, np.random.default_rng([seed, 4321]))
+    weights_RN = subject_weights(subjects_N, replicates, np.random.default_rng([seed, 4321]))
     means_R = (weights_RN @ values_N) / weights_RN.sum(axis=1)
     return interval(np.asarray(means_R, dtype=np.float64))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .base import Common, Outcome, command, names, table
 from .options import data_option, forget_option, out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.audit.report import AuditReport, Estimate, ModelAudit
 
 
 @click.command()
@@ -18,48 +22,82 @@ from .options import data_option, forget_option, out_option
 @click.option("--original", type=click.Path(path_type=Path), help="The model before forgetting (default: from the record).")
 @click.option("--retrained", type=click.Path(path_type=Path), help="The oracle: retrained without the forget set.")
 @click.option(
-    "--references", multiple=True, type=click.Path(path_type=Path), help="Reference models for RMIA; may be repeated."
+    "--references", multiple=True, type=click.Path(path_type=Path), help="Reference models for RMIA and LiRA; may be repeated."
 )
 @click.option(
     "--train-references", type=click.IntRange(0, 64), default=0, show_default=True,
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
 )  # fmt: skip
 @click.option("--attacks", default="", help="Comma-separated (default: all that can run).")
+@click.option(
+    "--original-artifact", "original_artifacts", multiple=True, type=click.Path(path_type=Path),
+    help="The original's export, to compare an exported file of the same form with (default: made now); may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--retrained-artifact", "retrained_artifacts", multiple=True, type=click.Path(path_type=Path),
+    help="The same of the retrained model; may be repeated.",
+)  # fmt: skip
+@click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
+@click.option("--relearn", is_flag=True, help="Measure how soon each model learns the forget set again (slow).")
 @out_option("Audit report to write (JSON).")
 @command
 def audit(
     subjects: tuple[Path, ...], spec: str, on_bad: Any, forget_file: Path, original: Path | None, retrained: Path | None,
-    references: tuple[Path, ...], train_references: int, attacks: str, out: Path, common: Common,
+    references: tuple[Path, ...], train_references: int, attacks: str, original_artifacts: tuple[Path, ...],
+    retrained_artifacts: tuple[Path, ...], rounding: bool, relearn: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Measure what SUBJECTS (checkpoints, exported files or bundles) still remember of a forget set.
 
     Attacks tell the forget set from unseen faces; the same numbers for the original and for the retrained model
-    stand beside every one of the subjects'.
+    stand beside every one of the subjects'. Exported files are compared with the original's export in the same form as
+    well: rounding can undo a part of an edit.
     """
     from unplug.sdk.audit.request import AuditRequest, run_audit
 
     request = AuditRequest(
         subjects=subjects, spec=spec, on_bad=on_bad, forget_file=forget_file, original=original, retrained=retrained,
         references=references, train_references=train_references, attacks=names(attacks) or None, seed=common.seed,
-        work=out.parent,
+        work=out.parent, original_artifacts=original_artifacts, retrained_artifacts=retrained_artifacts, rounding=rounding,
+        relearn=relearn,
     )  # fmt: skip
     report = run_audit(request, common.device, common.say, common.show)
     report.save(out)
-    rows = []
-    for model in report.models:
-        test = model.utility["test"]
-        cells = [
-            model.name,
-            f"{100 * test.accuracy.value:.1f} %",
-            f"{test.mae.value:.2f}",
-            f"{model.utility['forget'].mae.value:.2f}",
-        ]
-        for attack in model.attacks.values():
-            cells.append(f"{attack.auc.value:.3f} ({attack.auc.low:.3f}-{attack.auc.high:.3f})")
-        rows.append(tuple(cells))
+    return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), _saved(out)]))
+
+
+def _summary(report: AuditReport) -> Iterator[str]:
+    from unplug.sdk.audit.outcome import rounding_sentence
+
     header = ("model", "test acc.", "test MAE", "forget MAE", *(f"{name} AUC" for name in report.models[0].attacks))
-    lines = [table(header, rows)]
-    lines += [f"not run: {name}: {reason}" for name, reason in report.skipped.items()]
-    lines += [f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms]
-    lines.append(f"saved {out}; `unplug report {out} -o report.html` draws it")
-    return Outcome(value=report.to_dict(), text="\n".join(lines))
+    yield table(header, [_row(model) for model in report.models])
+    for model in report.models:
+        if (privacy := model.retain_privacy) and privacy.minus_original:
+            yield (
+                f"{model.name}: retain against unseen AUC {_span(privacy.auc)}, {_span(privacy.minus_original, sign=True)} "
+                "against the original"
+            )
+        if (again := model.relearning) is not None:
+            yield f"{model.name}: relearned after {_span(again.mean, 0) if again.mean else again.reason} sample passes"
+    for row in report.rounding:
+        changed = (
+            "" if row.codes is None or row.codes.changed is None else f"{100 * row.codes.changed:.1f} % of codes changed. "
+        )
+        yield f"{row.model}: {changed}{rounding_sentence(row)}"
+    yield from (f"not run: {name}: {reason}" for name, reason in report.skipped.items())
+    yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
+
+
+def _row(model: ModelAudit) -> tuple[str, ...]:
+    test, forget = model.utility["test"], model.utility["forget"]
+    aucs = (_span(attack.auc, dash="-") for attack in model.attacks.values())
+    return (model.name, f"{100 * test.accuracy.value:.1f} %", f"{test.mae.value:.2f}", f"{forget.mae.value:.2f}", *aucs)
+
+
+def _span(item: Estimate, digits: int = 3, *, dash: str = " to ", sign: bool = False) -> str:
+    form = f"{'+' if sign else ''}.{digits}f"
+    ends = "" if item.low is None or item.high is None else f" ({item.low:{form}}{dash}{item.high:{form}})"
+    return f"{item.value:{form}}{ends}"
+
+
+def _saved(out: Path) -> str:
+    return f"saved {out}; `unplug report {out} -o report.html` draws it"

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, percent, settings
-from .options import checkpoint_argument, data_option, forget_option, out_option
+from .options import checkpoint_argument, data_option, forget_option, out_option, without_option
 
 
 @click.command()
@@ -18,6 +18,7 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
 @click.option("--method", default="msg", show_default=True, help="See `unplug list methods`.")
 @click.option("--budget", type=float, help="Fraction of retraining, compute and wall time each (default 0.05).")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
+@without_option("What the method must do without, such as 'forget data'; one that needs it is refused. May be repeated.")
 @click.option(
     "--retrained",
     type=click.Path(path_type=Path),
@@ -28,7 +29,7 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
 @command
 def forget(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float | None, pairs: tuple[str, ...],
-    retrained: Path | None, restart: bool, out: Path, common: Common,
+    without: tuple[Any, ...], retrained: Path | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Unlearn the samples that FILE names, within a budget.
 
@@ -45,8 +46,8 @@ def forget(
     ids = read_forget_file(forget_file, dataset)
     done = run(
         original, dataset, ids, method, out,
-        budget=budget, options=settings(pairs), oracle=oracle, seed=common.seed, device=common.device,
-        restart=restart, show=common.show,
+        budget=budget, options=settings(pairs), withhold=without, oracle=oracle, seed=common.seed,
+        device=common.device, restart=restart, show=common.show,
     )  # fmt: skip
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]

@@ -7,7 +7,10 @@ from typing import Any
 
 import click
 
+from unplug.plugins.errors import InputError
+
 from .base import Common, Outcome, command, table
+from .options import without_option
 
 REGISTRIES = {
     "methods": "unplug.sdk.forget.method:METHODS",
@@ -21,13 +24,25 @@ REGISTRIES = {
 
 @click.command("list")
 @click.argument("kind", type=click.Choice(list(REGISTRIES)))
+@without_option("Of methods: only those that do not need this, such as 'forget data'. May be repeated.")
 @command
-def list_(kind: str, common: Common) -> Outcome:
+def list_(kind: str, without: tuple[str, ...], common: Common) -> Outcome:
     """List what is registered, third parties' entry points included."""
+    if without and kind != "methods":
+        raise InputError(f"--without {without[0]!r}", f"{kind} have no needs", "Use it with `unplug list methods`")
     module, attribute = REGISTRIES[kind].split(":")
     registry = getattr(import_module(module), attribute)
-    rows = [{"name": name, "summary": _summary(registry.get(name))} for name in registry]
-    return Outcome(value=rows, text=table(("name", "what"), [(row["name"], row["summary"]) for row in rows]))
+    items = {name: registry.get(name) for name in registry}
+    if kind != "methods":
+        rows = [{"name": name, "summary": _summary(item)} for name, item in items.items()]
+        return Outcome(value=rows, text=table(("name", "what"), [(row["name"], row["summary"]) for row in rows]))
+    methods = [
+        {"name": name, "needs": list(item.needs), "summary": _summary(item)}
+        for name, item in items.items()
+        if not set(item.needs) & set(without)
+    ]
+    cells = [(row["name"], ", ".join(row["needs"]), row["summary"]) for row in methods]
+    return Outcome(value=methods, text=table(("name", "needs", "what"), cells))
 
 
 def _summary(item: Any) -> str:

@@ -10,6 +10,9 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+NEEDS = ("retain data", "forget data", "labels", "validation data", "ages", "training-time hooks")
+"""`unplug.sdk.forget.method.NEEDS`, which imports torch; a help text must not."""
+
 
 def data_option(function: F) -> F:
     """--data SPEC and --on-bad."""
@@ -28,6 +31,11 @@ def forget_option(function: F) -> F:
         "--forget", "forget_file", required=True, type=click.Path(path_type=Path), metavar="FILE",
         help="Sample ids or subject:NAME, one a line.",
     )(function)  # fmt: skip
+
+
+def without_option(help_text: str) -> Callable[[F], F]:
+    """--without NEED, repeatable."""
+    return click.option("--without", multiple=True, type=click.Choice(NEEDS), help=help_text)
 
 
 def _no_device(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:

@@ -30,6 +30,7 @@ from unplug.sdk.versions import versions
 from .access import shown_to
 from .budget import Cost, Meter, RetrainCost, summary
 from .calibrate import seconds_per_sample
+from .memory import check_memory, memory_record
 from .method import ForgetProblem, Method, Need, build_method
 
 
@@ -72,6 +73,7 @@ def forget(
     Raises:
         DataError: other data, or a forget set that cannot be forgotten.
         BudgetExceeded: the method spent more than its budget; nothing is saved.
+        InsufficientMemoryError: the step would not fit; nothing was loaded yet.
         OutputError: something else is at `out`.
     """
     built, recipe = build_method(method, options), recipe_of(original)
@@ -84,6 +86,7 @@ def forget(
     split = request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
     edges = tuple(original.model.age_edges)
+    needed, free = check_memory(built, original.model, recipe, len(dataset), device)
     sets = load_sets(dataset, split, edges, device)
     family = AgeFamily(recipe=recipe, edges=edges)
     retrain = retrain_cost(original, split, family, sets, oracle)
@@ -108,6 +111,7 @@ def forget(
             "samples": len(split.forget),
             "set_sha256": hashlib.sha256("\n".join(sorted(split.forget)).encode()).hexdigest(),
             "cost": summary(cost, retrain, limit),
+            "memory": memory_record(needed, free, device),
         },
         "cost": {"forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device)},
     }

@@ -13,13 +13,15 @@ from .figures.forest import ForestRow, forest_svg
 from .figures.histograms import loss_svg, shared_edges, shares
 from .figures.roc import RocCurve, roc_svg
 from .inputs import Inputs
-from .models import ROLES, all_models, attack_names, excludes_zero, label, main_audit, main_models, model_label
+from .models import ROLES, all_models, attack_names, excludes_zero, judged_gap, label, main_audit, main_models, model_label
 from .page import Block, Cell, Chip, Column, FaceCard, FaceGrid, Figure, FigureGrid, Missing, Notes, Section, Table
 from .png import checked_png, data_uri
 from .text import NONE, fixed, percent, plain, signed, span
+from .verdict import headline_attack
 
 LOSS = "loss"
 TOO_FEW = "too few samples"
+MAX_DRAWN = 3  # attacks with plots of their own; the table holds all
 MAX_OTHERS = 3  # predictions under a face beside those of the three roles
 WIDTHS = (500, 354)
 """Half of a page, and a phone, in CSS pixels: letters keep their size on both."""
@@ -79,7 +81,10 @@ def attacks(inputs: Inputs) -> Section | Missing:
     if audit is None or not names:
         return Missing(what="Attacks", why="no audit with attacks was given (unplug audit)")
     blocks: list[Block] = []
-    for number, name in enumerate(names, start=1):
+    # The one that decides first, then in the order of the audit.
+    head = headline_attack(main)
+    drawn_names = sorted(names, key=lambda name: name != head)[:MAX_DRAWN]
+    for number, name in enumerate(drawn_names, start=1):
         band = audit.oracle_band.get(name, ())
         figures = [_roc(name, number, main)] if any(name in model.attacks for model in main.values()) else []
         rows = [_forest_row(model, model.attacks[name]) for model in models if name in model.attacks]
@@ -87,7 +92,13 @@ def attacks(inputs: Inputs) -> Section | Missing:
         figures.append(Figure(svg=drawn[0], narrow=drawn[1], caption=_band(band)))
         blocks.append(FigureGrid(figures=figures, columns=2))
     blocks.append(_attack_table(models, names))
-    notes = [f"Not run: {plain(name)}: {plain(why, 200)}." for name, why in sorted(audit.skipped.items())]
+    if len(names) > len(drawn_names):
+        blocks.append(Notes(lines=[f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."]))
+    notes = list(
+        dict.fromkeys(f"{plain(why, 200)}." for m in models for a in m.attacks.values() for why in a.tpr_missing.values())
+    )
+    said = {"tpr"} if notes else set()
+    notes += [f"Not run: {plain(name)}: {plain(why, 300)}." for name, why in sorted(audit.skipped.items()) if name not in said]
     if notes:
         blocks.append(Notes(lines=notes))
     lead = "An attack guesses from outputs who was in the training set. AUC 0.5 is guessing; the oracle's AUC is the goal."
@@ -142,7 +153,7 @@ def _attack_table(models: tuple[ModelAudit, ...], names: tuple[str, ...]) -> Tab
 
 
 def _against(model: ModelAudit, gap: Estimate | None) -> Cell:
-    """Whether the paired interval excludes zero; only what should have forgotten can fail at it."""
+    """Whether the interval that holds for all attacks at once excludes zero; only what should have forgotten can fail at it."""
     if gap is None or gap.low is None:
         return Cell(text=NONE)
     sign = excludes_zero(gap)
@@ -167,13 +178,17 @@ def _attack_row(model: ModelAudit, item: AttackResult, rates: list[str]) -> list
         Cell(text=model_label(model), role=model.role),
         Cell(text=fixed(item.auc.value), note=span(item.auc.low, item.auc.high)),
         Cell(text=signed(gap.value) if gap else NONE, note=ends),
-        _against(model, gap),
+        _against(model, judged_gap(item)),
         accuracy,
-        *(
-            Cell(text=percent(value)) if (value := item.tpr.get(rate)) is not None else Cell(text="", note=TOO_FEW)
-            for rate in rates
-        ),
+        *(_tpr(item, rate) for rate in rates),
     ]
+
+
+def _tpr(item: AttackResult, rate: str) -> Cell:
+    value, ends = item.tpr.get(rate), item.tpr_interval.get(rate)
+    if value is None:
+        return Cell(text="", note=TOO_FEW)
+    return Cell(text=percent(value), note=span(ends.low, ends.high, 1, scale=100.0) if ends else "")
 
 
 def faces(inputs: Inputs) -> Section | Missing:

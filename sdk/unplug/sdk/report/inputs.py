@@ -149,9 +149,12 @@ def _check_leaves(raw: Any, where: str) -> None:
 
 def _check_rows(value: Any, where: str) -> None:
     """Bounds on what becomes rows of a table, and on what a plot needs."""
-    for name in ("models", "rows", "gates", "alarms"):
+    for name in ("models", "rows", "gates", "alarms", "rounding"):
         if len(getattr(value, name, ())) > MAX_ROWS:
             raise ReportError(where, f"it has more than {MAX_ROWS} {name}", "Make one report for each part")
+    for row in getattr(value, "rounding", ()):
+        if max(len(row.auc_shift), len(row.notes)) > MAX_PARTS:
+            raise ReportError(where, f"it has more than {MAX_PARTS} attacks or notes on a file", _AGAIN)
     for model in getattr(value, "models", ()):
         if max([len(model.attacks), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or age groups", "Make one report for each part")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unplug.sdk.audit.report import AuditReport, Estimate, ModelAudit
+from unplug.sdk.audit.report import AttackResult, AuditReport, Estimate, ModelAudit
 
 from .inputs import Inputs
 from .text import plain
@@ -51,6 +51,11 @@ def main_attack(models: dict[str, ModelAudit]) -> str | None:
         if model.attacks:
             return max(model.attacks, key=lambda name: (model.attacks[name].auc.value, name))
     return None
+
+
+def judged_gap(attack: AttackResult) -> Estimate | None:
+    """AUC minus the oracle's by the interval that holds for all attacks at once; older audits have one for each alone."""
+    return attack.minus_retrained_together or attack.minus_retrained
 
 
 def excludes_zero(gap: Estimate | None) -> int:

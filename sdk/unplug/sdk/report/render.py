@@ -15,7 +15,9 @@ from .forgetting import attacks, faces, learning, losses
 from .inputs import Inputs, collect
 from .models import LABELS, main_audit
 from .page import Missing, Section
+from .privacy import privacy
 from .provenance import provenance
+from .rounding import rounding
 from .shipping import artifacts, gates, latency
 from .text import count, plain
 from .verdict import key_numbers, verdict
@@ -23,7 +25,7 @@ from .verdict import key_numbers, verdict
 HERE = Path(__file__).resolve().parent
 MAX_PAGE_BYTES = 2_000_000
 MAX_TITLE = 160
-PARTS = (gates, learning, losses, attacks, utility, faces, artifacts, latency, cost)
+PARTS = (gates, learning, losses, attacks, privacy, utility, faces, artifacts, rounding, latency, cost)
 """Sections in reading order."""
 
 

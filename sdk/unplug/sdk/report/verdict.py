@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from unplug.sdk.audit.report import Estimate, ModelAudit
 
 from .inputs import Inputs
-from .models import excludes_zero, main_attack, main_models
+from .models import excludes_zero, judged_gap, main_attack, main_models
 from .page import Chip, KeyNumber
+from .rounding import rounding_fact, rounding_rows
 from .schemas import ForgetStep
 from .text import fixed, milliseconds, percent, plain, signed, size, span, threads
 
@@ -55,7 +56,7 @@ def judge(models: Mapping[str, ModelAudit]) -> str:
     if not models:
         return "Not audited"
     unlearned = models.get("unlearned")
-    gaps = [attack.minus_retrained for attack in unlearned.attacks.values()] if unlearned else []
+    gaps = [judged_gap(attack) for attack in unlearned.attacks.values()] if unlearned else []
     if not gaps or any(gap is None or gap.low is None or gap.high is None for gap in gaps):
         return "Not compared"
     signs = [excludes_zero(gap) for gap in gaps]
@@ -64,7 +65,7 @@ def judge(models: Mapping[str, ModelAudit]) -> str:
     if -1 in signs:
         return "Over-forgotten"
     original = models.get("original")
-    seen = original is None or any(excludes_zero(attack.minus_retrained) == 1 for attack in original.attacks.values())
+    seen = original is None or any(excludes_zero(judged_gap(attack)) == 1 for attack in original.attacks.values())
     if not seen:
         return "Inconclusive"
     return "Forgotten, but less useful" if _use_lost(models) else "Forgotten"
@@ -83,7 +84,7 @@ def verdict(inputs: Inputs) -> Verdict:
     models = main_models(inputs)
     word = judge(models)
     chip, lead = _LEADS[word]
-    facts = [line for line in (_utility(models), _cost(forget_step(inputs))) if line]
+    facts = [line for line in (_utility(models), _cost(forget_step(inputs)), rounding_fact(inputs)) if line]
     return Verdict(word=word, chip=chip, lead=lead, sentence=_sentence(models), facts=tuple(facts))
 
 
@@ -116,7 +117,7 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
 def headline_attack(models: Mapping[str, ModelAudit]) -> str | None:
     """The attack with the widest gap between unlearned and oracle where forgetting failed, else `main_attack`."""
     unlearned = models.get("unlearned")
-    gaps = {name: attack.minus_retrained for name, attack in unlearned.attacks.items()} if unlearned else {}
+    gaps = {name: judged_gap(attack) for name, attack in unlearned.attacks.items()} if unlearned else {}
     failed = {name: abs(gap.value) for name, gap in gaps.items() if gap is not None and excludes_zero(gap)}
     return max(failed, key=lambda name: (failed[name], name)) if failed else main_attack(dict(models))
 
@@ -167,7 +168,19 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
         found.append(
             KeyNumber(label="Distance to the oracle", value=fixed(gap.value, 2), note=f"years on the forget set; {ends}")
         )
-    return found + _cost_number(inputs) + _shipped(inputs)
+    return found + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
+
+
+def _left(inputs: Inputs) -> list[KeyNumber]:
+    known = [(row.kept, row) for row in rounding_rows(inputs) if row.kept is not None]
+    if not known:
+        return []
+    kept, row = min(known, key=lambda pair: pair[0].value)
+    ends = span(kept.low, kept.high, 1, scale=100.0)
+    aside = plain(
+        f"{row.target} {row.precision}, the least of {len(known)}" if len(known) > 1 else f"{row.target} {row.precision}"
+    )
+    return [KeyNumber(label="Edit left after export", value=percent(kept.value), note=f"{aside}; {ends}" if ends else aside)]
 
 
 def _cost_number(inputs: Inputs) -> list[KeyNumber]:

@@ -35,8 +35,18 @@ def augment(image_BCHW: Tensor, kind: Augment, generator: torch.Generator) -> Te
     """
     if kind == "none":
         return image_BCHW
+    return augment_as_drawn(image_BCHW, kind, draw_augment(len(image_BCHW), generator))
+
+
+def draw_augment(batch: int, generator: torch.Generator) -> Tensor:
+    """The random numbers (B, 7) in [0, 1) that decide the views of a batch, on the CPU."""
+    return torch.rand(batch, 7, generator=generator)
+
+
+def augment_as_drawn(image_BCHW: Tensor, kind: Augment, draw_B7: Tensor) -> Tensor:
+    """The views that `draw_augment` decided; `kind` is not "none"."""
     batch, device = len(image_BCHW), image_BCHW.device
-    draw = torch.rand(batch, 7, generator=generator).to(device)
+    draw = draw_B7.to(device)
     sign_B = torch.where(draw[:, 0] < 0.5, -1.0, 1.0)
     if kind == "flip":
         return torch.where(sign_B[:, None, None, None] < 0, image_BCHW.flip(3), image_BCHW)

@@ -1,0 +1,129 @@
+"""The weights that an artifact stores, code by code: what rounding left of an edit is counted on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unplug.plugins.errors import ArtifactError
+
+from .artifact import Artifact
+from .child import Array, Reply, call_in_child
+from .extras import require_modules
+from .readers import READERS
+from .targets import TARGETS
+from .worker import Job
+
+TIMEOUT_SECONDS = 300.0  # reading 4 GiB from a slow disk; a hostile file gets no longer
+
+
+def stored_weights(artifact: Artifact) -> dict[str, Array]:
+    """Weights by their names in the file, as stored: float32 or float16 numbers, or quantized codes.
+
+    Args:
+        artifact: from `load_artifact` or `export_checkpoint`; its target's reader runs in a child process.
+
+    Returns:
+        Name to array. Scalars, shapes and indices are left out; four-bit codes come as one byte each.
+
+    Raises:
+        ArtifactError: the file is broken, or claims more than it can hold.
+        MissingExtraError: the package that reads this target is not installed.
+        ConversionError: the reader crashed or took too long.
+    """
+    card = artifact.card
+    READERS.get(card.target)
+    target = TARGETS.get(card.target)
+    require_modules(target.modules, target.extra)
+    values = {"path": str(artifact.path.resolve()), "target": card.target}
+    reply = call_in_child(
+        "unplug.export.weights:read_weights", values, what=f"weights of {artifact.path.name}", timeout=TIMEOUT_SECONDS
+    )
+    return reply.arrays
+
+
+def read_weights(job: Job) -> Reply:
+    """The child's side of `stored_weights`."""
+    return Reply(values={}, arrays=READERS.get(job.values["target"])(Path(job.values["path"])))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorChange:
+    """How much of one tensor is stored otherwise in the second file."""
+
+    name: str
+    weights: int
+    changed: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeChange:
+    """How much of a file is stored otherwise than in another.
+
+    Args:
+        changed: fraction of the matched weights whose stored bits differ, 0 to 1.
+        weights: matched weights that were compared.
+        tensors: matched tensors: same name, shape and type in both files.
+        untouched: matched tensors without a single difference.
+        unmatched: tensors of either file that have no such partner; they are not compared.
+        unmatched_weights: the weights in them, of the larger side.
+        least, most: the tensors with the smallest and the largest changed fraction; null where nothing matched.
+    """
+
+    changed: float | None
+    weights: int
+    tensors: int
+    untouched: int
+    unmatched: int
+    unmatched_weights: int
+    least: TensorChange | None
+    most: TensorChange | None
+
+
+def compare_codes(before: dict[str, Array], after: dict[str, Array]) -> CodeChange:
+    """Counts stored numbers that differ bit by bit, in tensors of the same name, shape and type.
+
+    Example:
+        >>> compare_codes({"w": np.array([1.0, 2.0])}, {"w": np.array([1.0, 3.0])}).changed
+        0.5
+    """
+    names = [name for name in before if name in after and _alike(before[name], after[name])]
+    rows = [
+        TensorChange(name=name, weights=before[name].size, changed=float((_bits(before[name]) != _bits(after[name])).mean()))
+        for name in names
+    ]
+    weights = sum(row.weights for row in rows)
+    rest = [[array for name, array in side.items() if name not in names] for side in (before, after)]
+    return CodeChange(
+        changed=sum(row.changed * row.weights for row in rows) / weights if weights else None,
+        weights=weights,
+        tensors=len(rows),
+        untouched=sum(row.changed == 0.0 for row in rows),
+        unmatched=sum(len(side) for side in rest),
+        unmatched_weights=max(sum(array.size for array in side) for side in rest),
+        least=min(rows, key=lambda row: (row.changed, row.name), default=None),
+        most=max(rows, key=lambda row: (row.changed, row.name), default=None),
+    )
+
+
+def _alike(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype
+
+
+def _bits(array: Array) -> Array:
+    """As unsigned integers: a NaN equals itself, and 0 is not -0."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def check_comparable(one: Artifact, other: Artifact) -> None:
+    """Raises unless two artifacts are of one target and one precision.
+
+    Raises:
+        InputError: they are not; their codes would mean different things.
+    """
+    pair = [(item.card.target, item.card.precision) for item in (one, other)]
+    if pair[0] != pair[1]:
+        why = f"it is {' '.join(pair[0])}, and {other.path.name} is {' '.join(pair[1])}"
+        raise ArtifactError(str(one.path), why, "Compare files of one target and one precision")

@@ -1,0 +1,105 @@
+"""``unplug leaderboard``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .base import Common, Outcome, command, names, settings, table
+from .options import out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.leaderboard import LeaderboardReport
+
+
+@click.command()
+@click.option("--protocol", required=True, metavar="NAME", help="challenge, starting-kit, mufac, mucac or utkface.")
+@click.option("--data", "spec", metavar="SPEC", help="Data, for example utkface:DIR (default: the protocol's, if it has any).")
+@click.option("--methods", default="all", show_default=True, help="Comma-separated, or all; see `unplug list methods`.")
+@click.option("--models", type=click.IntRange(2, 100_000), help="N: retrained models, and unlearned models of each method.")
+@click.option("--originals", type=click.IntRange(1, 100_000), help="K: originals of different training seeds.")
+@click.option("--budget", type=click.FloatRange(0, 100, min_open=True), help="Fraction of retraining that a method may cost.")
+@click.option("--image-size", type=int, help="Side of the images in pixels, instead of the protocol's.")
+@click.option("--epochs", type=int, help="Of training, instead of the protocol's.")
+@click.option("--size", help="Of the age predictor: nano, small or base, instead of the protocol's.")
+@click.option(
+    "--set",
+    "pairs",
+    multiple=True,
+    metavar="METHOD:KEY=VALUE",
+    help="A hyperparameter of a method, or its own budget (msg:budget=0.1); may be repeated.",
+)
+@click.option("--backend", default="processes", show_default=True, help="Where models are made: processes, loop or ray.")
+@click.option("--workers", type=click.IntRange(1, 4096), help="How many at once (default: one per core).")
+@click.option("--cluster", metavar="ADDRESS", help="Of a Ray cluster; --out must be a folder that all its machines share.")
+@out_option("Folder of the leaderboard; a second call does only what is missing there.")
+@command
+def leaderboard(
+    protocol: str, spec: str | None, methods: str, models: int | None, originals: int | None, budget: float | None,
+    image_size: int | None, epochs: int | None, size: str | None, pairs: tuple[str, ...], backend: str, workers: int | None,
+    cluster: str | None, out: Path, common: Common,
+) -> Outcome:  # fmt: skip
+    """Run every method under one protocol and rank them.
+
+    Originals, retrained models and unlearning runs each have seeds of their own. Every number stands beside the retrained
+    models'. OUT gets leaderboard.json, leaderboard.html and models/. What is there already is used again: asking for more
+    models or methods later adds to it.
+    """
+    from unplug.sdk.leaderboard import PROTOCOLS, Request, run_leaderboard
+
+    recipe = {"image_size": image_size, "epochs": epochs, "size": size}
+    chosen = PROTOCOLS.get(protocol).with_(recipe=recipe, models=models, originals=originals, budget=budget)
+    request = Request(
+        protocol=chosen, spec=spec, methods=_methods(methods), settings=_settings(pairs), out=out, seed=common.seed,
+        device=common.device, backend=backend, workers=workers, cluster=cluster,
+    )  # fmt: skip
+    report = run_leaderboard(request, common.say, show=common.show)
+    lines = [text_table(report), f"saved {out / 'leaderboard.json'} and {out / 'leaderboard.html'}"]
+    return Outcome(value=report.to_dict(), text="\n".join(lines))
+
+
+def _methods(text: str) -> tuple[str, ...]:
+    from unplug.plugins.errors import InputError
+    from unplug.sdk.forget.method import METHODS
+    from unplug.sdk.leaderboard.plan import ORACLE
+
+    chosen = tuple(dict.fromkeys(names(text)))
+    if chosen == ("all",):
+        return tuple(name for name in METHODS if name != ORACLE)
+    if not chosen or ORACLE in chosen:
+        why = "retraining is the oracle and always there" if chosen else "it names no method"
+        raise InputError(f"--methods {text}", why, "Name methods of `unplug list methods`, or all")
+    return chosen
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    from unplug.plugins.errors import InputError
+
+    found: dict[str, dict[str, str]] = {}
+    for pair, value in settings(pairs).items():
+        method, colon, key = pair.partition(":")
+        if not colon or not key:
+            raise InputError(f"--set {pair}={value}", "it is not METHOD:KEY=VALUE", "Write for example --set msg:lr=0.001")
+        found.setdefault(method, {})[key] = value
+    return found
+
+
+def text_table(report: LeaderboardReport) -> str:
+    """The ranking for a terminal."""
+    from unplug.sdk.leaderboard.metrics import METRICS
+    from unplug.sdk.leaderboard.protocol import RANKING
+    from unplug.sdk.leaderboard.words import cell, main_columns, reason, title_of
+
+    columns = main_columns(report)
+    rows: list[tuple[str, ...]] = []
+    for row in report.rows:
+        cells: list[Any] = [cell(row, name) for name in columns]
+        written = [f"{item.text} ({item.note})" if item.note else item.text for item in cells]
+        rows.append(("" if row.rank is None else str(row.rank), title_of(row), *written))
+    heads = [METRICS[name].label + (f", {METRICS[name].unit}" if METRICS[name].sign else "") for name in columns]
+    lines = [table(("#", "method", *heads), rows)]
+    why = {row.name: reason(row, RANKING[report.rank]) for row in report.rows}
+    lines += [f"not ranked: {name}: {text}" for name, text in why.items() if text]
+    return "\n".join(lines)

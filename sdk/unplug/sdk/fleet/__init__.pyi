@@ -1,0 +1,11 @@
+from .backend import BACKENDS as BACKENDS
+from .job import Context as Context
+from .job import Job as Job
+from .many import fit_many as fit_many
+from .result import Result as Result
+from .result import has_result as has_result
+from .result import read_result as read_result
+from .run import Summary as Summary
+from .run import run_jobs as run_jobs
+from .stacked import fit_stacked as fit_stacked
+from .stacked import repair_stacked as repair_stacked

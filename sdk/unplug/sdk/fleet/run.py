@@ -1,0 +1,116 @@
+"""Runs the jobs of a fleet that have no result yet, and writes each result as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from unplug.plugins.errors import InputError, OutputError
+
+from .backend import BACKENDS, Backend, Setup
+from .job import Context, Job, job_fingerprint
+from .result import Order, read_record, result_path, write_result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What a run did.
+
+    Args:
+        done: results written now, refusals included.
+        skipped: results that were there already.
+        failed: job name to the end of its traceback, or why its worker died; these run again next time.
+        seconds: of wall time.
+    """
+
+    done: int
+    skipped: int
+    failed: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    context: Context | None,
+    out: Path,
+    *,
+    backend: str = "processes",
+    workers: int | None = None,
+    show: bool = True,
+    fingerprint: str = "",
+    cluster: str | None = None,
+) -> Summary:
+    """Runs jobs side by side; a run that was killed goes on where it stood and loses the jobs in flight alone.
+
+    A typed error of a job is a *refusal*, which is a result: facts ``{"refused": {"kind", "what", "why", "fix"}}`` and no
+    tensors. Anything else that it raises is a failure; the others go on.
+
+    Args:
+        jobs: with unique names.
+        context: what they share, or None.
+        out: folder of the results; those of the same fingerprint are skipped, older ones replaced.
+        backend: of `BACKENDS`: "loop", "processes" or "ray".
+        workers: how many at once; None is one per core.
+        show: progress bar.
+        fingerprint: of all that decides a result and is in neither the job nor the context (a data digest, a version).
+        cluster: address of a Ray cluster; None is a local one.
+
+    Raises:
+        InputError: a duplicate name, no such backend, no worker at all, or a context that cannot be built.
+        OutputError: a result cannot be written, or a file that no fleet wrote is in its place.
+    """
+    start = time.monotonic()
+    _check(jobs, workers)
+    runner: Backend = BACKENDS.get(backend)
+    orders = [Order(job=job, fingerprint=job_fingerprint(job, context, fingerprint), given=fingerprint) for job in jobs]
+    orders = [order for order in orders if not _finished(out, order)]
+    skipped, failed = len(jobs) - len(orders), dict[str, str]()
+    bar = tqdm(
+        total=len(jobs), initial=skipped, desc="fleet", unit="model", disable=not show,
+        bar_format="{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]",
+    )  # fmt: skip
+    if not orders:
+        bar.close()
+        return Summary(done=0, skipped=skipped, seconds=time.monotonic() - start)
+    outcomes: Any = runner(orders, Setup(context=context, workers=workers, cluster=cluster))
+    with bar, closing(outcomes):
+        for outcome in outcomes:
+            if outcome.status == "done":
+                write_result(out, outcome.name, outcome.packed)
+            else:
+                failed[outcome.name] = outcome.note
+            bar.set_postfix_str(_rate(bar.n - skipped + 1, time.monotonic() - start, len(failed)), refresh=False)
+            bar.update(1)
+    done = len(orders) - len(failed)
+    return Summary(done=done, skipped=skipped, failed=failed, seconds=time.monotonic() - start)
+
+
+def _check(jobs: Sequence[Job], workers: int | None) -> None:
+    twice = [name for name, count in Counter(job.name for job in jobs).items() if count > 1]
+    if twice:
+        raise InputError(f"job name {twice[0]!r}", "two jobs have it", "Give every job a name of its own")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers {workers}", "out of range", "Use 1 or more")
+
+
+def _finished(out: Path, order: Order) -> bool:
+    path = result_path(out, order.job.name)
+    if not path.exists():
+        return False
+    try:
+        record = read_record(path)
+    except InputError as error:  # results are written whole, so this is somebody else's file
+        raise OutputError(str(path), error.why, "Move it away, or choose another --out") from error
+    return bool(record["name"] == order.job.name and record["fingerprint"] == order.fingerprint)
+
+
+def _rate(done: int, seconds: float, failed: int) -> str:
+    rate = f"{60 * done / max(seconds, 1e-9):.1f} models/min"
+    return f"{rate}, {failed} failed" if failed else rate

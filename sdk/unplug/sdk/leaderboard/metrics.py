@@ -1,0 +1,82 @@
+"""What the columns of a leaderboard are called, how they are written and which way is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Better = Literal["higher", "lower", "oracle", "neither"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One column.
+
+    Args:
+        label: head of the column.
+        better: "oracle" where the retrained models' value is the aim and both sides of it are worse.
+        says: one line of explanation.
+        unit: behind the head.
+        percent: written as percent.
+        digits: decimals, after scaling to percent.
+        sign: written with its sign.
+    """
+
+    label: str
+    better: Better
+    says: str
+    unit: str = ""
+    percent: bool = False
+    digits: int = 3
+    sign: bool = False
+
+
+METRICS: dict[str, Metric] = {
+    "score": Metric(
+        label="score", better="higher", says="F times the retain- and the test-accuracy ratio: the challenge's number"
+    ),
+    "f": Metric(label="F", better="oracle", says="forgetting quality; perfect unlearning has that of retrained models"),
+    "f_ratio": Metric(
+        label="F / F_null", better="oracle", digits=2, says="F over that of retrained against retrained: 1 is perfect"
+    ),
+    "retain_ratio": Metric(label="RA ratio", better="higher", says="retain accuracy over the retrained models'"),
+    "test_ratio": Metric(label="TA ratio", better="higher", says="test accuracy over the retrained models'"),
+    "nomus": Metric(label="NoMUS", better="higher", says="half test accuracy, half 1 - 2 |attack accuracy - 0.5|"),
+    "test_accuracy": Metric(
+        label="test accuracy", better="higher", percent=True, digits=1, says="share of right groups or classes"
+    ),
+    "test_accuracy_gap": Metric(
+        label="test accuracy", unit="minus retrained, points", better="higher", percent=True, digits=1, sign=True,
+        says="test accuracy minus the retrained models'",
+    ),
+    "test_mae": Metric(label="test MAE", unit="years", better="lower", digits=2, says="mean absolute error of the age"),
+    "test_mae_gap": Metric(
+        label="test MAE", unit="minus retrained, years", better="lower", digits=2, sign=True,
+        says="test error minus the retrained models'",
+    ),
+    "loss_auc": Metric(
+        label="loss AUC", better="oracle", says="AUC of the loss, forget against unseen samples of the same groups or classes"
+    ),
+    "logistic_accuracy": Metric(
+        label="loss attack", better="oracle", says="balanced accuracy of a logistic regression on the loss, 10 folds"
+    ),
+    "attack_distance": Metric(
+        label="attack distance", better="lower", says="|loss attack's accuracy - the retrained models'|"
+    ),
+    "rmia_auc": Metric(label="RMIA AUC", better="oracle", says="AUC of RMIA with retrained models as references"),
+    "ulira_auc": Metric(
+        label="U-LiRA AUC", better="oracle", says="AUC of telling unlearned from retrained models by one sample"
+    ),
+    "klom_forget": Metric(label="KLOM forget", unit="nats", better="lower", says="KL of margins, forget set"),
+    "klom_validation": Metric(label="KLOM validation", unit="nats", better="lower", says="KL of margins, validation set"),
+    "klom_retain": Metric(label="KLOM retain", unit="nats", better="lower", says="KL of margins, retain set"),
+    "distance_forget": Metric(
+        label="distance, forget", unit="years", better="lower", digits=2, says="|predicted age - the oracle mean|, forget set"
+    ),
+    "distance_test": Metric(
+        label="distance, test", unit="years", better="lower", digits=2, says="|predicted age - the oracle mean|, test set"
+    ),
+    "compute": Metric(label="compute", unit="of retraining", better="lower", percent=True, digits=1, says="passes"),
+    "wall": Metric(label="wall time", unit="of retraining", better="lower", percent=True, digits=1, says="seconds"),
+    "wall_s": Metric(label="wall time", unit="s", better="lower", digits=1, says="seconds of one run"),
+}  # fmt: skip

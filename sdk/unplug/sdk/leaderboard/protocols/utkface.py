@@ -1,0 +1,26 @@
+"""Photographs: UTKFace, a random 2 % of its training set forgotten."""
+
+from __future__ import annotations
+
+from unplug.sdk.train.recipe import Recipe
+
+from ..picks import fraction, random_split
+from ..protocol import Protocol
+
+UTKFACE = Protocol(
+    name="utkface",
+    summary=(
+        "UTKFace photographs at 48 pixels; a random 2 % of the training set is forgotten, of all ages. UTKFace does not say "
+        "who is in a picture, so the retain set may hold other pictures of forgotten people."
+    ),
+    kind="age",
+    recipe=Recipe(
+        size="nano", image_size=48, epochs=24, batch_size=64, augment="flip", dropout=0.0, lr=6e-3, weight_decay=0.02
+    ),
+    data_help="utkface:DIR",
+    split=random_split,
+    pick=fraction(0.02),
+    rank="challenge",
+    originals=4,
+    models=32,
+)

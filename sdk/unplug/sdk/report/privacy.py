@@ -1,0 +1,118 @@
+"""Section about privacy beyond the forget set's AUC: the retain set, the worst subject, and learning again."""
+
+from __future__ import annotations
+
+from unplug.sdk.audit.report import Estimate, ModelAudit, Relearning, RetainPrivacy, WorstSubject
+
+from .inputs import Inputs
+from .models import all_models, excludes_zero, model_label
+from .page import Cell, Chip, Column, Missing, Section, Table
+from .text import NONE, count, fixed, percent, signed, span
+
+JUDGED = ("unlearned", "artifact")
+
+
+def privacy(inputs: Inputs) -> Section | Missing:
+    """A table for each measure that some model has."""
+    models = all_models(inputs)
+    tables = [table for table in (_retain(models), _forget(models), _relearning(models)) if table is not None]
+    if not tables:
+        return Missing(what="Privacy beyond the attacks", why="no audit with retain-side or worst-subject privacy was given")
+    lead = "One average can hide who pays: samples that stay, a single person, or a model that learns everything back at once."
+    return Section(id="privacy", heading="Privacy beyond the average", lead=lead, blocks=tables)
+
+
+def _retain(models: tuple[ModelAudit, ...]) -> Table | None:
+    known = [(model, model.retain_privacy) for model in models if model.retain_privacy is not None]
+    if not known:
+        return None
+    first = known[0][1]
+    columns = [
+        Column(label="Model", number=False), Column(label="AUC, retain against unseen"), Column(label="minus original"),
+        Column(label="minus oracle"), Column(label="against the original", number=False),
+    ]  # fmt: skip
+    rows = [_end("original", first.original), *(_retain_row(*pair) for pair in known), _end("retrained", first.retrained)]
+    caption = f"Retain-side privacy: do the {count(first.samples)} samples that stay stand out more than before?"
+    return Table(caption=caption, columns=columns, groups=[("", [row for row in rows if row])])
+
+
+def _end(role: str, auc: Estimate | None) -> list[Cell]:
+    if auc is None:
+        return []
+    label = "retrained (oracle)" if role == "retrained" else role
+    return [Cell(text=label, role=role), _number(auc), *(Cell(text=NONE) for _ in range(3))]
+
+
+def _retain_row(model: ModelAudit, found: RetainPrivacy) -> list[Cell]:
+    sign = excludes_zero(found.minus_original)
+    chip: Chip = "fail" if sign > 0 else "pass"
+    judged = Cell(text={1: "worse", 0: "alike", -1: "better"}[sign], chip=chip) if found.minus_original else Cell(text=NONE)
+    return [
+        Cell(text=model_label(model), role=model.role), _number(found.auc),
+        _gap(found.minus_original), _gap(found.minus_retrained), judged,
+    ]  # fmt: skip
+
+
+def _forget(models: tuple[ModelAudit, ...]) -> Table | None:
+    rows = [_forget_row(model) for model in models if model.logistic_accuracy or model.worst_subject]
+    if not rows:
+        return None
+    columns = [
+        Column(label="Model", number=False), Column(label="loss-logistic accuracy"), Column(label="worst subject's AUC"),
+        Column(label="its statistic"), Column(label="chance gives", unit="95 % of the largest"), Column(label="p"),
+        Column(label="stands out", number=False),
+    ]  # fmt: skip
+    return Table(
+        caption="Forget set: a fitted attack, and the subject that stands out most", columns=columns, groups=[("", rows)]
+    )
+
+
+def _forget_row(model: ModelAudit) -> list[Cell]:
+    right = model.logistic_accuracy
+    accuracy = Cell(text=percent(right.value), note=span(right.low, right.high, 1, scale=100.0)) if right else Cell(text=NONE)
+    return [Cell(text=model_label(model), role=model.role), accuracy, *_worst(model, model.worst_subject)]
+
+
+def _worst(model: ModelAudit, found: WorstSubject | None) -> list[Cell]:
+    if found is None:
+        return [Cell(text=NONE) for _ in range(5)]
+    beyond = found.value > found.null_high
+    judged: Chip = "neutral" if model.role not in JUDGED else "fail" if beyond else "pass"
+    samples = f"{count(found.samples)} sample{'' if found.samples == 1 else 's'}, worst of {count(found.subjects)} subjects"
+    return [
+        Cell(text=fixed(found.auc), note=samples),
+        Cell(text=fixed(found.value, 2)),
+        Cell(text=span(found.null_low, found.null_high, 2)),
+        Cell(text=fixed(found.p_value)),
+        Cell(text="yes" if beyond else "no", chip=judged),
+    ]
+
+
+def _relearning(models: tuple[ModelAudit, ...]) -> Table | None:
+    rows = [_relearning_row(model, model.relearning) for model in models if model.relearning is not None]
+    if not rows:
+        return None
+    columns = [
+        Column(label="Model", number=False), Column(label="sample passes"), Column(label="runs"),
+        Column(label="", number=False, wide=True),
+    ]  # fmt: skip
+    caption = "Relearn time: passes over forget samples until the original's loss is back; fewer than the oracle's is memory"
+    return Table(caption=caption, columns=columns, groups=[("", rows)])
+
+
+def _relearning_row(model: ModelAudit, found: Relearning) -> list[Cell]:
+    runs = ", ".join("stopped" if passes is None else count(passes) for passes in found.passes[:8])
+    return [
+        Cell(text=model_label(model), role=model.role),
+        _number(found.mean, 0),
+        Cell(text=runs),
+        Cell(text=found.reason or ""),
+    ]
+
+
+def _number(item: Estimate | None, digits: int = 3) -> Cell:
+    return Cell(text=fixed(item.value, digits), note=span(item.low, item.high, digits)) if item else Cell(text=NONE)
+
+
+def _gap(item: Estimate | None) -> Cell:
+    return Cell(text=signed(item.value), note=span(item.low, item.high, sign=True)) if item else Cell(text=NONE)

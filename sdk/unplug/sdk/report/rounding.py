@@ -1,0 +1,138 @@
+"""Section about what export and rounding did to the edit, a file at a time."""
+
+from __future__ import annotations
+
+from unplug.sdk.audit.outcome import Outcome, rounding_outcome, rounding_sentence
+from unplug.sdk.audit.report import Estimate, OutputDistance, Rounding
+
+from .inputs import Inputs
+from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table
+from .text import NONE, count, fixed, percent, plain, short, signed, span
+
+CHIPS: dict[Outcome, Chip] = {
+    "nothing back": "pass",
+    "part back": "fail",
+    "easier to attack": "fail",
+    "further away": "warn",
+    "not run": "neutral",
+    "open": "warn",
+}
+WORST_FIRST: tuple[Outcome, ...] = ("easier to attack", "part back", "open", "further away", "not run", "nothing back")
+
+
+def rounding_rows(inputs: Inputs) -> list[Rounding]:
+    """Every compared file once, in the order given."""
+    found = {row.sha256: row for audit in reversed(inputs.audits) for row in reversed(audit.rounding)}
+    return list(reversed(found.values()))
+
+
+def rounding(inputs: Inputs) -> Section | Missing:
+    """One verdict a file, the distances behind it, and what was not compared."""
+    rows = rounding_rows(inputs)
+    if not rows:
+        why = "no audit compares exported files with the original's export (unplug audit CHECKPOINT FILE...)"
+        return Missing(what="Rounding", why=why)
+    blocks: list[Block] = [_verdicts(rows), _distances(rows)]
+    notes = list(dict.fromkeys(f"{_form(row)}: {plain(note, 300)}." for row in rows for note in row.notes))
+    if notes:
+        blocks.append(Notes(lines=notes))
+    lead = (
+        "Rounding can undo an edit, and it can blur one. Every file is compared with what the original became in the same "
+        f"form. {_overall(rows)}"
+    )
+    return Section(id="rounding", heading="After export", lead=lead.strip(), blocks=blocks)
+
+
+def rounding_fact(inputs: Inputs) -> str:
+    """The sentence of the file that came off worst, for the head of the page."""
+    rows = rounding_rows(inputs)
+    if not rows:
+        return ""
+    worst = min(rows, key=lambda row: WORST_FIRST.index(rounding_outcome(row)))
+    if rounding_outcome(worst) == "not run":
+        return ""
+    return f"After export ({_form(worst)}{', the worst file' if len(rows) > 1 else ''}): {rounding_sentence(worst)}"
+
+
+def _overall(rows: list[Rounding]) -> str:
+    ran = [outcome for row in rows if (outcome := rounding_outcome(row)) != "not run"]
+    if ran and all(outcome == "nothing back" for outcome in ran):
+        return f"It brought nothing back in {'the one file' if len(ran) == 1 else f'any of {len(ran)} files'} that ran here."
+    return ""
+
+
+def _form(row: Rounding) -> str:
+    return f"{plain(row.target, 20)} {plain(row.precision, 20)}"
+
+
+def _verdicts(rows: list[Rounding]) -> Table:
+    columns = [
+        Column(label="File", number=False), Column(label="outcome", number=False),
+        Column(label="edit left", unit="of the checkpoint's"), Column(label="attack's largest rise", unit="AUC"),
+        Column(label="in words", number=False, wide=True),
+    ]  # fmt: skip
+    return Table(
+        caption="What rounding did to each file, with 95 % intervals", columns=columns, groups=[("", list(map(_verdict, rows)))]
+    )
+
+
+def _verdict(row: Rounding) -> list[Cell]:
+    outcome = rounding_outcome(row)
+    shift = max(row.auc_shift.items(), key=lambda pair: pair[1].value, default=None)
+    rise = Cell(text=NONE)
+    if shift is not None:
+        ends = span(shift[1].low, shift[1].high, sign=True)
+        rise = Cell(text=signed(shift[1].value), note=f"{plain(shift[0], 20)} {ends}")
+    kept = row.kept
+    return [
+        Cell(text=_form(row), note=f"{plain(row.model, 40)}, {short(row.sha256)}"),
+        Cell(text=outcome, chip=CHIPS[outcome]),
+        Cell(text=percent(kept.value), note=span(kept.low, kept.high, 1, scale=100.0)) if kept else Cell(text=NONE),
+        rise,
+        Cell(text=rounding_sentence(row)),
+    ]
+
+
+def _distances(rows: list[Rounding]) -> Table:
+    columns = [
+        Column(label="Distance from the original", number=False), Column(label="stored numbers changed"),
+        Column(label="forget set", unit="years"), Column(label="test set", unit="years"),
+        Column(label="forget set", unit="total variation"), Column(label="test set", unit="total variation"),
+    ]  # fmt: skip
+    groups = [(f"{_form(row)}, {plain(row.model, 60)}", _group(row)) for row in rows]
+    return Table(caption="Every file against the original's export in the same form", columns=columns, groups=groups)
+
+
+def _group(row: Rounding) -> list[list[Cell]]:
+    before = [
+        Cell(text="checkpoint, not exported", role="unlearned"), Cell(text=NONE), *_outputs(row.checkpoint),
+    ]  # fmt: skip
+    found = [before] if row.checkpoint else []
+    found.append([Cell(text="this file", role="artifact"), _codes(row), *_outputs(row.distance)])
+    if row.retrained or row.retrained_codes:
+        changed = row.retrained_codes.changed if row.retrained_codes else None
+        found.append(
+            [Cell(text="retrained model's file", role="retrained"), Cell(text=percent(changed)), *_outputs(row.retrained)]
+        )
+    return found
+
+
+def _codes(row: Rounding) -> Cell:
+    codes = row.codes
+    if codes is None:
+        return Cell(text=NONE, note="not read")
+    parts = [f"of {count(codes.weights)}"]
+    if codes.least is not None and codes.most is not None:
+        parts.append(f"by tensor {percent(codes.least.changed, 0)} to {percent(codes.most.changed, 0)}")
+    matched = f"{count(codes.tensors)} of {count(codes.tensors + codes.unmatched)} tensors matched" if codes.unmatched else ""
+    return Cell(text=percent(codes.changed), note="; ".join([*parts, matched] if matched else parts))
+
+
+def _outputs(found: dict[str, OutputDistance]) -> list[Cell]:
+    forget, test = found.get("forget"), found.get("test")
+    years = [_estimate(item.years if item else None, 2) for item in (forget, test)]
+    return [*years, *(_estimate(item.variation if item else None, 3) for item in (forget, test))]
+
+
+def _estimate(item: Estimate | None, digits: int) -> Cell:
+    return Cell(text=fixed(item.value, digits), note=span(item.low, item.high, digits)) if item else Cell(text=NONE)

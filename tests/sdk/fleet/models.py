@@ -1,0 +1,84 @@
+"""Tiny data and families for the stacked tests; in float64 a stack must do what the loop does to the last digits."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unplug.plugins.age import AGE_EDGES, SIZES, AgePredictor, Size, Stage
+from unplug.sdk.train import AgeTask, Recipe, TensorSet
+from unplug.sdk.train.family import AgeFamily, ClassFamily
+from unplug.sdk.train.resnet import ResNet18
+from unplug.sdk.train.task import ClassTask, group_centers
+
+EDGES = tuple(map(float, AGE_EDGES))
+SHORT = Size(stem=8, stages=(Stage(channels=8, blocks=1, expand=1), Stage(channels=12, blocks=2)), head=32)
+"""A nano with all its kinds of layer and few of each: float64 convolutions are slow."""
+
+
+def faces(count: int, seed: int = 0) -> TensorSet:
+    """Noise that is lighter the older it is."""
+    generator = torch.Generator().manual_seed(seed)
+    group_N = torch.randint(0, 10, (count,), generator=generator)
+    noise = torch.rand(count, 3, 32, 32, generator=generator) * 128 + group_N[:, None, None, None] * 12
+    return TensorSet(
+        ids=tuple(f"face {number}" for number in range(count)),
+        image_NCHW=noise.to(torch.uint8).contiguous(memory_format=torch.channels_last),
+        age_N=group_N * 9.0 + 3.0, group_N=group_N, subject_N=np.arange(count),
+    )  # fmt: skip
+
+
+def age_family(kind: type[AgeFamily] = AgeFamily, **recipe: Any) -> AgeFamily:
+    return kind(recipe=Recipe(**{"size": "nano", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}), edges=EDGES)
+
+
+def class_family(kind: type[ClassFamily] = ClassFamily, **recipe: Any) -> ClassFamily:
+    settings = {"size": "resnet18", "loss": "ce", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}
+    return kind(recipe=Recipe(**settings), classes=10, width=8)
+
+
+class WideAge(AgePredictor):
+    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+        return super().forward(image_BCHW.double())
+
+
+class WideResNet(ResNet18):
+    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+        return super().forward(image_BCHW.double())
+
+
+class WideAgeTask(AgeTask):
+    def logits(self, outputs: Any) -> Tensor:
+        return outputs[self.output].double()
+
+
+class WideClassTask(ClassTask):
+    def logits(self, outputs: Any) -> Tensor:
+        return outputs[self.output].double()
+
+
+class WideAgeFamily(AgeFamily):
+    """`AgeFamily` in float64, with a shorter network."""
+
+    def build(self, train: TensorSet) -> nn.Module:
+        centers = group_centers(train.age_N, train.group_N, self.edges)
+        with patch.dict(SIZES, nano=SHORT):
+            model = WideAge(size="nano", image_size=32, age_edges=EDGES, age_centers=centers, dropout=self.recipe.dropout)
+        return model.double()
+
+    def task(self, model: Any) -> AgeTask:
+        return WideAgeTask(centers=model.age_centers, loss_name=self.recipe.loss)
+
+
+class WideClassFamily(ClassFamily):
+    """`ClassFamily` in float64."""
+
+    def build(self, train: TensorSet) -> nn.Module:
+        return WideResNet(classes=10, width=8, dropout=self.recipe.dropout).double()
+
+    def task(self, model: nn.Module) -> ClassTask:
+        return WideClassTask()

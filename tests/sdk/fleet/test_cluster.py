@@ -1,0 +1,107 @@
+"""The Ray backend on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unplug.plugins.errors import DataError, InputError
+from unplug.sdk.fleet import Context, Job, Summary, fit_many, read_result, run_jobs
+
+from .models import class_family, faces
+
+pytest.importorskip("ray", reason="needs the extra [cluster]")
+
+
+@pytest.fixture(scope="module")
+def ray(jobs_on_path: None) -> Iterator[Any]:
+    import ray as library
+
+    library.init(address="local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    yield library
+    library.shutdown()
+
+
+@pytest.fixture(scope="module")
+def ran(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Summary]:
+    """One run with all that can become of a job."""
+    root = tmp_path_factory.mktemp("ray")
+    jobs = [Job(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x}) for x in range(3)]
+    for how in ("refuse", "raise", "die", "die once"):
+        arguments = {"how": how, "mark": str(root / "mark")}
+        jobs.append(Job(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments=arguments))
+    context = Context(target="fleet_jobs:number", arguments={"start": 3})
+    return root / "out", run_jobs(jobs, context, root / "out", backend="ray", workers=1, show=False)
+
+
+def test_results_come_to_the_driver(ran: tuple[Path, Summary]) -> None:
+    out, summary = ran
+    assert summary.done == 5
+    for x in range(3):
+        assert np.array_equal(read_result(out, f"add-{x}").tensors["values"], np.full((2, 3), 3 + x, np.float32))
+
+
+def test_refusals_failures_and_deaths(ran: tuple[Path, Summary]) -> None:
+    out, summary = ran
+    refused = read_result(out, "refuse").refused
+    assert refused is not None and refused["kind"] == "BudgetExceeded"
+    assert summary.failed.keys() == {"raise", "die"}
+    assert "ValueError: the job is broken" in summary.failed["raise"]
+    assert summary.failed["die"].startswith("its worker died 2 times")
+    assert read_result(out, "die-once").facts == {"how": "die once"}
+
+
+def test_a_ray_of_the_callers_is_left_running(ran: tuple[Path, Summary], ray: Any) -> None:
+    assert ray.is_initialized()
+
+
+def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
+    context = Context(target="fleet_jobs:bad_context", arguments={"kind": "typed"})
+    with pytest.raises(DataError, match="data: none"):
+        run_jobs([Job(name="a", target="fleet_jobs:add", arguments={"x": 1})], context, tmp_path, backend="ray", show=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> None:
+    family = class_family(epochs=1, batch_size=6)
+    (model,) = fit_many(family, faces(12), faces(4, seed=1), (3,), tmp_path / "ray", backend="ray", workers=1)
+    (other,) = fit_many(family, faces(12), faces(4, seed=1), (3,), tmp_path / "loop", backend="loop")
+    pairs = zip(model.state_dict().values(), other.state_dict().values(), strict=True)
+    assert all(bool((a == b).all()) for a, b in pairs)
+
+
+def test_no_cluster_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import ray as library
+
+    def init(**settings: Any) -> None:
+        assert settings["address"] == "nowhere:1"
+        raise ConnectionError("no route")
+
+    monkeypatch.setattr(library, "is_initialized", lambda: False)
+    monkeypatch.setattr(library, "init", init)
+    job = Job(name="a", target="fleet_jobs:add", arguments={"x": 1})
+    with pytest.raises(InputError, match=r"Ray cluster nowhere:1: it cannot be reached \(no route\)"):
+        run_jobs([job], None, tmp_path, backend="ray", cluster="nowhere:1", show=False)
+
+
+def test_one_is_started_and_stopped_where_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import ray as library
+
+    calls: list[dict[str, Any] | str] = []
+
+    def init(**settings: Any) -> None:
+        calls.append(settings)
+        raise RuntimeError("not here")
+
+    monkeypatch.setattr(library, "is_initialized", lambda: False)
+    monkeypatch.setattr(library, "init", init)
+    job = Job(name="a", target="fleet_jobs:add", arguments={"x": 1})
+    with pytest.raises(InputError, match="Ray cluster on this machine"):
+        run_jobs([job], None, tmp_path, backend="ray", workers=3, show=False)
+    (settings,) = calls
+    assert isinstance(settings, dict)
+    assert settings["address"] == "local" and settings["num_cpus"] == 3 and settings["include_dashboard"] is False

@@ -1,0 +1,294 @@
+"""Stacked training and repair against the slow oracle: the same models one after the other."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unplug.plugins.errors import InputError, InsufficientMemoryError, TrainingError
+from unplug.sdk.fleet import fit_stacked, repair_stacked, stacked
+from unplug.sdk.fleet.draws import draw_steps, dropout_sites
+from unplug.sdk.fleet.room import CPU_WIDTH, model_bytes, stack_width
+from unplug.sdk.fleet.stack import check_stack, side_by_side, stack, unstack
+from unplug.sdk.forget import Cost, ForgetProblem, Meter, RetrainCost
+from unplug.sdk.forget.repair import Repair
+from unplug.sdk.train.augment import augment
+from unplug.sdk.train.family import Family, fit_new, new_model
+from unplug.sdk.train.loop import fit, seeded
+
+from .models import WideAgeFamily, WideClassFamily, age_family, class_family, faces
+
+DOUBLE_TOLERANCE = 1e-9
+"""Of weights, relative to the largest of their tensor. float64 sums in another order differ by 1e-16; AdamW divides by the
+size of a gradient and so enlarges that over some steps. Another order of samples, another mask or view, another learning
+rate or a batch norm over all models changes the first digit. (Measured: 0.)"""
+
+SINGLE_FACTOR = 20.0
+"""In float32 the sums' rounding grows the same way, so the yardstick is the loop itself, begun with weights that are off by
+one rounding (2^-23): a stack may be this many times as far from the loop as that is. (Measured: 0.1 to 2.)"""
+
+SEEDS = (3, 1)
+TRAIN, VALIDATION = faces(35), faces(8, seed=1)  # batches of 16, 16 and 3
+
+
+def distance(ours: nn.Module, theirs: nn.Module) -> float:
+    """Largest difference of a weight or a running statistic, relative to the largest of its tensor."""
+    pairs = zip(ours.state_dict().values(), theirs.state_dict().values(), strict=True)
+    return max(float((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-12)) for a, b in pairs)
+
+
+def looped(family: Family) -> list[nn.Module]:
+    return [fit_new(family, TRAIN, VALIDATION, seed=seed).model for seed in SEEDS]
+
+
+def logits(model: nn.Module) -> Tensor:
+    outputs = model(VALIDATION.image_NCHW.float() / 255.0)
+    return outputs["age_logits" if "age_logits" in outputs else "logits"].detach()
+
+
+SETTINGS = [
+    {"augment": "none", "dropout": 0.0},
+    {"augment": "flip", "dropout": 0.3, "schedule": "cosine", "ema": 0.0},
+    {"augment": "standard", "dropout": 0.3, "weight_decay": 0.5},
+    {"augment": "standard", "dropout": 0.0, "batch_size": 17},  # a last batch of one joins the one before
+]
+
+
+@pytest.mark.parametrize("recipe", SETTINGS)
+@pytest.mark.parametrize("make", [lambda **r: age_family(WideAgeFamily, **r), lambda **r: class_family(WideClassFamily, **r)])
+def test_a_stack_trains_as_the_loop_does(make: Any, recipe: dict[str, Any]) -> None:
+    family = make(**recipe)
+    ours, theirs = fit_stacked(family, TRAIN, VALIDATION, seeds=SEEDS), looped(family)
+    for mine, other, seed in zip(ours, theirs, SEEDS, strict=True):
+        assert distance(mine, other) <= DOUBLE_TOLERANCE
+        assert not mine.training
+        assert mine.state_dict().keys() == other.state_dict().keys()
+        assert distance(mine, new_model(family, TRAIN, seed)) > 0.1  # it was trained at all
+    assert distance(ours[0], ours[1]) > 0.1  # seeds matter
+
+
+@pytest.mark.parametrize("make", [age_family, class_family])
+def test_float32_differs_by_its_rounding_alone(make: Any) -> None:
+    family = make(augment="standard", dropout=0.3)
+    ours, theirs = fit_stacked(family, TRAIN, VALIDATION, seeds=SEEDS), looped(family)
+    for mine, other, seed in zip(ours, theirs, SEEDS, strict=True):
+        off = new_model(family, TRAIN, seed)
+        generator = torch.Generator().manual_seed(9)
+        with torch.no_grad():
+            for parameter in off.parameters():
+                parameter.mul_(1 + 2**-23 * torch.randn(parameter.shape, generator=generator))
+        begun_off = fit(off, TRAIN, VALIDATION, family.task(off), family.recipe, seed=seed, edges=family.edges, show=False)
+        yardstick = float((logits(begun_off.model) - logits(other)).abs().max())
+        assert float((logits(mine) - logits(other)).abs().max()) <= SINGLE_FACTOR * yardstick
+        assert yardstick < 0.1 * float(logits(other).abs().max())  # the yardstick itself is small
+
+
+def test_width_changes_nothing() -> None:
+    family = age_family(WideAgeFamily, epochs=1, dropout=0.2)
+    at_once = fit_stacked(family, TRAIN, VALIDATION, seeds=(5, 6, 7))
+    in_parts = fit_stacked(family, TRAIN, VALIDATION, seeds=(5, 6, 7), width=2)
+    assert all(distance(a, b) <= DOUBLE_TOLERANCE for a, b in zip(at_once, in_parts, strict=True))
+    assert fit_stacked(family, TRAIN, VALIDATION, seeds=()) == []
+
+
+# Repair
+
+
+def looped_repair(model: nn.Module, family: Family, repair: Repair, seed: int, steps: int) -> nn.Module:
+    """`Repair` as a method calls it, with a budget of just that many steps."""
+    size = min(repair.batch_size, len(TRAIN))
+    passes = steps * size
+    cost = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e9), source="test")
+    with seeded(seed, -2) as generator:
+        problem = ForgetProblem(
+            retain=TRAIN, forget=TRAIN.subset([]), validation=VALIDATION, family=family, task=family.task(model),
+            meter=Meter(cost, None), seed=seed, generator=generator,
+        )  # fmt: skip
+        return repair(model, problem)
+
+
+@pytest.mark.parametrize(
+    ("repair", "recipe"),
+    [
+        (Repair(lr=3e-3, batch_size=8), {"augment": "standard", "dropout": 0.3}),
+        (Repair(lr=1e-2, shape="up-down", batch_size=16, optimizer="sgd"), {"augment": "flip", "dropout": 0.0}),
+        (Repair(lr=1e-3, shape="constant", batch_size=64), {"augment": "none", "dropout": 0.3}),
+    ],
+)
+def test_a_stack_repairs_as_the_loop_does(repair: Repair, recipe: dict[str, Any]) -> None:
+    family = age_family(WideAgeFamily, **recipe)
+    harmed = [new_model(family, TRAIN, seed) for seed in (11, 12)]
+    theirs = [looped_repair(copy.deepcopy(model), family, repair, seed, 6) for model, seed in zip(harmed, SEEDS, strict=True)]
+    before = copy.deepcopy(harmed)
+    ours = repair_stacked(harmed, TRAIN, family, repair, SEEDS, steps=6)
+    for mine, other, model, old in zip(ours, theirs, harmed, before, strict=True):
+        assert mine is model and not mine.training
+        assert distance(mine, other) <= DOUBLE_TOLERANCE
+        assert distance(mine, old) > 1e-3
+
+
+def test_repair_wants_a_seed_a_model() -> None:
+    family = age_family()
+    with pytest.raises(InputError, match="1 models and 2 seeds"):
+        repair_stacked([new_model(family, TRAIN, 0)], TRAIN, family, Repair(lr=1e-3), (1, 2), steps=1)
+
+
+# The parts
+
+
+@pytest.mark.parametrize("matmul", [False, True])
+@pytest.mark.parametrize("make", [age_family, class_family])
+def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> None:
+    family = make(dropout=0.0)
+    models = [new_model(family, TRAIN, seed).train() for seed in range(3)]
+    net = stack(models, matmul=matmul).train()
+    image = TRAIN.image_NCHW[:12].float() / 255.0
+    outputs = net(side_by_side(image, 3))
+    own = [model(image[4 * number : 4 * number + 4]) for number, model in enumerate(models)]
+    for key, value in outputs.items():
+        assert torch.allclose(value, torch.cat([output[key] for output in own]), rtol=1e-4, atol=1e-5), key
+        value.square().sum().backward(retain_graph=True)
+        for output in own:
+            output[key].square().sum().backward(retain_graph=True)
+    gradients = [dict(model.named_parameters()) for model in models]
+    for name, parameter in net.named_parameters():
+        assert parameter.grad is not None
+        wanted = torch.cat([part[name].grad for part in gradients])
+        assert (parameter.grad - wanted).abs().max() <= 1e-3 * wanted.abs().max() + 1e-6, name
+    for name, value in net.named_buffers():  # batch norm counted each model's batch alone
+        if "running" in name:
+            assert torch.allclose(value, torch.cat([dict(model.named_buffers())[name] for model in models]), atol=1e-5)
+
+
+def test_stack_and_unstack_are_inverse() -> None:
+    family = class_family()
+    models = [new_model(family, TRAIN, seed) for seed in range(3)]
+    others = [new_model(family, TRAIN, seed) for seed in range(10, 13)]
+    unstack(stack(models, matmul=True), others)
+    assert [distance(a, b) for a, b in zip(others, models, strict=True)] == [0.0, 0.0, 0.0]
+
+
+def test_draws_are_those_of_the_loop() -> None:
+    """Order and views of seed 4 in epoch 2, and the masks that dropout itself would draw, beside another model's."""
+    family = age_family(dropout=0.5)
+    sites = dropout_sites(new_model(family, TRAIN, 0), TRAIN)
+    assert [(site.name, site.shape, site.p) for site in sites] == [("dropout", (384,), 0.5)]
+    steps = list(draw_steps(TRAIN, [(9, 2), (4, 2)], 16, 4, "flip", sites))
+    assert [len(step.index) for step in steps] == [32, 32, 6, 32]  # and into the next epoch
+    with seeded(4, 2) as generator:
+        for step, index in zip(steps, TRAIN.shuffled(16, generator), strict=False):
+            half = len(index)
+            assert torch.equal(step.index[half:], index)
+            images = TRAIN.batch(index).image_BCHW
+            augment(images, "flip", generator)  # draws what `view` holds
+            dropped = nn.Dropout(0.5)(torch.ones(half, 384))
+            assert torch.equal(step.masks[0][1], dropped == 2.0)
+            assert not torch.equal(step.masks[0][0], step.masks[0][1])
+
+
+def test_layers_without_a_counterpart_are_refused() -> None:
+    with pytest.raises(InputError, match=r"layer 1 \(LayerNorm\)"):
+        stack([nn.Sequential(nn.Conv2d(3, 4, 1), nn.LayerNorm(4)) for _ in range(2)], matmul=False)
+    family = age_family()
+    models: list[Any] = [new_model(family, TRAIN, 0), new_model(family, TRAIN, 1)]
+    models[1].age_centers.add_(1.0)
+    with pytest.raises(InputError, match="age_centers"):
+        stack(models, matmul=False)
+
+
+class Mixing(nn.Module):
+    """Swaps the halves of its channels: in a stack that would swap models."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.linear = nn.Conv2d(3, 4, 1), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        x = self.conv(x).mean(dim=(2, 3))
+        return {"logits": self.linear(x.roll(x.shape[1] // 2, dims=1))}
+
+
+def test_a_forward_pass_that_mixes_models_is_refused() -> None:
+    models = [Mixing() for _ in range(2)]
+    with pytest.raises(InputError, match="its logits are not those of the models"):
+        check_stack(stack(models, matmul=False), models, torch.rand(2, 3, 4, 4))
+
+
+# Memory
+
+
+@pytest.mark.parametrize("fits", [2, 1, 0])
+def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def small(models: list[nn.Module], *_: Any) -> None:
+        tried.append(len(models))
+        if len(models) > fits:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(stacked, "_fit", small)
+    family = age_family(epochs=1)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        if fits:
+            assert len(fit_stacked(family, TRAIN, VALIDATION, seeds=range(5))) == 5
+        else:
+            with pytest.raises(InsufficientMemoryError, match="does not hold one model"):
+                fit_stacked(family, TRAIN, VALIDATION, seeds=range(5))
+    assert tried == {2: [5, 2, 2, 1], 1: [5, 2, 1, 1, 1, 1, 1], 0: [5, 2, 1]}[fits]
+    told = [str(item.message) for item in said if item.category is RuntimeWarning]
+    assert told[0] == "fleet: 5 models at once do not fit the device's memory, going on with 2"
+    assert len(told) == (1 if fits == 2 else 2)
+
+
+def test_the_estimate_counts_weights_and_activations() -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())
+    # 16 parameters six times; two outputs of 4 x 32 x 32 floats for each of 5 samples, three times
+    assert model_bytes(net, TRAIN, 5) == 6 * 16 * 4 + 3 * 5 * 2 * 4 * 32 * 32 * 4
+    assert stack_width(net, TRAIN, 5) == CPU_WIDTH
+
+
+def test_the_width_follows_from_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())
+
+    class Elsewhere:
+        type = "cuda"
+
+    class Data:
+        age_N = type("Tensor", (), {"device": Elsewhere()})()
+
+    monkeypatch.setattr("unplug.sdk.fleet.room.model_bytes", lambda *_: 100)
+    for free, width in ((10_000_000, 64), (2000, 14), (10, 1)):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, free))
+        assert stack_width(net, Data(), 5) == width  # type: ignore[arg-type]
+
+
+# What cannot be trained
+
+
+def test_a_broken_loss_names_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    family = age_family(epochs=1)
+
+    def build(own: Family, data: Any, seed: int) -> nn.Module:
+        model = new_model(own, data, seed)
+        if seed == 1:
+            with torch.no_grad():
+                next(model.parameters()).fill_(float("nan"))
+        return model
+
+    monkeypatch.setattr(stacked, "new_model", build)
+    monkeypatch.setattr(stacked, "check_stack", lambda *_: None)
+    with pytest.raises(TrainingError, match="not a number with seed 1"):
+        fit_stacked(family, TRAIN, VALIDATION, seeds=(0, 1))
+
+
+def test_bad_requests() -> None:
+    with pytest.raises(TrainingError, match="too few"):
+        fit_stacked(age_family(), TRAIN.subset([0]), VALIDATION, seeds=(0,))
+    with pytest.raises(InputError, match="width 0"):
+        fit_stacked(age_family(), TRAIN, VALIDATION, seeds=(0,), width=0)

@@ -73,13 +73,13 @@ def test_ulira_is_at_chance_on_equal_populations() -> None:
     values, covered = [], 0
     for seed in range(30):
         rng = np.random.default_rng([seed, 3])
-        own, never = (rng.normal(size=(12, 30)) + 0.5 * rng.normal(size=(12, 1)) for _ in range(2))
-        found = ulira(own, never, replicates=40, seed=seed).auc
+        own, never = (rng.normal(size=(12, 15)) + 0.5 * rng.normal(size=(12, 1)) for _ in range(2))
+        found = ulira(own, never, replicates=25, seed=seed).auc
         values.append(found.unlearned.value)
         assert found.unlearned.low is not None and found.unlearned.high is not None
         covered += found.unlearned.low <= 0.5 <= found.unlearned.high
-        assert found.oracle.value == pytest.approx(0.5, abs=0.06)
-    assert np.mean(values) == pytest.approx(0.5, abs=0.02)
+        assert found.oracle.value == pytest.approx(0.5, abs=0.09)
+    assert np.mean(values) == pytest.approx(0.5, abs=0.04)
     assert covered >= 25  # Binomial(30, .95) is below 25 once in 300
 
 

@@ -81,7 +81,6 @@ class Odd(AgeFamily):
     device: torch.device = torch.device("cpu")
 
 
-
 def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     family = age_family(epochs=1)
     with pytest.raises(InputError, match="given twice"):

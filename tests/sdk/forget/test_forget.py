@@ -16,6 +16,7 @@ from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import BudgetExceeded, CheckpointError, DataError, InputError, OutputError
 from unplug.sdk.data import load_dataset
 from unplug.sdk.forget import METHODS, Cost, RetrainCost, build_method, forget
+from unplug.sdk.forget.method import NEEDS
 from unplug.sdk.forget.run import apply_method, check_oracle, request_split, retrain_cost
 from unplug.sdk.train import train_age
 from unplug.sdk.train.family import AgeFamily
@@ -50,23 +51,29 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+CLOSED_FORM = {"acu", "ssd", "ssd-label-free", "iau"}
+"""Nothing to repeat until the budget is gone, so they may spend less of it."""
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"sisa"}))  # sisa needs an original of its own: test_sisa.py
 def test_method_contract(world: World, name: str) -> None:
     method = build_method(name)
-    assert set(method.needs) <= {"retain data", "forget data", "labels", "validation data", "training-time hooks"}
+    assert set(method.needs) <= set(NEEDS)
     assert method.default_budget is None if name == "retrain" else 0 < method.default_budget <= 0.05
     before = copy.deepcopy(world.original.model.state_dict())
     first, cost = run(world, name)
     assert all(bool(torch.isfinite(value).all()) for value in first.values())
     limit = 1.0 if name == "retrain" else BUDGET
     whole = 3.0 * RECIPE.epochs * len(world.sets.train)
-    assert 0.3 * limit < cost.compute / whole <= limit  # within the budget, and the budget is used
+    least = 0.0 if name in CLOSED_FORM else 0.3 * limit
+    assert least < cost.compute / whole <= limit  # within the budget, and the budget is used
     assert same(world.original.model.state_dict(), before), "the original was changed"
     assert not same(first, before)
     again, _ = run(world, name)
     assert same(first, again), "the same seed gave other weights"
-    other, _ = run(world, name, seed=1)
-    assert not same(first, other), "the seed does nothing"
+    if name != "acu":  # which has nothing random
+        other, _ = run(world, name, seed=1)
+        assert not same(first, other), "the seed does nothing"
 
 
 @pytest.mark.parametrize("name", ["finetune", "msg"])

@@ -43,7 +43,40 @@ def audited(role: str, auc: float, gap: float | None, shift: float, mae: float, 
         "utility": {"retain": utility(mae - 1, 60), "forget": utility(mae, 30), "test": utility(mae, 50)},
         "attacks": {"loss": attack, "rmia": {**attack, "auc": estimate(auc - 0.02, 0.061)}},
         "distance": None if gap is None else {"forget": estimate(2.348), "test": estimate(1.2)},
+        "logistic_accuracy": estimate(0.571), "worst_subject": worst(1.83),
+        **({} if role in ("original", "retrained") else {"retain_privacy": retain()}),
+        **({"relearning": {"passes": [640, 704], "mean": estimate(672.0, 31.0), "target_loss": 1.1, "reason": None}} if gap else {}),
         **more,
+    }  # fmt: skip
+
+
+def worst(value: float) -> Json:
+    return {"value": value, "null_low": 0.71, "null_high": 3.14, "p_value": 0.4, "auc": 0.764, "subjects": 9, "samples": 3}
+
+
+def retain() -> Json:
+    return {
+        "auc": estimate(0.641), "original": estimate(0.652), "retrained": estimate(0.633),
+        "minus_original": estimate(-0.011, 0.02), "minus_retrained": estimate(0.008, 0.02), "samples": 60,
+    }  # fmt: skip
+
+
+def distance(years: float) -> Json:
+    return {name: {"years": estimate(years), "variation": estimate(years / 10, 0.01)} for name in ("forget", "test")}
+
+
+def rounding(kept: float = 0.991, half: float = 0.012, shift: float = 0.002) -> Json:
+    tensor = {"name": "stem", "weights": 16, "changed": 0.125}
+    codes = {
+        "changed": 0.337, "weights": 274_036, "tensors": 64, "untouched": 1, "unmatched": 0, "unmatched_weights": 0,
+        "least": tensor, "most": {**tensor, "changed": 0.871},
+    }  # fmt: skip
+    return {
+        "model": "age.fp16.tflite", "sha256": SHA["file"], "target": "litert", "precision": "fp16",
+        "original_sha256": SHA["data"], "original_given": False, "codes": codes, "retrained_codes": {**codes, "changed": 0.948},
+        "distance": distance(3.31), "retrained": distance(4.42), "checkpoint": distance(3.35),
+        "kept": estimate(kept, half), "minus_retrained": estimate(-0.11), "auc_shift": {"loss": estimate(shift, 0.003)},
+        "notes": ["a note on the file"],
     }  # fmt: skip
 
 
@@ -59,6 +92,7 @@ def audit() -> Json:
         "forget": {"samples": 30, "subjects": 9}, "oracle_band": {"loss": [0.511, 0.541]}, "skipped": {},
         "alarms": [{"kind": "not-forgotten", "model": "unlearned", "message": "test error rose"}],
         "settings": {"split_sha256": SHA["split"], "confidence": 0.95}, "versions": VERSIONS,
+        "rounding": [rounding()],
     }  # fmt: skip
 
 

@@ -71,6 +71,16 @@ def test_the_door_is_complete() -> None:
         "train 2, validation 1, test 1, forget 1; subjects kept apart",
         "30.4",
         "41.7",
+        "Quantization brought nothing back: on the forget set its outputs are 0.99 (0.98 to 1.00) times as far",
+        "After export (litert fp16): Quantization brought nothing back",
+        "Edit left after export 99.1 %",
+        "this file 33.7 % of 274,036; by tensor 12 % to 87 % 3.31",
+        "retrained model's file 94.8 % 4.42",
+        "a note on the file",
+        "original 0.652 0.602 to 0.702",
+        "unlearned 0.641 0.591 to 0.691 −0.011 −0.031 to +0.009 +0.008 −0.012 to +0.028 alike",
+        "0.764 3 samples, worst of 9 subjects 1.83 0.71 to 3.14 no",
+        "672 641 to 703 640, 704",
     ],
 )
 def test_the_page_states(page: str, fact: str) -> None:
@@ -189,6 +199,26 @@ def test_missing_parts_are_listed(write: Write, parts: dict[str, Json], page: st
         assert f"<b>{part}</b>" in missing
     assert "Not audited" in html
     assert 'id="gates"' in html and 'id="utility"' not in html
+
+
+def test_an_audit_of_an_older_version_is_still_drawn(write: Write, parts: dict[str, Json]) -> None:
+    old = parts["audit"]
+    old.pop("rounding")
+    for model in old["models"]:
+        for name in ("logistic_accuracy", "worst_subject", "retain_privacy", "relearning"):
+            model.pop(name, None)
+    html = render_html(collect(write(audit=old)), title="t")
+    missing = html.split("Not in this report", 1)[1].split("</section>", 1)[0]
+    assert "<b>Rounding</b>" in missing and "<b>Privacy beyond the attacks</b>" in missing
+    assert "fell from 0.812" in text_of(html)
+
+
+def test_a_file_that_was_not_run_shows_its_codes_alone(write: Write, parts: dict[str, Json]) -> None:
+    row = parts["audit"]["rounding"][0]
+    row |= {"target": "coreml", "distance": {}, "retrained": {}, "kept": None, "minus_retrained": None, "auc_shift": {}}
+    text = text_of(render_html(collect(write(audit=parts["audit"])), title="t"))
+    assert "only its stored numbers were compared" in text
+    assert "nothing back" not in text and "After export (" not in text
 
 
 def test_each_kind_alone_makes_a_page(write: Write, parts: dict[str, Json]) -> None:

@@ -47,7 +47,10 @@ def rounding_sentence(row: Rounding) -> str:
         )
     if kept is None:
         return "What rounding did to the edit cannot be told: there is nothing unrounded to compare with."
-    far = f"on the forget set it is {_spread(kept, 2)} times as far from the original's export as the checkpoint was moved"
+    far = (
+        f"on the forget set its outputs are {_spread(kept, 2)} times as far from the original's export as the checkpoint's are "
+        "from the original's"
+    )
     if outcome == "part back" and kept.low is not None and kept.high is not None:
         back = f"{100 * (1 - kept.value):.0f} % ({100 * (1 - kept.high):.0f} to {100 * (1 - kept.low):.0f} %)"
         return f"Rounding brought part of the original back: {back} of the edit is gone; {far}."
@@ -55,7 +58,8 @@ def rounding_sentence(row: Rounding) -> str:
         return f"Rounding moved this file further from the original: {far}."
     if outcome == "nothing back":
         top = max(shift.high or 0.0 for shift in row.auc_shift.values())
-        return f"Quantization brought nothing back: {far}, and no attack gained more than {max(top, 0.0):.3f} AUC."
+        step = "Export" if row.precision == "fp32" else "Quantization"
+        return f"{step} brought nothing back: {far}, and no attack gained more than {max(top, 0.0):.3f} AUC."
     why = "too few subjects for an interval" if kept.low is None else "the intervals are too wide"
     return f"Whether rounding brought something back is open ({why}): {far}."
 

@@ -167,7 +167,7 @@ def _largest(count_K: Counts, mean_J: Array, squares: Array, count_J: Counts, dr
         return rng.normal(0.0, np.sqrt(between + within / counts), size=(draws, len(counts)))
 
     squares_R = within * rng.chisquare(count_J.sum() - len(count_J), size=draws)
-    return _statistic(means(count_K), count_K, means(count_J), squares_R, count_J).max(axis=1)
+    return np.asarray(_statistic(means(count_K), count_K, means(count_J), squares_R, count_J).max(axis=1), np.float64)
 
 
 def _normal_scores(scores: Array, unseen_U: Array) -> Array:

@@ -18,7 +18,7 @@ from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
 from .predictor import Predictor, finite
-from .report import Alarm, AuditReport, ModelAudit, Rounding
+from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import MIN_SUBJECTS, Compared, Said, measure_rounding
 from .sides import add_sides
 from .stats import CONFIDENCE, MIN_FALSE_POSITIVES, REPLICATES, Resamples, auc, resamples
@@ -175,23 +175,32 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
 
 
 def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
-    """A paired interval, valid for all attacks at once, entirely below zero is over-forgetting, above zero not forgotten."""
+    """A paired interval, valid for all attacks at once, wholly below zero is over-forgetting, above zero not forgotten.
+
+    One alarm a model and kind: its message has the widest gap and names the other attacks.
+    """
     alarms = []
     for model in models:
         if model.role not in ("unlearned", "artifact"):
             continue
-        for name, result in model.attacks.items():
-            gap = result.minus_retrained_together
-            if gap is None or gap.low is None or gap.high is None:
-                continue
-            span = f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
-            if gap.high < 0:
-                text = f"{name}: AUC is below the retrained model's by {span}; the forget set stands out, which leaks too"
-                alarms.append(Alarm(kind="over-forgetting", model=model.name, message=text))
-            elif gap.low > 0:
-                text = f"{name}: AUC is above the retrained model's by {span}; the forget set is still recognizable"
-                alarms.append(Alarm(kind="not-forgotten", model=model.name, message=text))
+        gaps = {name: gap for name, result in model.attacks.items() if (gap := result.minus_retrained_together) is not None}
+        above = {name: gap for name, gap in gaps.items() if gap.low is not None and gap.low > 0}
+        below = {name: gap for name, gap in gaps.items() if gap.high is not None and gap.high < 0}
+        if above:
+            text = f"{_widest(above, 'above')}; the forget set is still recognizable"
+            alarms.append(Alarm(kind="not-forgotten", model=model.name, message=text))
+        if below:
+            text = f"{_widest(below, 'below')}; the forget set stands out, which leaks too"
+            alarms.append(Alarm(kind="over-forgetting", model=model.name, message=text))
     return alarms
+
+
+def _widest(gaps: dict[str, Estimate], side: str) -> str:
+    name = max(gaps, key=lambda key: (abs(gaps[key].value), key))
+    others = ", ".join(sorted(set(gaps) - {name}))
+    gap = gaps[name]
+    also = f", and so it is for {others}" if others else ""
+    return f"{name}: AUC is {side} the retrained model's by {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f}){also}"
 
 
 def explain_missing_tpr(unseen: int) -> str:

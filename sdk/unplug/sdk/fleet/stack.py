@@ -6,8 +6,8 @@ channels, and the first linear layer turns (B, M F) into rows (M B, G), model af
 (softmax, expectation, loss) sees nothing but more samples. Parameters and buffers keep their names and are
 concatenated along their first axis, so weight decay, AdamW and averaging act on each model as if it were alone.
 
-`torch.func.vmap` does the same without knowing the layers; on the CPU it took 1.5 to 3 times as long (`benchmarks.fleet`
-has the sizes). On a GPU a 1x1 convolution is one batched matrix product instead of a grouped convolution: a product per
+`torch.func.vmap` does the same without knowing the layers; on the CPU its steps took 1.5 to 3 times as long
+(`python -m benchmarks.fleet` times both). On a GPU a 1x1 convolution is one batched matrix product instead of a grouped convolution: a product per
 model runs on tensor cores, where grouped weight gradients often do not.
 """
 
@@ -34,6 +34,7 @@ SAME = 0.05
 below 0.01, a forward pass that mixes models does not."""
 
 CHECK_SAMPLES = 4
+"""Images for `check_stack`."""
 
 
 def _place(weight: Tensor) -> dict[str, Any]:
@@ -157,7 +158,6 @@ def check_stack(stacked: nn.Module, models: Sequence[nn.Module], image_BCHW: Ten
     Raises:
         InputError: the architecture cannot be stacked.
     """
-    image_BCHW = image_BCHW[:CHECK_SAMPLES]
     outputs = _in_eval(stacked, side_by_side(image_BCHW.repeat(len(models), 1, 1, 1), len(models)))
     own = [_in_eval(model, image_BCHW) for model in models]
     for key, value in outputs.items():

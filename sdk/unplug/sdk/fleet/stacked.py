@@ -24,7 +24,7 @@ from unplug.sdk.train.tensors import TensorSet, steps_per_epoch
 
 from .draws import draw_steps, dropout_sites, step_losses
 from .room import stack_width
-from .stack import check_stack, stack, unstack
+from .stack import CHECK_SAMPLES, check_stack, stack, unstack
 
 if TYPE_CHECKING:
     from unplug.sdk.forget.repair import Repair
@@ -146,7 +146,7 @@ def _in_parts(run: Callable[[int, int], list[nn.Module]], count: int, width: int
 def _stacked(models: Sequence[nn.Module], data: TensorSet) -> nn.Module:
     device = data.age_N.device
     stacked = stack(models, matmul=device.type == "cuda")
-    check_stack(stacked, models, data.batch(torch.arange(min(2, len(data)), device=device)).image_BCHW)
+    check_stack(stacked, models, data.batch(torch.arange(min(CHECK_SAMPLES, len(data)), device=device)).image_BCHW)
     return stacked
 
 

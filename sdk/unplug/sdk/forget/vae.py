@@ -48,8 +48,10 @@ class VAE(nn.Module):
         """mean ||z - z'||^2 + 0.025 KL(N(mu, sigma^2) || N(0, 1)), with the latent mu + sigma noise."""
         mean_BZ, log_var_BZ = self.encoder(z_BF).chunk(2, dim=1)
         decoded_BF = self.decoder(mean_BZ + (0.5 * log_var_BZ).exp() * noise_BZ)
-        kl_B = 0.5 * (mean_BZ.square() + log_var_BZ.exp() - 1.0 - log_var_BZ).sum(dim=1)
-        return ((z_BF - decoded_BF).square().sum(dim=1) + KL_WEIGHT * kl_B).mean()
+        kl_B: Tensor = 0.5 * (mean_BZ.square() + log_var_BZ.exp() - 1.0 - log_var_BZ).sum(dim=1)
+        error_B: Tensor = (z_BF - decoded_BF).square().sum(dim=1)
+        value: Tensor = (error_B + KL_WEIGHT * kl_B).mean()
+        return value
 
 
 @torch.no_grad()
@@ -98,4 +100,4 @@ def vae_cost(vae: VAE, problem: ForgetProblem, model: nn.Module) -> float:
     with FlopCounterMode(display=False) as counter:
         problem.outputs(model, image_1CHW)
     weights = sum(parameter.numel() for parameter in vae.parameters() if parameter.ndim == 2)
-    return 2.0 * weights / counter.get_total_flops()
+    return 2.0 * weights / float(counter.get_total_flops())

@@ -120,19 +120,20 @@ class Bench:
             return method.train(problem).eval()
 
 
-def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], seed: int, device: str, models: str) -> Bench:
+def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, seed: int, device: str, models: str) -> Bench:
     """The context of the jobs; all arguments are JSON.
 
     Args:
         protocol: a name of `PROTOCOLS`.
         spec: of the data.
         recipe: of every model, as `Recipe.to_dict` has it.
+        width: of the network, where it is a ResNet-18.
         seed: of the split and of the forget set.
         device: for torch.
         models: folder of the results.
     """
     chosen: Protocol = PROTOCOLS.get(protocol)
-    chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict())
+    chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), width=width)
     dataset = load_dataset(spec, chosen.recipe.image_size, show=False)
     split = chosen.request(dataset, seed)
     family, place = chosen.family(dataset), torch.device(device)

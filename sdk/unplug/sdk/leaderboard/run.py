@@ -124,6 +124,7 @@ def _arguments(request: Request) -> dict[str, Any]:
         "protocol": request.protocol.name,
         "spec": request.protocol.data(request.spec),
         "recipe": request.protocol.recipe.to_dict(),
+        "width": request.protocol.width,
         "seed": request.seed,
         "device": str(request.device),
         "models": str(request.models.resolve()),
@@ -141,7 +142,7 @@ def check_folder(request: Request, local: Bench) -> str:
         "protocol": request.protocol.name,
         "data": local.dataset.digest,
         "split": local.split.sha256,
-        "recipe": request.protocol.recipe.to_dict(),
+        "recipe": {**request.protocol.recipe.to_dict(), "width": request.protocol.width},
         "classes": list(local.family.edges),
         "seed": request.seed,
     }

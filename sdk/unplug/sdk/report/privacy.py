@@ -23,27 +23,29 @@ def privacy(inputs: Inputs) -> Section | Missing:
 
 
 def _retain(models: tuple[ModelAudit, ...]) -> Table | None:
-    known = [(model, model.retain_privacy) for model in models if model.retain_privacy is not None]
-    if not known:
+    first = next((model.retain_privacy for model in models if model.retain_privacy is not None), None)
+    if first is None:
         return None
-    first = known[0][1]
     columns = [
         Column(label="Model", number=False), Column(label="AUC, retain against unseen"), Column(label="minus original"),
         Column(label="minus oracle"), Column(label="against the original", number=False),
     ]  # fmt: skip
-    rows = [_end("original", first.original), *(_retain_row(*pair) for pair in known), _end("retrained", first.retrained)]
+    rows = [_retain_row(model, first) for model in models]
     caption = f"Retain-side privacy: do the {count(first.samples)} samples that stay stand out more than before?"
     return Table(caption=caption, columns=columns, groups=[("", [row for row in rows if row])])
 
 
-def _end(role: str, auc: Estimate | None) -> list[Cell]:
+def _end(model: ModelAudit, auc: Estimate | None) -> list[Cell]:
     if auc is None:
         return []
-    label = "retrained (oracle)" if role == "retrained" else role
-    return [Cell(text=label, role=role), _number(auc), *(Cell(text=NONE) for _ in range(3))]
+    return [Cell(text=model_label(model), role=model.role), _number(auc), *(Cell(text=NONE) for _ in range(3))]
 
 
-def _retain_row(model: ModelAudit, found: RetainPrivacy) -> list[Cell]:
+def _retain_row(model: ModelAudit, first: RetainPrivacy) -> list[Cell]:
+    """What was unlearned has its own comparison; the two that it is compared with stand in the first one."""
+    found = model.retain_privacy
+    if found is None:
+        return _end(model, {"original": first.original, "retrained": first.retrained}.get(model.role))
     sign = excludes_zero(found.minus_original)
     chip: Chip = "fail" if sign > 0 else "pass"
     judged = Cell(text={1: "worse", 0: "alike", -1: "better"}[sign], chip=chip) if found.minus_original else Cell(text=NONE)
@@ -59,7 +61,7 @@ def _forget(models: tuple[ModelAudit, ...]) -> Table | None:
         return None
     columns = [
         Column(label="Model", number=False), Column(label="loss-logistic accuracy"), Column(label="worst subject's AUC"),
-        Column(label="its statistic"), Column(label="chance gives", unit="95 % of the largest"), Column(label="p"),
+        Column(label="its statistic"), Column(label="chance gives", unit="95 % of the largest"), 
         Column(label="stands out", number=False),
     ]  # fmt: skip
     return Table(
@@ -75,7 +77,7 @@ def _forget_row(model: ModelAudit) -> list[Cell]:
 
 def _worst(model: ModelAudit, found: WorstSubject | None) -> list[Cell]:
     if found is None:
-        return [Cell(text=NONE) for _ in range(5)]
+        return [Cell(text=NONE) for _ in range(4)]
     beyond = found.value > found.null_high
     judged: Chip = "neutral" if model.role not in JUDGED else "fail" if beyond else "pass"
     samples = f"{count(found.samples)} sample{'' if found.samples == 1 else 's'}, worst of {count(found.subjects)} subjects"
@@ -83,7 +85,6 @@ def _worst(model: ModelAudit, found: WorstSubject | None) -> list[Cell]:
         Cell(text=fixed(found.auc), note=samples),
         Cell(text=fixed(found.value, 2)),
         Cell(text=span(found.null_low, found.null_high, 2)),
-        Cell(text=fixed(found.p_value)),
         Cell(text="yes" if beyond else "no", chip=judged),
     ]
 

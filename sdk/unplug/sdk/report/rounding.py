@@ -17,7 +17,7 @@ CHIPS: dict[Outcome, Chip] = {
     "not run": "neutral",
     "open": "warn",
 }
-WORST_FIRST: tuple[Outcome, ...] = ("easier to attack", "part back", "open", "further away", "not run", "nothing back")
+WORST_FIRST: tuple[Outcome, ...] = ("easier to attack", "part back", "open", "further away", "nothing back", "not run")
 
 
 def rounding_rows(inputs: Inputs) -> list[Rounding]:
@@ -45,12 +45,10 @@ def rounding(inputs: Inputs) -> Section | Missing:
 
 def rounding_fact(inputs: Inputs) -> str:
     """The sentence of the file that came off worst, for the head of the page."""
-    rows = rounding_rows(inputs)
+    rows = [row for row in rounding_rows(inputs) if rounding_outcome(row) != "not run"]
     if not rows:
         return ""
     worst = min(rows, key=lambda row: WORST_FIRST.index(rounding_outcome(row)))
-    if rounding_outcome(worst) == "not run":
-        return ""
     return f"After export ({_form(worst)}{', the worst file' if len(rows) > 1 else ''}): {rounding_sentence(worst)}"
 
 
@@ -107,7 +105,7 @@ def _group(row: Rounding) -> list[list[Cell]]:
     before = [
         Cell(text="checkpoint, not exported", role="unlearned"), Cell(text=NONE), *_outputs(row.checkpoint),
     ]  # fmt: skip
-    found = [before] if row.checkpoint else []
+    found = [before] if row.checkpoint and row.distance else []
     found.append([Cell(text="this file", role="artifact"), _codes(row), *_outputs(row.distance)])
     if row.retrained or row.retrained_codes:
         changed = row.retrained_codes.changed if row.retrained_codes else None

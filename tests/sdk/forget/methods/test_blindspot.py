@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -51,7 +53,7 @@ def test_forget_predictions_follow_the_blind_model(age_case: Case, monkeypatch: 
     blinds: list[torch.nn.Module] = []
     real = blindspot.random_network
     monkeypatch.setattr(blindspot, "random_network", lambda problem: blinds.append(real(problem)) or blinds[-1])
-    given = age_case.problem(budget=4.0)
+    given = age_case.problem(budget=2.0)
     model = Blindspot(batch_size=16, attention=0.0)(age_case.model(), given)
     image = whole_batch(given.forget).image_BCHW
     with torch.no_grad():
@@ -60,8 +62,6 @@ def test_forget_predictions_follow_the_blind_model(age_case: Case, monkeypatch: 
 
 
 def test_forget_ages_are_not_read(age_case: Case) -> None:
-    from dataclasses import replace
-
     forget = age_case.sets.forget
     wrong = replace(forget, age_N=torch.full_like(forget.age_N, 99.0), group_N=torch.zeros_like(forget.group_N))
     runs = [Blindspot(batch_size=16)(age_case.model(), age_case.problem(budget=1.0, forget=data)) for data in (forget, wrong)]

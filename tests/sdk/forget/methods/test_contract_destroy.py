@@ -17,7 +17,7 @@ AGES_ALONE = ("blindspot", "gaussian-amnesiac")
 RUNS = [*((name, world) for name in BOTH for world in ("age", "class")), *((name, "age") for name in AGES_ALONE)]
 BOTH_BY_IMAGE = tuple(name for name in BOTH if name not in ("cfw", "prmq", "unsir"))  # those read labels first
 DETERMINED = ("ssd", "ssd-label-free", "iau")  # nothing in them is random while the budget pays for whole sets
-BUDGET = 0.9
+BUDGET = 0.6
 SMALL = {"batch_size": "16"}  # a few steps of each phase
 
 

@@ -40,7 +40,7 @@ def test_vae_loss_golden() -> None:
         assert isinstance(last, nn.Linear)
         last.bias[LATENT:] = 2.0
     value = vae.loss(torch.tensor([[1.0, 2.0, 0.0, 0.0]]), torch.ones(1, LATENT))
-    assert float(value) == pytest.approx(5.0 + 0.025 * LATENT * 0.5 * (math.e**2 - 3.0), rel=1e-5)
+    assert value.item() == pytest.approx(5.0 + 0.025 * LATENT * 0.5 * (math.e**2 - 3.0), rel=1e-5)
 
 
 def test_a_vae_knows_what_it_was_fitted_to(class_case: Case) -> None:

@@ -67,6 +67,6 @@ def test_only_the_classifier_is_reset(case: Case, monkeypatch: pytest.MonkeyPatc
 
 
 def test_fewer_steps_than_stretches(class_case: Case) -> None:
-    given = class_case.problem(budget=0.6)  # 345 passes: 3 steps of 32
-    RNI()(class_case.model(), given)
-    assert given.meter.spent.forward == 96
+    given = class_case.problem(budget=0.6)  # 345 passes: 7 steps of 16
+    RNI(batch_size=16)(class_case.model(), given)
+    assert given.meter.spent.forward == 7 * 16

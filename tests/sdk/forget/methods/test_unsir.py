@@ -19,12 +19,16 @@ def measured(case: Case, noise: Batch) -> float:
         return float(error(case.model(), case.problem(budget=None), noise.image_BCHW, noise.group_B))
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.1])
-def test_noise_raises_the_loss_and_leaves_the_model(case: Case, penalty: float) -> None:
+@pytest.mark.parametrize(("world_name", "penalty", "rise"), [("class", 0.0, 0.5), ("class", 0.1, 0.5), ("age", 0.0, 1e-3)])
+def test_noise_raises_the_loss_and_leaves_the_model(
+    request: pytest.FixtureRequest, world_name: str, penalty: float, rise: float
+) -> None:
+    """The age model of three epochs hardly looks at its input, so its loss rises little in ten steps."""
+    case: Case = request.getfixturevalue(f"{world_name}_case")
     model, method = case.model(), UNSIR(penalty=penalty)
     before = snapshot(model)
     start, learned = (method.learn_noise(model, case.problem(budget=None), 8, steps) for steps in (0, 10))
-    assert measured(case, learned) > measured(case, start) + 0.5
+    assert measured(case, learned) > measured(case, start) + rise
     assert not changed(before, model) and not learned.image_BCHW.requires_grad
     assert all(parameter.grad is None for parameter in model.parameters())
 

@@ -17,7 +17,7 @@ from unplug.plugins.errors import InputError, MissingExtraError, TrainingError
 from ..backend import ATTEMPTS, Outcome, Setup, context_failure, execute, revive
 from ..result import Order
 from ..worker import order_from, prepare
-from .processes import cores
+from .processes import cores, import_path
 
 
 def cluster(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
@@ -99,8 +99,12 @@ class _Fleet:
         self._left = len(orders)
         resources = ray.cluster_resources()
         self._count = min(len(orders), setup.workers or max(1, int(resources.get("CPU", 1))))
-        self._gpus = _share(resources.get("GPU", 0.0), self._count)
+        gpus = _share(resources.get("GPU", 0.0), self._count)
+        self._options: dict[str, Any] = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": 0}
+        if setup.cluster is None:  # on this machine: what can be imported here can be imported there
+            self._options["runtime_env"] = {"env_vars": {"PYTHONPATH": import_path()}}
         self._pending: dict[Any, _Call] = {}
+        self._actors: set[Any] = set()
 
     def outcomes(self) -> Iterator[Outcome]:
         """Starts the actors and yields what they bring until nothing is left."""
@@ -114,11 +118,12 @@ class _Fleet:
                     self._left -= 1
                     yield outcome
         finally:
-            for call in self._pending.values():
-                self._ray.kill(call.actor)
+            for actor in self._actors:  # also one whose answer is being raised: it would keep its CPU
+                self._ray.kill(actor)
 
     def _start(self, *, attempt: int) -> None:
-        actor = self._ray.remote(Actor).options(num_cpus=1, num_gpus=self._gpus, max_restarts=0).remote()
+        actor = self._ray.remote(Actor).options(**self._options).remote()
+        self._actors.add(actor)
         context = None if self._setup.context is None else asdict(self._setup.context)
         self._pending[actor.prepare.remote(context)] = _Call(actor=actor, order=None, attempt=attempt)
 
@@ -127,7 +132,11 @@ class _Fleet:
             order, attempt = self._todo.popleft()
             self._pending[actor.run.remote(asdict(order))] = _Call(actor=actor, order=order, attempt=attempt)
         else:
-            self._ray.kill(actor)
+            self._drop(actor)
+
+    def _drop(self, actor: Any) -> None:
+        self._ray.kill(actor)
+        self._actors.remove(actor)
 
     def _take(self, reference: Any, call: _Call) -> Outcome | None:
         try:
@@ -145,7 +154,7 @@ class _Fleet:
     def _bury(self, call: _Call, death: str) -> Outcome | None:
         if call.order is None and call.attempt == ATTEMPTS:
             raise TrainingError("fleet workers", f"they die while they build the context ({death})", "Use fewer workers")
-        self._ray.kill(call.actor)  # it may be unreachable instead of dead
+        self._drop(call.actor)  # it may be unreachable instead of dead
         self._start(attempt=call.attempt + 1 if call.order is None else 1)
         if call.order is None:
             return None

@@ -36,6 +36,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def import_path() -> str:
+    """Where this process finds modules, for the environment of another."""
+    return os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
+
+
 def processes(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
     """Runs the orders in `Setup.workers` processes (default: one per core).
 
@@ -127,13 +132,12 @@ class _Worker:
     """A process that runs `unplug.sdk.fleet.worker`."""
 
     def __init__(self) -> None:
-        # As multiprocessing does: what can be imported here can be imported there. -P: and nothing else.
-        path = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (`close` does)
         self._process = subprocess.Popen(
+            # As multiprocessing does: what can be imported here can be imported there. -P: and nothing else.
             [sys.executable, "-P", "-m", "unplug.sdk.fleet.worker"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr,
-            env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": path},
+            env={**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": import_path()},
         )  # fmt: skip
         self.alive = True
 

@@ -59,7 +59,8 @@ class GaussianAmnesiac:
 def amnesiac(forget: TensorSet, retain: TensorSet, edges: tuple[float, ...], generator: torch.Generator) -> TensorSet:
     """The forget images with ages drawn from the Gaussian of the retain ages, and the age groups that follow."""
     age_N = retain.age_N.float()
-    drawn_N = torch.randn(len(forget), generator=generator).to(age_N.device) * age_N.std(correction=0) + age_N.mean()
+    spread = (age_N - age_N.mean()).square().mean().sqrt()
+    drawn_N = torch.randn(len(forget), generator=generator).to(age_N.device) * spread + age_N.mean()
     inner = torch.tensor(edges[1:-1], device=age_N.device)
     return replace(forget, age_N=drawn_N, group_N=torch.bucketize(drawn_N, inner, right=True))
 

@@ -22,6 +22,7 @@ DOORS = (
     "unplug.sdk.train",
     "unplug.sdk.forget",
     "unplug.sdk.audit",
+    "unplug.sdk.fleet",
     "unplug.sdk.release",
     "unplug.sdk.report",
 )
@@ -32,6 +33,10 @@ CORE_MODULES = (
     "unplug.sdk.forget.run",
     "unplug.sdk.audit.run",
     "unplug.sdk.audit.stats",
+    "unplug.sdk.fleet.many",
+    "unplug.sdk.fleet.worker",
+    "unplug.sdk.fleet.backends.cluster",
+    "unplug.sdk.fleet.backends.processes",
     "unplug.sdk.data.dataset",
     "unplug.sdk.data.request",
     "unplug.sdk.data.split",

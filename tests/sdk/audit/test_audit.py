@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from numpy.typing import NDArray
 
-from unplug.export import Artifact
+from unplug.export import RUNTIMES, Artifact
 from unplug.export.schema import read_dataclass
 from unplug.plugins.errors import CheckpointError, DataError, InputError, ReportError
 from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor, audit
+from unplug.sdk.audit.report import Estimate
 from unplug.sdk.audit.request import AuditRequest, run_audit
 from unplug.sdk.train import predict
 
@@ -98,6 +102,64 @@ def test_the_same_seed_gives_the_same_report(world: World) -> None:
     assert one.models[0].attacks["loss"].auc.value == other.models[0].attacks["loss"].auc.value
 
 
+def test_every_rate_and_privacy_number_has_an_interval_or_a_reason(report: AuditReport) -> None:
+    for model in report.models:
+        for name, attack in model.attacks.items():
+            assert set(attack.tpr) == set(attack.tpr_interval) | set(attack.tpr_missing)
+            assert all(rate in attack.tpr_missing[rate] for rate in attack.tpr_missing), name
+            assert all(attack.tpr[rate] == item.value for rate, item in attack.tpr_interval.items())
+        assert model.logistic_accuracy is not None and model.logistic_accuracy.low is not None
+        assert model.worst_subject is not None or "worst subject" in report.skipped
+        assert (model.retain_privacy is None) == (model.role in ("original", "retrained"))
+    told = report.model("unlearned").retain_privacy
+    assert told is not None and told.minus_original is not None and told.original is not None
+    assert told.minus_original.value == pytest.approx(told.auc.value - told.original.value)
+    twin = report.model("twin").retain_privacy
+    assert twin is not None and twin.minus_retrained == Estimate(value=0.0, low=0.0, high=0.0)
+
+
+def test_an_attack_that_cannot_read_the_data_is_skipped_with_its_reason(world: World) -> None:
+    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
+    found = run(world, item)
+    assert "loss" in found.models[0].attacks
+    assert {"rmia", "lira"} <= set(found.skipped)
+    assert "reference" in found.skipped["rmia"]
+    assert "retain privacy" in found.skipped and "oracle" in found.skipped
+
+
+def part(world: World, keep: NDArray[np.bool_]) -> World:
+    """The same world with a smaller forget set."""
+    index = torch.from_numpy(np.flatnonzero(keep))
+    forget = world.sets.forget
+    smaller = replace(
+        forget, ids=tuple(forget.ids[number] for number in index), image_NCHW=forget.image_NCHW[index],
+        age_N=forget.age_N[index], group_N=forget.group_N[index], subject_N=forget.subject_N[keep],
+    )  # fmt: skip
+    return replace(world, sets=replace(world.sets, forget=smaller))
+
+
+@pytest.mark.parametrize("kind", ["one group", "one subject"])
+def test_odd_forget_sets_are_audited_and_marked(world: World, kind: str) -> None:
+    forget = world.sets.forget
+    labels = forget.group_N.numpy() if kind == "one group" else forget.subject_N
+    values, counts = np.unique(labels, return_counts=True)
+    smaller = part(world, labels == values[counts.argmax()])
+    models = [
+        CheckpointPredictor(name=role, role=role, checkpoint=item)  # type: ignore[arg-type]
+        for role, item in (("original", world.original), ("unlearned", world.unlearned), ("retrained", world.oracle))
+    ]
+    found = run(smaller, *models)
+    assert found.forget["samples"] == counts.max() > 1
+    if kind == "one group":
+        assert "one group only" in found.skipped["forget groups"]
+    else:
+        assert found.forget["subjects"] == 1
+        assert found.model("unlearned").utility["forget"].mae.low is None
+        assert "forget interval" in found.skipped and "worst subject" in found.skipped
+        assert found.alarms == ()
+    assert AuditReport(**vars(found)).to_dict()["schema"] == "unplug-audit/1"
+
+
 # From paths
 
 
@@ -140,3 +202,36 @@ def test_a_request_that_cannot_be_audited_is_refused_before_references_are_train
     (tmp_path / "one.txt").write_text(world.forget_ids[0] + "\n")
     with pytest.raises(DataError, match="at least two"):
         run_audit(request(world, world.unlearned.path, forget_file=tmp_path / "one.txt", train_references=1), CPU, print, False)
+
+
+def test_one_forget_sample_is_refused(world: World) -> None:
+    first = np.zeros(len(world.sets.forget), bool)
+    first[0] = True
+    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
+    with pytest.raises(DataError, match="at least two"):
+        run(part(world, first), item)
+
+
+def test_an_oracle_of_another_recipe_is_refused(world: World, tmp_path: Path) -> None:
+    copy = tmp_path / "retrained"
+    shutil.copytree(world.oracle.path, copy)
+    record = json.loads((copy / "unplug.json").read_text())
+    record["recipe"]["epochs"] += 1
+    (copy / "unplug.json").write_text(json.dumps(record))
+    with pytest.raises(CheckpointError, match="another recipe"):
+        run_audit(request(world, world.unlearned.path, retrained=copy), CPU, print, False)
+
+
+def test_an_artifact_that_cannot_run_here_is_marked_and_compared_by_its_codes(
+    world: World, artifacts: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = type(RUNTIMES.get("litert"))
+    monkeypatch.setattr(runtime, "unavailable", lambda _self: "no such machine")
+    file = artifacts["age.fp32.tflite"].path
+    found = run_audit(request(world, world.unlearned.path, file), CPU, print, False)
+    assert found.skipped[file.name] == "no such machine"
+    assert file.name not in [model.name for model in found.models]
+    (row,) = found.rounding
+    assert row.distance == {} and row.codes is not None and "no such machine" in row.notes
+    off = run_audit(request(world, world.unlearned.path, file, rounding=False), CPU, print, False)
+    assert off.rounding == () and off.skipped["rounding"] == "it was switched off"

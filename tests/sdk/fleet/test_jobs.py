@@ -171,7 +171,7 @@ def test_a_context_that_cannot_be_built_stops_the_run(backend: str, tmp_path: Pa
         context = Context(target="fleet_jobs:bad_context", arguments={"kind": kind})
         return run(adds(3), tmp_path / kind, context, backend=backend)
 
-    with pytest.raises(DataError, match="data: none. Get some"):
+    with pytest.raises(DataError, match=r"data: none\. Get some"):
         start("typed")
     with pytest.raises(InputError, match="KeyError: 'oops'"):
         start("untyped")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from unplug.plugins.errors import CheckpointError, InputError, TrainingError
 from unplug.sdk.fleet import Result, fit_many, many, read_result
 from unplug.sdk.fleet.many import FitBackend
 from unplug.sdk.fleet.result import Order, pack, write_result
-from unplug.sdk.train import TensorSet
 from unplug.sdk.train.family import AgeFamily, fit_new
 
 from .models import age_family, class_family, faces
@@ -78,7 +77,7 @@ def test_a_kill_loses_one_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @dataclass(frozen=True, kw_only=True)
 class Odd(AgeFamily):
-    device: torch.device = torch.device("cpu")
+    centers: torch.Tensor = field(default_factory=lambda: torch.zeros(3))
 
 
 def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

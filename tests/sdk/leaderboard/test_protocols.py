@@ -38,15 +38,15 @@ def test_every_protocol_says_what_it_is(name: str) -> None:
 
 def test_challenge_forgets_whole_children() -> None:
     protocol = PROTOCOLS.get("challenge")
-    assert protocol.data(None) == "synth:n=2000,subjects=1000,seed=11"
+    assert protocol.data(None) == "synth:n=2000,subjects=1000,seed=0"
     dataset = load(SPEC)
     split = protocol.request(dataset, 0)
     ages = dataset.ages[dataset.indices(split.forget)]
     assert len(split.forget) >= 1 and ages.max() < 13 and split.subject_disjoint
     assert subjects(dataset, split.forget).isdisjoint(subjects(dataset, split.retain))
-    assert round(0.023 * len(split.train)) <= len(split.forget) <= round(0.023 * len(split.train)) + 1
+    assert round(0.03 * len(split.train)) <= len(split.forget) <= round(0.03 * len(split.train)) + 1
     assert split.forget == protocol.request(dataset, 0).forget
-    assert protocol.request(dataset, 1).forget != split.forget
+    assert len({protocol.request(dataset, seed).forget for seed in range(5)}) > 1
     family = protocol.family(dataset)
     assert isinstance(family, AgeFamily) and family.edges[:3] == (0, 5, 13)
 

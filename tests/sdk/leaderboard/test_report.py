@@ -72,7 +72,7 @@ def change(raw: Any, path: str, value: Any) -> None:
         ("rows.0.metrics.score.value", 1e200, "too large"),
         ("rows.0.metrics.score.value", "0.1", "schema"),
         ("rows.0.metrics.score.surplus", 1, "schema"),
-        ("rows.0.refused", "x" * 5000, "a text is too long"),
+        ("rows.0.note", "x" * 5000, "a text is too long"),
         ("rows.0.metrics.odd", {"value": 1.0}, "a metric is unknown"),
         ("kind", "weather", "schema"),
         ("rows", {}, "schema"),

@@ -11,8 +11,12 @@ import pytest
 import torch
 
 from unplug.plugins.errors import InputError, OutputError
-from unplug.sdk.fleet import read_result
+from unplug.sdk.fleet import has_result, read_result
 from unplug.sdk.leaderboard import PROTOCOLS, Request, read_leaderboard, run_leaderboard
+from unplug.sdk.leaderboard.jobs import bench
+from unplug.sdk.leaderboard.plan import training_jobs
+from unplug.sdk.leaderboard.run import _arguments
+from unplug.sdk.leaderboard.stacked import train_stacked
 
 from . import folders
 from .conftest import Made, request_for
@@ -58,11 +62,27 @@ def test_results_carry_their_seeds_and_originals_their_weights(made: Made) -> No
 def test_seeds_make_models_and_the_same_seed_makes_the_same(made: Made, tmp_path: Path) -> None:
     again = request_for(tmp_path / "again", methods=("finetune",))
     run_leaderboard(again, lambda _: None)
-    name = next(path.stem for path in (made.out / "models").iterdir() if path.name.startswith("finetune"))
-    one, two = (read_result(folder / "models", name).tensors for folder in (made.out, again.out))
-    assert all(np.array_equal(one[key], two[key]) for key in one)
-    other = read_result(made.out / "models", name.rpartition("-")[0][:-1] + "1" + "-20000").tensors
-    assert not np.array_equal(one["test_logits"], other["test_logits"])
+    names = [path.stem for path in sorted((made.out / "models").glob("finetune-*"))]
+    assert [name.split("-", 2)[2] for name in names] == ["0-20000", "0-20001", "1-20000", "1-20001"]
+    logits = {}
+    for name in names:
+        one, two = (read_result(folder / "models", name).tensors for folder in (made.out, again.out))
+        assert one.keys() == two.keys() and all(np.array_equal(one[key], two[key]) for key in one)
+        logits[name] = one["test_logits"].tobytes()
+    assert len(set(logits.values())) == 4
+
+
+def test_stacked_training_gives_the_loops_models(made: Made, tmp_path: Path) -> None:
+    request = request_for(tmp_path / "stacked", backend="stacked-train")
+    local = bench(**_arguments(request))
+    train_stacked(local, training_jobs(0, 2, 4), "given")
+    for name in ("original-0", "original-1", "retrained-10000", "retrained-10003"):
+        assert has_result(request.models, name, "given")
+        loop, stacked = (read_result(folder / "models", name) for folder in (made.out, request.out))
+        assert loop.tensors.keys() == stacked.tensors.keys() and loop.facts["passes"] == stacked.facts["passes"]
+        for key, value in loop.tensors.items():
+            if value.dtype.kind == "f":  # sums in another order, over a few dozen steps
+                assert np.allclose(value, stacked.tensors[key], atol=0.02, rtol=0.02), (name, key)
 
 
 def test_a_second_call_trains_nothing(copied: Path, made: Made) -> None:

@@ -115,7 +115,7 @@ def test_cost() -> None:
 def test_rows_keep_what_was_refused(oracle: Oracle) -> None:
     item = entry(CHALLENGE, "msg", {})
     row = method_row(item, pool(np.random.default_rng(6), 2), {"a": "over budget", "b": "over budget", "c": "x"}, oracle, 0.05)
-    assert row.refused == "3 of 5 runs: over budget (and 1 other reasons)" and row.models == 2 and row.metrics
+    assert row.refused == "3 of 5 runs: over budget; others for 1 more reason(s)" and row.models == 2 and row.metrics
     empty = method_row(item, read_pool(Path("none"), [], TRUTHS)[0], {"a": "why"}, oracle, 0.05)
     assert empty.refused == "1 of 1 runs: why" and not empty.metrics and empty.models == 0
 

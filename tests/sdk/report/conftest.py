@@ -45,9 +45,13 @@ def audited(role: str, auc: float, gap: float | None, shift: float, mae: float, 
         "distance": None if gap is None else {"forget": estimate(2.348), "test": estimate(1.2)},
         "logistic_accuracy": estimate(0.571), "worst_subject": worst(1.83),
         **({} if role in ("original", "retrained") else {"retain_privacy": retain()}),
-        **({"relearning": {"passes": [640, 704], "mean": estimate(672.0, 31.0), "target_loss": 1.1, "reason": None}} if gap else {}),
+        "relearning": relearning() if gap else None,
         **more,
     }  # fmt: skip
+
+
+def relearning() -> Json:
+    return {"passes": [640, 704], "mean": estimate(672.0, 31.0), "target_loss": 1.1, "reason": None}
 
 
 def worst(value: float) -> Json:

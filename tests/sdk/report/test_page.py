@@ -75,7 +75,7 @@ def test_the_door_is_complete() -> None:
         "After export (litert fp16): Quantization brought nothing back",
         "Edit left after export 99.1 %",
         "this file 33.7 % of 274,036; by tensor 12 % to 87 % 3.31",
-        "retrained model's file 94.8 % 4.42",
+        "s file 94.8 % 4.42",
         "a note on the file",
         "original 0.652 0.602 to 0.702",
         "unlearned 0.641 0.591 to 0.691 −0.011 −0.031 to +0.009 +0.008 −0.012 to +0.028 alike",

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     metavar="METHOD:KEY=VALUE",
     help="A hyperparameter of a method, or its own budget (msg:budget=0.1); may be repeated.",
 )
-@click.option("--backend", default="processes", show_default=True, help="Where models are made: processes, loop or ray.")
+@click.option(
+    "--backend", default="processes", show_default=True, help="processes, loop, ray, or stacked-train (many at once)."
+)
 @click.option("--workers", type=click.IntRange(1, 4096), help="How many at once (default: one per core).")
 @click.option("--cluster", metavar="ADDRESS", help="Of a Ray cluster; --out must be a folder that all its machines share.")
 @out_option("Folder of the leaderboard; a second call does only what is missing there.")

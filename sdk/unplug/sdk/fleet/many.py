@@ -73,7 +73,7 @@ def fit_many(
 
     Raises:
         InputError: a seed twice, or a family that cannot be written down.
-        TrainingError: a training failed; the others are kept.
+        TrainingError: a training failed; the others are kept, of "stacked" those of finished stacks.
     """
     jobs = [Job(name=f"seed-{seed}", target=JOB, arguments={"seed": seed}) for seed in seeds]
     if len(set(seeds)) < len(seeds):

@@ -7,8 +7,8 @@ channels, and the first linear layer turns (B, M F) into rows (M B, G), model af
 concatenated along their first axis, so weight decay, AdamW and averaging act on each model as if it were alone.
 
 `torch.func.vmap` does the same without knowing the layers; on the CPU its steps took 1.5 to 3 times as long
-(`python -m benchmarks.fleet` times both). On a GPU a 1x1 convolution is one batched matrix product instead of a grouped convolution: a product per
-model runs on tensor cores, where grouped weight gradients often do not.
+(`python -m benchmarks.fleet` times both). On a GPU a 1x1 convolution is one batched matrix product instead of a grouped
+convolution: a product per model runs on tensor cores, where grouped weight gradients often do not.
 """
 
 from __future__ import annotations

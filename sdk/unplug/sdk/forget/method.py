@@ -153,6 +153,7 @@ METHODS = Registry(
         "ct": "unplug.sdk.forget.methods.ct:CT",
         "kde": "unplug.sdk.forget.methods.kde:KDE",
         "rni": "unplug.sdk.forget.methods.rni:RNI",
+        "lens": "unplug.sdk.forget.methods.lens:Lens",
     },
     group="unplug.methods",
 )

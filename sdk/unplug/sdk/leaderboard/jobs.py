@@ -69,6 +69,10 @@ class Bench:
         edges = self.family.edges if self.kind == "age" else None
         return load_sets(self.dataset, everything, edges, self.device).train
 
+    def training_set(self, role: str) -> TensorSet:
+        """What a model of a role is trained on."""
+        return self.whole if role in ORIGINALS else self.sets.train
+
     @property
     def kind(self) -> str:
         """As in `Protocol`."""
@@ -143,13 +147,18 @@ def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, se
 
 def train(context: Bench, *, role: str, seed: int) -> Result:
     """Trains an original (on everything) or a retrained model (on the retain set) and measures it."""
-    data = context.whole if role in ORIGINALS else context.sets.train
-    done = fit_new(context.family, data, context.sets.validation, seed=seed)
-    tensors = measure(done.model, context.sets)
+    done = fit_new(context.family, context.training_set(role), context.sets.validation, seed=seed)
+    return trained(context, role, seed, done.model, done.wall_s)
+
+
+def trained(context: Bench, role: str, seed: int, model: nn.Module, wall_s: float) -> Result:
+    """The result of a training; originals keep their weights."""
+    tensors = measure(model, context.sets)
     if role in ORIGINALS:
-        state = done.model.state_dict()
+        state = model.state_dict()
         tensors |= {f"{WEIGHT}{name}": value.detach().cpu().numpy() for name, value in state.items()}
-    return Result(tensors=tensors, facts={"role": role, "seed": seed, "wall_s": done.wall_s, "passes": done.passes})
+    passes = context.family.recipe.epochs * len(context.training_set(role))
+    return Result(tensors=tensors, facts={"role": role, "seed": seed, "wall_s": wall_s, "passes": passes})
 
 
 def unlearn(

@@ -18,6 +18,7 @@ from unplug.sdk.forget.method import build_method
 
 from .protocol import Protocol
 
+TRAIN = "unplug.sdk.leaderboard.jobs:train"
 RETRAINED_FROM = 10_000  # training seeds of the oracle, apart from those of the originals
 UNLEARNED_FROM = 20_000
 EVALUATION_SEEDS = (0, 1, 2)
@@ -114,10 +115,7 @@ def training_jobs(seed: int, originals: int, models: int) -> list[Job]:
     """One job per original and per retrained model."""
     jobs = {original_name(value): ("original", value) for value in original_seeds(seed, originals)}
     jobs |= {retrained_name(value): ("retrained", value) for value in retrained_seeds(seed, models)}
-    return [
-        Job(name=name, target="unplug.sdk.leaderboard.jobs:train", arguments={"role": role, "seed": value})
-        for name, (role, value) in jobs.items()
-    ]
+    return [Job(name=name, target=TRAIN, arguments={"role": role, "seed": value}) for name, (role, value) in jobs.items()]
 
 
 def unlearned_names(item: Entry, seed: int, originals: int, models: int) -> list[tuple[str, int]]:

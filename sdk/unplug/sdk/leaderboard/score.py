@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unplug.plugins.errors import InputError
 from unplug.sdk.audit.challenge import challenge
+from unplug.sdk.audit.halves import MIN_MODELS
 from unplug.sdk.audit.klom import klom, years_from_oracle
 from unplug.sdk.audit.population import ulira
 
@@ -42,6 +43,9 @@ def measure_pool(pool: Pool, oracle: Oracle) -> Found:
     found = _utility(pool, oracle)
     attacks, missing = membership(pool, oracle)
     found |= attacks
+    if len(pool) < MIN_MODELS:
+        few = f"{len(pool)} models; a distribution takes {MIN_MODELS} or more"
+        return found, missing | {name: few for names in DISTRIBUTIONS.values() for name in names}
     for measure, names in DISTRIBUTIONS.items():
         try:
             found |= measure(pool, oracle, found)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
+from unplug.sdk.audit.halves import MIN_MODELS
 from unplug.sdk.audit.stats import CONFIDENCE
 from unplug.sdk.train.device import describe_device
 from unplug.sdk.versions import versions
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .run import Request
 
 FEW_MODELS = 16
+CUT_OFF = 0.2  # of retraining: what the challenge rejected
 
 
 def score_all(
@@ -99,7 +101,7 @@ def _refusal(refused: Mapping[str, str], runs: int) -> str | None:
     if not refused:
         return None
     reasons = list(dict.fromkeys(refused.values()))
-    more = f" (and {len(reasons) - 1} other reasons)" if len(reasons) > 1 else ""
+    more = f"; others for {len(reasons) - 1} more reason(s)" if len(reasons) > 1 else ""
     return f"{len(refused)} of {runs} runs: {reasons[0]}{more}"
 
 
@@ -182,6 +184,11 @@ def _notes(protocol: Protocol) -> list[str]:
         notes.append(
             f"F is made of {protocol.models} models a side: its tail counts are coarse; read F / F_null with its interval."
         )
-    if protocol.budget > 0.2:
-        notes.append("The budget is over the challenge's cut-off of 20 % of retraining.")
+    if MIN_MODELS <= protocol.originals < protocol.models:
+        notes.append(
+            f"The original's F comes from {protocol.originals} models, which makes F larger; compare its F / F_null, where "
+            "both sides have as many."
+        )
+    if protocol.budget > CUT_OFF:
+        notes.append(f"The budget is over the challenge's cut-off of {100 * CUT_OFF:g} % of retraining.")
     return notes

@@ -61,7 +61,7 @@ def _forget(models: tuple[ModelAudit, ...]) -> Table | None:
         return None
     columns = [
         Column(label="Model", number=False), Column(label="loss-logistic accuracy"), Column(label="worst subject's AUC"),
-        Column(label="its statistic"), Column(label="chance gives", unit="95 % of the largest"), 
+        Column(label="its statistic"), Column(label="chance gives", unit="95 % of the largest"),
         Column(label="stands out", number=False),
     ]  # fmt: skip
     return Table(

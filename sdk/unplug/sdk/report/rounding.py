@@ -48,7 +48,7 @@ def rounding_fact(inputs: Inputs) -> str:
     rows = [row for row in rounding_rows(inputs) if rounding_outcome(row) != "not run"]
     if not rows:
         return ""
-    worst = min(rows, key=lambda row: WORST_FIRST.index(rounding_outcome(row)))
+    worst = min(rows, key=lambda row: (WORST_FIRST.index(rounding_outcome(row)), row.kept.value if row.kept else 0.0))
     return f"After export ({_form(worst)}{', the worst file' if len(rows) > 1 else ''}): {rounding_sentence(worst)}"
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch import nn
 
+from ..descent import Optimizer
 from ..method import ForgetProblem, Need
 from ..repair import Repair
 
@@ -17,6 +18,7 @@ class Finetune:
 
     Args:
         lr: peak learning rate of a cosine.
+        optimizer: see `Descent`.
 
     Reference:
         Golatkar et al., Eternal Sunshine of the Spotless Net, 2020, section 5 (baseline).
@@ -24,10 +26,11 @@ class Finetune:
 
     lr: float = 2e-3
     batch_size: int = 32
+    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
     default_budget: ClassVar[float | None] = 0.05
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes `model` in place."""
-        return Repair(batch_size=self.batch_size, lr=self.lr)(model, problem)
+        return Repair(batch_size=self.batch_size, lr=self.lr, optimizer=self.optimizer)(model, problem)

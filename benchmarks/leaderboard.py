@@ -1,0 +1,73 @@
+"""``docs/leaderboard.md`` from leaderboards that were run: ``python -m benchmarks.leaderboard docs/leaderboard.md JSON...``.
+
+Each JSON is the leaderboard.json of ``unplug leaderboard``. Nothing in the page is typed in by hand but what it explains.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from unplug.plugins.files import atomic_path
+from unplug.sdk.leaderboard import METRICS, LeaderboardReport, leaderboard_markdown, read_leaderboard
+from unplug.sdk.report.text import seconds
+
+HEAD = """# Leaderboards
+
+`unplug leaderboard --protocol NAME --out DIR` runs every method on the same data, split, originals and budget, and
+ranks them. Seeds stand at three levels: K originals of different training seeds, N retrained models (the oracle), and N
+unlearned models per method, spread over the originals; folds, draws and splits of the evaluation have seeds of their
+own, and the spread between them is in the JSON. Intervals of means treat models from one original as one cluster.
+
+A second call does only what is missing, so more models, more methods or other settings can be added later; results are
+in `DIR/models`, one file a model. They are known by method, settings, budget and seeds: after a change to a method's
+*code*, remove its files there. A method that was refused (over budget, or it needs what is not there) is shown with the
+reason and has no rank; so is one that had a larger budget than the others.
+
+**Read F / F_null, not F.** Perfect unlearning does not score 1: two sets of retrained models are told apart by chance
+about as often as F_null says. Wherever a column has the oracle's value as its aim, both sides of it are worse: an attack
+that does *worse* than on the oracle shows that the forget set stands out.
+
+Attacks compare the forget set with unseen samples of the same age groups or classes, in the forget set's proportions
+(the largest such part of the test set, drawn anew per evaluation seed). Forget samples of a group that no unseen sample
+has are left out.
+
+| number | what it is | better |
+|---|---|---|
+"""
+
+
+def page(reports: list[LeaderboardReport]) -> str:
+    """The whole page."""
+    lines = [
+        f"| {item.label}{f', {item.unit}' if item.unit else ''} | {_cell(item.says)} | {item.better} |"
+        for item in METRICS.values()
+    ]
+    return HEAD + "\n".join(lines) + "\n" + "".join(_section(report) for report in reports)
+
+
+def _section(report: LeaderboardReport) -> str:
+    forget, seeds = report.forget, report.seeds
+    groups = ", ".join(f"{name}: {count}" for name, count in dict(forget.get("groups", {})).items())
+    facts = (
+        f"Data `{report.data.get('spec')}`; forget set: {forget.get('samples')} samples, {forget.get('subjects')} subjects "
+        f"({groups}). {len(seeds['originals'])} originals, {len(seeds['retrained'])} retrained models, as many unlearned models "
+        f"per method. One retraining took {seconds(float(report.retraining['wall_s']))} on {report.data.get('device')}."
+    )
+    notes = "".join(f"\n{note}\n" for note in report.notes)
+    return f"\n## {report.protocol}\n\n{report.summary}\n\n{facts}\n{notes}\n{leaderboard_markdown(report)}"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def main(out: Path, sources: list[Path]) -> None:
+    """Reads the reports and writes the page."""
+    text = page([read_leaderboard(source) for source in sources])
+    with atomic_path(out) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])

@@ -51,7 +51,7 @@ def _section(report: LeaderboardReport) -> str:
     groups = ", ".join(f"{name}: {count}" for name, count in dict(forget.get("groups", {})).items())
     facts = (
         f"Data `{report.data.get('spec')}`; forget set: {forget.get('samples')} samples, {forget.get('subjects')} subjects "
-        f"({groups}). {len(seeds['originals'])} originals, {len(seeds['retrained'])} retrained models, as many unlearned models "
+        f"({groups}). {len(seeds['originals'])} originals, {len(seeds['retrained'])} retrained models, as many unlearned ones "
         f"per method. One retraining took {seconds(float(report.retraining['wall_s']))} on {report.data.get('device')}."
     )
     notes = "".join(f"\n{note}\n" for note in report.notes)

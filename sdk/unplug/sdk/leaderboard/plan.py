@@ -1,6 +1,6 @@
 """Which models a leaderboard needs: names, seeds and jobs. The same request always gives the same names.
 
-Asking for more models later leaves those that are there: model number i has original i mod K and unlearning seed i div K.
+Asking for more models later leaves those that are there: model number i has original i mod K and unlearning seed i.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def unlearning_seeds(seed: int, originals: int, models: int) -> list[tuple[int, 
 
     Example:
         >>> unlearning_seeds(0, 2, 3)
-        [(0, 20000), (1, 20000), (0, 20001)]
+        [(0, 20000), (1, 20001), (0, 20002)]
     """
-    return [(seed + number % originals, seed + UNLEARNED_FROM + number // originals) for number in range(models)]
+    return [(seed + number % originals, seed + UNLEARNED_FROM + number) for number in range(models)]
 
 
 def training_jobs(seed: int, originals: int, models: int) -> list[Job]:

@@ -57,7 +57,13 @@ def measure_pool(pool: Pool, oracle: Oracle) -> Found:
 def measure_cost(pool: Pool) -> dict[str, Measure]:
     """Compute and wall time of the row's unlearning runs, as fractions of retraining and in seconds."""
     whole = {"compute": 1.0, "wall": 1.0, "wall_s": None}
-    return {name: as_measure(cluster_mean(pool.per_model(name), pool.clusters), best) for name, best in whole.items()}
+    found = {name: as_measure(cluster_mean(pool.per_model(name), pool.clusters), best) for name, best in whole.items()}
+    return {name: _not_negative(item) for name, item in found.items()}
+
+
+def _not_negative(item: Measure) -> Measure:
+    """Intervals are symmetric about what they are of; costs, F and scores end at 0."""
+    return replace(item, low=None if item.low is None else max(0.0, item.low))
 
 
 def has_ages(pool: Pool) -> bool:
@@ -96,8 +102,8 @@ def _challenge(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[s
         scale = 1 / null.value if null.value > 0 else 1.0
         ratio = Measure(value=1.0, low=_times(null.low, scale), high=_times(null.high, scale), oracle=1.0)
     else:
-        f = of_estimates([item.forgetting for item in rounds], null.value)
-        ratio = of_estimates([item.ratio for item in rounds], 1.0)
+        f = _not_negative(of_estimates([item.forgetting for item in rounds], null.value))
+        ratio = _not_negative(of_estimates([item.ratio for item in rounds], 1.0))
     ratios = [use[name].value for name in ("retain_ratio", "test_ratio") if name in use]
     if len(ratios) < 2:  # retrained models that get nothing right: there is nothing to compare with
         return {"f": f, "f_ratio": ratio}

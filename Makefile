@@ -16,9 +16,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PIP) --editable ".[litert,coreml,onnx]"
 	touch $@
 
-# What the tests need. MediaPipe goes in without its dependencies: it asks for an OpenCV that wants a desktop's libGL.
+# What the tests need, Ray among it. MediaPipe goes in without its dependencies: it asks for an OpenCV that wants a desktop's libGL.
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable ".[litert,coreml,onnx,dev]"
+	$(PIP) --editable ".[litert,coreml,onnx,cluster,dev]"
 	$(PIP) absl-py flatbuffers sounddevice
 	$(PIP) --no-deps mediapipe
 	touch $@

@@ -1,17 +1,35 @@
-"""The README says what is true: its numbers come from committed JSON, its commands and files exist."""
+"""The documents say what is true: numbers come from committed JSON, commands, options, files and names exist, examples run."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
+import click
+import numpy as np
 import pytest
+import torch
+from benchmarks.methods import with_table
 from benchmarks.summary import markdown
+
+from unplug.sdk.cli import main
+from unplug.sdk.forget import METHODS, Cost, RetrainCost
+from unplug.sdk.forget.run import apply_method
+from unplug.sdk.train import Recipe, TensorSet
+from unplug.sdk.train.family import AgeFamily, new_model
+from unplug.sdk.train.run import Sets
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+METHODS_PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+COMMAND = re.compile(r"^(?: {4})?(unplug [a-z].*)$", re.MULTILINE)
+COMMANDS = sorted({line for page in (ROOT / "README.md", *PAGES) for line in COMMAND.findall(page.read_text(encoding="utf-8"))})
 
 
 @pytest.mark.parametrize("name", ["demo", "utkface"])
@@ -45,3 +63,63 @@ def test_synthetic_ages_are_learnable_but_not_trivial_in_the_committed_run() -> 
         assert 3.0 < facts["models"][role]["test_mae"]["value"] < 7.0, (
             "mean absolute error on people never trained on, in years"
         )
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_takes_the_options_that_a_document_gives_it(line: str) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    command: click.Command = main
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), words.pop(0))
+        assert found is not None, line
+        command = found
+    known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    assert {word for word in words if word.startswith("-")} <= known
+    given = dict(itertools.pairwise(words))
+    assert set(given.get("--methods", given.get("--method", "msg")).split(",")) <= {*METHODS, "shrink"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_documents_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).is_file(), target
+
+
+def test_the_table_of_methods_is_that_of_the_registry() -> None:
+    assert with_table(METHODS_PAGE) == METHODS_PAGE, "run: python -m benchmarks.methods docs/methods.md"
+
+
+def test_every_entry_point_group_is_documented() -> None:
+    sources = [path for folder in ("plugins", "export", "mobile_bench", "sdk") for path in (ROOT / folder).rglob("*.py")]
+    groups = {name for path in sources for name in re.findall(r'group="(unplug\.\w+)"', path.read_text(encoding="utf-8"))}
+    assert groups == set(re.findall(r"^\| `(unplug\.\w+)` \|", METHODS_PAGE, re.MULTILINE))
+
+
+def test_the_example_of_a_method_unlearns() -> None:
+    """From the page's own text: the class is registered as the page says, and it sees, changes and pays for what it should."""
+    code, entry = (re.search(rf"```{kind}\n(.*?)```", METHODS_PAGE, re.DOTALL) for kind in ("python", "toml"))
+    assert code is not None and entry is not None
+    points = tomllib.loads(entry.group(1))["project"]["entry-points"]["unplug.methods"]
+    scope: dict[str, Any] = {"__name__": "yourpackage.shrink"}
+    exec(compile(code.group(1), "docs/methods.md", "exec", dont_inherit=True), scope)
+    shrink = scope[points["shrink"].partition(":")[2]]()
+    recipe = Recipe(size="nano", image_size=32, epochs=2, batch_size=8, augment="none")
+    family = AgeFamily(recipe=recipe, edges=(0.0, 30.0, 60.0))
+    retain, forget, none = (random_set(count) for count in (12, 4, 0))
+    original = new_model(family, retain, 0)
+    whole = RetrainCost(cost=Cost(forward=24, backward=24, wall_s=1e6), source="test")
+    sets = Sets(train=retain, forget=forget, validation=none, test=none)
+    model, cost = apply_method(shrink, original, sets, family, whole, 0.7, seed=0)
+    assert 12 <= cost.forward == cost.backward <= 0.7 * 24
+    before, after = (float(next(iter(item.parameters())).detach().norm()) for item in (original, model))
+    assert 0.7 < after / before < 0.95, "it was shrunk to 0.8, and moved little since"
+
+
+def random_set(count: int) -> TensorSet:
+    """Random pictures of people of 20 and 40."""
+    age_N = torch.tensor([20.0, 40.0] * (count // 2))
+    pixels_NCHW = torch.randint(0, 256, (count, 3, 32, 32), generator=torch.Generator().manual_seed(count), dtype=torch.uint8)
+    return TensorSet(
+        ids=tuple(f"{count}-{number}" for number in range(count)), age_N=age_N, group_N=(age_N > 30).long(),
+        image_NCHW=pixels_NCHW.to(memory_format=torch.channels_last), subject_N=np.arange(count),
+    )  # fmt: skip

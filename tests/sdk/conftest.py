@@ -75,7 +75,7 @@ OPEN = Gates(
 
 QUICK = ReleaseConfig(
     budget=0.6, references=1, targets=("litert",), precisions=("fp32",), gates=OPEN, bench_iterations=3, bench_repeats=2,
-    threads=1, workers=1,
+    threads=1, workers=1, rounding=False,
 )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.audit import windows
 from unplug.sdk.audit.challenge import CAP, Variant, challenge, credits_of, epsilons, forgetting
 
 Array = NDArray[np.float64]
@@ -77,6 +78,19 @@ def test_code_equals_the_loops(seed: int) -> None:
     rng = np.random.default_rng(seed)
     own, other = rng.normal(0.4 * seed, 1.0, 9).round(2 - seed % 2), rng.normal(0.0, 1.3, 8).round(2 - seed % 2)
     assert epsilons(own[:, None], other[:, None])[0] == pytest.approx(slow_code(own, other), abs=1e-12)
+
+
+@pytest.mark.parametrize("pairs", [1, 2**10, 2**18])
+def test_samples_do_not_touch_each_other(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once, in parts or one by one: bit for bit the same, with ties, spread-out values and either side narrower."""
+    monkeypatch.setattr(windows, "PAIRS", pairs)
+    rng = np.random.default_rng(8)
+    own, other = rng.normal(0.3, rng.uniform(0.1, 6, 40), (13, 40)), rng.normal(0.0, rng.uniform(0.1, 6, 40), (11, 40))
+    own[:, ::3], other[:, ::3] = own[:, ::3].round(1), other[:, ::3].round(1)
+    own[:, 4], other[:, 5] = 1.0, 0.0
+    single = [epsilons(own[:, [sample]], other[:, [sample]])[0] for sample in range(40)]
+    np.testing.assert_array_equal(epsilons(own, other), single)
+    assert len(set(single)) > 10
 
 
 def test_epsilon_golden() -> None:

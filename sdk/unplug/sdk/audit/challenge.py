@@ -16,6 +16,7 @@ from unplug.plugins.errors import InputError
 
 from .halves import Draws, check_models, draw_halves, estimate, spread, weighted_mean
 from .stats import Estimate
+from .windows import best_above, best_window
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -24,10 +25,7 @@ Variant = Literal["spec", "code"]
 DELTA = 1e-5
 BIN_WIDTH = 0.5
 BINS: dict[Variant, int] = {"spec": 13, "code": 14}
-PER_UNIT = 100  # thresholds in a unit of phi, "code" only
-REACH = 2.0  # "code": how far a window's ends may lie from the ends of the narrower sample, in units of phi
 RANGE_RATIO, CAP = 0.01, 50.0  # "code": such unequal ranges count as told apart without a look
-TOUCH = 1e-7  # of a grid step: a value this near a threshold lies on it, and is inside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,44 +195,7 @@ def _released(own_US: Array, other_NS: Array, own_table: Array, other_table: Arr
     ends = [(item.min(axis=0), item.max(axis=0)) for item in (own_US, other_NS)]
     low, high = (np.where(by_range == 1, other, own) for own, other in zip(*ends, strict=True))
     best = np.maximum(
-        _above(sorted_SK, before_SK, tables, by_median), _windows(sorted_SK, before_SK, tables, by_range, low, high)
+        best_above(sorted_SK, before_SK, tables, by_median), best_window(sorted_SK, before_SK, tables, by_range, low, high)
     )
     apart = np.minimum(own_range, other_range) < RANGE_RATIO * np.maximum(own_range, other_range)
     return np.where(apart, CAP, np.minimum(best, CAP))
-
-
-def _above(sorted_SK: Array, before_SK: Counts, tables: Array, positive_S: Counts) -> Array:
-    """Best single threshold: "positive at or above it"."""
-    range_S = sorted_SK[:, -1] - sorted_SK[:, 0]
-    count_S = np.maximum(1, np.ceil(range_S * PER_UNIT)).astype(np.int64)
-    step_S = np.where(count_S > 1, range_S / np.maximum(count_S - 1, 1), np.inf)
-    first = np.floor((sorted_SK - sorted_SK[:, :1]) / step_S[:, None] + TOUCH).astype(np.int64) + 1
-    first_SK, last_SK = _spans(np.minimum(first, count_S[:, None]), count_S[:, None])
-    value_SK = tables[positive_S[:, None], before_SK[:, -1:] - before_SK]
-    return np.asarray(np.where(first_SK <= last_SK, value_SK, 0.0).max(axis=1), np.float64)
-
-
-def _windows(sorted_SK: Array, before_SK: Counts, tables: Array, positive_S: Counts, low_S: Array, high_S: Array) -> Array:
-    """Best window: right ends high - 2 + k / 100, left ends low - 4 + (k + m) / 100, k and m from 0 to 400."""
-    ticks = int(2 * REACH * PER_UNIT)
-    from_right = (sorted_SK - (high_S - REACH)[:, None]) * PER_UNIT
-    from_left = (sorted_SK - (low_S - 2 * REACH)[:, None]) * PER_UNIT
-    right = np.clip(np.ceil(from_right - TOUCH), 0, ticks + 1).astype(np.int64)
-    left = np.clip(np.floor(from_left + TOUCH) + 1, 0, 2 * ticks + 1).astype(np.int64)
-    (first_right, last_right), (first_left, last_left) = _spans(right, ticks + 1), _spans(left, 2 * ticks + 1)
-    best = np.zeros(len(sorted_SK))
-    for sample, side in enumerate(positive_S):
-        i, j = (np.flatnonzero(a[sample] <= b[sample]) for a, b in ((first_right, last_right), (first_left, last_left)))
-        reached = last_left[sample, j] >= first_right[sample, i, None]
-        reached &= first_left[sample, j] <= last_right[sample, i, None] + ticks
-        reached &= j <= i[:, None]
-        inside = before_SK[sample, i, None] - before_SK[sample, j]
-        best[sample] = tables[side, inside[reached]].max(initial=0.0)
-    return best
-
-
-def _spans(first: Counts, count: Counts | int) -> tuple[Counts, Counts]:
-    """First and last grid index at which 0, 1, ..., K values lie before the threshold (S, K + 1); empty where last < first."""
-    start = np.concatenate([np.zeros((len(first), 1), np.int64), first], axis=1)
-    stop = np.concatenate([first, np.broadcast_to(count, (len(first), 1))], axis=1)
-    return start, stop - 1

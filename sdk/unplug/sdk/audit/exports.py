@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def make_exports(
     given_retrained: dict[Form, Artifact],
     folder: Path,
     say: Say,
+    workers: int = 1,
 ) -> tuple[list[Exports], dict[str, str]]:
     """Finds or makes what each artifact is compared with.
 
@@ -80,17 +82,19 @@ def make_exports(
         given, given_retrained: files that need not be made, by form.
         folder: where to export to.
         say: told what takes time.
+        workers: targets converted at the same time.
 
     Returns:
         One `Exports` an artifact that can be compared, and why the others cannot.
     """
     forms = list(dict.fromkeys(form_of(item) for item in artifacts))
     unable: dict[str, str] = {}
-    before = given | _make(original, [form for form in forms if form not in given], folder / "original", say, unable)
+    missing = [form for form in forms if form not in given]
+    before = given | _make(original, missing, folder / "original", say, unable, workers)
     oracle = dict(given_retrained)
     if retrained is not None:
         wanted = [form for form in forms if form not in oracle and form in before]
-        oracle |= _make(retrained, wanted, folder / "retrained", say, unable)
+        oracle |= _make(retrained, wanted, folder / "retrained", say, unable, workers)
     made = [
         Exports(artifact=item, original=before[form], retrained=oracle.get(form), given=form in given)
         for item in artifacts
@@ -100,24 +104,29 @@ def make_exports(
 
 
 def _make(
-    checkpoint: Checkpoint, forms: Sequence[Form], folder: Path, say: Say, unable: dict[str, str]
+    checkpoint: Checkpoint, forms: Sequence[Form], folder: Path, say: Say, unable: dict[str, str], workers: int
 ) -> dict[Form, Artifact]:
     """Exports by target; a target whose converter is missing, or that cannot be made alike, is told and left out."""
-    found: dict[Form, Artifact] = {}
-    for target in dict.fromkeys(target for target, _ in forms):
-        known = TARGETS.get(target).precisions
-        asked = [precision for name, precision in forms if name == target]
-        for precision in asked:
-            if precision not in known:
-                unable[f"rounding ({target} {precision})"] = "this unplug cannot export it, so give --original-artifact"
-        precisions = [precision for precision in asked if precision in known]
-        if not precisions:
-            continue
-        say(f"exporting {checkpoint.path.name} to {target} {', '.join(precisions)} to compare with ...")
-        try:
-            made = export_checkpoint(checkpoint.path, targets=[target], precisions=precisions, out=folder / target)
-        except MissingExtraError as error:
-            unable[f"rounding ({target})"] = str(error).rstrip(".")
+    wanted: dict[str, list[str]] = {}
+    for target, precision in forms:
+        if precision in TARGETS.get(target).precisions:
+            wanted.setdefault(target, []).append(precision)
         else:
-            found |= {form_of(item): item for item in made}
+            unable[f"rounding ({target} {precision})"] = "this unplug cannot export it, so give --original-artifact"
+    for target, precisions in wanted.items():
+        say(f"exporting {checkpoint.path.name} to {target} {', '.join(precisions)} to compare with ...")
+
+    def export(target: str) -> list[Artifact] | MissingExtraError:
+        try:
+            return export_checkpoint(checkpoint.path, targets=[target], precisions=wanted[target], out=folder / target)
+        except MissingExtraError as error:
+            return error
+
+    found: dict[Form, Artifact] = {}
+    with ThreadPoolExecutor(workers) as pool:  # the work is done in child processes
+        for target, made in zip(wanted, pool.map(export, wanted), strict=True):
+            if isinstance(made, MissingExtraError):
+                unable[f"rounding ({target})"] = str(made).rstrip(".")
+            else:
+                found |= {form_of(item): item for item in made}
     return found

@@ -12,7 +12,6 @@ from unplug.plugins.errors import InputError
 from unplug.sdk.train.evaluate import Predictions, summarize
 from unplug.sdk.train.run import Sets
 
-from . import stats
 from .attack import Array, Attack, Signals
 from .predictor import Predictor
 from .rates import simultaneous, tpr_estimate
@@ -60,11 +59,6 @@ class Measured:
     item: Predictor
     own: Signals
     scored: Mapping[str, Scored]
-
-
-def as_estimate(found: stats.Estimate) -> Estimate:
-    """The report's own class, which must be imported without torch."""
-    return Estimate(value=found.value, low=found.low, high=found.high)
 
 
 def run_attacks(
@@ -129,7 +123,7 @@ def audit_model(
             "test": _utility(own.unseen, sets.test.subject_N, edges, seed),
         },
         attacks=_attacks(one, oracle, draws),
-        logistic_accuracy=None if isinstance(logistic, Refused) else as_estimate(logistic),
+        logistic_accuracy=None if isinstance(logistic, Refused) else logistic,
         distance=None
         if oracle is None
         else {

@@ -13,17 +13,10 @@ from unplug.export.schema import STRICT
 from unplug.export.weights import CodeChange
 from unplug.plugins.files import write_json
 
+from .estimate import Estimate as Estimate
+
 SCHEMA: Literal["unplug-audit/1"] = "unplug-audit/1"
 Role = Literal["original", "unlearned", "retrained", "artifact"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A number and its 95 % interval (bootstrap over subjects; null where it was not computed)."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

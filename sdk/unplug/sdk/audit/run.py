@@ -48,7 +48,7 @@ def audit(
         split: where the sets come from.
         edges: age-group borders.
         data: facts about the data, copied into the report.
-        references: models trained without the forget set, with other seeds; RMIA needs one.
+        references: models trained without the forget set, with other seeds; RMIA needs one, LiRA two.
         attacks: names of `ATTACKS`; None takes all.
         exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
             on each; one that cannot run here is compared by its stored numbers alone.

@@ -11,7 +11,7 @@ from unplug.plugins.checkpoint import Checkpoint
 from unplug.sdk.train.family import Family
 from unplug.sdk.train.run import Sets
 
-from .measure import Measured, as_estimate
+from .measure import Measured
 from .privacy import retain_privacy, worst_subject
 from .relearn import Censored, forget_loss, relearn
 from .report import ModelAudit, Relearning, RetainPrivacy, WorstSubject
@@ -66,11 +66,11 @@ def _retain(item: Measured, original: Measured | None, oracle: Measured | None, 
         item.own, original.own, oracle.own, sets.train.subject_N, sets.test.subject_N, seed=seed
     )  # fmt: skip
     return RetainPrivacy(
-        auc=as_estimate(found.unlearned),
-        original=as_estimate(found.original),
-        retrained=as_estimate(found.oracle),
-        minus_original=as_estimate(found.minus_original),
-        minus_retrained=as_estimate(found.minus_oracle),
+        auc=found.unlearned,
+        original=found.original,
+        retrained=found.oracle,
+        minus_original=found.minus_original,
+        minus_retrained=found.minus_oracle,
         samples=found.samples,
     )
 
@@ -98,6 +98,5 @@ def relearn_times(
         if isinstance(took, Censored):
             found[name] = Relearning(passes=took.passes, target_loss=target, reason=took.reason)
         else:
-            mean = as_estimate(took.mean)
-            found[name] = Relearning(passes=took.passes, mean=mean, target_loss=took.target_loss)
+            found[name] = Relearning(passes=took.passes, mean=took.mean, target_loss=took.target_loss)
     return found

@@ -15,6 +15,8 @@ from scipy.stats import rankdata
 
 from unplug.plugins.errors import InputError
 
+from .estimate import Estimate as Estimate
+
 if TYPE_CHECKING:
     from unplug.sdk.train.evaluate import Predictions  # figures read this module and need no torch
 
@@ -24,15 +26,6 @@ CONFIDENCE = 0.95
 REPLICATES = 1000
 MIN_FALSE_POSITIVES = 10
 """TPR at a false-positive rate is refused where that rate is fewer than ten unseen samples: its value would be noise."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A number and its 95 % interval, if one was computed."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

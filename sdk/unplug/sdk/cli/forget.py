@@ -16,7 +16,7 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
 @data_option
 @forget_option
 @click.option("--method", default="msg", show_default=True, help="See `unplug list methods`.")
-@click.option("--budget", type=float, help="Fraction of retraining, compute and wall time each (default 0.05).")
+@click.option("--budget", type=float, help="Fraction of retraining, compute and wall time each (default: the method's).")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
 @without_option("What the method must do without, such as 'forget data'; one that needs it is refused. May be repeated.")
 @click.option(

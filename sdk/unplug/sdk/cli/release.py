@@ -20,18 +20,20 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
 @click.option("--retrained", type=click.Path(path_type=Path), help="The oracle (default: train it).")
 @click.option(
-    "--references", type=click.IntRange(0, 64), default=1, show_default=True, help="Reference models to train for RMIA."
-)
+    "--references", type=click.IntRange(0, 64), default=1, show_default=True,
+    help="Reference models to train: RMIA needs one, LiRA two.",
+)  # fmt: skip
 @click.option("--to", "targets", default="litert,coreml,onnx", show_default=True, help="Comma-separated targets.")
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
 @click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
+@click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @command
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...],
-    restart: bool, out: Path, common: Common,
+    rounding: bool, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
@@ -50,7 +52,8 @@ def release(
     ids = read_forget_file(forget_file, dataset)
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
-        precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), seed=common.seed,
+        precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), rounding=rounding,
+        seed=common.seed,
     )  # fmt: skip
     work = out.parent / f".{out.name}.release"
     done = run(

@@ -54,6 +54,12 @@ class VAE(nn.Module):
         return value
 
 
+def bounded(vae: VAE, z_BF: Tensor) -> Tensor:
+    """e / (1 + e) (B,), e = ||z - h(z)||^2: 0 where the VAE knows z, towards 1 where it does not."""
+    error_B = (z_BF - vae.reconstruct(z_BF)).square().sum(dim=1)
+    return error_B / (1.0 + error_B)
+
+
 @torch.no_grad()
 def embed(model: nn.Module, problem: ForgetProblem, data: TensorSet) -> Tensor:
     """What the classifier is given for each sample of a set (N, F), without augmentation, charged as forward passes."""

@@ -9,7 +9,7 @@ from jinja2 import Environment, StrictUndefined
 
 from unplug.export import Artifact
 from unplug.plugins.checkpoint import Checkpoint
-from unplug.sdk.audit.report import AuditReport
+from unplug.sdk.audit.report import AuditReport, Estimate
 
 _CARD = """\
 # {{ name }}
@@ -46,12 +46,10 @@ def bundle_card(
     """Markdown for a bundle's ``README.md``."""
 
     def auc(model: Any, attack: str) -> str:
-        value = model.attacks[attack].auc
-        return f"{value.value:.3f} ({value.low:.3f} to {value.high:.3f})"
+        return _spanned(model.attacks[attack].auc, 3)
 
     def mae(model: Any) -> str:
-        value = model.utility["test"].mae
-        return f"{value.value:.2f} ({value.low:.2f} to {value.high:.2f})"
+        return _spanned(model.utility["test"].mae, 2)
 
     template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(_CARD)
     facts = {
@@ -64,3 +62,11 @@ def bundle_card(
         **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
     }
     return template.render(auc=auc, mae=mae, **facts)
+
+
+def _spanned(value: Estimate, digits: int) -> str:
+    """The number, with its interval where there is one: over fewer than five subjects there is none."""
+    text = f"{value.value:.{digits}f}"
+    if value.low is None or value.high is None:
+        return text
+    return f"{text} ({value.low:.{digits}f} to {value.high:.{digits}f})"

@@ -15,11 +15,12 @@ class ReleaseConfig:
         method: of the forget step.
         options: its hyperparameters, as text.
         budget: fraction of retraining.
-        references: reference models for RMIA, each a retraining with another seed.
+        references: reference models (RMIA needs one, LiRA two), each a retraining with another seed.
         targets, precisions: what to export.
         gates: what must hold.
         bench_iterations, bench_repeats, threads: of the host bench.
         workers: targets converted at the same time.
+        rounding: export the original and the oracle alike, to measure what export did to the edit.
         seed: of everything random.
     """
 
@@ -34,4 +35,5 @@ class ReleaseConfig:
     bench_repeats: int = 3
     threads: int = 2
     workers: int = 2
+    rounding: bool = True
     seed: int = 0

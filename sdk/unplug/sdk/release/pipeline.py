@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -116,9 +117,12 @@ def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[s
         artifacts = stages.export(unlearned)
     with _timed("parity", say, seconds):
         parity = stages.parity(unlearned, artifacts)
-    with _timed("audit", say, seconds):
-        models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
-        audit = stages.audit(models, references, artifacts, parity)
+    with tempfile.TemporaryDirectory(prefix="unplug-release-") as folder:
+        with _timed("export the original and the oracle alike", say, seconds) if config.rounding else nullcontext():
+            compared = stages.counterparts(artifacts, retrained, Path(folder))
+        with _timed("audit", say, seconds):
+            models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
+            audit = stages.audit(models, references, artifacts, parity, compared)
     with _timed("bench", say, seconds):
         bench = stages.bench(unlearned, artifacts)
     return Evidence(

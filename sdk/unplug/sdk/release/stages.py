@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import CheckpointError
 from unplug.plugins.files import write_json
 from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor, audit
+from unplug.sdk.audit.exports import Exports, make_exports
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import request_split
@@ -105,14 +106,23 @@ class Stages:
         report.save(self.work / "parity.json")
         return report
 
+    def counterparts(
+        self, artifacts: Sequence[Artifact], retrained: Checkpoint, folder: Path
+    ) -> tuple[list[Exports], dict[str, str]]:
+        """The original and the oracle exported as what ships, to `folder`; see `make_exports`."""
+        if not self.config.rounding:
+            return [], {"rounding": "it was switched off"}
+        return make_exports(artifacts, self.original, retrained, {}, {}, folder, lambda _: None, self.config.workers)
+
     def audit(
         self,
         models: dict[str, Checkpoint],
         references: Sequence[Checkpoint],
         artifacts: Sequence[Artifact],
         parity: ParityReport,
+        compared: tuple[Sequence[Exports], dict[str, str]] = ((), {}),
     ) -> AuditReport:
-        """The three models, and every artifact that runs here, by the same attacks."""
+        """The three models, and every artifact that runs here, by the same attacks; `compared` is of `counterparts`."""
         edges = tuple(self.original.model.age_edges)
         sets = load_sets(self.dataset, self.split, edges, self.device)
         runnable = {row.file for row in parity.rows if row.status != "not_run"}
@@ -126,9 +136,11 @@ class Stages:
             edges=edges,
             data={"spec": self.dataset.spec, "digest": self.dataset.digest, "samples": len(self.dataset)},
             references=[CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item) for item in references],
+            exports=compared[0],
             seed=self.config.seed,
             show=self.show,
         )
+        report = replace(report, skipped={**report.skipped, **compared[1]})
         report.save(self.work / "audit.json")
         write_json(self.work / "faces.json", face_samples(sets, models))
         return report

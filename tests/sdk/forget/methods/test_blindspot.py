@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from unplug.sdk.forget.attention import attention_difference, attention_map, last_features
 from unplug.sdk.forget.methods import blindspot
-from unplug.sdk.forget.methods.blindspot import Blindspot, attention_difference, attention_map, last_features
+from unplug.sdk.forget.methods.blindspot import Blindspot
 
 from .conftest import Case, changed, poisoned, whole_batch
 

@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 
+from unplug.sdk.forget.entropy import not_uniform
 from unplug.sdk.forget.methods import fcs
-from unplug.sdk.forget.methods.fcs import FCS, contrastive, not_uniform
+from unplug.sdk.forget.methods.fcs import FCS, contrastive
 
 from .conftest import Case, changed
 

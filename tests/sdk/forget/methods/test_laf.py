@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from unplug.sdk.forget.anatomy import classifier
-from unplug.sdk.forget.methods.laf import LAF, alignment, bounded
-from unplug.sdk.forget.vae import LATENT, VAE, embed, fit_vae, vae_cost
+from unplug.sdk.forget.methods.laf import LAF, alignment
+from unplug.sdk.forget.vae import LATENT, VAE, bounded, embed, fit_vae, vae_cost
 
 from .conftest import Case, changed
 

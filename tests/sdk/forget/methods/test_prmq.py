@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from unplug.sdk.forget.anatomy import layers
+from unplug.sdk.forget.entropy import entropy
 from unplug.sdk.forget.methods import prmq
-from unplug.sdk.forget.methods.prmq import PRMQ, entropy, refill, round_to_half
+from unplug.sdk.forget.methods.prmq import PRMQ, refill, round_to_half
 
 from .conftest import Case, changed, snapshot
 

@@ -37,7 +37,7 @@ class BadTeacher:
 
     retain_share: float = 0.3
     temperature: float = 1.0
-    lr: float = 1e-3
+    lr: float = 1e-4
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +11,7 @@ from torch import Tensor, nn
 
 from unplug.sdk.train.task import AGE_SCALE
 
-from ..anatomy import convolutions
+from ..attention import attention_difference, last_features
 from ..descent import Descent, Optimizer
 from ..distil import random_network
 from ..method import ForgetProblem, Need
@@ -46,7 +44,7 @@ class Blindspot:
 
     blind_share: float = 0.4
     attention: float = 50.0
-    lr: float = 2e-3
+    lr: float = 5e-4
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 
@@ -86,25 +84,3 @@ class Blindspot:
             return (1.0 - share) * kept_loss + share * guided
 
         return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
-
-
-def attention_difference(x_BCHW: Tensor, y_BCHW: Tensor) -> Tensor:
-    """Mean squared difference of two attention maps."""
-    return F.mse_loss(attention_map(x_BCHW), attention_map(y_BCHW))
-
-
-def attention_map(x_BCHW: Tensor) -> Tensor:
-    """mean_c x^2, flat and of length one: (B, H W)."""
-    return F.normalize(x_BCHW.float().square().mean(dim=1).flatten(1), dim=1)
-
-
-@contextmanager
-def last_features(model: nn.Module) -> Iterator[list[Tensor]]:
-    """Collects what the last convolution gives (B, C, H, W) in each forward pass while the context is open."""
-    seen: list[Tensor] = []
-    *_, (_, last) = convolutions(model)
-    handle = last.register_forward_hook(lambda _, __, output: seen.append(output))
-    try:
-        yield seen
-    finally:
-        handle.remove()

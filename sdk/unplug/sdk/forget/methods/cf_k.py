@@ -37,7 +37,7 @@ class CFk:
     """
 
     k: int = 3
-    lr: float = 2e-3
+    lr: float = 1e-2
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

@@ -37,9 +37,9 @@ class CFW:
         Third place of the NeurIPS 2023 Machine Unlearning Challenge.
     """
 
-    sigma: float = 0.2
+    sigma: float = 0.05
     late_sigma: float = 0.005
-    lr: float = 3e-3
+    lr: float = 1e-3
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

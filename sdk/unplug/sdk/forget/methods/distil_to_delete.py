@@ -45,7 +45,7 @@ class DistilToDelete:
     alpha: float = 0.5
     features: float = 1.0
     temperature: float = 1.0
-    lr: float = 1e-3
+    lr: float = 1e-4
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

@@ -40,7 +40,7 @@ class EUk:
     """
 
     k: int = 3
-    lr: float = 4e-3
+    lr: float = 3e-3
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,6 +13,7 @@ from unplug.sdk.train.recipe import learning_rate
 from unplug.sdk.train.tensors import steps_per_epoch
 
 from ..descent import Descent, Optimizer, norms_fixed
+from ..entropy import not_uniform
 from ..method import ForgetProblem, Need
 from ..phases import plan_phases
 from ..settings import check_descent, check_range
@@ -21,15 +21,13 @@ from ..settings import check_descent, check_range
 
 @dataclass(frozen=True, kw_only=True)
 class FCS:
-    """Flatten, then contrast and repair in turn.
+    """Flatten, then contrast and repair in turn; forget batches leave batch-norm statistics alone.
 
     1. one pass over D_f:      min KL(softmax(z_f) || uniform)
     2. `rounds` times, with rates that fall by a cosine from round to round:
        on D_f                  min mean -log_softmax(z_f z_r^T / temperature), z_r detached: every forget output is
                                pulled towards the outputs of a whole retain batch
        on D_r                  the training loss
-
-    Forget batches leave batch-norm statistics alone.
 
     Args:
         rounds: at most; fewer where the budget does not cover one step of each kind. Published: 8 epochs.
@@ -85,22 +83,15 @@ class FCS:
             Descent(lr=lr, shape="constant", optimizer=self.optimizer)(model, problem, loss, steps=steps)
 
         cost = (3.0 * forget_size + retain_size, 3.0 * retain_size)
-        flattens, rounds = plan_phases(problem, (3.0 * forget_size, sum(cost)), (0.1, 0.9))
+        flattens, fitting = plan_phases(problem, (3.0 * forget_size, sum(cost)), (0.1, 0.9))
+        rounds, halves = min(self.rounds, fitting), (self.forget_share, 1.0 - self.forget_share)
         descend(self.flatten_lr, flatten, min(one_pass, flattens))
-        rounds = min(self.rounds, rounds)
         for number in range(rounds):
             fall = learning_rate(number, rounds, 1.0, "cosine")
-            halves = (self.forget_share, 1.0 - self.forget_share)
             contrasts, repairs = plan_phases(problem, cost, halves, 1.0 / (rounds - number))
             descend(self.contrast_lr * fall, contrast, min(one_pass, contrasts))
             descend(self.lr * fall, lambda: problem.loss(model, next(retain)), repairs)
         return model.eval()
-
-
-def not_uniform(z_BG: Tensor) -> Tensor:
-    """mean KL(softmax(z) || uniform) = mean sum_g p_g ln p_g + ln G."""
-    log_BG = z_BG.log_softmax(dim=1)
-    return (log_BG.exp() * log_BG).sum(dim=1).mean() + math.log(z_BG.shape[1])
 
 
 def contrastive(z_FG: Tensor, z_RG: Tensor, temperature: float) -> Tensor:

@@ -31,7 +31,7 @@ class GaussianAmnesiac:
         Tarun et al., Deep Regression Unlearning, 2023, section 4 (Gaussian Amnesiac).
     """
 
-    lr: float = 3e-3
+    lr: float = 1e-3
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

@@ -32,7 +32,7 @@ class L1Sparse:
     """
 
     gamma: float = 5e-4
-    lr: float = 2e-3
+    lr: float = 3e-3
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

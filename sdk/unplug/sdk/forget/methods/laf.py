@@ -1,7 +1,4 @@
-"""LAF: forgetting without labels, on what the classifier is given.
-
-Shapes: N samples, B batch, F features in front of the classifier.
-"""
+"""LAF: forgetting without labels, on what the classifier is given. Shapes: N samples, B batch, F features of it."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from ..distil import frozen
 from ..fisher import sample_within
 from ..method import ForgetProblem, Need
 from ..settings import check_descent, check_range
-from ..vae import VAE, embed, fit_vae
+from ..vae import bounded, embed, fit_vae
 
 SHARE = 0.15
 """Of what is left of the budget: for the embeddings of each set, and for each VAE."""
@@ -52,7 +49,7 @@ class LAF:
 
     temperature: float = 1.0
     vae_steps: int = 200
-    lr: float = 5e-4
+    lr: float = 2e-4
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 
@@ -93,12 +90,6 @@ class LAF:
         return Descent(lr=self.lr, optimizer=self.optimizer)(
             model, problem, loss, steps=steps, trainable=[item for item in model.parameters() if id(item) not in head]
         )
-
-
-def bounded(vae: VAE, z_BF: Tensor) -> Tensor:
-    """e / (1 + e) (B,), e = ||z - h(z)||^2: 0 where the VAE knows z, towards 1 where it does not."""
-    error_B = (z_BF - vae.reconstruct(z_BF)).square().sum(dim=1)
-    return error_B / (1.0 + error_B)
 
 
 def alignment(kept_BF: Tensor, kept0_BF: Tensor, gone_BF: Tensor, gone0_BF: Tensor, temperature: float) -> Tensor:

@@ -47,9 +47,9 @@ class Lens:
         (Chundawat et al., Can Bad Teaching Induce Forgetting?, 2023); docs/leaderboard.md has the ablation.
     """
 
-    lenses: int = 1
+    lenses: int = 2
     strength: int = 1
-    weight: float = 2.0
+    weight: float = 1.0
     lr: float = 7e-4
     batch_size: int = 24
     forget_size: int = 8

@@ -36,7 +36,7 @@ class NegGrad:
         Golatkar et al., Eternal Sunshine of the Spotless Net, 2020, section 5 ("negative gradient").
     """
 
-    lr: float = 1e-4
+    lr: float = 2e-5
     ceiling: float = 1.0
     batch_size: int = 32
     optimizer: Optimizer = "adamw"

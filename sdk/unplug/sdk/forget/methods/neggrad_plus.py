@@ -35,8 +35,8 @@ class NegGradPlus:
         Kurmanji et al., Towards Unbounded Machine Unlearning, 2023, section 4 (baseline NegGrad+).
     """
 
-    alpha: float = 0.95
-    lr: float = 2e-3
+    alpha: float = 0.99
+    lr: float = 1e-3
     ceiling: float = 1.0
     batch_size: int = 32
     optimizer: Optimizer = "adamw"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..anatomy import layers
 from ..descent import Descent, Optimizer, plan
 from ..distil import frozen, teach
+from ..entropy import entropy
 from ..method import ForgetProblem, Need
 from ..settings import check_descent, check_range
 from .cfw import class_weights, weighted_mean
@@ -42,9 +43,9 @@ class PRMQ:
         Fourth place of the NeurIPS 2023 Machine Unlearning Challenge.
     """
 
-    ratio: float = 0.1
+    ratio: float = 0.02
     match: float = 1.0
-    lr: float = 3e-3
+    lr: float = 1e-3
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 
@@ -87,12 +88,6 @@ def refill(model: nn.Module, ratio: float, generator: torch.Generator) -> None:
         bound = module.weight[0].numel() ** -0.5
         fresh = (torch.rand(module.weight.shape, generator=generator) * 2 - 1) * bound
         module.weight.copy_(torch.where(mask.view(module.weight.shape), fresh.to(mask.device), module.weight))
-
-
-def entropy(z_BG: Tensor) -> Tensor:
-    """H = -sum_g p_g ln p_g (B,), p = softmax(z)."""
-    log_BG = z_BG.log_softmax(dim=1)
-    return -(log_BG.exp() * log_BG).sum(dim=1)
 
 
 @torch.no_grad()

@@ -41,7 +41,7 @@ class RNI:
     noisy: int = 5
     chosen: int = 9
     disturbed: int = 6
-    sigma: float = 0.04
+    sigma: float = 0.02
     lr: float = 3e-3
     batch_size: int = 32
     optimizer: Optimizer = "adamw"

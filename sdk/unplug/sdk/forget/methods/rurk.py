@@ -42,8 +42,8 @@ class RURK:
 
     epsilon: float = 8 / 255
     copies: int = 1
-    alpha: float = 0.95
-    lr: float = 2e-3
+    alpha: float = 0.99
+    lr: float = 1e-3
     ceiling: float = 1.0
     batch_size: int = 32
     optimizer: Optimizer = "adamw"

@@ -38,7 +38,7 @@ class SalUn:
 
     ratio: float = 0.5
     alpha: float = 1.0
-    lr: float = 1e-3
+    lr: float = 1e-4
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

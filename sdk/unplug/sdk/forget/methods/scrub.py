@@ -44,7 +44,7 @@ class SCRUB:
     temperature: float = 2.0
     rounds: int = 5
     max_rounds: int = 3
-    lr: float = 1e-3
+    lr: float = 5e-4
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 

@@ -33,6 +33,7 @@ class SCRUBR(SCRUB):
         Kurmanji et al., Towards Unbounded Machine Unlearning, 2023, section 3 (SCRUB+R).
     """
 
+    lr: float = 3e-4
     samples: int = 512
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "validation data")

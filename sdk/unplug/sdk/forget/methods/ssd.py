@@ -38,7 +38,7 @@ class SSD:
         Foster et al., Fast Machine Unlearning Without Retraining Through Selective Synaptic Dampening, 2024, section 3.
     """
 
-    alpha: float = 2.0
+    alpha: float = 7.0
     dampening: float = 1.0
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")

@@ -28,7 +28,7 @@ class LabelFreeSSD:
         Foster et al., Loss-Free Machine Unlearning, 2024, section 3.
     """
 
-    alpha: float = 1.4
+    alpha: float = 10.0
     dampening: float = 1.0
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data")

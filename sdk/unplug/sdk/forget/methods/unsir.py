@@ -15,8 +15,7 @@ from ..method import ForgetProblem, Need
 from ..phases import plan_phases
 from ..settings import check_descent, check_range
 
-NOISE_STEPS = 40
-START = 0.1  # standard deviation of the noise before it learns, of the range of a pixel
+NOISE_STEPS, START = 40, 0.1  # the noise's first standard deviation, of the range of a pixel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,18 +24,15 @@ class UNSIR:
 
     1. noise images X (grey + n, n free), labels y taken in turn from the classes in D_f:
            maximise CE(model(X), y) - penalty ||n||^2          by Adam on n, the model fixed
-    2. impair:  minimise L(D_r batch) + CE(model(X), y) on noise half as many as retain samples
-    3. repair:  minimise L(D_r)
+    2. impair: minimise L(D_r batch) + CE(model(X), y) on noise half as many as retain samples; 3. repair: minimise L(D_r)
 
-    The published method forgets a whole class; for a set of samples the classes that occur in it are used, so other
-    samples of these classes suffer as well until the repair. Of D_f only the labels are read. Noise leaves batch-norm
-    statistics alone.
+    The published method forgets a whole class. Here it is the classes in D_f, whose other samples suffer too until the
+    repair. Of D_f only the labels are read. Noise leaves batch-norm statistics alone.
 
     Args:
         penalty: weight of the mean squared length of the noise, 0 or more. Published: 0.1.
         noise_lr: of Adam on the noise, at most 40 steps. Published: 0.1.
-        impair_lr: peak of the cosine of phase 2. Published: 0.02, one epoch.
-        lr: peak of the cosine of phase 3. Published: 0.01, one epoch.
+        impair_lr, lr: peaks of the cosines of phases 2 and 3. Published: 0.02 and 0.01, one epoch each.
 
     Raises:
         InputError: a value out of range.
@@ -47,8 +43,8 @@ class UNSIR:
 
     penalty: float = 0.1
     noise_lr: float = 0.1
-    impair_lr: float = 3e-3
-    lr: float = 3e-3
+    impair_lr: float = 1e-3
+    lr: float = 1e-3
     batch_size: int = 32
     optimizer: Optimizer = "adamw"
 
@@ -64,9 +60,8 @@ class UNSIR:
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Impairs and repairs `model` in place."""
         size = min(self.batch_size, len(problem.retain))
-        half = max(1, size // 2)
+        half, batches = max(1, size // 2), problem.batches(problem.retain, size)
         noise_steps, impairs, repairs = plan_phases(problem, (3.0 * size, 3.0 * (size + half), 3.0 * size), (0.2, 0.4, 0.4))
-        batches = problem.batches(problem.retain, size)
         noise = self.learn_noise(model, problem, size, min(NOISE_STEPS, noise_steps))
 
         def impair() -> Tensor:
@@ -77,9 +72,8 @@ class UNSIR:
             return loss / (size + half)
 
         Descent(lr=self.impair_lr, optimizer=self.optimizer)(model, problem, impair, steps=impairs)
-        return Descent(lr=self.lr, optimizer=self.optimizer)(
-            model, problem, lambda: problem.loss(model, next(batches)), steps=repairs
-        )
+        repair = Descent(lr=self.lr, optimizer=self.optimizer)
+        return repair(model, problem, lambda: problem.loss(model, next(batches)), steps=repairs)
 
     def learn_noise(self, model: nn.Module, problem: ForgetProblem, count: int, steps: int) -> Batch:
         """`count` noise images with the labels that they are most wrong about; the model stays as it is."""
@@ -90,16 +84,16 @@ class UNSIR:
         noise = (START * torch.randn(shape, generator=problem.generator)).to(classes.device).requires_grad_()
         optimizer = torch.optim.Adam([noise], lr=self.noise_lr)
         for _ in range(steps):
-            length = noise.square().sum(dim=(1, 2, 3)).mean()
-            loss = self.penalty * length - error(model, problem, 0.5 + noise, group_B)
+            loss = self.penalty * noise.square().sum(dim=(1, 2, 3)).mean() - error(model, problem, 0.5 + noise, group_B)
             noise.grad = torch.autograd.grad(loss, noise)[0]
             optimizer.step()
-        unknown = torch.full((count,), float("nan"), device=classes.device)
-        return Batch(image_BCHW=(0.5 + noise).detach(), age_B=unknown, group_B=group_B)
+        return _batch((0.5 + noise).detach(), group_B)
 
 
 def error(model: nn.Module, problem: ForgetProblem, image_BCHW: Tensor, group_B: Tensor) -> Tensor:
     """Mean cross entropy of images under labels, charged."""
-    unknown = torch.full(group_B.shape, float("nan"), device=group_B.device)
-    batch = Batch(image_BCHW=image_BCHW, age_B=unknown, group_B=group_B)
-    return -problem.task.log_prob(problem.outputs(model, image_BCHW), batch).mean()
+    return -problem.task.log_prob(problem.outputs(model, image_BCHW), _batch(image_BCHW, group_B)).mean()
+
+
+def _batch(image_BCHW: Tensor, group_B: Tensor) -> Batch:
+    return Batch(image_BCHW=image_BCHW, age_B=torch.full_like(group_B, float("nan"), dtype=torch.float32), group_B=group_B)

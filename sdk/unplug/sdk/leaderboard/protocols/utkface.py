@@ -6,6 +6,7 @@ from unplug.sdk.train.recipe import Recipe
 
 from ..picks import fraction, random_split
 from ..protocol import Protocol
+from .challenge import TUNED
 
 UTKFACE = Protocol(
     name="utkface",
@@ -21,6 +22,7 @@ UTKFACE = Protocol(
     split=random_split,
     pick=fraction(0.02),
     rank="challenge",
+    overrides=TUNED,
     originals=4,
     models=32,
 )

@@ -1,0 +1,52 @@
+"""The table of docs/methods.md, from the registry: ``python -m benchmarks.methods docs/methods.md``.
+
+What stands between the markers is replaced; a test holds the page to the registry.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from unplug.plugins.files import atomic_path
+from unplug.sdk.forget import METHODS
+
+BEGIN, END = "<!-- methods -->\n", "<!-- /methods -->"
+
+
+def table() -> str:
+    """A row per method that comes with unplug: name, what it does, what it needs, the paper."""
+    lines = ["| method | what it does | needs | paper |", "|---|---|---|---|"]
+    for name in METHODS:
+        method = METHODS.get(name)
+        if method.__module__.startswith("unplug.sdk."):  # what other packages add is theirs to document
+            cells = (f"`{name}`", _what(method), ", ".join(method.needs), _paper(method))
+            lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _what(method: type) -> str:
+    """The first sentence of the module."""
+    text = " ".join((inspect.getdoc(import_module(method.__module__)) or "").split("\n\n")[0].split())
+    return re.split(r"\.(?: (?=[A-Z])|$)", text)[0]
+
+
+def _paper(method: type) -> str:
+    found = re.search(r"Reference:\n(.*?)(?:\n\n|\Z)", inspect.getdoc(method) or "", re.DOTALL)
+    return "" if found is None else " ".join(found.group(1).split()).rstrip(".")
+
+
+def with_table(page: str) -> str:
+    """The page with the table of now between its markers."""
+    before, rest = page.split(BEGIN)
+    return before + BEGIN + table() + END + rest.split(END)[1]
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    text = with_table(path.read_text(encoding="utf-8"))
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,77 @@
+"""What a release measures its files against, and a card where intervals are missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from unplug.export import Artifact, measure_parity
+from unplug.sdk.audit.report import AttackResult, AuditReport, Estimate, ModelAudit, Role, Utility
+from unplug.sdk.release.card import bundle_card
+from unplug.sdk.release.stages import Stages
+from unplug.sdk.release.vectors import synthetic_inputs
+
+from ..conftest import CPU, QUICK, World
+
+
+def stages(world: World, work: Path, rounding: bool) -> Stages:
+    return Stages(
+        original=world.original, dataset=world.dataset, forget_ids=world.forget_ids,
+        config=replace(QUICK, rounding=rounding), work=work, device=CPU, show=False,
+    )  # fmt: skip
+
+
+def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
+    """The original and the oracle become files of the same form for as long as it takes; the file that ships is fp32."""
+    (tmp_path / "work").mkdir()
+    item, own = artifacts["age.fp32.tflite"], stages(world, tmp_path / "work", rounding=True)
+    made, unable = own.counterparts([item], world.oracle, tmp_path / "compare")
+    assert unable == {} and len(made) == 1 and not made[0].given
+    assert made[0].original.card.checkpoint_sha256 == world.original.sha256
+    assert made[0].retrained is not None and made[0].retrained.card.checkpoint_sha256 == world.oracle.sha256
+    models = {"original": world.original, "unlearned": world.unlearned, "retrained": world.oracle}
+    parity = measure_parity([item], world.unlearned.path, synthetic_inputs(32, 2))
+    report = own.audit(models, [], [item], parity, (made, unable))
+    (row,) = report.rounding
+    assert (row.model, row.target, row.precision) == ("age.fp32.tflite", "litert", "fp32")
+    assert row.original_sha256 == made[0].original.card.sha256 and row.codes is not None and row.codes.changed > 0.5
+    assert row.kept is not None and row.kept.value == pytest.approx(1.0, abs=1e-3)  # fp32 keeps the edit
+    assert row.minus_retrained is not None and set(row.distance) == set(row.retrained) == {"forget", "test"}
+
+
+def test_it_can_be_switched_off_and_the_report_says_so(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
+    made = stages(world, tmp_path, rounding=False).counterparts(list(artifacts.values()), world.oracle, tmp_path / "compare")
+    assert made == ([], {"rounding": "it was switched off"})
+    assert not (tmp_path / "compare").exists()
+
+
+def card(mae: Estimate) -> str:
+    attack = AttackResult(
+        auc=Estimate(value=0.5, low=0.4, high=0.6), minus_retrained=None, threshold_accuracy=None, tpr={}, forget_scores=(),
+        unseen_scores=(),
+    )  # fmt: skip
+
+    def model(role: Role) -> ModelAudit:
+        use = Utility(n=4, accuracy=Estimate(value=0.5), mae=mae, loss=1.0, per_group=())
+        return ModelAudit(name=role, role=role, sha256="0" * 64, utility={"test": use}, attacks={"loss": attack})
+
+    report = AuditReport(
+        data={}, forget={}, models=(model("original"), model("unlearned"), model("retrained")), oracle_band={}, skipped={},
+        alarms=(), settings={}, versions={},
+    )  # fmt: skip
+    forget = {"samples": 3, "method": "msg", "cost": {"compute_fraction": 0.04}}
+    unlearned: Any = SimpleNamespace(model=SimpleNamespace(image_size=32), record={"forget": forget})
+    return bundle_card("age", unlearned, report, [], {"gates": []})
+
+
+def test_a_card_of_few_subjects_gives_the_number_alone() -> None:
+    assert "in years: 7.25 (original), 7.25 (this model),\n7.25 (oracle)." in card(Estimate(value=7.25))
+
+
+def test_a_card_gives_intervals_where_there_are_any() -> None:
+    text = card(Estimate(value=7.25, low=6.5, high=8.125))
+    assert "7.25 (6.50 to 8.12) (oracle)" in text and "| loss AUC | 0.500 (0.400 to 0.600) |" in text

@@ -1,6 +1,7 @@
 """``docs/leaderboard.md`` from leaderboards that were run: ``python -m benchmarks.leaderboard docs/leaderboard.md JSON...``.
 
-Each JSON is the leaderboard.json of ``unplug leaderboard``. Nothing in the page is typed in by hand but what it explains.
+Each JSON is the leaderboard.json of ``unplug leaderboard``, or what ``benchmarks.ablation`` wrote.
+Nothing in the page is typed in by hand but what it explains.
 """
 
 from __future__ import annotations
@@ -8,9 +9,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from unplug.plugins.files import atomic_path
+from unplug.plugins.files import atomic_path, read_json
 from unplug.sdk.leaderboard import METRICS, LeaderboardReport, leaderboard_markdown, read_leaderboard
 from unplug.sdk.report.text import seconds
+
+from .ablation import SCHEMA as ABLATION
+from .ablation import ablation_markdown
 
 HEAD = """# Leaderboards
 
@@ -63,8 +67,10 @@ def _cell(text: str) -> str:
 
 
 def main(out: Path, sources: list[Path]) -> None:
-    """Reads the reports and writes the page."""
-    text = page([read_leaderboard(source) for source in sources])
+    """Reads the reports and writes the page, ablations last."""
+    ablations = [path for path in sources if read_json(path).get("schema") == ABLATION]
+    text = page([read_leaderboard(path) for path in sources if path not in ablations])
+    text += "".join(ablation_markdown(read_json(path)) for path in ablations)
     with atomic_path(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
 

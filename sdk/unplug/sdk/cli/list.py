@@ -19,6 +19,8 @@ REGISTRIES = {
     "precisions": "unplug.export:PRECISIONS",
     "devices": "unplug.mobile_bench:DEVICES",
     "data": "unplug.sdk.data.source:SOURCES",
+    "protocols": "unplug.sdk.leaderboard:PROTOCOLS",
+    "backends": "unplug.sdk.fleet:BACKENDS",
 }
 
 
@@ -46,9 +48,10 @@ def list_(kind: str, without: tuple[str, ...], common: Common) -> Outcome:
 
 
 def _summary(item: Any) -> str:
-    described = getattr(item, "description", None)
-    if isinstance(described, str):
-        return described
+    for attribute in ("description", "summary"):
+        described = getattr(item, attribute, None)
+        if isinstance(described, str):
+            return described
     module_doc = import_module(item.__module__).__doc__ if hasattr(item, "__module__") else ""
     text = (module_doc or item.__doc__ or "").strip()
     return " ".join(text.split("\n\n")[0].split())

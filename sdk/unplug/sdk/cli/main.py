@@ -20,7 +20,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
     "run": ("unplug.sdk.cli.run:run", "Predict the age on a photograph with any artifact or checkpoint."),
     "bench": ("unplug.sdk.cli.bench:bench", "Time exported files."),
-    "leaderboard": ("unplug.sdk.cli.leaderboard:leaderboard", "Rank every method under one protocol, with seeds at three levels."),
+    "leaderboard": (
+        "unplug.sdk.cli.leaderboard:leaderboard",
+        "Rank all methods under one protocol, seeds at three levels.",
+    ),
     "release": ("unplug.sdk.cli.release:release", "Forget, audit, export, check, time and bundle, or refuse."),
     "bundle": ("unplug.sdk.cli.bundle:bundle", "Verify or inspect a bundle."),
     "report": ("unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page."),

@@ -1,4 +1,7 @@
-"""LAF: forgetting without labels, on what the classifier is given. Shapes: N samples, B batch, F features of it."""
+"""LAF: forgetting without labels, on what the classifier is given.
+
+Shapes: N samples, B batch, F features of it.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,7 @@ from ..method import ForgetProblem, Need
 from ..settings import check_descent, check_range
 from ..vae import bounded, embed, fit_vae
 
-SHARE = 0.15
-"""Of what is left of the budget: for the embeddings of each set, and for each VAE."""
+SHARE = 0.15  # of what is left of the budget: for the embeddings of each set, and for each VAE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +34,7 @@ class LAF:
     extractor:       min mean_r b(e_h) - mean_f b(e_hf)
     representation:  min mean_r d - ln sum_f exp(d / temperature)
 
-    No label is read, and batch-norm statistics stay, since z0 was taken with them. The paper's optional supervised
-    repair is left out.
+    No label is read; batch-norm statistics stay, since z0 was taken with them. The paper's optional repair is left out.
 
     Args:
         temperature: above 0. Published: 1.
@@ -87,9 +88,8 @@ class LAF:
             return alignment(kept_BF, kept0_BF, gone_BF, gone0_BF, self.temperature)
 
         head = {id(parameter) for parameter in classifier(model).parameters()}
-        return Descent(lr=self.lr, optimizer=self.optimizer)(
-            model, problem, loss, steps=steps, trainable=[item for item in model.parameters() if id(item) not in head]
-        )
+        body = [item for item in model.parameters() if id(item) not in head]
+        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps, trainable=body)
 
 
 def alignment(kept_BF: Tensor, kept0_BF: Tensor, gone_BF: Tensor, gone0_BF: Tensor, temperature: float) -> Tensor:

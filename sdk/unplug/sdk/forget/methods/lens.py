@@ -32,7 +32,7 @@ class Lens:
 
     Args:
         lenses: draws of T, whose logits are averaged, 1 to 64. More give steadier and less varied targets.
-        strength: how many random changes make one lens, 1 to 8; above what the recipe trains with.
+        strength: how many random changes make one lens, 1 to 8; it must reach beyond what the recipe trains with.
         weight: of the forget term, 0 to 100.
         lr: peak learning rate of a cosine.
         batch_size: of the retain batches, at least 2.
@@ -60,7 +60,8 @@ class Lens:
 
     def __post_init__(self) -> None:
         check_descent(self.lr, self.batch_size, self.optimizer)
-        check_range("lens", 1, 64, lenses=self.lenses, strength=self.strength)
+        check_range("lens", 1, 64, lenses=self.lenses)
+        check_range("lens", 1, 8, strength=self.strength)
         check_range("lens", 0.0, 100.0, weight=self.weight)
         check_range("lens", 1, 65_536, forget_size=self.forget_size)
 

@@ -1,0 +1,95 @@
+"""A finished leaderboard's folder, opened again: its originals to unlearn from, its retrained models to score against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from unplug.plugins.errors import InputError
+from unplug.plugins.files import read_json
+from unplug.sdk.fleet import Context, Job, Summary, run_jobs
+from unplug.sdk.leaderboard import LeaderboardReport, read_leaderboard
+from unplug.sdk.leaderboard.jobs import Bench, bench
+from unplug.sdk.leaderboard.membership import Oracle
+from unplug.sdk.leaderboard.plan import retrained_name
+from unplug.sdk.leaderboard.pool import Pool, Truths, read_pool
+from unplug.sdk.leaderboard.run import RUN_FILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Board:
+    """What ``unplug leaderboard --out FOLDER`` left.
+
+    Args:
+        folder: with leaderboard.json and models/.
+        report: the former.
+        arguments: of the jobs' context.
+        local: that context in this process.
+    """
+
+    folder: Path
+    report: LeaderboardReport
+    arguments: dict[str, Any]
+    local: Bench
+
+    @classmethod
+    def open(cls, folder: Path) -> Board:
+        """Reads a folder.
+
+        Raises:
+            InputError: the data is not the leaderboard's any more.
+        """
+        report, run = read_leaderboard(folder / "leaderboard.json"), read_json(folder / RUN_FILE)
+        arguments = {
+            "protocol": report.protocol, "spec": report.data["spec"], "recipe": report.recipe, "width": run["recipe"]["width"],
+            "seed": report.seeds["split"][0], "device": "cpu", "models": str((folder / "models").resolve()),
+        }  # fmt: skip
+        local = bench(**arguments)
+        if (local.dataset.digest, local.split.sha256) != (report.data["digest"], report.data["split_sha256"]):
+            raise InputError(str(folder), "its data or split changed", "Restore the data, or run the leaderboard")
+        return cls(folder=folder, report=report, arguments=arguments, local=local)
+
+    @property
+    def seed(self) -> int:
+        """Of split and forget set."""
+        return int(self.report.seeds["split"][0])
+
+    @property
+    def originals(self) -> int:
+        """K."""
+        return len(self.report.seeds["originals"])
+
+    @property
+    def budget(self) -> float:
+        """Fraction of retraining."""
+        return float(self.report.settings["budget"])
+
+    @cached_property
+    def truths(self) -> Truths:
+        """Ages and classes of every set."""
+        return Truths.of(self.local.sets)
+
+    @cached_property
+    def oracle(self) -> Oracle:
+        """The retrained models."""
+        names = [(retrained_name(own), own) for own in self.report.seeds["retrained"]]
+        return Oracle(read_pool(self.folder / "models", names, self.truths)[0])
+
+    def run(self, jobs: Sequence[Job], into: str, **fleet: Any) -> Summary:
+        """Runs the jobs that have no result in the folder `into` of the board yet."""
+        context = Context(target="unplug.sdk.leaderboard.jobs:bench", arguments=self.arguments)
+        return run_jobs(jobs, context, self.folder / into, fingerprint=self.report.data["digest"], **fleet)
+
+    def pool(self, into: str, names: Sequence[tuple[str, int]], done: Summary) -> tuple[Pool, dict[str, str]]:
+        """What the jobs gave: (name, original's seed) of each; and why those are missing that are."""
+        return read_pool(self.folder / into, names, self.truths, done.failed)
+
+    def facts(self) -> dict[str, Any]:
+        """For a report: what was unlearned from and scored against."""
+        return {
+            "protocol": self.report.protocol, "data": self.report.data, "budget": self.budget, "originals": self.originals,
+            "retrained": len(self.oracle.pool),
+        }  # fmt: skip

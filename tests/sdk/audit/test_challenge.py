@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from unplug.plugins.errors import InputError
 from unplug.sdk.audit import windows
-from unplug.sdk.audit.challenge import CAP, Variant, challenge, credits_of, epsilons, forgetting
+from unplug.sdk.audit.challenge import CAP, Variant, challenge, credits_of, epsilons, forgetting, forgetting_gap
 
 Array = NDArray[np.float64]
 VALUES = st.lists(st.integers(-4, 4).map(float) | st.floats(-5, 5), min_size=2, max_size=9).map(np.array)
@@ -209,3 +209,16 @@ def test_populations_that_say_nothing_are_refused(own: Array, other: Array, matc
 def test_a_retrained_model_without_accuracy_is_refused() -> None:
     with pytest.raises(InputError, match="accuracy 0"):
         challenge(*gaussians(8, 4, 0.0, 7), utility=(0.5, 0.0, 0.5, 0.5), replicates=2)
+
+
+def test_gap_is_zero_with_itself_antisymmetric_and_paired() -> None:
+    rng = np.random.default_rng(3)
+    near, far, never = rng.normal(0.0, 1.0, (12, 30)), rng.normal(2.0, 1.0, (12, 30)), rng.normal(0.0, 1.0, (12, 30))
+    same = forgetting_gap(near, near, never, replicates=20)
+    assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
+    gap, back = forgetting_gap(near, far, never, replicates=20), forgetting_gap(far, near, never, replicates=20)
+    assert gap.value == pytest.approx(forgetting(epsilons(near, never)) - forgetting(epsilons(far, never)))
+    assert gap.low is not None and gap.low > 0.0, "two standard deviations apart must be told from none"
+    assert back.value == pytest.approx(-gap.value) and back.high == pytest.approx(-gap.low)
+    halved = forgetting_gap(near, far, never, factors=(0.0, 1.0), replicates=20)
+    assert halved.value == pytest.approx(-forgetting(epsilons(far, never)))

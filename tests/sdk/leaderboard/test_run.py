@@ -46,6 +46,11 @@ def test_rows_and_ranks(made: Made) -> None:
     assert rows["finetune"].models == 4 and rows["finetune"].originals == 2 and rows["original"].models == 2
     assert rows["finetune"].metrics["compute"].value <= 0.9 and rows["finetune"].metrics["wall_s"].value > 0
     assert rows["retrained"].metrics["f_ratio"].value == 1.0
+    best, second = sorted((rows["finetune"], rows["msg"]), key=lambda row: int(row.rank or 0))
+    gap = second.metrics["score_gap"]
+    assert "score_gap" not in best.metrics
+    assert gap.value == pytest.approx(second.metrics["score"].value - best.metrics["score"].value)
+    assert gap.low is not None and gap.high is not None and gap.low <= gap.value <= gap.high
     assert rows["finetune"].missing["loss_auc"].startswith("fewer than ten")
     assert "it needs 6 unlearned" in rows["finetune"].missing["ulira_auc"]
 
@@ -154,3 +159,10 @@ def test_a_method_with_a_hook_gets_originals_of_its_own(made: Made, copied: Path
     row = report.row("sisa")
     assert row.refused is None and row.models == 4 and row.rank is None and "may spend 300 %" in row.note
     assert row.metrics["test_mae"].value > 0
+
+
+def test_the_literal_rule_can_be_asked_for(made: Made, copied: Path) -> None:
+    report = run_leaderboard(request_for(copied, rule="spec"), lambda _: None, show=False)
+    assert report.settings["challenge_rule"] == "spec" and made.report.settings["challenge_rule"] == "code"
+    both = [{row.name: row.metrics["f"].value for row in item.rows if "f" in row.metrics} for item in (report, made.report)]
+    assert both[0].keys() == both[1].keys() and both[0] != both[1]

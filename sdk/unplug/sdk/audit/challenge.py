@@ -104,6 +104,40 @@ def challenge(
     )  # fmt: skip
 
 
+def forgetting_gap(
+    phi_first_US: Array,
+    phi_second_US: Array,
+    phi_retrained_NS: Array,
+    subjects_S: NDArray[np.int64] | None = None,
+    *,
+    factors: tuple[float, float] = (1.0, 1.0),
+    variant: Variant = "code",
+    replicates: int = 100,
+    seed: int = 0,
+) -> Estimate:
+    """a F(first) - b F(second), paired: both meet the same retrained models and samples in every draw.
+
+    Args:
+        phi_first_US, phi_second_US, phi_retrained_NS, subjects_S, variant, replicates, seed: as in `challenge`.
+        factors: a and b, the utility factors that make a score of F.
+
+    Raises:
+        InputError: as `challenge`.
+    """
+    values, draws = [], []
+    for phi_US, factor in zip((phi_first_US, phi_second_US), factors, strict=True):
+
+        def credit_S(first: Array, second: Array) -> Array:
+            return credits_of(epsilons(first, second, variant), variant)
+
+        check_models(phi_US, phi_retrained_NS)
+        values.append(factor * forgetting(epsilons(phi_US, phi_retrained_NS, variant), variant))
+        # The same seed draws the same halves and subjects for both.
+        drawn = draw_halves(credit_S, phi_US, phi_retrained_NS, subjects_S, draws=replicates, seed=seed)
+        draws.append(factor * weighted_mean(drawn.own_DS, drawn.weight_DS))
+    return spread(draws[0] - draws[1], values[0] - values[1])
+
+
 def _ratio(draws: Draws) -> Estimate:
     own, null = weighted_mean(draws.own_DS, draws.weight_DS), weighted_mean(draws.null_DS, draws.weight_DS)
     return spread(own / null, float(draws.own_DS.mean() / draws.null_DS.mean()))

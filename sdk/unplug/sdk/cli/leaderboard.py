@@ -32,6 +32,14 @@ if TYPE_CHECKING:
     help="A hyperparameter of a method, or its own budget (msg:budget=0.1); may be repeated.",
 )
 @click.option(
+    "--challenge-rule",
+    "rule",
+    type=click.Choice(["code", "spec"]),
+    default="code",
+    show_default=True,
+    help="How F finds its windows: as the released scorer does, or every window as the challenge's text has it.",
+)
+@click.option(
     "--backend", default="processes", show_default=True, help="processes, loop, ray, or stacked-train (many at once)."
 )
 @click.option("--workers", type=click.IntRange(1, 4096), help="How many at once (default: one per core).")
@@ -40,8 +48,8 @@ if TYPE_CHECKING:
 @command
 def leaderboard(
     protocol: str, spec: str | None, methods: str, models: int | None, originals: int | None, budget: float | None,
-    image_size: int | None, epochs: int | None, size: str | None, pairs: tuple[str, ...], backend: str, workers: int | None,
-    cluster: str | None, out: Path, common: Common,
+    image_size: int | None, epochs: int | None, size: str | None, pairs: tuple[str, ...], rule: Any, backend: str,
+    workers: int | None, cluster: str | None, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Run every method under one protocol and rank them.
 
@@ -55,7 +63,7 @@ def leaderboard(
     chosen = PROTOCOLS.get(protocol).with_(recipe=recipe, models=models, originals=originals, budget=budget)
     request = Request(
         protocol=chosen, spec=spec, methods=_methods(methods), settings=_settings(pairs), out=out, seed=common.seed,
-        device=common.device, backend=backend, workers=workers, cluster=cluster,
+        device=common.device, backend=backend, workers=workers, cluster=cluster, rule=rule,
     )  # fmt: skip
     report = run_leaderboard(request, common.say, show=common.show)
     lines = [text_table(report), f"saved {out / 'leaderboard.json'} and {out / 'leaderboard.html'}"]

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from unplug.sdk.audit.challenge import Variant
 from unplug.sdk.audit.population import Comparison, rmia_population
 from unplug.sdk.audit.stats import Estimate, Refused, Resamples, auc, bootstrap_auc, logistic_accuracy, resamples
 from unplug.sdk.train.evaluate import Predictions
@@ -37,9 +38,11 @@ class Oracle:
 
     Args:
         pool: at least two models.
+        rule: how F finds its windows, see `unplug.sdk.audit.challenge`.
     """
 
     pool: Pool
+    rule: Variant = "code"
 
     @cached_property
     def matches(self) -> tuple[Match, ...]:

@@ -35,6 +35,10 @@ METRICS: dict[str, Metric] = {
     "score": Metric(
         label="score", better="higher", says="F times the retain- and the test-accuracy ratio: the challenge's number"
     ),
+    "score_gap": Metric(
+        label="score", unit="minus the best", better="higher", sign=True,
+        says="score minus the first row's, paired over models and subjects: an interval below 0 is a clear loss",
+    ),
     "f": Metric(label="F", better="oracle", says="forgetting quality; perfect unlearning has that of retrained models"),
     "f_ratio": Metric(
         label="F / F_null", better="oracle", digits=2, says="F over that of retrained against retrained: 1 is perfect"

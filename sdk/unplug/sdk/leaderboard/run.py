@@ -13,6 +13,7 @@ import torch
 
 from unplug.plugins.errors import InputError, OutputError, TrainingError
 from unplug.plugins.files import read_json, write_json
+from unplug.sdk.audit.challenge import Variant
 from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, run_jobs
 
 from .jobs import Bench, bench
@@ -41,6 +42,7 @@ class Request:
         backend: of `unplug.sdk.fleet.BACKENDS`, or "stacked-train": trainings many at once in this process (see
             `fit_stacked`), unlearning in worker processes.
         workers, cluster: see `unplug.sdk.fleet.run_jobs`.
+        rule: how the challenge's F finds its windows, see `unplug.sdk.audit.challenge`.
     """
 
     protocol: Protocol
@@ -53,6 +55,7 @@ class Request:
     backend: str = "processes"
     workers: int | None = None
     cluster: str | None = None
+    rule: Variant = "code"
 
     @property
     def models(self) -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.plugins.errors import InputError
-from unplug.sdk.audit.challenge import challenge
+from unplug.sdk.audit.challenge import challenge, forgetting_gap
 from unplug.sdk.audit.halves import MIN_MODELS
 from unplug.sdk.audit.klom import klom, years_from_oracle
 from unplug.sdk.audit.population import ulira
@@ -95,7 +95,10 @@ def _ratio(gap: Mean, oracle: float) -> Measure:
 def _challenge(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
     phi_US, phi_NS, subjects_S = _forget(pool, oracle)
     # Its seeds draw which retrained models meet which in the null, and the intervals.
-    rounds = [challenge(phi_US, phi_NS, subjects_S, replicates=REPLICATES, seed=seed) for seed in EVALUATION_SEEDS]
+    rounds = [
+        challenge(phi_US, phi_NS, subjects_S, variant=oracle.rule, replicates=REPLICATES, seed=seed)
+        for seed in EVALUATION_SEEDS
+    ]
     null = of_estimates([item.null for item in rounds], None)
     if pool is oracle.pool:
         f = replace(null, oracle=null.value)
@@ -111,6 +114,25 @@ def _challenge(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[s
     factor = math.prod(ratios)
     score = replace(f, value=f.value * factor, low=_times(f.low, factor), high=_times(f.high, factor))
     return {"f": f, "f_ratio": ratio, "score": score}
+
+
+def behind(pool: Pool, best: Pool, oracle: Oracle, factors: tuple[float, float]) -> Measure:
+    """Score of a row minus that of the best one, paired over models' draws and subjects.
+
+    Args:
+        pool, best: the two rows' models.
+        oracle: the retrained models.
+        factors: product of the accuracy ratios of each.
+    """
+    phi_US, phi_NS, subjects_S = _forget(pool, oracle)
+    gaps = [
+        forgetting_gap(
+            phi_US, _forget(best, oracle)[0], phi_NS, subjects_S,
+            factors=factors, variant=oracle.rule, replicates=REPLICATES, seed=seed,
+        )
+        for seed in EVALUATION_SEEDS
+    ]  # fmt: skip
+    return of_estimates(gaps, None)
 
 
 def _times(value: float | None, factor: float) -> float | None:

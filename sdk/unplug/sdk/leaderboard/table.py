@@ -32,7 +32,7 @@ from .plan import (
 from .pool import Pool, Truths, read_pool
 from .protocol import RANKING, Protocol, Rank
 from .report import LeaderboardReport, PublishedNumber, Row
-from .score import MAX_FORGET, MAX_SAMPLES, measure_cost, measure_pool
+from .score import MAX_FORGET, MAX_SAMPLES, behind, measure_cost, measure_pool
 
 if TYPE_CHECKING:
     from .run import Request
@@ -56,11 +56,15 @@ def score_all(
     protocol, truths = request.protocol, Truths.of(local.sets)
     originals = [(original_name(seed), seed) for seed in original_seeds(request.seed, protocol.originals)]
     oracles = [(retrained_name(seed), seed) for seed in retrained_seeds(request.seed, protocol.models)]
-    oracle = Oracle(read_pool(request.models, oracles, truths)[0])
-    rows = []
+    oracle = Oracle(read_pool(request.models, oracles, truths)[0], request.rule)
+    rows, pools = [], {}
     for item in tqdm(entries, desc="score", unit="method", disable=not show, leave=False):
         names = unlearned_names(item, request.seed, protocol.originals, protocol.models)
-        rows.append(method_row(item, *read_pool(request.models, names, truths, failed), oracle, protocol.budget))
+        pools[item.method], refused = read_pool(request.models, names, truths, failed)
+        rows.append(method_row(item, pools[item.method], refused, oracle, protocol.budget))
+    placed = ranked(rows, protocol.rank)
+    if protocol.rank == "challenge":
+        placed = compared(placed, pools, oracle)
     before = read_pool(request.models, originals, truths)[0]
     last = [_plain_row("original", before, oracle), _plain_row("retrained", oracle.pool, oracle)]
     return LeaderboardReport(
@@ -73,12 +77,12 @@ def score_all(
         recipe=protocol.recipe.to_dict(),
         seeds=_seeds(request),
         retraining=_retraining(oracle.pool, request),
-        rows=(*ranked(rows, protocol.rank), *last),
+        rows=(*placed, *last),
         published=tuple(PublishedNumber(model=item.model, metric=item.metric, value=item.value) for item in protocol.published),
         notes=tuple(_notes(protocol)),
         settings={
             "confidence": CONFIDENCE, "replicates": REPLICATES, "max_samples": MAX_SAMPLES, "max_forget_samples": MAX_FORGET,
-            "max_rmia_models": MAX_RMIA, "budget": protocol.budget,
+            "max_rmia_models": MAX_RMIA, "budget": protocol.budget, "challenge_rule": request.rule,
         },
         versions=versions(),
     )  # fmt: skip
@@ -126,6 +130,24 @@ def ranked(rows: Sequence[Row], rank: Rank) -> list[Row]:
     fair.sort(key=lambda row: (sign * row.metrics[name].value, row.name))
     rest = sorted((row for row in rows if row not in fair), key=lambda row: (row.refused is not None, row.name))
     return [*(replace(row, rank=place) for place, row in enumerate(fair, start=1)), *rest]
+
+
+def compared(rows: Sequence[Row], pools: Mapping[str, Pool], oracle: Oracle) -> list[Row]:
+    """Every ranked row with its distance from the first one."""
+    if not rows or rows[0].rank is None:
+        return list(rows)
+    best, found = rows[0], []
+    for row in rows:
+        metrics = dict(row.metrics)
+        if row.rank is not None and row is not best:
+            factors = (_factor(row), _factor(best))
+            metrics["score_gap"] = behind(pools[row.name], pools[best.name], oracle, factors)
+        found.append(replace(row, metrics=metrics))
+    return found
+
+
+def _factor(row: Row) -> float:
+    return row.metrics["score"].value / row.metrics["f"].value if row.metrics["f"].value > 0 else 0.0
 
 
 def _data(local: Bench, request: Request) -> dict[str, Any]:

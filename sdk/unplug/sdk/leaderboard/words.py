@@ -13,7 +13,7 @@ from .protocol import RANKED_BY, RANKING
 from .report import LeaderboardReport, Measure, Row
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "challenge": ("score", "f_ratio", "f"),
+    "challenge": ("score", "score_gap", "f_ratio", "f"),
     "nomus": ("nomus", "test_accuracy", "logistic_accuracy", "f_ratio"),
     "attack": ("attack_distance", "logistic_accuracy", "test_accuracy", "f_ratio"),
     "age": ("test_mae_gap",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
 
@@ -119,6 +119,9 @@ class TrainingHook(Protocol):
 
     def prepared(self, original: nn.Module) -> bool:
         """True where `original` is one that `train` made."""
+
+    def price(self, before: Sequence[str], after: Sequence[str], family: Family, seed: int) -> int:
+        """Training passes of unlearning, known before `train`: ids of the training set before and after, seed."""
 
 
 METHODS = Registry(

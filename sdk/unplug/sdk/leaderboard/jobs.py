@@ -167,9 +167,12 @@ def unlearn(
     """Runs a method on an original within its budget and measures what comes out; refusals are typed errors."""
     built: Method = build_method(method, settings)
     hook = built if isinstance(built, TrainingHook) else None
+    retrain = context.retrain
+    if hook is not None:  # a training of its own, which a request over the budget can do without
+        passes = hook.price(context.whole.ids, context.sets.train.ids, context.family, original)
+        Meter(retrain, budget).charge(forward=passes, backward=passes)
     before = context.original(original) if hook is None else context.hooked(hook, method, original)
     family = ShardedFamily(inner=context.family) if isinstance(before, SisaEnsemble) else context.family
-    retrain = context.retrain
     model, cost = apply_method(built, before, context.sets, family, retrain, budget, seed=seed)
     facts = {
         "role": "unlearned", "method": method, "original": original, "seed": seed, "wall_s": cost.wall_s,

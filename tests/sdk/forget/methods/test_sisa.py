@@ -290,3 +290,12 @@ def test_a_loss_that_is_not_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClassTask, "loss", lambda _, outputs, batch: outputs["logits"].sum(1) * math.nan)
     with pytest.raises(TrainingError, match="not a number"):
         METHOD.train(given(DATA))
+
+
+def test_price_is_what_unlearning_is_charged(ensemble: SisaEnsemble) -> None:
+    """Known from ids alone, so that a request over the budget is refused before an ensemble is trained for it."""
+    problem = given(without(in_part(0, 0, 1)))
+    METHOD(copy.deepcopy(ensemble), problem)
+    spent = problem.meter.spent.forward
+    assert METHOD.price(DATA.ids, problem.retain.ids, FAMILY, ensemble.plan.seed) == spent > 0
+    assert METHOD.price(DATA.ids, DATA.ids, FAMILY, ensemble.plan.seed) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,6 +62,14 @@ class SISA:
             return False
         return (original.plan.shards, original.plan.slices) == (self.shards, self.slices)
 
+    def price(self, before: Sequence[str], after: Sequence[str], family: Family, seed: int) -> int:
+        """Training passes of unlearning, from the ids of the training set before and after alone."""
+        plan = Plan(shards=self.shards, slices=self.slices, seed=seed)
+        parts = plan.parts(after)
+        return sum(
+            stage_passes(plan, family.recipe, parts[shard], first) for shard, first in _touched(plan.parts(before), parts)
+        )
+
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Retrains the touched shards of the ensemble in place, and replaces their checkpoints."""
         if not isinstance(model, SisaEnsemble):
@@ -69,10 +78,10 @@ class SISA:
             raise InputError("sisa", "the retain set holds samples that it was not trained on", "Give the data of its training")
         plan, family = model.plan, _members(problem)
         parts = plan.parts(problem.retain.ids)
-        touched = {shard: _first(model.parts[shard], ids) for shard, ids in enumerate(parts) if model.parts[shard] != ids}
-        passes = sum(stage_passes(plan, family.recipe, parts[shard], first) for shard, first in touched.items())
+        touched = _touched(model.parts, parts)
+        passes = sum(stage_passes(plan, family.recipe, parts[shard], first) for shard, first in touched)
         problem.meter.charge(forward=passes, backward=passes)  # all at once: refused before any work
-        for shard, first in touched.items():
+        for shard, first in touched:
             kept = model.checkpoints[shard][:first]
             start = kept[-1] if first else None
             member, states = train_shard(family, problem.retain, plan, shard, parts[shard], first, start)
@@ -84,6 +93,7 @@ def _members(problem: ForgetProblem) -> Family:
     return problem.family.inner if isinstance(problem.family, ShardedFamily) else problem.family
 
 
-def _first(before: list[list[str]], after: list[list[str]]) -> int:
-    """The first slice that lost a sample."""
-    return next(number for number, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)
+def _touched(before: list[list[list[str]]], after: list[list[list[str]]]) -> list[tuple[int, int]]:
+    """Shards that lost samples, each with the first slice that did."""
+    pairs = [(shard, *both) for shard, both in enumerate(zip(before, after, strict=True))]
+    return [(shard, next(n for n, ids in enumerate(old) if ids != new[n])) for shard, old, new in pairs if old != new]

@@ -71,7 +71,7 @@ def test_method_contract(world: World, name: str) -> None:
     assert not same(first, before)
     again, _ = run(world, name)
     assert same(first, again), "the same seed gave other weights"
-    if name != "acu":  # which has nothing random
+    if name not in CLOSED_FORM:  # whose only chance is which part of the retain set a small budget covers
         other, _ = run(world, name, seed=1)
         assert not same(first, other), "the seed does nothing"
 

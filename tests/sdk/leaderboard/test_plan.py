@@ -51,7 +51,7 @@ def test_jobs_have_the_names_that_scoring_reads() -> None:
 def test_other_settings_or_budgets_are_other_results() -> None:
     plain, lr, budget = (entry(CHALLENGE, "msg", given) for given in ({}, {"lr": "0.5"}, {"budget": "0.1"}))
     assert len({plain.key, lr.key, budget.key, entry(CHALLENGE, "ct", {}).key}) == 4
-    assert lr.settings["lr"] == 0.5 and budget.budget == 0.1 and budget.given == {}
+    assert lr.settings["lr"] == 0.5 and budget.budget == 0.1 and budget.given == plain.given
     assert entry(CHALLENGE, "msg", {"lr": str(plain.settings["lr"])}).key == plain.key
 
 

@@ -148,8 +148,10 @@ def test_front_holds_equals() -> None:
 def test_markdown_golden(report: LeaderboardReport) -> None:
     lines = leaderboard_markdown(report).splitlines()
     assert lines[0].startswith("Ranked by challenge score")
-    assert lines[2].startswith("| # | method | score | F / F_null | F | test MAE (minus retrained, years) | compute")
-    assert lines[4].startswith("| 1 | good | 0.180 (0.170 to 0.190) | 0.90 (0.89 to 0.91) |")
+    assert lines[2].startswith(
+        "| # | method | score | score (minus the best) | F / F_null | F | test MAE (minus retrained, years) | compute"
+    )
+    assert lines[4].startswith("| 1 | good | 0.180 (0.170 to 0.190) | – | 0.90 (0.89 to 0.91) |")
     assert "| +0.10 (+0.09 to +0.11) | 4.0" in lines[4]
     assert sum(line.startswith("|") for line in lines) == 2 + 5
     assert lines[-1] == "- refused: refused, 8 of 8 runs: over budget"

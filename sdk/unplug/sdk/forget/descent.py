@@ -45,7 +45,7 @@ class Descent:
         if not 0.0 < self.lr <= MAX_LR:
             raise InputError(f"lr {self.lr}", "out of range", f"Use a learning rate above 0 and up to {MAX_LR:g}")
         if self.optimizer not in get_args(Optimizer):  # it may come from --set, as text
-            raise InputError(f"optimizer {self.optimizer!r}", "no such optimizer", f"Use {' or '.join(get_args(Optimizer))}")
+            raise InputError(f"optimizer {self.optimizer!r}", "no such choice", f"Use one of {', '.join(get_args(Optimizer))}")
 
     def __call__(
         self,

@@ -54,7 +54,7 @@ def test_one_step_is_the_formula(class_case: Case) -> None:
 def test_the_forget_set_comes_to_resemble_the_random_network(class_case: Case) -> None:
     given = class_case.problem(compute=1600)
     bad = random_network(given)
-    model = BadTeacher()(class_case.model(), given)
+    model = BadTeacher(lr=1e-3)(class_case.model(), given)
 
     def apart(one: nn.Module, other: nn.Module, image: Tensor) -> float:
         with torch.no_grad():

@@ -41,7 +41,7 @@ def test_frozen_tensors_stay_bit_for_bit(case: Case, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(rni.Descent, "__call__", spy)
     monkeypatch.setattr(rni, "add_noise", spy_noise)
-    RNI(batch_size=8)(model, case.problem(budget=1.0))
+    RNI(batch_size=8, sigma=0.04)(model, case.problem(budget=1.0))
     assert noisy == [(6, 0.04, stretch) for stretch in range(1, 5)]
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     everywhere = set(names.values())

@@ -103,7 +103,7 @@ def test_min_then_max_step_is_the_formula(class_case: Case) -> None:
 
 
 def test_it_leaves_the_teacher_on_the_forget_set(class_case: Case) -> None:
-    model = SCRUB()(class_case.model(), class_case.problem(compute=1000))
+    model = SCRUB(lr=1e-3)(class_case.model(), class_case.problem(compute=1000))
     tuned = Finetune(lr=1e-3)(class_case.model(), class_case.problem(compute=1000))
     apart = [distance(item, class_case.original, class_case.sets.forget) for item in (model, tuned)]
     assert apart[0] > 1.2 * apart[1]

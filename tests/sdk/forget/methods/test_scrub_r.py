@@ -76,5 +76,5 @@ def test_the_last_round_is_scrub(class_case: Case, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scrub_r, "closest", lambda errors, reference: len(errors) - 1)
     one = SCRUBR()(class_case.model(), class_case.problem(compute=480))
     steps = 480 * 3 - (5 * 16 + 12)
-    two = SCRUB()(class_case.model(), class_case.problem(compute=steps // 3))
+    two = SCRUB(lr=SCRUBR().lr)(class_case.model(), class_case.problem(compute=steps // 3))
     assert not changed(one, two)

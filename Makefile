@@ -40,6 +40,7 @@ test-all: lint
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks.rows
+	$(BIN)/python -m benchmarks.fleet --out out/fleet.json
 
 schemas: $(VENV)/.ready
 	$(BIN)/python -m unplug.export.schemas

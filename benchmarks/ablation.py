@@ -12,7 +12,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,10 +27,8 @@ from unplug.sdk.audit.halves import MIN_MODELS
 from unplug.sdk.cli.base import table
 from unplug.sdk.fleet import Job, Result
 from unplug.sdk.forget.budget import summary
-from unplug.sdk.forget.descent import Descent, norms_fixed, plan
-from unplug.sdk.forget.distil import divergence
 from unplug.sdk.forget.method import ForgetProblem
-from unplug.sdk.forget.methods.lens import Lens, through
+from unplug.sdk.forget.methods.lens import Lens
 from unplug.sdk.forget.run import apply_method
 from unplug.sdk.leaderboard import METRICS
 from unplug.sdk.leaderboard.jobs import Bench, measure
@@ -39,7 +37,8 @@ from unplug.sdk.leaderboard.plan import unlearning_seeds
 from unplug.sdk.leaderboard.pool import Pool
 from unplug.sdk.leaderboard.run import RUN_FILE
 from unplug.sdk.leaderboard.score import measure_pool
-from unplug.sdk.train.augment import draw_augment
+from unplug.sdk.train.augment import draw_augment, through
+from unplug.sdk.train.tensors import Batch
 from unplug.sdk.versions import versions
 
 from .board import Board
@@ -62,21 +61,13 @@ class Variant(Lens):
     fixed: bool = True
     retain: bool = True
 
-    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
-        """Unlearns in place."""
-        target_FG = self.targets(model, problem)
-        size = min(self.forget_size, len(problem.forget))
-        retain, forget = problem.batches(problem.retain, self.batch_size), self._forget(problem, target_FG, size)
+    def norms(self, model: nn.Module) -> AbstractContextManager[None]:
+        """Held or not."""
+        return super().norms(model) if self.fixed else nullcontext()
 
-        def loss() -> Tensor:
-            batch, (image_BCHW, wanted_BG) = next(retain), next(forget)
-            with norms_fixed(model) if self.fixed else nullcontext():
-                kept = problem.loss(model, batch) if self.retain else torch.zeros((), device=wanted_BG.device)
-                says_BG = problem.logits(model, image_BCHW)
-            return kept + self.weight * divergence(says_BG, wanted_BG, 1.0).mean()
-
-        steps = plan(problem, 3.0 * (min(self.batch_size, len(problem.retain)) + size))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+    def kept(self, model: nn.Module, problem: ForgetProblem, batch: Batch) -> Tensor:
+        """There or not."""
+        return super().kept(model, problem, batch) if self.retain else torch.zeros((), device=batch.age_B.device)
 
     @torch.no_grad()
     def targets(self, model: nn.Module, problem: ForgetProblem) -> Tensor:
@@ -87,10 +78,10 @@ class Variant(Lens):
         if self.aim == "uniform":
             return torch.zeros(len(problem.forget), problem.classes, device=place)
         model.eval()
-        rows = []
+        changes, rows = self.strength + (problem.recipe.augment == "standard"), []
         for index_B in torch.arange(len(problem.forget), device=place).split(problem.recipe.batch_size):
             image_BCHW = problem.forget.batch(index_B).image_BCHW
-            draws = [[draw_augment(len(index_B), problem.generator) for _ in range(self.strength)] for _ in range(self.lenses)]
+            draws = [[draw_augment(len(index_B), problem.generator) for _ in range(changes)] for _ in range(self.lenses)]
             rows.append(torch.stack([problem.logits(model, through(image_BCHW, draw)) for draw in draws]).mean(dim=0))
         return torch.cat(rows)
 

@@ -295,4 +295,4 @@ def test_a_killed_run_goes_on_and_loses_what_was_in_flight(how: signal.Signals, 
     ran = Counter((tmp_path / "log").read_text().split()) - started
     assert ran == Counter(str(x) for x in range(8) if f"j{x}" not in finished)
     assert all(read_result(tmp_path / "out", f"j{x}").facts["x"] == x for x in range(8))
-    assert len(started) - len(finished) <= 3  # in flight: two at work, and one whose result was just arriving
+    assert len(started) - len(finished) <= 2  # no more was lost than was in flight

@@ -1,6 +1,9 @@
-"""Ranges of the hyperparameters of methods."""
+"""Hyperparameters that methods share, and the ranges of the others."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
 
 from unplug.plugins.errors import InputError
 
@@ -32,3 +35,26 @@ def check_descent(lr: float, batch_size: int, optimizer: Optimizer) -> None:
         InputError: a value out of range.
     """
     Repair(lr=lr, batch_size=batch_size, optimizer=optimizer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stepped:
+    """What methods that take gradient steps have in common; each sets the rate that suits it.
+
+    Args:
+        lr: peak learning rate.
+        batch_size: at least 2.
+        optimizer: see `Descent`.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    lr: float = 1e-3
+    batch_size: int = 32
+    optimizer: Optimizer = "adamw"
+
+    default_budget: ClassVar[float | None] = 0.05
+
+    def __post_init__(self) -> None:
+        check_descent(self.lr, self.batch_size, self.optimizer)

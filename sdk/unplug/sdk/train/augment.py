@@ -6,6 +6,7 @@ Shapes: B batch, C channels, H height, W width.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -62,3 +63,10 @@ def augment_as_drawn(image_BCHW: Tensor, kind: Augment, draw_B7: Tensor) -> Tens
     bias_B = (draw[:, 6] * 2 - 1) * BRIGHTNESS
     lit = (moved - 0.5) * gain_B[:, None, None, None] + 0.5 + bias_B[:, None, None, None]
     return lit.clamp_(0.0, 1.0).contiguous(memory_format=torch.channels_last)
+
+
+def through(image_BCHW: Tensor, draws: Sequence[Tensor]) -> Tensor:
+    """Every image changed in the same way: one (1, 7) draw of `draw_augment` per "standard" change."""
+    for draw in draws:
+        image_BCHW = augment_as_drawn(image_BCHW, "standard", draw.expand(len(image_BCHW), -1))
+    return image_BCHW

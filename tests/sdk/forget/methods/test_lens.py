@@ -13,7 +13,7 @@ from unplug.plugins.errors import BudgetExceeded, InputError
 from unplug.sdk.forget import build_method
 from unplug.sdk.forget.descent import Descent, norms_fixed, plan
 from unplug.sdk.forget.methods.lens import Lens
-from unplug.sdk.train.augment import augment_as_drawn, draw_augment
+from unplug.sdk.train.augment import Augment, augment_as_drawn, draw_augment, through
 
 from .conftest import PLAIN, Case, assert_weights, changed, sgd_step, whole_batch
 
@@ -139,3 +139,16 @@ def test_settings_out_of_range_are_refused(option: str) -> None:
     key, _, text = option.partition("=")
     with pytest.raises(InputError, match=r"out of range|no such"):
         build_method("lens", {key: text})
+
+
+@pytest.mark.parametrize(("augment", "changes"), [("flip", 2), ("standard", 3)])
+def test_a_lens_goes_beyond_what_the_recipe_trains_with(class_case: Case, augment: Augment, changes: int) -> None:
+    """A change that the network was trained with hides nothing from it."""
+    given = class_case.problem(seed=4)
+    family = replace(given.family, recipe=replace(given.recipe, augment=augment))
+    found_FG = Lens(lenses=1, strength=2).targets(class_case.model(), replace(given, family=family))
+    draw = torch.Generator().manual_seed(4)
+    draws = [draw_augment(1, draw) for _ in range(changes)]
+    with torch.no_grad():
+        seen = class_case.model().eval()(through(whole_batch(class_case.sets.forget).image_BCHW, draws))["logits"]
+    assert torch.allclose(found_FG, seen, atol=1e-5)

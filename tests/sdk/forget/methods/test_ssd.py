@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 
-from unplug.plugins.errors import BudgetExceeded
+from unplug.plugins.errors import BudgetExceeded, InputError
 from unplug.sdk.forget.fisher import importance, sample_within
 from unplug.sdk.forget.methods.ssd import SSD, dampen, forget_and_all
+from unplug.sdk.forget.methods.ssd_label_free import LabelFreeSSD
 
 from .conftest import Case, changed, snapshot
 
@@ -68,10 +71,18 @@ def test_the_importance_of_all_data_is_the_mean_over_all_data(class_case: Case) 
         assert torch.allclose(value, (6 * parts[0][name] + 4 * parts[1][name]) / 10, rtol=1e-4, atol=1e-9), name
 
 
-def test_a_huge_alpha_changes_nothing_and_a_small_one_shrinks(class_case: Case) -> None:
+@pytest.mark.parametrize("method", [SSD(alpha=1e9), LabelFreeSSD(alpha=1e9)])
+def test_an_alpha_that_selects_nothing_is_refused(class_case: Case, method: SSD | LabelFreeSSD) -> None:
+    """The model would be handed back as it came; the advice is an alpha that selects something."""
+    with pytest.raises(InputError, match="nothing would be forgotten") as refusal:
+        method(class_case.model(), class_case.problem(budget=None))
+    most = float(refusal.value.fix.rpartition(" ")[2])
+    changing = replace(method, alpha=0.95 * most)(class_case.model(), class_case.problem(budget=None))
+    assert changed(snapshot(class_case.original), changing)
+
+
+def test_a_small_alpha_shrinks(class_case: Case) -> None:
     before = snapshot(class_case.original)
-    kept = SSD(alpha=1e9)(class_case.model(), class_case.problem(budget=None))
-    assert not changed(before, kept)
     shrunk = SSD(alpha=1.0)(class_case.model(), class_case.problem(budget=None))
     moved = changed(before, shrunk)
     assert moved and moved <= {name for name, _ in shrunk.named_parameters()}  # no buffer

@@ -51,16 +51,17 @@ def processes(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
     todo: queue.SimpleQueue[Order] = queue.SimpleQueue()
     for order in orders:
         todo.put(order)
-    found: queue.SimpleQueue[Outcome | Exception] = queue.SimpleQueue()
+    found: queue.SimpleQueue[tuple[_Slot, Outcome | Exception]] = queue.SimpleQueue()
     slots = [_Slot(todo, found, setup) for _ in range(min(len(orders), setup.workers or cores()))]
     try:
         for slot in slots:
             slot.thread.start()
         for _ in orders:
-            item = found.get()
+            slot, item = found.get()
             if isinstance(item, Exception):
                 raise item
             yield item
+            slot.written.release()
     finally:
         for slot in slots:
             slot.stop()
@@ -69,7 +70,11 @@ def processes(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
 class _Slot:
     """A thread and the process that it feeds."""
 
-    def __init__(self, todo: queue.SimpleQueue[Order], found: queue.SimpleQueue[Outcome | Exception], setup: Setup) -> None:
+    def __init__(
+        self, todo: queue.SimpleQueue[Order], found: queue.SimpleQueue[tuple[_Slot, Outcome | Exception]], setup: Setup
+    ) -> None:
+        # A result that waits to be written while its worker goes on would be lost with the driver, beside those at work.
+        self.written = threading.Semaphore(0)
         self._todo, self._found, self._setup = todo, found, setup
         self._worker: _Worker | None = None
         self._lock, self._stopped = threading.Lock(), False
@@ -81,6 +86,7 @@ class _Slot:
             self._stopped = True
             if self._worker is not None:
                 self._worker.close()
+        self.written.release()
         if self.thread.ident is not None:
             self.thread.join()
 
@@ -91,9 +97,10 @@ class _Slot:
                     order = self._todo.get_nowait()
                 except queue.Empty:
                     return
-                self._found.put(self._try(order))
+                self._found.put((self, self._try(order)))
+                self.written.acquire()
         except Exception as error:  # noqa: BLE001 (a thread's errors are raised by the generator)
-            self._found.put(error)
+            self._found.put((self, error))
 
     def _try(self, order: Order) -> Outcome:
         note = ""

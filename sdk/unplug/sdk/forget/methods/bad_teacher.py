@@ -8,14 +8,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..descent import Descent, Optimizer, norms_fixed, plan
+from ..descent import Descent, norms_fixed, plan
 from ..distil import divergence, frozen, random_network, teach
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class BadTeacher:
+class BadTeacher(Stepped):
     """L = mean over a mixed batch of KL(original || theta) for retain and KL(random || theta) for forget samples.
 
     Labels are not needed. A batch mixes the sets as |D_f| : retain_share |D_r|; forget samples leave the running
@@ -38,14 +38,11 @@ class BadTeacher:
     retain_share: float = 0.3
     temperature: float = 1.0
     lr: float = 1e-4
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("bad-teacher", 3, 65_536, batch_size=self.batch_size)  # two for batch norm, one to forget
         check_range("bad-teacher", 1e-3, 1.0, retain_share=self.retain_share)
         check_range("bad-teacher", 1e-3, 1e3, temperature=self.temperature)

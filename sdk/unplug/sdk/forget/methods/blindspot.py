@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from unplug.sdk.train.task import AGE_SCALE
 
 from ..attention import attention_difference, last_features
-from ..descent import Descent, Optimizer
+from ..descent import Descent
 from ..distil import random_network
 from ..method import ForgetProblem, Need
 from ..phases import plan_phases
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blindspot:
+class Blindspot(Stepped):
     """A partly trained blind model guides on the forget set. For age regression.
 
     1. blind <- new weights, trained on D_r for a share of the budget, with the recipe's rate;
@@ -45,14 +45,11 @@ class Blindspot:
     blind_share: float = 0.4
     attention: float = 50.0
     lr: float = 5e-4
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "ages")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("blindspot", 0.01, 0.99, blind_share=self.blind_share)
         check_range("blindspot", 0.0, 1e6, attention=self.attention)
 

@@ -10,14 +10,13 @@ from torch import nn
 from unplug.plugins.errors import InputError
 
 from ..anatomy import last_layers, layers
-from ..descent import Optimizer
 from ..method import ForgetProblem, Need
 from ..partial import train_only
-from ..settings import check_descent
+from ..settings import Stepped
 
 
 @dataclass(frozen=True, kw_only=True)
-class CFk:
+class CFk(Stepped):
     """theta_last <- theta_last - lr grad L(D_r): catastrophic forgetting of the last `k` layers.
 
     The other layers stay bit for bit, the running statistics of their batch norms included; the forget set is never read.
@@ -38,16 +37,13 @@ class CFk:
 
     k: int = 3
     lr: float = 1e-2
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         if self.k < 1:
-            raise InputError(f"cf-k k={self.k}", "out of range", "Use 1 or more layers")
+            raise InputError(f"k={self.k}", "out of range", "Use 1 or more layers")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes the end of `model` in place."""

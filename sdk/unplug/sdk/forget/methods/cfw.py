@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from unplug.sdk.train.tensors import Batch
 
 from ..anatomy import convolutions, first_convolution
-from ..descent import Descent, Optimizer, plan
+from ..descent import Descent, plan
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class CFW:
+class CFW(Stepped):
     """Noise, class-weighted repair, a little noise before the last quarter.
 
     W_first <- W_first + sigma n;  minimise sum_b w_y L_b / sum_b w_y on D_r with w_c ~ 1 / count_c;  after three quarters
@@ -39,15 +39,11 @@ class CFW:
 
     sigma: float = 0.05
     late_sigma: float = 0.005
-    lr: float = 1e-3
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("cfw", 0.0, 100.0, sigma=self.sigma, late_sigma=self.late_sigma)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:

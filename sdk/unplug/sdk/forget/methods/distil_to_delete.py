@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from ..anatomy import embeddings
-from ..descent import Descent, Optimizer, norms_fixed, plan
+from ..descent import Descent, norms_fixed, plan
 from ..distil import divergence, frozen
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistilToDelete:
+class DistilToDelete(Stepped):
     """L = alpha D(theta_0(x_r), theta(x_r)) + (1 - alpha) D(theta_0(x_s), theta(x_f)), x_s a retain sample drawn at random.
 
     D(teacher, student) = KL of the outputs + `features` times the mean squared error of the embeddings. No labels.
@@ -46,14 +46,11 @@ class DistilToDelete:
     features: float = 1.0
     temperature: float = 1.0
     lr: float = 1e-4
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("distil-to-delete", 0.0, 1.0, alpha=self.alpha)
         check_range("distil-to-delete", 0.0, 1e3, features=self.features)
         check_range("distil-to-delete", 1e-3, 1e3, temperature=self.temperature)

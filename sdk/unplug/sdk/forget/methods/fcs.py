@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from unplug.sdk.train.recipe import learning_rate
 from unplug.sdk.train.tensors import steps_per_epoch
 
-from ..descent import Descent, Optimizer, norms_fixed
+from ..descent import Descent, norms_fixed
 from ..entropy import not_uniform
 from ..method import ForgetProblem, Need
 from ..phases import plan_phases
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_descent, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class FCS:
+class FCS(Stepped):
     """Flatten, then contrast and repair in turn; forget batches leave batch-norm statistics alone.
 
     1. one pass over D_f:      min KL(softmax(z_f) || uniform)
@@ -50,11 +50,8 @@ class FCS:
     contrast_lr: float = 1e-3
     lr: float = 3e-3
     forget_share: float = 0.25
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
         for lr in (self.lr, self.flatten_lr, self.contrast_lr):

@@ -7,13 +7,13 @@ from typing import ClassVar
 
 from torch import nn
 
-from ..descent import Optimizer
 from ..method import ForgetProblem, Need
 from ..repair import Repair
+from ..settings import Stepped
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finetune:
+class Finetune(Stepped):
     """theta <- theta - lr grad L(D_r), for as long as the budget lasts; the forget set is never read.
 
     Args:
@@ -25,11 +25,8 @@ class Finetune:
     """
 
     lr: float = 2e-3
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes `model` in place."""

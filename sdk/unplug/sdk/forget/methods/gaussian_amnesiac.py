@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from unplug.sdk.train.tensors import Batch, TensorSet
 
-from ..descent import Descent, Optimizer, plan
+from ..descent import Descent, plan
 from ..method import ForgetProblem, Need
-from ..settings import check_descent
+from ..settings import Stepped
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianAmnesiac:
+class GaussianAmnesiac(Stepped):
     """age_f <- N(mean, std^2) of the retain ages, once; then fine-tuning on D_r and the relabelled D_f together.
 
     For age regression. Every batch mixes both sets in their proportion, at least one forget sample in each.
@@ -31,15 +31,7 @@ class GaussianAmnesiac:
         Tarun et al., Deep Regression Unlearning, 2023, section 4 (Gaussian Amnesiac).
     """
 
-    lr: float = 1e-3
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
-
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "ages")
-    default_budget: ClassVar[float | None] = 0.05
-
-    def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes `model` in place."""

@@ -8,15 +8,15 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from ..anatomy import classifier, first_convolution, reset
-from ..descent import Descent, Optimizer
+from ..descent import Descent
 from ..distil import divergence, frozen, teach
 from ..method import ForgetProblem, Need
 from ..phases import plan_phases
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_descent, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class KDE:
+class KDE(Stepped):
     """Distillation through data that was never trained on.
 
     1. the first convolution and the classifier are drawn anew;
@@ -43,11 +43,8 @@ class KDE:
     validation_share: float = 0.3
     validation_lr: float = 3e-3
     lr: float = 3e-3
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "validation data")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
         for lr in (self.lr, self.validation_lr):

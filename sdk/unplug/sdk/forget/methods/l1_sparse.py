@@ -9,13 +9,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..descent import Descent, Optimizer, plan
+from ..descent import Descent, plan
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class L1Sparse:
+class L1Sparse(Stepped):
     """theta <- theta - lr grad [ L(D_r) + gamma_t ||theta||_1 ], gamma_t = gamma (1 - t / steps); the forget set is not read.
 
     Args:
@@ -33,14 +33,11 @@ class L1Sparse:
 
     gamma: float = 5e-4
     lr: float = 3e-3
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("l1-sparse", 0.0, 1.0, gamma=self.gamma)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:

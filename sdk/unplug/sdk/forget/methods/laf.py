@@ -13,18 +13,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..anatomy import classifier, embeddings
-from ..descent import Descent, Optimizer, norms_fixed, plan
+from ..descent import Descent, norms_fixed, plan
 from ..distil import frozen
 from ..fisher import sample_within
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 from ..vae import bounded, embed, fit_vae
 
 SHARE = 0.15  # of what is left of the budget: for the embeddings of each set, and for each VAE
 
 
 @dataclass(frozen=True, kw_only=True)
-class LAF:
+class LAF(Stepped):
     """Label-agnostic forgetting: representations leave the forget set's distribution and stay where they were otherwise.
 
     VAEs h and h_f are fitted to the original's embeddings z0 of all data and of D_f (of a random part of them where the
@@ -51,14 +51,11 @@ class LAF:
     temperature: float = 1.0
     vae_steps: int = 200
     lr: float = 2e-4
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("laf", 1e-3, 1e6, temperature=self.temperature)
         check_range("laf", 1, 1e6, vae_steps=self.vae_steps)
 

@@ -9,13 +9,13 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..descent import Descent, Optimizer, norms_fixed, plan
+from ..descent import Descent, norms_fixed, plan
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class NegGrad:
+class NegGrad(Stepped):
     """theta <- theta + lr grad mean_{D_f} min( -ln p_y, ceiling ln G ): no retain data is needed.
 
     The published ascent has no end: it stops where somebody stops it, else at weights that are not numbers. Here a
@@ -38,14 +38,11 @@ class NegGrad:
 
     lr: float = 2e-5
     ceiling: float = 1.0
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("forget data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("neggrad", 1e-3, math.inf, ceiling=self.ceiling)
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:

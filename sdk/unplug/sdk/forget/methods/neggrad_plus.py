@@ -8,14 +8,14 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ..descent import Descent, Optimizer, plan
+from ..descent import Descent, plan
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 from .neggrad import bounded_loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class NegGradPlus:
+class NegGradPlus(Stepped):
     """theta <- theta - lr grad [ alpha L(D_r) - (1 - alpha) mean_{D_f} min( -ln p_y, ceiling ln G ) ].
 
     L is the training loss, on which the repair stands; the ascent is on the cross entropy, held at `ceiling` as in
@@ -36,16 +36,12 @@ class NegGradPlus:
     """
 
     alpha: float = 0.99
-    lr: float = 1e-3
     ceiling: float = 1.0
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("neggrad+", 0.0, 1.0, alpha=self.alpha)
         check_range("neggrad+", 1e-3, math.inf, ceiling=self.ceiling)
 

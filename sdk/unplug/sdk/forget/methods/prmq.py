@@ -10,16 +10,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..anatomy import layers
-from ..descent import Descent, Optimizer, plan
+from ..descent import Descent, plan
 from ..distil import frozen, teach
 from ..entropy import entropy
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 from .cfw import class_weights, weighted_mean
 
 
 @dataclass(frozen=True, kw_only=True)
-class PRMQ:
+class PRMQ(Stepped):
     """Prune, re-initialise, match, quantize.
 
     1. of all convolution and linear weights together, the share `ratio` with the smallest |w| is drawn anew from
@@ -45,15 +45,11 @@ class PRMQ:
 
     ratio: float = 0.02
     match: float = 1.0
-    lr: float = 1e-3
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("prmq", 0.0, 1.0, ratio=self.ratio)
         check_range("prmq", 0.0, 1e6, match=self.match)
 

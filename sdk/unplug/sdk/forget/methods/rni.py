@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from ..anatomy import NORMS, classifier, reset
-from ..descent import Descent, Optimizer, plan
+from ..descent import Descent, plan
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 from .cfw import add_noise
 
 
 @dataclass(frozen=True, kw_only=True)
-class RNI:
+class RNI(Stepped):
     """Reset, noise injection.
 
     The classifier is drawn anew. The steps are split into `stretches` equal parts, all on D_r with the training loss:
@@ -43,14 +43,11 @@ class RNI:
     disturbed: int = 6
     sigma: float = 0.02
     lr: float = 3e-3
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("rni", 1, 1000, stretches=self.stretches, chosen=self.chosen)
         check_range("rni", 0, self.stretches - 1, noisy=self.noisy)
         check_range("rni", 0, self.chosen, disturbed=self.disturbed)

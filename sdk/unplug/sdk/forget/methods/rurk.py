@@ -9,14 +9,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..descent import Descent, Optimizer, plan
+from ..descent import Descent, plan
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 from .neggrad import bounded_loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class RURK:
+class RURK(Stepped):
     """theta <- theta - lr grad [ alpha L(D_r) - (1 - alpha) mean_{x in D_f, j} min( -ln p_y(x + d_j), ceiling ln G ) ].
 
     d_0 = 0; d_1 ... d_copies are uniform in the cube [-epsilon, epsilon], drawn anew in every step; pixels stay in
@@ -43,16 +43,12 @@ class RURK:
     epsilon: float = 8 / 255
     copies: int = 1
     alpha: float = 0.99
-    lr: float = 1e-3
     ceiling: float = 1.0
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("rurk", 0.0, 1.0, epsilon=self.epsilon, alpha=self.alpha)
         check_range("rurk", 1e-3, math.inf, ceiling=self.ceiling)
         check_range("rurk", 1, 64, copies=self.copies)

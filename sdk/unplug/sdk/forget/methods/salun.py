@@ -8,14 +8,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..descent import Descent, Optimizer, norms_fixed, plan
+from ..descent import Descent, norms_fixed, plan
 from ..method import ForgetProblem, Need
 from ..relabel import random_labels
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class SalUn:
+class SalUn(Stepped):
     """theta <- theta - lr m * grad [ L(D_f, random labels) + alpha L(D_r) ], m = the top share of |sum grad L(D_f)|.
 
     A weight with m = 0 stays bit for bit: weight decay and optimizer momentum do not move it either (in the released code
@@ -39,14 +39,11 @@ class SalUn:
     ratio: float = 0.5
     alpha: float = 1.0
     lr: float = 1e-4
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("salun", 1e-6, 1.0, ratio=self.ratio)
         check_range("salun", 0.0, 100.0, alpha=self.alpha)
 

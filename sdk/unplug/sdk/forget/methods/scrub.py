@@ -9,15 +9,15 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ..descent import Descent, Optimizer, norms_fixed, plan
+from ..descent import Descent, norms_fixed, plan
 from ..distil import divergence, frozen, teach
 from ..method import ForgetProblem, Need
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_range
 from ..turns import longest
 
 
 @dataclass(frozen=True, kw_only=True)
-class SCRUB:
+class SCRUB(Stepped):
     """Rounds of max steps, -KL(theta_0 || theta; D_f), then min steps, alpha KL(theta_0 || theta; D_r) + gamma L(D_r).
 
     Only the first `max_rounds` of `rounds` have max steps, as many per min step as D_f is smaller than D_r (one pass
@@ -45,14 +45,11 @@ class SCRUB:
     rounds: int = 5
     max_rounds: int = 3
     lr: float = 5e-4
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
-        check_descent(self.lr, self.batch_size, self.optimizer)
+        super().__post_init__()
         check_range("scrub", 0.0, 100.0, alpha=self.alpha, gamma=self.gamma)
         check_range("scrub", 1e-3, 1e3, temperature=self.temperature)
         check_range("scrub", 1, 1000, rounds=self.rounds)

@@ -9,6 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unplug.plugins.errors import InputError
+
 from ..fisher import SLOWNESS, Measure, importance, sample_within
 from ..method import ForgetProblem, Need
 from ..settings import check_range
@@ -28,11 +30,11 @@ class SSD:
 
     Args:
         alpha: how much more a weight must matter for the forget set, above 0. Published: 10. Never more than n / n_f can
-            be reached, and samples of all classes reach less than the whole class of the paper: 10 would change nothing.
+            be reached, and samples of all classes reach less than the whole class of the paper.
         dampening: lambda, above 0. Published: 1.
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value out of range, or an alpha that selects no weight.
 
     Reference:
         Foster et al., Fast Machine Unlearning Without Retraining Through Selective Synaptic Dampening, 2024, section 3.
@@ -52,8 +54,7 @@ class SSD:
         forget, everything = forget_and_all(
             model, problem, lambda outputs, batch: -problem.task.log_prob(outputs, batch), power=2.0
         )
-        dampen(model, forget, everything, self.alpha, self.dampening)
-        return model.eval()
+        return dampen_or_refuse(model, forget, everything, self.alpha, self.dampening)
 
 
 def forget_and_all(
@@ -64,6 +65,21 @@ def forget_and_all(
     retain = importance(model, problem, sample_within(problem, problem.retain, 1.0, PASSES), measure, power)
     share = len(problem.forget) / (len(problem.forget) + len(problem.retain))
     return forget, {name: torch.lerp(value, forget[name], share) for name, value in retain.items()}
+
+
+def dampen_or_refuse(
+    model: nn.Module, forget: Mapping[str, Tensor], everything: Mapping[str, Tensor], alpha: float, dampening: float
+) -> nn.Module:
+    """`dampen`, where it selects anything.
+
+    Raises:
+        InputError: it does not: the model would be handed back as it came, with all that it remembers.
+    """
+    if dampen(model, forget, everything, alpha, dampening) == 0:
+        most = max(float((forget[name] / value)[value > 0].max()) for name, value in everything.items() if (value > 0).any())
+        why = "no weight matters so much more for the forget set, so nothing would be forgotten"
+        raise InputError(f"alpha={alpha:g}", why, f"Use --set alpha=... below {most:.3g}")
+    return model.eval()
 
 
 @torch.no_grad()

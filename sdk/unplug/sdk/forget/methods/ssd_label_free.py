@@ -9,7 +9,7 @@ from torch import nn
 
 from ..method import ForgetProblem, Need
 from ..settings import check_range
-from .ssd import dampen, forget_and_all
+from .ssd import dampen_or_refuse, forget_and_all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +22,13 @@ class LabelFreeSSD:
         dampening: see `SSD`. Published: 1.
 
     Raises:
-        InputError: a value out of range.
+        InputError: a value out of range, or an alpha that selects no weight.
 
     Reference:
         Foster et al., Loss-Free Machine Unlearning, 2024, section 3.
     """
 
-    alpha: float = 10.0
+    alpha: float = 6.0
     dampening: float = 1.0
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data")
@@ -42,5 +42,4 @@ class LabelFreeSSD:
         forget, everything = forget_and_all(
             model, problem, lambda outputs, _: problem.task.logits(outputs).square().sum(dim=1), power=1.0
         )
-        dampen(model, forget, everything, self.alpha, self.dampening)
-        return model.eval()
+        return dampen_or_refuse(model, forget, everything, self.alpha, self.dampening)

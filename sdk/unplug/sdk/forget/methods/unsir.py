@@ -10,16 +10,16 @@ from torch import Tensor, nn
 
 from unplug.sdk.train.tensors import Batch
 
-from ..descent import Descent, Optimizer, norms_fixed
+from ..descent import Descent, norms_fixed
 from ..method import ForgetProblem, Need
 from ..phases import plan_phases
-from ..settings import check_descent, check_range
+from ..settings import Stepped, check_descent, check_range
 
 NOISE_STEPS, START = 40, 0.1  # the noise's first standard deviation, of the range of a pixel
 
 
 @dataclass(frozen=True, kw_only=True)
-class UNSIR:
+class UNSIR(Stepped):
     """Error-maximising noise for each class of the forget set, then impair, then repair.
 
     1. noise images X (grey + n, n free), labels y taken in turn from the classes in D_f:
@@ -44,12 +44,8 @@ class UNSIR:
     penalty: float = 0.1
     noise_lr: float = 0.1
     impair_lr: float = 1e-3
-    lr: float = 1e-3
-    batch_size: int = 32
-    optimizer: Optimizer = "adamw"
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
-    default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:
         for lr in (self.lr, self.impair_lr):

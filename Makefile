@@ -33,7 +33,7 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" -q
+	$(BIN)/python -m pytest -m "not slow" -q -n 2 --dist loadfile
 
 test-all: lint
 	$(BIN)/python -m pytest -q

@@ -37,7 +37,7 @@ from unplug.sdk.leaderboard.plan import unlearning_seeds
 from unplug.sdk.leaderboard.pool import Pool
 from unplug.sdk.leaderboard.run import RUN_FILE
 from unplug.sdk.leaderboard.score import measure_pool
-from unplug.sdk.train.augment import draw_augment, through
+from unplug.sdk.train.augment import draw_augment
 from unplug.sdk.train.tensors import Batch
 from unplug.sdk.versions import versions
 
@@ -69,29 +69,27 @@ class Variant(Lens):
         """There or not."""
         return super().kept(model, problem, batch) if self.retain else torch.zeros((), device=batch.age_B.device)
 
-    @torch.no_grad()
     def targets(self, model: nn.Module, problem: ForgetProblem) -> Tensor:
         """Logits (F, G) that the forget set is to get."""
+        if self.aim != "uniform":
+            return super().targets(model, problem)
+        return torch.zeros(len(problem.forget), problem.classes, device=problem.forget.age_N.device)
+
+    def lens(self, problem: ForgetProblem, changes: int) -> list[Tensor]:
+        """The draw (F, 7) of each change."""
         if self.aim == "shared":
-            return Lens.targets(self, model, problem)
-        place = problem.forget.age_N.device
-        if self.aim == "uniform":
-            return torch.zeros(len(problem.forget), problem.classes, device=place)
-        model.eval()
-        changes, rows = self.strength + (problem.recipe.augment == "standard"), []
-        for index_B in torch.arange(len(problem.forget), device=place).split(problem.recipe.batch_size):
-            image_BCHW = problem.forget.batch(index_B).image_BCHW
-            draws = [[draw_augment(len(index_B), problem.generator) for _ in range(changes)] for _ in range(self.lenses)]
-            rows.append(torch.stack([problem.logits(model, through(image_BCHW, draw)) for draw in draws]).mean(dim=0))
-        return torch.cat(rows)
+            return super().lens(problem, changes)
+        return [draw_augment(len(problem.forget), problem.generator) for _ in range(changes)]
 
 
 VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     "full": ({}, "as it is"),
     "own-lenses": ({"aim": "own"}, "lenses of every sample's own instead of one run's"),
-    "lenses-1": ({"lenses": 1}, "one lens"),
+    "lenses-2": ({"lenses": 2}, "mean of two lenses"),
     "lenses-4": ({"lenses": 4}, "mean of four lenses"),
-    "lenses-8": ({"lenses": 8}, "mean of eight lenses"),
+    "clear-0": ({"clear": 0.0}, "targets from the lens alone"),
+    "clear-0.5": ({"clear": 0.5}, "half of the undistorted picture in the targets"),
+    "clear-1": ({"clear": 1.0}, "no lens: the original's own answers"),
     "weight-0": ({"weight": 0.0}, "no forget term: repair alone"),
     "weight-0.5": ({"weight": 0.5}, "forget term times 0.5"),
     "weight-2": ({"weight": 2.0}, "forget term times 2"),

@@ -86,13 +86,17 @@ class ForgetProblem:
         """The batch as the recipe augments it."""
         return replace(batch, image_BCHW=augment(batch.image_BCHW, self.recipe.augment, self.generator))
 
-    def batches(self, data: TensorSet, batch_size: int) -> Iterator[Batch]:
-        """Endless augmented batches of a set, reshuffled every epoch; smaller sets come whole."""
+    def orders(self, data: TensorSet, batch_size: int) -> Iterator[Tensor]:
+        """Endless indices (B,) into a set, reshuffled every epoch; smaller sets come whole."""
         if len(data) == 0:
             raise InputError("forget step", "a set that the method reads is empty", "Choose another method")
         while True:
-            for index_B in data.shuffled(min(batch_size, len(data)), self.generator):
-                yield self.view(data.batch(index_B))
+            yield from data.shuffled(min(batch_size, len(data)), self.generator)
+
+    def batches(self, data: TensorSet, batch_size: int) -> Iterator[Batch]:
+        """The augmented batches of `orders`."""
+        for index_B in self.orders(data, batch_size):
+            yield self.view(data.batch(index_B))
 
 
 class Method(Protocol):

@@ -113,10 +113,13 @@ class _Fleet:
                 self._start(attempt=1)
             while self._left:
                 done, _ = self._ray.wait(list(self._pending), num_returns=1)
-                outcome = self._take(done[0], self._pending.pop(done[0]))
+                call = self._pending.pop(done[0])
+                outcome, lives = self._take(done[0], call)
                 if outcome is not None:
                     self._left -= 1
                     yield outcome
+                if lives:  # only now: a result that waits to be written is lost with the driver, beside those at work
+                    self._next(call.actor)
         finally:
             for actor in self._actors:  # also one whose answer is being raised: it would keep its CPU
                 self._ray.kill(actor)
@@ -138,18 +141,18 @@ class _Fleet:
         self._ray.kill(actor)
         self._actors.remove(actor)
 
-    def _take(self, reference: Any, call: _Call) -> Outcome | None:
+    def _take(self, reference: Any, call: _Call) -> tuple[Outcome | None, bool]:
+        """What came back, if it was an order; and whether the actor can have the next one."""
         try:
             answer = self._ray.get(reference)
         except self._ray.exceptions.RayError as death:
-            return self._bury(call, str(death).strip().splitlines()[0])
+            return self._bury(call, str(death).strip().splitlines()[0]), False
         if call.order is None:
             if answer["status"] == "refused":
                 raise revive(answer["error"])
             if answer["status"] == "failed":
                 raise context_failure(answer["note"])
-        self._next(call.actor)
-        return None if call.order is None else Outcome(**answer)
+        return (None if call.order is None else Outcome(**answer)), True
 
     def _bury(self, call: _Call, death: str) -> Outcome | None:
         if call.order is None and call.attempt == ATTEMPTS:

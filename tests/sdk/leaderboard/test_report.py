@@ -17,7 +17,7 @@ from unplug.sdk.leaderboard import LeaderboardReport, leaderboard_markdown, read
 from unplug.sdk.leaderboard.figures import pareto_front
 from unplug.sdk.leaderboard.page import render_page
 from unplug.sdk.leaderboard.plots import points_of
-from unplug.sdk.leaderboard.report import Measure, Row
+from unplug.sdk.leaderboard.report import Measure, PublishedNumber, Row
 from unplug.sdk.schemas import SCHEMAS
 
 from .conftest import Made
@@ -155,3 +155,14 @@ def test_markdown_golden(report: LeaderboardReport) -> None:
     assert "| +0.10 (+0.09 to +0.11) | 4.0" in lines[4]
     assert sum(line.startswith("|") for line in lines) == 2 + 5
     assert lines[-1] == "- refused: refused, 8 of 8 runs: over budget"
+
+
+def test_published_numbers_stand_beside_ours_with_the_difference(report: LeaderboardReport) -> None:
+    ours = report.rows[0].metrics["score"].value
+    given = [("good", "score", ours - 0.05), ("absent", "score", 0.1), ("good", "no such metric", 0.2)]
+    published = tuple(PublishedNumber(model=model, metric=metric, value=value) for model, metric, value in given)
+    told = replace(report, published=published)
+    lines = leaderboard_markdown(told).splitlines()[-3:]
+    assert lines[0] == "| good | score | 0.130 | 0.180 (0.170 to 0.190) | +0.050 |"
+    assert lines[1] == "| absent | score | 0.100 | – | – |" and lines[2].endswith("| 0.200 | – | – |")
+    assert "+0.050" in render_page(told) and "here minus published" in render_page(told)

@@ -13,14 +13,14 @@ from unplug.plugins.files import atomic_path
 from unplug.sdk.report.models import LABELS
 from unplug.sdk.report.page import Block, Cell, Column, KeyNumber, Notes, Section, Table
 from unplug.sdk.report.render import HERE, MAX_PAGE_BYTES
-from unplug.sdk.report.text import NONE, count, fixed, percent, plain, seconds
+from unplug.sdk.report.text import NONE, count, percent, plain, seconds
 from unplug.sdk.report.verdict import Verdict
 
 from .metrics import METRICS
 from .plots import plots
 from .protocol import RANKED_BY, RANKING
 from .report import LeaderboardReport, Row
-from .words import COLUMNS, cell, interval_note, main_columns, reason, settings_text, title_of
+from .words import COLUMNS, cell, main_columns, published_cells, reason, settings_text, title_of
 
 TABLES: tuple[tuple[str, str, str, str], ...] = (
     ("attacks", "Attacks", "attacks", "Membership attacks on single models, forget set against unseen samples of the same "
@@ -181,22 +181,10 @@ def _settings(report: LeaderboardReport) -> Section:
 def _published(report: LeaderboardReport) -> list[Section]:
     if not report.published:
         return []
-    rows = []
-    for item in report.published:
-        own = next((row for row in report.rows if row.name == item.model), None)
-        measured = own.metrics.get(item.metric) if own else None
-        metric = METRICS.get(item.metric)
-        digits = metric.digits if metric else 3
-        rows.append(
-            [
-                Cell(text=plain(item.model)), Cell(text=metric.label if metric else plain(item.metric)),
-                Cell(text=fixed(item.value, digits)), Cell(text=fixed(measured.value if measured else None, digits),
-                note=interval_note(measured, metric)),
-            ]
-        )  # fmt: skip
+    rows = [[Cell(text=text) for text in line] for line in published_cells(report)]
     columns = [
         Column(label="Method", number=False), Column(label="number", number=False), Column(label="published"),
-        Column(label="here"),
+        Column(label="here"), Column(label="here minus published"),
     ]  # fmt: skip
     table = Table(caption="Published numbers beside these", columns=columns, groups=[("", rows)], compact=True)
     lead = "Others' networks and recipes differ, so only the order is comparable."

@@ -95,7 +95,27 @@ def leaderboard_markdown(report: LeaderboardReport) -> str:
     stated = [f"- {_escape(plain(name))}: {_escape(plain(why, 300))}" for name, why in reasons.items() if why]
     if stated:
         lines += ["", "Not ranked:", "", *stated]
+    if report.published:
+        heads = ["model", "number", "published", "here", "here minus published"]
+        lines += ["", "Published numbers beside these:", "", _line(heads), _line(["---", "---", "--:", "--:", "--:"])]
+        lines += [_line([_escape(text) for text in line]) for line in published_cells(report)]
     return "\n".join(lines) + "\n"
+
+
+def published_cells(report: LeaderboardReport) -> list[list[str]]:
+    """Model, number, what others report, what came out here (with its interval), and the difference."""
+    rows = {row.name: row for row in report.rows}
+    lines = []
+    for item in report.published:
+        own = rows[item.model].metrics.get(item.metric) if item.model in rows else None
+        label, digits, here, gap = plain(item.metric), 3, NONE, NONE
+        if metric := METRICS.get(item.metric):
+            label, digits = metric.label, metric.digits
+            if own is not None:
+                note = interval_note(own, metric)
+                here, gap = number(own, metric) + (f" ({note})" if note else ""), signed(own.value - item.value, digits)
+        lines.append([plain(item.model), label, fixed(item.value, digits), here, gap])
+    return lines
 
 
 def _markdown_number(row: Row, name: str) -> str:

@@ -1,12 +1,13 @@
 """``docs/leaderboard.md`` from leaderboards that were run: ``python -m benchmarks.leaderboard docs/leaderboard.md JSON...``.
 
-Each JSON is the leaderboard.json of ``unplug leaderboard``, or what ``benchmarks.ablation`` wrote.
-Nothing in the page is typed in by hand but what it explains.
+Each JSON is the leaderboard.json of ``unplug leaderboard``, or what ``benchmarks.ablation`` wrote. The first five rows of the
+first one go into the README beside it. Nothing in the page is typed in by hand but what it explains.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from unplug.plugins.files import atomic_path, read_json
@@ -15,6 +16,9 @@ from unplug.sdk.report.text import seconds
 
 from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown
+
+BEGIN, END = "<!-- leaderboard -->\n", "<!-- /leaderboard -->"
+SHORT = 5  # ranked rows in the README
 
 HEAD = """# Leaderboards
 
@@ -50,6 +54,20 @@ def page(reports: list[LeaderboardReport]) -> str:
     return HEAD + "\n".join(lines) + "\n" + "".join(_section(report) for report in reports)
 
 
+def digest(report: LeaderboardReport) -> str:
+    """The best methods of one leaderboard beside original and oracle."""
+    ranked = [row for row in report.rows if row.rank is not None]
+    ends = [row for row in report.rows if row.role != "unlearned"]
+    lead = (
+        f"The first {len(ranked[:SHORT])} of {len(ranked)} ranked methods, `{report.protocol}` on `{report.data.get('spec')}`, "
+        f"{len(report.seeds['retrained'])} models each. Intervals are 95 %; a difference whose interval reaches above 0 is no "
+        "proof of a better method."
+    )
+    table = leaderboard_markdown(replace(report, rows=(*ranked[:SHORT], *ends), published=()))
+    more = "All rows, other protocols, seeds and what was refused: [docs/leaderboard.md](docs/leaderboard.md)."
+    return f"{lead}\n\n{table}\n{more}\n"
+
+
 def _section(report: LeaderboardReport) -> str:
     forget, seeds = report.forget, report.seeds
     groups = ", ".join(f"{name}: {count}" for name, count in dict(forget.get("groups", {})).items())
@@ -69,9 +87,15 @@ def _cell(text: str) -> str:
 def main(out: Path, sources: list[Path]) -> None:
     """Reads the reports and writes the page, ablations last."""
     ablations = [path for path in sources if read_json(path).get("schema") == ABLATION]
-    text = page([read_leaderboard(path) for path in sources if path not in ablations])
-    text += "".join(ablation_markdown(read_json(path)) for path in ablations)
-    with atomic_path(out) as temporary:
+    reports = [read_leaderboard(path) for path in sources if path not in ablations]
+    _write(out, page(reports) + "".join(ablation_markdown(read_json(path)) for path in ablations))
+    readme = out.parent.parent / "README.md"
+    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    _write(readme, before + BEGIN + digest(reports[0]) + END + rest.partition(END)[2])
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from unplug.plugins.files import atomic_path, read_json
-from unplug.sdk.leaderboard import METRICS, LeaderboardReport, leaderboard_markdown, read_leaderboard
+from unplug.sdk.forget.method import METHODS
+from unplug.sdk.leaderboard import METRICS, PROTOCOLS, LeaderboardReport, leaderboard_markdown, read_leaderboard
+from unplug.sdk.leaderboard.plan import ORACLE
 from unplug.sdk.report.text import seconds
 
 from .ablation import SCHEMA as ABLATION
@@ -19,13 +21,15 @@ from .ablation import ablation_markdown
 
 BEGIN, END = "<!-- leaderboard -->\n", "<!-- /leaderboard -->"
 SHORT = 5  # ranked rows in the README
+RECIPE = ("size", "image_size", "epochs")  # what the command can change of a recipe
 
 HEAD = """# Leaderboards
 
 `unplug leaderboard --protocol NAME --out DIR` runs every method on the same data, split, originals and budget, and
 ranks them. Seeds stand at three levels: K originals of different training seeds, N retrained models (the oracle), and N
 unlearned models per method, spread over the originals; folds, draws and splits of the evaluation have seeds of their
-own, and the spread between them is in the JSON. Intervals of means treat models from one original as one cluster.
+own, and the spread between them is in the JSON. Intervals are 95 %: of means with models of one original as one cluster, of
+scores and attacks by bootstrap over subjects and clusters (34 draws for each of three seeds, whose limits are averaged).
 
 A second call does only what is missing, so more models, more methods or other settings can be added later; results are
 in `DIR/models`, one file a model. They are known by method, settings, budget and seeds: after a change to a method's
@@ -77,7 +81,27 @@ def _section(report: LeaderboardReport) -> str:
         f"per method. One retraining took {seconds(float(report.retraining['wall_s']))} on {report.data.get('device')}."
     )
     notes = "".join(f"\n{note}\n" for note in report.notes)
-    return f"\n## {report.protocol}\n\n{report.summary}\n\n{facts}\n{notes}\n{leaderboard_markdown(report)}"
+    command = f"```console\n{command_of(report)}\n```\n"
+    return f"\n## {report.protocol}\n\n{report.summary}\n\n{command}\n{facts}\n{notes}\n{leaderboard_markdown(report)}"
+
+
+def command_of(report: LeaderboardReport) -> str:
+    """The command that makes a report again; settings that were given with --set are in the report's rows."""
+    protocol = PROTOCOLS.get(report.protocol)
+    usual, settings, seeds = protocol.recipe.to_dict(), report.settings, report.seeds
+    ran = [row.name for row in report.rows if row.role == "unlearned"]
+    options = {
+        "data": None if report.data["spec"] == protocol.default_data else report.data["spec"],
+        "methods": None if set(ran) == set(METHODS) - {ORACLE} else ",".join(sorted(ran)),
+        "models": len(seeds["retrained"]),
+        "originals": len(seeds["originals"]),
+        "budget": None if settings["budget"] == protocol.budget else settings["budget"],
+        **{name: value for name in RECIPE if (value := report.recipe.get(name)) != usual[name]},
+        "challenge-rule": None if settings["challenge_rule"] == "code" else settings["challenge_rule"],
+        "seed": seeds["split"][0] or None,
+    }
+    given = [f"--{name.replace('_', '-')} {value}" for name, value in options.items() if value is not None]
+    return " ".join(["unplug leaderboard --protocol", report.protocol, *given, "--out DIR"])
 
 
 def _cell(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from benchmarks.leaderboard import BEGIN, END, main
+from benchmarks.leaderboard import BEGIN, END, command_of, main
 
 from unplug.sdk.leaderboard import read_leaderboard
 
@@ -26,3 +26,11 @@ def test_page_and_readme_are_written_from_a_board(made: Made, tmp_path: Path) ->
     assert len(shown) == 2 + min(5, len(ranked)) + 2
     assert f"## {report.protocol}" in page.read_text()
     assert all(line in page.read_text() for line in shown)
+
+
+def test_the_command_names_what_differs_from_the_protocol(made: Made) -> None:
+    report = read_leaderboard(made.out / "leaderboard.json")
+    command = command_of(report)
+    assert command.startswith(f"unplug leaderboard --protocol {report.protocol} ") and command.endswith(" --out DIR")
+    assert f"--models {len(report.seeds['retrained'])} --originals {len(report.seeds['originals'])}" in command
+    assert f"--epochs {report.recipe['epochs']}" in command and "--methods" in command

@@ -6,6 +6,7 @@ first one go into the README beside it. Nothing in the page is typed in by hand 
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,24 @@ from unplug.plugins.files import atomic_path, read_json
 from unplug.sdk.forget.method import METHODS
 from unplug.sdk.leaderboard import METRICS, PROTOCOLS, LeaderboardReport, leaderboard_markdown, read_leaderboard
 from unplug.sdk.leaderboard.plan import ORACLE
-from unplug.sdk.report.text import seconds
+from unplug.sdk.leaderboard.report import Measure
+from unplug.sdk.leaderboard.words import number
+from unplug.sdk.report.text import NONE, seconds
 
 from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown
 
 BEGIN, END = "<!-- leaderboard -->\n", "<!-- /leaderboard -->"
 SHORT = 5  # ranked rows in the README
+OWN = "lens"
+UNPLACED = (
+    "score_gap",
+    "test_accuracy_gap",
+    "test_mae_gap",
+    "compute",
+    "wall",
+    "wall_s",
+)  # differences from what is there, and costs
 RECIPE = ("size", "image_size", "epochs")  # what the command can change of a recipe
 
 HEAD = """# Leaderboards
@@ -81,8 +93,35 @@ def _section(report: LeaderboardReport) -> str:
         f"per method. One retraining took {seconds(float(report.retraining['wall_s']))} on {report.data.get('device')}."
     )
     notes = "".join(f"\n{note}\n" for note in report.notes)
+    own = standing(report)
     command = f"```console\n{command_of(report)}\n```\n"
-    return f"\n## {report.protocol}\n\n{report.summary}\n\n{command}\n{facts}\n{notes}\n{leaderboard_markdown(report)}"
+    return f"\n## {report.protocol}\n\n{report.summary}\n\n{command}\n{facts}\n{notes}\n{leaderboard_markdown(report)}{own}"
+
+
+def standing(report: LeaderboardReport) -> str:
+    """Where our own method stands by every number, not by the ranking's alone; a wrecked model may lead by some."""
+    ranked = {row.name: row.metrics for row in report.rows if row.rank is not None}
+    if OWN not in ranked or len(ranked) < 2:
+        return ""
+    lines = []
+    for name, metric in METRICS.items():
+        found = {method: metrics[name] for method, metrics in ranked.items() if name in metrics}
+        if OWN not in found or name in UNPLACED:
+            continue
+        order = sorted(found, key=lambda method: (_badness(found[method], metric.better), method))
+        oracle = NONE if found[OWN].oracle is None else number(replace(found[OWN], value=found[OWN].oracle), metric)
+        best = f"{order[0]}, {number(found[order[0]], metric)}"
+        lines.append(
+            f"| {metric.label} | {metric.better} | {order.index(OWN) + 1} | {number(found[OWN], metric)} | {best} | {oracle} |"
+        )
+    head = f"\n### Where `{OWN}` stands among the {len(ranked)} ranked methods, by every number\n\n"
+    return head + f"| number | better | place | {OWN} | best | oracle |\n|---|---|--:|--:|---|--:|\n" + "\n".join(lines) + "\n"
+
+
+def _badness(item: Measure, better: str) -> float:
+    if better == "oracle":
+        return abs(item.value - item.oracle) if item.oracle is not None else math.inf
+    return item.value if better == "lower" else -item.value
 
 
 def command_of(report: LeaderboardReport) -> str:

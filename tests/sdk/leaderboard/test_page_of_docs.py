@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from benchmarks.leaderboard import BEGIN, END, command_of, main
+import pytest
+from benchmarks import leaderboard
+from benchmarks.leaderboard import BEGIN, END, command_of, main, standing
 
 from unplug.sdk.leaderboard import read_leaderboard
 
@@ -34,3 +36,18 @@ def test_the_command_names_what_differs_from_the_protocol(made: Made) -> None:
     assert command.startswith(f"unplug leaderboard --protocol {report.protocol} ") and command.endswith(" --out DIR")
     assert f"--models {len(report.seeds['retrained'])} --originals {len(report.seeds['originals'])}" in command
     assert f"--epochs {report.recipe['epochs']}" in command and "--methods" in command
+
+
+def test_our_own_method_is_placed_by_every_number(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method's place is one more than how many are nearer the oracle, or lower, or higher."""
+    report = read_leaderboard(made.out / "leaderboard.json")
+    ranked = {row.name: row.metrics for row in report.rows if row.rank is not None}
+    for name, metrics in ranked.items():
+        monkeypatch.setattr(leaderboard, "OWN", name)
+        places = {line.split(" | ")[0].strip("| "): int(line.split(" | ")[2]) for line in standing(report).splitlines()[5:]}
+        assert places["score"] == 1 + sum(other["score"].value > metrics["score"].value for other in ranked.values())
+        far = {other: abs(numbers["f_ratio"].value - 1.0) for other, numbers in ranked.items()}
+        nearer, level = sum(value < far[name] for value in far.values()), sum(value == far[name] for value in far.values())
+        assert 1 + nearer <= places["F / F_null"] <= nearer + level
+    monkeypatch.setattr(leaderboard, "OWN", "absent")
+    assert standing(report) == ""

@@ -125,6 +125,24 @@ def test_page_is_self_contained_and_shows_all_rows(report: LeaderboardReport, tm
     assert "good ranks first of 3 methods" in text
 
 
+@pytest.mark.parametrize(
+    ("highs", "said"),
+    [
+        ((-0.01, -0.02), "good ranks first of 3 methods, clearly."), ((0.01, -0.02), "methods; cheap is not clearly behind."),
+        ((0.0, 0.01), "methods; cheap and 1 more are not clearly behind."),
+    ],
+)  # fmt: skip
+def test_the_headline_says_who_may_be_as_good(report: LeaderboardReport, highs: tuple[float, float], said: str) -> None:
+    first, *others = report.rows[:3]
+    told = [
+        replace(item, metrics={**item.metrics, "score_gap": Measure(value=-0.05, low=-0.1, high=high)})
+        for item, high in zip(others, highs, strict=True)
+    ]
+    parser = Tags()
+    parser.feed(render_page(replace(report, rows=(first, *told, *report.rows[3:]))))
+    assert said in " ".join(" ".join(parser.text).split())
+
+
 def test_page_escapes_what_comes_from_a_file(report: LeaderboardReport) -> None:
     nasty = "<script>alert(1)</script>"
     first = replace(report.rows[0], name=nasty, note="", settings={"lr": nasty})

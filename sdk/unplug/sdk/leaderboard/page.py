@@ -75,11 +75,23 @@ def _verdict(report: LeaderboardReport) -> Verdict:
     best = next((row for row in report.rows if row.rank == 1), None)
     ranked = sum(row.rank is not None for row in report.rows)
     methods = sum(row.role == "unlearned" for row in report.rows)
-    lead = f"{plain(best.name)} ranks first of {ranked} methods." if best else "No method could be ranked."
+    lead = f"{plain(best.name)} ranks first of {ranked} methods{_level(report)}." if best else "No method could be ranked."
     return Verdict(
         word=f"{ranked} of {methods} ranked", chip="neutral", lead=lead,
         sentence=f"Ranked by {RANKED_BY[report.rank]}.", facts=(plain(report.summary, 1000),),
     )  # fmt: skip
+
+
+def _level(report: LeaderboardReport) -> str:
+    """Who may be as good as the first: the interval of the paired difference reaches zero."""
+    gaps = {
+        row.name: row.metrics["score_gap"].high for row in report.rows if row.rank is not None and "score_gap" in row.metrics
+    }
+    level = [name for name, high in gaps.items() if high is not None and high >= 0]
+    if not level:
+        return ", clearly" if gaps else ""
+    others = f" and {len(level) - 1} more are" if len(level) > 1 else " is"
+    return f"; {plain(level[0])}{others} not clearly behind"
 
 
 def _numbers(report: LeaderboardReport) -> list[KeyNumber]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("unplug", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # no clock decides a test
+settings.load_profile("unplug")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,14 +18,14 @@ strides = st.sampled_from([1, 2])
 channels = st.integers(1, 6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(channels, channels, sides, sides, kernels, strides)
 def test_conv_shape_is_the_ceiling_of_side_over_stride(c: int, d: int, h: int, w: int, kernel: int, stride: int) -> None:
     y_BCHW = ConvNormAct(c, d, kernel=kernel, stride=stride).eval()(torch.zeros(2, c, h, w))
     assert y_BCHW.shape == (2, d, -(-h // stride), -(-w // stride))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(channels, channels, sides, kernels, strides, st.sampled_from([1, 2, 4]))
 def test_bottleneck_has_a_residual_only_where_shapes_allow_one(
     c: int, d: int, side: int, kernel: int, stride: int, expand: int
@@ -53,7 +53,7 @@ def fold(layer: ConvNormAct, x_BCHW: Tensor) -> Tensor:
     return y_BCHW.clamp(0.0, 6.0) if len(layer) == 3 else y_BCHW
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(kernels, strides, st.booleans(), st.booleans(), st.integers(0, 1000))
 def test_norms_fold_into_their_convolution(kernel: int, stride: int, depthwise: bool, act: bool, seed: int) -> None:
     torch.manual_seed(seed)

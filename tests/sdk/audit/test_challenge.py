@@ -68,7 +68,7 @@ def slow_code(own: Array, other: Array) -> float:
     return min(best, 50.0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(VALUES, VALUES)
 def test_spec_equals_the_loops(own: Array, other: Array) -> None:
     assert epsilons(own[:, None], other[:, None], "spec")[0] == pytest.approx(slow_spec(own, other), abs=1e-12)

@@ -35,7 +35,7 @@ def people(subjects: list[int | None], **fields: Any) -> Dataset:
 subject_lists = st.lists(st.none() | st.integers(0, 12), min_size=12, max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(subject_lists, st.integers(0, 99), st.booleans())
 def test_a_split_covers_everything_once_and_no_subject_twice(subjects: list[int | None], seed: int, by_subject: bool) -> None:
     dataset = people(subjects)
@@ -167,7 +167,7 @@ def test_forget_sets_that_cannot_be_forgotten_are_refused(split: Split) -> None:
     check_forget(split, split.train[:-1])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 50), st.floats(0.02, 0.4))
 def test_a_random_forget_set_is_whole_subjects_of_train(seed: int, fraction: float) -> None:
     dataset = people([row // 4 for row in range(80)])

@@ -171,7 +171,7 @@ def test_contact_sheet() -> None:
 _angles = st.floats(-30, 30)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),
     age=st.floats(0, faces.MAX_AGE),

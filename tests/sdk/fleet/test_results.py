@@ -107,7 +107,7 @@ def test_numbers_that_numpy_lacks(tmp_path: Path) -> None:
         assert "not a whole result" in str(error)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_broken_bytes_are_a_typed_error_or_the_result(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.getbasetemp() / "fuzz"

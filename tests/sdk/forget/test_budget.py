@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.plugins.errors import BudgetExceeded, InputError
@@ -78,7 +78,6 @@ def test_bad_budgets(budget: float) -> None:
         Meter(retraining(), budget)
 
 
-@settings(deadline=None)
 @given(
     budget=st.floats(1e-4, 5.0),
     passes=st.integers(1, 20_000),

@@ -27,7 +27,7 @@ def test_none_is_the_identity_and_draws_nothing() -> None:
     assert augment(x_BCHW, "none", generator) is x_BCHW and torch.equal(generator.get_state(), state)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10_000), st.integers(1, 9), st.sampled_from(["flip", "standard"]))
 def test_views_keep_shape_and_range_and_follow_from_the_generator(seed: int, batch: int, kind: Any) -> None:
     x_BCHW = images(batch, seed=seed)

@@ -27,7 +27,7 @@ def empty_set(count: int) -> TensorSet:
     )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(2, 50), st.integers(2, 16), st.integers(0, 99))
 def test_an_epoch_is_every_index_once_and_never_a_batch_of_one(count: int, batch: int, seed: int) -> None:
     batches = list(empty_set(count).shuffled(batch, torch.Generator().manual_seed(seed)))

@@ -108,7 +108,7 @@ def published_gap(report: LeaderboardReport) -> str:
     unseen = int(report.data["test"]) + int(report.data["validation"])
     return f"""
 Why they differ. The published networks saw 50,000 pictures; these saw {gone + kept:,} JPEG copies (by name the first
-{(gone + kept) // 10} of every class in train and the first {unseen // 10} in test), which is what two cores can train five times
+{(gone + kept) // 10} of every class in train and the first {unseen // 10} in test), which two cores can train five times
 in half an hour. With fewer pictures the gap between training and test is wider (test accuracy of the original: {original}), and
 that gap is what the attack reads. The kit's fine-tuning (SGD 0.1) has
 {5 * math.ceil(kept / 128)} steps in its five epochs instead of some 1,800; it ends at {tuned} where retraining has {oracle}:

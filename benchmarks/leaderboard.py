@@ -46,7 +46,8 @@ scores and attacks by bootstrap over subjects and clusters (34 draws for each of
 A second call does only what is missing, so more models, more methods or other settings can be added later; results are
 in `DIR/models`, one file a model. They are known by method, settings, budget and seeds: after a change to a method's
 *code*, remove its files there. A method that was refused (over budget, or it needs what is not there) is shown with the
-reason and has no rank; so is one that had a larger budget than the others.
+reason and has no rank; so is one that had a larger budget than the others. Runs that took too long by the clock are tried
+again by the next call: the machine may be quieter.
 
 **Read F / F_null, not F.** Perfect unlearning does not score 1: two sets of retrained models are told apart by chance
 about as often as F_null says. Wherever a column has the oracle's value as its aim, both sides of it are worse: an attack

@@ -113,5 +113,9 @@ class BudgetExceeded(CheckFailed):
     """A method spent more passes or more wall time than it was given."""
 
 
+class TooSlow(BudgetExceeded):
+    """More wall time than it was given: as much a word on the machine's other work as on the method."""
+
+
 class GateFailed(CheckFailed):
     """A release gate does not hold."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.plugins.errors import BudgetExceeded, InputError
+from unplug.plugins.errors import BudgetExceeded, InputError, TooSlow
 from unplug.sdk.forget import Cost, Meter, RetrainCost
 from unplug.sdk.forget.budget import summary
 
@@ -50,7 +50,7 @@ def test_wall_time_is_enforced_beyond_a_grace_of_seconds() -> None:
     meter.charge(forward=1, backward=1)
     assert meter.finish().wall_s == pytest.approx(54.9)
     clock.now += 0.2
-    with pytest.raises(BudgetExceeded, match=r"wall cost \(55\.1 s\) is over 0\.05 of retraining \(1000\.0 s\)"):
+    with pytest.raises(TooSlow, match=r"wall cost \(55\.1 s\) is over 0\.05 of retraining \(1000\.0 s\)"):
         meter.charge(forward=1, backward=1)
     with pytest.raises(BudgetExceeded, match="wall cost"):
         meter.finish()

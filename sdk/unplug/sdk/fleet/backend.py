@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from unplug.plugins import errors
-from unplug.plugins.errors import InsufficientMemoryError, MissingExtraError, OutputError, UnplugError
+from unplug.plugins.errors import InsufficientMemoryError, MissingExtraError, OutputError, TooSlow, UnplugError
 from unplug.plugins.registry import Registry
 
 from .job import Context, resolve
@@ -93,6 +93,8 @@ def execute(order: Order, context: object) -> Outcome:
             result = function(context, **order.job.arguments)
         except PASSING:
             raise
+        except TooSlow as error:  # not kept: a later call, on a quieter machine, tries again
+            return Outcome(name=name, status="failed", note=str(error))
         except UnplugError as error:
             result = Result(facts={"refused": describe(error)})
         return Outcome(name=name, status="done", packed=pack(result, order))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from unplug.plugins.errors import BudgetExceeded, InputError
+from unplug.plugins.errors import BudgetExceeded, InputError, TooSlow
 
 BACKWARD_WEIGHT = 2.0
 """A backward pass computes two products per layer (for the input and for the weights) where a forward pass computes one."""
@@ -114,8 +114,8 @@ class Meter:
 
     def _check(self, what: str, spent: float, retraining: float, grace: float = 0.0) -> None:
         if self.budget is not None and spent > self.budget * retraining + grace:
-            unit = "s" if what == "wall" else "forward passes"
-            raise BudgetExceeded(
+            kind, unit = (TooSlow, "s") if what == "wall" else (BudgetExceeded, "forward passes")
+            raise kind(
                 "forget step",
                 f"its {what} cost ({spent:.1f} {unit}) is over {self.budget:g} of retraining ({retraining:.1f} {unit})",
                 "Give a larger --budget or a cheaper method",

@@ -91,7 +91,8 @@ def _section(report: LeaderboardReport) -> str:
     facts = (
         f"Data `{report.data.get('spec')}`; forget set: {forget.get('samples')} samples, {forget.get('subjects')} subjects "
         f"({groups}). {len(seeds['originals'])} originals, {len(seeds['retrained'])} retrained models, as many unlearned ones "
-        f"per method. One retraining took {seconds(float(report.retraining['wall_s']))} on {report.data.get('device')}."
+        f"per method: {report.recipe['size']} at {report.recipe['image_size']} px, {report.recipe['epochs']} epochs. One "
+        f"retraining took {seconds(float(report.retraining['wall_s']))} on {report.data.get('device')}."
     )
     notes = "".join(f"\n{note}\n" for note in report.notes)
     command = f"```console\n{command_of(report)}\n```\n"

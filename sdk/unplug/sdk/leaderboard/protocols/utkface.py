@@ -11,7 +11,7 @@ from .challenge import TUNED
 UTKFACE = Protocol(
     name="utkface",
     summary=(
-        "UTKFace photographs at 48 pixels; a random 2 % of the training set is forgotten, of all ages. UTKFace does not say "
+        "UTKFace photographs; a random 2 % of the training set is forgotten, of all ages. UTKFace does not say "
         "who is in a picture, so the retain set may hold other pictures of forgotten people."
     ),
     kind="age",

@@ -15,6 +15,7 @@ from unplug.plugins.files import atomic_path, read_json
 from unplug.sdk.forget.method import METHODS
 from unplug.sdk.leaderboard import METRICS, PROTOCOLS, LeaderboardReport, leaderboard_markdown, read_leaderboard
 from unplug.sdk.leaderboard.plan import ORACLE
+from unplug.sdk.leaderboard.protocol import RANKING
 from unplug.sdk.leaderboard.report import Measure
 from unplug.sdk.leaderboard.words import number
 from unplug.sdk.report.text import NONE, percent, seconds
@@ -71,8 +72,8 @@ def page(reports: list[LeaderboardReport]) -> str:
     return HEAD + "\n".join(lines) + "\n" + "".join(_section(report) for report in reports)
 
 
-def digest(report: LeaderboardReport) -> str:
-    """The best methods of one leaderboard beside original and oracle."""
+def digest(report: LeaderboardReport, *others: LeaderboardReport) -> str:
+    """The best methods of one leaderboard beside original and oracle, and a line about each of the others."""
     ranked = [row for row in report.rows if row.rank is not None]
     ends = [row for row in report.rows if row.role != "unlearned"]
     lead = (
@@ -81,8 +82,22 @@ def digest(report: LeaderboardReport) -> str:
         "proof of a better method."
     )
     table = leaderboard_markdown(replace(report, rows=(*ranked[:SHORT], *ends), published=()))
-    more = "All rows, other protocols, seeds and what was refused: [docs/leaderboard.md](docs/leaderboard.md)."
-    return f"{lead}\n\n{table}\n{more}\n"
+    more = [_line(other) for other in others if sum(row.rank is not None for row in other.rows) > 1]
+    more.append(
+        "All rows, seeds, what was refused, and where `lens` does not lead: [docs/leaderboard.md](docs/leaderboard.md)."
+    )
+    return f"{lead}\n\n{table}\n" + "\n".join(more) + "\n"
+
+
+def _line(report: LeaderboardReport) -> str:
+    ranked = [row for row in report.rows if row.rank is not None]
+    name = RANKING[report.rank]
+    said = [f"{row.name} {number(row.metrics[name], METRICS[name])}" for row in ranked[:3]]
+    models = len(report.seeds["retrained"])
+    return (
+        f"On `{report.protocol}` ({models} models each, {len(ranked)} methods ranked) by {METRICS[name].label}: {', '.join(said)}, "
+        "and so on."
+    )
 
 
 def _section(report: LeaderboardReport) -> str:
@@ -175,7 +190,7 @@ def main(out: Path, sources: list[Path]) -> None:
     _write(out, page(reports) + "".join(ablation_markdown(read_json(path)) for path in ablations))
     readme = out.parent.parent / "README.md"
     before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _write(readme, before + BEGIN + digest(reports[0]) + END + rest.partition(END)[2])
+    _write(readme, before + BEGIN + digest(*reports) + END + rest.partition(END)[2])
 
 
 def _write(path: Path, text: str) -> None:

@@ -94,10 +94,8 @@ def _line(report: LeaderboardReport) -> str:
     name = RANKING[report.rank]
     said = [f"{row.name} {number(row.metrics[name], METRICS[name])}" for row in ranked[:3]]
     models = len(report.seeds["retrained"])
-    return (
-        f"On `{report.protocol}` ({models} models each, {len(ranked)} methods ranked) by {METRICS[name].label}: {', '.join(said)}, "
-        "and so on."
-    )
+    of = f"{models} models each, {len(ranked)} methods ranked"
+    return f"On `{report.protocol}` ({of}) by {METRICS[name].label}: {', '.join(said)}, and so on."
 
 
 def _section(report: LeaderboardReport) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,5 +16,7 @@ settings.load_profile("unplug")
 def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     import torch
 
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it puts into the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands under test must hear Ctrl-C
     torch.set_num_threads(1)
     os.environ["UNPLUG_CACHE"] = str(tmp_path_factory.mktemp("cache"))

@@ -13,6 +13,7 @@ UnplugError                     exit 2: what, why, what to do, in one line
 ├── InsufficientMemoryError     the estimate says the step would not fit
 └── CheckFailed                 exit 1: everything ran, and the answer is no
     ├── BudgetExceeded          a method spent more than it was given
+    │   └── TooSlow             of wall time
     └── GateFailed              a release gate does not hold
 """
 

@@ -43,7 +43,11 @@ def test_table_files_and_json(tmp_path: Path) -> None:
         (("--methods", "msg", "--set", "lr=1"), "not METHOD:KEY=VALUE"),
         (("--methods", "msg", "--set", "msg:odd=1"), "no setting 'odd'"),
         (("--methods", "msg", "--backend", "loopy"), "Did you mean loop"),
-        (("--methods", "msg", "--models", "3"), "out of range"),
+        (("--methods", "msg", "--models", "3"), "not in the range 4<="),
+        (("--methods", "msg", "--models", "5", "--originals", "6"), "no more originals than models"),
+        (("--methods", "msg", "--budget", "nan"), "not a number"),
+        (("--methods", "msg", "--set", "lens:lr=1"), "not among --methods"),
+        (("--methods", "msg", "--cluster", "head:1"), "Add --backend ray"),
         (("--methods", "msg", "--image-size", "7"), "image_size 7"),
     ],
 )

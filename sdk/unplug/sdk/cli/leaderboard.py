@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--protocol", required=True, metavar="NAME", help="challenge, starting-kit, mufac, mucac or utkface.")
 @click.option("--data", "spec", metavar="SPEC", help="Data, for example utkface:DIR (default: the protocol's, if it has any).")
 @click.option("--methods", default="all", show_default=True, help="Comma-separated, or all; see `unplug list methods`.")
-@click.option("--models", type=click.IntRange(2, 100_000), help="N: retrained models, and unlearned models of each method.")
+@click.option("--models", type=click.IntRange(4, 100_000), help="N: retrained models, and unlearned models of each method.")
 @click.option("--originals", type=click.IntRange(1, 100_000), help="K: originals of different training seeds.")
 @click.option("--budget", type=click.FloatRange(0, 100, min_open=True), help="Fraction of retraining that a method may cost.")
 @click.option("--image-size", type=int, help="Side of the images in pixels, instead of the protocol's.")
@@ -57,12 +58,20 @@ def leaderboard(
     models'. OUT gets leaderboard.json, leaderboard.html and models/. What is there already is used again: asking for more
     models or methods later adds to it.
     """
+    from unplug.plugins.errors import InputError
     from unplug.sdk.leaderboard import PROTOCOLS, Request, run_leaderboard
 
+    if budget is not None and math.isnan(budget):
+        raise InputError("--budget nan", "not a number", "Give a fraction of retraining such as 0.05")
+    if cluster is not None and backend != "ray":
+        raise InputError(f"--cluster {cluster}", f"the backend is {backend}", "Add --backend ray")
+    chosen_methods, changed = _methods(methods), _settings(pairs)
+    if idle := sorted(set(changed) - set(chosen_methods)):
+        raise InputError(f"--set {idle[0]}:...", "that method is not among --methods", "Add it there, or leave the setting out")
     recipe = {"image_size": image_size, "epochs": epochs, "size": size}
     chosen = PROTOCOLS.get(protocol).with_(recipe=recipe, models=models, originals=originals, budget=budget)
     request = Request(
-        protocol=chosen, spec=spec, methods=_methods(methods), settings=_settings(pairs), out=out, seed=common.seed,
+        protocol=chosen, spec=spec, methods=chosen_methods, settings=changed, out=out, seed=common.seed,
         device=common.device, backend=backend, workers=workers, cluster=cluster, rule=rule,
     )  # fmt: skip
     report = run_leaderboard(request, common.say, show=common.show)

@@ -99,7 +99,7 @@ class Protocol:
         if not 1 <= self.originals <= self.models or self.models < MIN_MODELS:
             raise InputError(
                 f"{self.originals} originals, {self.models} models", "out of range",
-                f"Use at least {MIN_MODELS} models and 1 to as many originals",
+                f"Use {MIN_MODELS} models or more, and no more originals than models",
             )  # fmt: skip
 
     def data(self, spec: str | None) -> str:

@@ -66,7 +66,7 @@ def augment_as_drawn(image_BCHW: Tensor, kind: Augment, draw_B7: Tensor) -> Tens
 
 
 def through(image_BCHW: Tensor, draws: Sequence[Tensor]) -> Tensor:
-    """Every image changed in the same way: one (1, 7) draw of `draw_augment` per "standard" change."""
+    """One "standard" change after the other: a draw (B, 7) each, or (1, 7) for every image the same; see `draw_augment`."""
     for draw in draws:
         image_BCHW = augment_as_drawn(image_BCHW, "standard", draw.expand(len(image_BCHW), -1))
     return image_BCHW

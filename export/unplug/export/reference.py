@@ -59,7 +59,7 @@ def run_checkpoint(job: Job) -> Reply:
         for start in range(0, len(arrays[0]), BATCH):
             # np.array copies: torch warns about memory that it could not write to.
             batch = [torch.from_numpy(np.array(array[start : start + BATCH])) for array in arrays]
-            for name, tensor in checkpoint.model(*batch).items():
+            for name, tensor in checkpoint.model.iospec.name_outputs(checkpoint.model(*batch)).items():
                 parts.setdefault(name, []).append(tensor.numpy())
     return Reply(
         values={"checkpoint_sha256": checkpoint.sha256, "model_type": checkpoint.model_type},

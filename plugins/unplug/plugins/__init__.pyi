@@ -4,6 +4,7 @@ from .blocks import ConvNormAct as ConvNormAct
 from .blocks import InvertedBottleneck as InvertedBottleneck
 from .checkpoint import load_checkpoint as load_checkpoint
 from .checkpoint import save_checkpoint as save_checkpoint
+from .conditioning import ConditioningPlugin as ConditioningPlugin
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
 from .registry import Registry as Registry

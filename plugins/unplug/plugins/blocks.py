@@ -72,6 +72,37 @@ class InvertedBottleneck(nn.Module):
         return x_BCHW + y_BCHW if self.residual else y_BCHW
 
 
+def bottleneck_stage(
+    in_channels: int, out_channels: int, blocks: int, *, halvings: int = 1, expand: int = 4, kernel: int = 3
+) -> nn.Sequential:
+    """A run of inverted bottlenecks, of which the first ones halve height and width.
+
+    Args:
+        in_channels: C of the input.
+        out_channels: C behind the first block and all others.
+        blocks: how many; where they are fewer than `halvings`, as many as those.
+        halvings: blocks of stride 2.
+        expand, kernel: see `InvertedBottleneck`.
+
+    Example:
+        >>> import torch
+        >>> bottleneck_stage(16, 24, 3)(torch.zeros(1, 16, 8, 8)).shape
+        torch.Size([1, 24, 4, 4])
+    """
+    return nn.Sequential(
+        *(
+            InvertedBottleneck(
+                out_channels if index else in_channels,
+                out_channels,
+                stride=2 if index < halvings else 1,
+                expand=expand,
+                kernel=kernel,
+            )
+            for index in range(max(blocks, halvings))
+        )
+    )
+
+
 def init_weights(module: nn.Module) -> None:
     """Kaiming (fan-out) convolutions, unit norms, small linear layers; use with ``net.apply(init_weights)``.
 

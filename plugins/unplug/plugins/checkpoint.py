@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,20 @@ from .errors import CheckpointError, InputError, OutputError
 from .files import atomic_dir, read_json, sha256_file, write_json
 from .registry import Registry
 
-MODELS = Registry("model type", {"age": "unplug.plugins.age:AgePredictor"}, group="unplug.models")
+MODELS = Registry(
+    "model type",
+    {"age": "unplug.plugins.age:AgePredictor", "plugin": "unplug.plugins.conditioning:ConditioningPlugin"},
+    group="unplug.models",
+)
+DIFFUSERS_CLASSES = {"ConditioningPlugin": "plugin"}
+"""Model types of the configurations that diffusers writes: they name a class."""
 
 RECORD = "unplug.json"
-CHECKPOINT_FILES = ("config.json", "model.safetensors", "README.md", RECORD, "metrics.jsonl")
+WEIGHTS, DIFFUSERS_WEIGHTS = "model.safetensors", "diffusion_pytorch_model.safetensors"
+CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECORD, "metrics.jsonl")
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
 MAX_CONFIG_BYTES = 2**20
+HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 
@@ -33,7 +42,7 @@ class Checkpoint:
         path: the folder.
         model_type: key of `MODELS`.
         model: the network in eval mode, on the CPU.
-        sha256: of ``model.safetensors``.
+        sha256: of the weight file.
         record: what ``unplug.json`` says (empty for weights from elsewhere).
     """
 
@@ -93,7 +102,7 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
         unplug.plugins.errors.CheckpointError: /nowhere: no such folder. Give the folder that `unplug train` wrote.
     """
     folder = Path(path)
-    weights = folder / "model.safetensors"
+    weights = weights_file(folder)
     _check_files(folder, weights)
     try:
         config = read_json(folder / "config.json", max_bytes=MAX_CONFIG_BYTES)
@@ -102,12 +111,59 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
         raise CheckpointError(error.what, error.why, error.fix) from error
     if not isinstance(config, dict) or not isinstance(record, dict):
         raise CheckpointError(str(folder), "config.json or unplug.json is not an object", "Train or export it again")
-    model_type = str(config.pop("model_type", "unknown"))
+    model_type = model_type_of(config)
     if model_type not in MODELS or (expect is not None and model_type != expect):
         wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {', '.join(MODELS)}"
         raise CheckpointError(str(folder), f"its config.json says model_type {model_type!r}", f"Give {wanted}")
-    model = _build(folder, weights, model_type, config)
+    arguments = {name: value for name, value in config.items() if name != "model_type" and not name.startswith("_")}
+    model = _build(folder, weights, model_type, arguments)
     return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256_file(weights), record=record)
+
+
+def find_checkpoint(path: str | PathLike[Any], weights: str, *, subfolder: str = "", **hub: Any) -> Path:
+    """The folder of a checkpoint, fetched from the hub where there is no such folder here.
+
+    Args:
+        path: a folder, or ``owner/name`` on the hub.
+        weights: name of the weight file.
+        subfolder: where in it the checkpoint lies.
+        hub: ``revision``, ``cache_dir``, ``force_download``, ``local_files_only``, ``token``.
+
+    Raises:
+        CheckpointError: it is in neither place.
+        InputError: an argument that is none of these.
+    """
+    for name in sorted(hub.keys() - set(HUB_ARGUMENTS)):
+        raise InputError(f"argument {name}", "it is not known here", f"Known: {', '.join(HUB_ARGUMENTS)}")
+    if Path(path).exists() or Path(path).is_absolute():
+        return Path(path, subfolder)
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HFValidationError
+
+    try:
+        for file in (weights, "config.json"):
+            found = hf_hub_download(repo_id=str(path), filename=file, subfolder=subfolder or None, **hub)
+        return Path(found).parent
+    except (EntryNotFoundError, HFValidationError, OSError) as error:
+        why = f"no such folder, and the hub gave no {file} ({str(error).splitlines()[0]})"
+        raise CheckpointError(str(path), why, "Check the name") from error
+
+
+def weights_file(folder: Path) -> Path:
+    """The weight file of a checkpoint folder: huggingface_hub's name, or diffusers' where that is what is there."""
+    of_diffusers = folder / DIFFUSERS_WEIGHTS
+    return of_diffusers if of_diffusers.is_file() else folder / WEIGHTS
+
+
+def model_type_of(config: dict[str, Any]) -> str:
+    """Key of `MODELS` that a config.json names, or "unknown".
+
+    Example:
+        >>> model_type_of({"model_type": "age"}), model_type_of({"_class_name": "ConditioningPlugin"})
+        ('age', 'plugin')
+    """
+    known = DIFFUSERS_CLASSES.get(str(config.get("_class_name")), "unknown")
+    return str(config.get("model_type", known))
 
 
 def _check_files(folder: Path, weights: Path) -> None:
@@ -117,8 +173,9 @@ def _check_files(folder: Path, weights: Path) -> None:
         raise CheckpointError(str(folder), "no such folder", "Give the folder that `unplug train` wrote")
     if not weights.is_file():
         pickles = [file.name for file in folder.iterdir() if file.suffix in PICKLE_SUFFIXES]
-        why = f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else "no model.safetensors in it"
-        raise CheckpointError(str(folder), why, "Save the weights as model.safetensors")
+        none = f"no {WEIGHTS} (a plugin: {DIFFUSERS_WEIGHTS}) in it"
+        why = f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else none
+        raise CheckpointError(str(folder), why, "Save the weights as safetensors")
 
 
 def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any]) -> Any:

@@ -3,6 +3,8 @@
 UnplugError                     exit 2: what, why, what to do, in one line
 ├── InputError                  something from outside is wrong
 │   ├── DataError               a data spec, an image, a label, a split, a forget file
+│   │   ├── NoFaceError         a picture without a face (or a person) where one is needed
+│   │   └── SeveralFacesError   a picture of several faces where one is meant
 │   ├── CheckpointError         a checkpoint folder or its tensors
 │   ├── ArtifactError           an exported file or its card
 │   └── ReportError             a report or bundle JSON
@@ -54,6 +56,14 @@ class InputError(UnplugError):
 
 class DataError(InputError):
     """A data spec, an image, a label, a split or a forget file is wrong."""
+
+
+class NoFaceError(DataError):
+    """A picture shows no face, or no person, where one is needed."""
+
+
+class SeveralFacesError(DataError):
+    """A picture shows several faces where one is meant."""
 
 
 class CheckpointError(InputError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,6 +60,18 @@ class IOSpec:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+
+    def name_outputs(self, outputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+        """What a model returned, by name and in order: a mapping as it is, a sequence by its place.
+
+        Example:
+            >>> IOSpec(inputs=(), outputs=(TensorSpec(name="y", shape=(1,), layout="N"),)).name_outputs([7])
+            {'y': 7}
+        """
+        names = [tensor.name for tensor in self.outputs]
+        if isinstance(outputs, Mapping):
+            return {name: outputs[name] for name in names}
+        return dict(zip(names, outputs, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dictionaries and lists, ready for JSON."""

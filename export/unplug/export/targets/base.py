@@ -14,7 +14,8 @@ class Source:
     """The model to convert, as its child process sees it.
 
     Args:
-        model: a torch module in eval mode; its forward takes the inputs in IOSpec order, returns outputs by name.
+        model: a torch module in eval mode; its forward takes the inputs in IOSpec order and returns the outputs by name
+            or, as a list, in IOSpec order.
         iospec: its named tensors.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
     """

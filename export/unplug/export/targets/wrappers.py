@@ -1,4 +1,4 @@
-"""Modules that give a model's dictionary of outputs the form that a converter keeps names from.
+"""Modules that give a model's outputs the form that a converter keeps names from.
 
 Imported in child processes only: it needs torch.
 """
@@ -20,13 +20,11 @@ class Positional(nn.Module):
 
     def __init__(self, source: Source) -> None:
         super().__init__()
-        self.model = source.model
-        self.names = tuple(tensor.name for tensor in source.iospec.outputs)
+        self.model, self.iospec = source.model, source.iospec
         self.eval()
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        outputs = self.model(*inputs)
-        return tuple(outputs[name] for name in self.names)
+        return tuple(self.iospec.name_outputs(self.model(*inputs)).values())
 
 
 class ByName(nn.Module):
@@ -34,14 +32,11 @@ class ByName(nn.Module):
 
     def __init__(self, source: Source) -> None:
         super().__init__()
-        self.model = source.model
-        self.input_names = tuple(tensor.name for tensor in source.iospec.inputs)
-        self.output_names = tuple(tensor.name for tensor in source.iospec.outputs)
+        self.model, self.iospec = source.model, source.iospec
         self.eval()
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
-        outputs = self.model(*(inputs[name] for name in self.input_names))
-        return {name: outputs[name] for name in self.output_names}
+        return self.iospec.name_outputs(self.model(*(inputs[tensor.name] for tensor in self.iospec.inputs)))
 
 
 def example(tensor: TensorSpec) -> Tensor:

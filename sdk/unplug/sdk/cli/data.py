@@ -16,7 +16,7 @@ def data() -> None:
     """Make synthetic faces, describe a data spec, draw a random forget set.
 
     A data spec is KIND:ARGUMENT: synth:n=3000,subjects=600,seed=0, utkface:DIR, mufac:DIR, mucac:DIR,
-    facesynthetics:DIR, cifar10:DIR, imagefolder:DIR, csv:FILE.
+    facesynthetics:DIR, cifar10:DIR, imagefolder:DIR, csv:FILE, captions:DIR, webdataset:SHARDS.
     """
 
 
@@ -63,6 +63,8 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
                 lines.append(f"  {decade * 10:3d}-{decade * 10 + 9:<3d} {number:6d} {'#' * max(1, round(40 * number / top))}")
     lines += [f"class     {name}: {number}" for name, number in value["classes"].items()]
     lines += [f"partition {name}: {number}" for name, number in value["partitions"].items()]
+    if value["captions"]:
+        lines.append(f"captions  {value['captions']['samples']}, the first: {value['captions']['first']}")
     if ids:
         value["ids"] = [{"id": sample.id, "subject": sample.subject, "age": sample.age} for sample in dataset.samples]
         lines += [f"{sample.id}\t{sample.subject or ''}" for sample in dataset.samples]

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -42,8 +41,18 @@ def export(checkpoint: Path, targets: str, precisions: str, workers: int, out: P
 @click.command()
 @click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--checkpoint", required=True, type=click.Path(path_type=Path), help="The checkpoint they were made from.")
-@click.option("--samples", type=click.IntRange(1, 4096), default=16, show_default=True, help="Synthetic faces to compare on.")
-@click.option("--images", type=click.Path(path_type=Path), help="Compare on the images of this folder instead.")
+@click.option(
+    "--samples",
+    type=click.IntRange(1, 4096),
+    default=16,
+    show_default=True,
+    help="Synthetic faces to compare on (a plugin: their edges).",
+)
+@click.option(
+    "--images",
+    type=click.Path(path_type=Path),
+    help="Compare on the images of this folder instead (a plugin: condition images).",
+)
 @out_option("Parity report to write (JSON).", required=False)
 @command
 def parity(
@@ -51,9 +60,10 @@ def parity(
 ) -> Outcome:
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
+    from unplug.sdk.inputs import example_inputs
 
     loaded = [load_artifact(path) for path in artifacts]
-    inputs = _inputs(loaded[0].card.iospec.inputs[0].shape[-1], samples, images)
+    inputs = example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples, images=images)
     report = measure_parity(loaded, checkpoint, inputs)
     if out is not None:
         report.save(out)
@@ -66,20 +76,6 @@ def parity(
     if not report.passed and all(row.status == "not_run" for row in report.rows):
         text += "\nNothing could be run on this machine, so nothing was checked."
     return Outcome(value=asdict(report), text=text, ok=report.passed)
-
-
-def _inputs(image_size: int, samples: int, images: Path | None) -> dict[str, Any]:
-    from unplug.sdk.release.vectors import synthetic_inputs
-
-    if images is None:
-        return synthetic_inputs(image_size, samples)
-    import numpy as np
-
-    from unplug.sdk.data import load_dataset
-
-    dataset = load_dataset(f"imagefolder:{images}", image_size, show=False)
-    pixels = dataset.pixels(range(min(samples, len(dataset)))).astype(np.float32) / np.float32(255.0)
-    return {"image": np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))}
 
 
 class progress_bar:  # noqa: N801 (used as a function)

@@ -18,6 +18,7 @@ REGISTRIES = {
     "targets": "unplug.export:TARGETS",
     "precisions": "unplug.export:PRECISIONS",
     "devices": "unplug.mobile_bench:DEVICES",
+    "conditions": "unplug.plugins.conditions:CONDITIONS",
     "data": "unplug.sdk.data.source:SOURCES",
     "protocols": "unplug.sdk.leaderboard:PROTOCOLS",
     "backends": "unplug.sdk.fleet:BACKENDS",

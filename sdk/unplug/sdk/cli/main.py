@@ -13,7 +13,9 @@ import click
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("unplug.sdk.cli.demo:demo", "The whole journey on synthetic faces, then an HTML report."),
     "data": ("unplug.sdk.cli.data:data", "Make synthetic faces, describe data, draw a forget set."),
+    "condition": ("unplug.sdk.cli.condition:condition", "Draw landmarks, body, depth or edges of pictures."),
     "train": ("unplug.sdk.cli.train:train", "Train a model."),
+    "generate": ("unplug.sdk.cli.generate:generate", "Draw pictures from a prompt, steered by plugins."),
     "forget": ("unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget."),
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),

@@ -1,4 +1,4 @@
-"""``unplug train age``."""
+"""``unplug train age|base|plugin``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,17 @@ import click
 
 from .base import Common, Outcome, command
 from .options import data_option, out_option
+from .train_base import base
+from .train_plugin import plugin
 
 
 @click.group()
 def train() -> None:
     """Train a model."""
+
+
+train.add_command(base)
+train.add_command(plugin)
 
 
 @train.command()

@@ -1,9 +1,12 @@
+from .captions import captions_digest as captions_digest
+from .captions import captions_of as captions_of
 from .dataset import Dataset as Dataset
 from .dataset import describe as describe
 from .dataset import load_dataset as load_dataset
 from .request import pick_forget as pick_forget
 from .request import read_forget_file as read_forget_file
 from .source import SOURCES as SOURCES
+from .source import Captioned as Captioned
 from .source import Listing as Listing
 from .source import Problem as Problem
 from .source import Sample as Sample

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unplug.plugins.errors import DataError, InputError
 
 from .cache import fingerprints, pixels
-from .source import Listing, Problem, Sample, parse_spec
+from .source import Captioned, Listing, Problem, Sample, parse_spec
 
 OnBad = Literal["error", "skip"]
 MIN_SIZE = 8
@@ -170,4 +170,13 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         },
         "classes": {name: labels.count(index) for index, name in enumerate(dataset.classes)},
         "partitions": {part: parts.count(part) for part in sorted(set(parts))},
+        "captions": _captions(dataset),
     }
+
+
+def _captions(dataset: Dataset) -> dict[str, Any] | None:
+    """How many samples have words (a source that is `Captioned` lists no sample without) and the first one's, or None."""
+    source = parse_spec(dataset.spec)
+    if not isinstance(source, Captioned):
+        return None
+    return {"samples": len(dataset), "first": source.captions(dataset.samples[0], 0, 1)[0]}

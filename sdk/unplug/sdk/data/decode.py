@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import stat
 import struct
 from pathlib import Path
@@ -56,16 +57,28 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
     return square(decode_upright(path), size)
 
 
+def decode_bytes(raw: bytes, name: str, size: int) -> NDArray[np.uint8]:
+    """As `decode_file`, of an image file that is in memory; `name` names it in errors."""
+    if len(raw) > MAX_FILE_BYTES:
+        raise DataError(name, f"{len(raw)} bytes are too many for one image", "Shrink it")
+    return square(_upright(io.BytesIO(raw), name), size)
+
+
 def decode_upright(path: Path) -> Image.Image:
     """An image file in RGB, turned as its EXIF orientation says; `DataError` where it is broken or too large."""
+    return _upright(path, str(path))
+
+
+def _upright(source: Path | io.BytesIO, name: str) -> Image.Image:
     try:
-        with Image.open(path, formats=FORMATS) as image:
+        with Image.open(source, formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise DataError(str(path), f"{image.width}x{image.height} pixels are too many", "Shrink it")
+                raise DataError(name, f"{image.width}x{image.height} pixels are too many", "Shrink it")
             return _eight_bits(ImageOps.exif_transpose(image)).convert("RGB")
     except DECODER_ERRORS as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error).replace(str(path), path.name)
-        raise DataError(str(path), f"not a readable image ({reason})", "Replace or remove it") from error
+        seen = str(error).replace(str(source), Path(name).name)  # Pillow names what it was given: a path, or an address
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else seen
+        raise DataError(name, f"not a readable image ({reason})", "Replace or remove it") from error
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,14 @@ class Source(Protocol):
         """RGB pixels (size, size, 3); raises `DataError` where the image is broken."""
 
 
+@runtime_checkable
+class Captioned(Protocol):
+    """A source that says in words what its pictures show."""
+
+    def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
+        """One to `variants` captions of one sample, the fullest first; the same for the same arguments."""
+
+
 SOURCES = Registry(
     "data source",
     {
@@ -91,6 +99,8 @@ SOURCES = Registry(
         "cifar10": "unplug.sdk.data.sources.cifar10:CIFAR10Source",
         "imagefolder": "unplug.sdk.data.sources.imagefolder:ImageFolderSource",
         "csv": "unplug.sdk.data.sources.csv:CSVSource",
+        "captions": "unplug.sdk.data.sources.captions:CaptionsSource",
+        "webdataset": "unplug.sdk.data.sources.webdataset:WebDatasetSource",
     },
     group="unplug.data",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -29,9 +29,14 @@ class FileSource:
 
 def image_files(root: Path) -> Iterator[Path]:
     """Image files below `root` in a stable order; hidden ones and links that lead outside are left out."""
+    return files_below(root, SUFFIXES)
+
+
+def files_below(root: Path, suffixes: Container[str]) -> Iterator[Path]:
+    """As `image_files`, of any lower-case suffixes."""
     base = root.resolve()
     for path in sorted(root.rglob("*")):
-        if path.suffix.lower() not in SUFFIXES or path.name.startswith("."):
+        if path.suffix.lower() not in suffixes or path.name.startswith("."):
             continue
         if path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(base)):  # is_file first: links can loop
             yield path

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from unplug.plugins.errors import DataError, MissingExtraError
 
+from ..prompts import prompt_of
 from ..source import Listing, Sample
 
 MIN_AGE, MAX_AGE = 1.0, 85.0
@@ -79,6 +80,12 @@ class SynthSource:
         seed, person = self.options["seed"], index % self.options["subjects"]
         identity = faces.sample_identity(np.random.default_rng([seed, 3, person]))
         return faces.sample_face(identity, self.age(index), np.random.default_rng([seed, 4, index]))
+
+    def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
+        """`variants` prompts of one face: everything about it first, then drawn wordings (`seed` draws, not the spec's)."""
+        attributes = self.params(sample.payload).attributes()
+        draws = (np.random.default_rng([seed, 5, sample.payload, variant]) for variant in range(1, variants))
+        return (prompt_of(attributes), *(prompt_of(attributes, rng) for rng in draws))
 
     def fingerprint(self, sample: Sample) -> bytes:
         """Hash of the recipe: seed, people, index and the renderer's own source."""

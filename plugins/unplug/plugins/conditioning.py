@@ -1,0 +1,250 @@
+"""The conditioning plugin: a small encoder beside a frozen diffusion UNet, run once per image.
+
+Shapes: B batch, C channels, H and W of the condition image, L levels of the base's encoder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
+from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
+from .errors import InputError, MissingExtraError
+from .iospec import IOSpec, TensorSpec
+from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, default_size, plugin_size, repeat
+from .unet_levels import differences, read_base, residual_levels, residual_specs
+
+try:
+    from diffusers.configuration_utils import ConfigMixin, register_to_config
+    from diffusers.models.modeling_utils import ModelMixin
+except ImportError as error:
+    raise MissingExtraError("diffusers", "diffusion") from error
+
+SD15_CHANNELS = (320, 640, 1280, 1280)
+SD15_BLOCKS = ("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D")
+
+
+class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
+    """Condition image to one residual per down block of a frozen UNet; diffusers takes it for a T2I-Adapter.
+
+    r_l = W_l f_l(...f_0(2 (x - a) / (b - a) - 1)) + b_l, with f_l a stage of inverted bottlenecks, [a, b] the input
+    range, and W_l = 0 at the start, so that training begins at the bare base.
+
+    Args:
+        block_out_channels: L channel counts of the base.
+        down_block_types: L block names of the base; they decide at which resolution a residual is added.
+        condition: name of the condition that it was trained for.
+        condition_channels: C of the condition image.
+        downscale: H over the latent's height, a power of two: what the base's VAE shrinks by.
+        image_size: H and W in pixels of the tensors in `iospec`; `forward` takes other sizes as well.
+        input_range: smallest and largest value that `forward` expects; [0, 1] is what diffusers feeds.
+        stem, stem_expand, widths, depths, expand, kernels: see `PluginSize`.
+
+    Raises:
+        InputError: an argument outside its range.
+
+    Example:
+        >>> plugin = ConditioningPlugin((32, 64), ("CrossAttnDownBlock2D", "DownBlock2D"), **PLUGIN_SIZES["nano"].config(2))
+        >>> [tuple(residual.shape) for residual in plugin(torch.zeros(1, 3, 64, 64))]
+        [(1, 32, 8, 8), (1, 64, 4, 4)]
+
+    Reference:
+        Sandler et al., MobileNetV2, 2018, section 3; Mou et al., T2I-Adapter, 2023, section 3.3 (where residuals
+        enter); Zhang et al., ControlNet, 2023, section 3.1 (projections that start at zero).
+    """
+
+    @register_to_config  # type: ignore[untyped-decorator]
+    def __init__(
+        self,
+        block_out_channels: Sequence[int] = SD15_CHANNELS,
+        down_block_types: Sequence[str] = SD15_BLOCKS,
+        condition: str = "canny",
+        condition_channels: int = 3,
+        downscale: int = 8,
+        image_size: int = 512,
+        input_range: Sequence[float] = (0.0, 1.0),
+        stem: Sequence[int] = PLUGIN_SIZES["base"].stem,
+        stem_expand: int = PLUGIN_SIZES["base"].stem_expand,
+        widths: Sequence[int] = PLUGIN_SIZES["base"].widths,
+        depths: Sequence[int] = PLUGIN_SIZES["base"].depths,
+        expand: Sequence[int] = PLUGIN_SIZES["base"].expand,
+        kernels: Sequence[int] = PLUGIN_SIZES["base"].kernels,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.levels = residual_levels(block_out_channels, down_block_types)
+        check_plugin_config(dict(self.config), [level.channels for level in self.levels])
+        first, last = float(input_range[0]), float(input_range[1])
+        self.gain, self.shift = 2.0 / (last - first), -(first + last) / (last - first)
+        halvings = round(math.log2(downscale * self.levels[0].scale))
+        behind = repeat(stem, max(halvings - 1, 1))  # the last halving belongs to the first level
+        layers: list[nn.Module] = [ConvNormAct(condition_channels, behind[0], stride=2 if halvings > 1 else 1)]
+        layers += [InvertedBottleneck(a, b, stride=2, expand=stem_expand) for a, b in itertools.pairwise(behind)]
+        # Not `stem`: on a diffusers model a name of the configuration hides a submodule of that name.
+        self.entry = nn.Sequential(*layers)
+        stages, projections = list[nn.Sequential](), list[nn.Conv2d]()
+        channels, scale = behind[-1], self.levels[0].scale / 2
+        for level, width, depth, factor, kernel in zip(self.levels, widths, depths, expand, kernels, strict=True):
+            steps = round(math.log2(level.scale / scale))
+            stages.append(bottleneck_stage(channels, width, depth, halvings=steps, expand=factor, kernel=kernel))
+            projections.append(nn.Conv2d(width, level.channels, 1))
+            channels, scale = width, level.scale
+        self.stages, self.projections = nn.ModuleList(stages), nn.ModuleList(projections)
+        self.apply(init_weights)
+        for projection in projections:
+            nn.init.zeros_(projection.weight)
+
+    @classmethod
+    def for_unet(
+        cls,
+        config: Any,
+        *,
+        condition: str,
+        image_size: int | None = None,
+        size: str | None = None,
+        downscale: int = 8,
+        **overrides: Any,
+    ) -> ConditioningPlugin:
+        """A new, untrained plugin that fits a base.
+
+        Args:
+            config: a diffusers UNet2DConditionModel, its config, or the dictionary in its config.json.
+            condition: name of the condition that it will be trained for.
+            image_size: side of the base's images in pixels; default: the base's ``sample_size`` times `downscale`.
+            size: "nano", "small" (1.6 M parameters) or "base" (under 6 M); default: by the width of the base.
+            downscale: what the base's VAE shrinks by.
+            overrides: other constructor arguments, for example ``widths``.
+
+        Raises:
+            InputError: no such size, or a base that takes no residuals.
+
+        Example:
+            >>> base = {"block_out_channels": [32, 64], "down_block_types": ["DownBlock2D"] * 2, "sample_size": 16}
+            >>> ConditioningPlugin.for_unet(base, condition="canny").config.image_size
+            128
+        """
+        base = read_base(config)
+        chosen = plugin_size(size or default_size(base.block_out_channels))
+        if image_size is None and base.sample_size is None:
+            raise InputError("UNet configuration", "it has no sample_size", "Give image_size")
+        arguments: dict[str, Any] = {
+            "block_out_channels": base.block_out_channels,
+            "down_block_types": base.down_block_types,
+            "condition": condition,
+            "downscale": downscale,
+            "image_size": (base.sample_size or 0) * downscale if image_size is None else image_size,
+            **chosen.config(len(base.block_out_channels)),
+        }
+        plugin: ConditioningPlugin = cls(**(arguments | overrides))
+        return plugin
+
+    def forward(self, x_BCHW: Tensor) -> list[Tensor]:
+        """Residuals for ``down_intrablock_additional_residuals``, in the order in which the UNet pops them.
+
+        Args:
+            x_BCHW: condition images with values in ``config.input_range``; H and W multiples of `downscale_factor`.
+
+        Returns:
+            L fresh tensors (B, channels of the level, H / downscale / scale, W / downscale / scale).
+
+        Raises:
+            InputError: the wrong number of channels, or sides that do not divide.
+        """
+        self._check_condition(x_BCHW)
+        x_BCHW = self.entry(x_BCHW * self.gain + self.shift)
+        residuals = []
+        for stage, projection in zip(self.stages, self.projections, strict=True):
+            x_BCHW = stage(x_BCHW)
+            residuals.append(projection(x_BCHW))
+        return residuals
+
+    @property
+    def downscale_factor(self) -> int:
+        """H over the latent's height; diffusers rounds image sides down to a multiple of it."""
+        return int(self.config["downscale"])
+
+    @property
+    def total_downscale_factor(self) -> int:
+        """H over the height of the smallest residual; diffusers composes only adapters that agree in it."""
+        return self.downscale_factor * max(level.scale for level in self.levels)
+
+    @property
+    def iospec(self) -> IOSpec:
+        """The named tensors, with a batch of one."""
+        side, channels = self.config["image_size"], self.config["condition_channels"]
+        condition = TensorSpec(
+            name="condition",
+            shape=(1, channels, side, side),
+            layout="NCHW",
+            range=(float(self.config["input_range"][0]), float(self.config["input_range"][1])),
+            colour="RGB" if channels == 3 else None,
+            description=f"Condition image: {self.config['condition']}",
+        )
+        return IOSpec(inputs=(condition,), outputs=residual_specs(self.levels, side // self.downscale_factor))
+
+    def check_base(self, unet: Any) -> None:
+        """Raises unless this plugin fits a base.
+
+        Args:
+            unet: a diffusers UNet2DConditionModel, its config, or the dictionary in its config.json.
+
+        Raises:
+            InputError: says level by level which channels or resolutions differ.
+        """
+        found = differences(self.levels, read_base(unet).levels)
+        if found:
+            fix = "Use the base that it was trained for, or train a plugin for this one"
+            raise InputError(f"{self.config['condition']} plugin", f"made for another base ({'; '.join(found)})", fix)
+
+    def _check_condition(self, x_BCHW: Tensor) -> None:
+        what = f"{self.config['condition']} condition of shape {list(x_BCHW.shape)}"
+        channels, factor = self.config["condition_channels"], self.downscale_factor
+        if x_BCHW.ndim != 4 or x_BCHW.shape[1] != channels:
+            raise InputError(what, f"the plugin takes (batch, {channels}, height, width)", "Convert the image to RGB first")
+        if x_BCHW.shape[2] % factor or x_BCHW.shape[3] % factor:
+            raise InputError(what, f"its sides are no multiples of {factor}", "Resize it")
+
+    def save_pretrained(
+        self, save_directory: str | PathLike[Any], *args: Any, safe_serialization: bool = True, **kwargs: Any
+    ) -> None:
+        """diffusers' own, safetensors only."""
+        if not safe_serialization:
+            raise InputError("safe_serialization=False", "a pickle can run code", "Leave it out: weights become safetensors")
+        super().save_pretrained(save_directory, *args, **kwargs)
+
+    @classmethod
+    def from_pretrained(  # type: ignore[override]
+        cls,
+        pretrained_model_name_or_path: str | PathLike[Any],
+        *,
+        subfolder: str = "",
+        dtype: torch.dtype | None = None,
+        torch_dtype: torch.dtype | None = None,
+        use_safetensors: bool = True,
+        **hub: Any,
+    ) -> ConditioningPlugin:
+        """Loads a plugin in eval mode; nothing of its files is trusted.
+
+        Args:
+            pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
+            subfolder: where in it the plugin lies.
+            dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
+            use_safetensors: True; a pickle is never read.
+            hub: see `find_checkpoint`.
+
+        Raises:
+            CheckpointError: see `load_checkpoint`.
+            InputError: `use_safetensors` is False, or another argument is not known here.
+        """
+        if not use_safetensors:
+            raise InputError("use_safetensors=False", "a pickle can run code", "Leave it out: plugins are safetensors only")
+        folder = find_checkpoint(pretrained_model_name_or_path, DIFFUSERS_WEIGHTS, subfolder=subfolder, **hub)
+        plugin: ConditioningPlugin = load_checkpoint(folder, expect="plugin").model
+        wanted = dtype or torch_dtype
+        return plugin if wanted is None else nn.Module.to(plugin, wanted)  # diffusers' own `to` warns for no reason

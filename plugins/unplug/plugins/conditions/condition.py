@@ -1,0 +1,142 @@
+"""What a condition is, and the registry of those that unplug knows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+from unplug.plugins.errors import InputError
+from unplug.plugins.files import sha256_tree
+from unplug.plugins.registry import Registry
+
+from .picture import Picture, centre_square
+
+Parallel = Literal["process", "thread", "none"]
+
+
+class Condition(ABC):
+    """A frozen dataclass of settings that turns a picture into the picture that steers a plugin.
+
+    What is slow to open (a landmarker, a network) is opened with the first picture and kept until `close`.
+
+    Attributes:
+        kind: name in the registry.
+        description: one line for ``unplug list conditions``.
+        parallel: how a whole data set is drawn: "process" in child processes (foreign runtimes, which must not share a
+            process with torch), "thread", or "none", one picture after the other.
+        packages: distributions whose versions decide the result; the first name installed of each counts.
+    """
+
+    kind: ClassVar[str]
+    description: ClassVar[str]
+    parallel: ClassVar[Parallel] = "thread"
+    packages: ClassVar[tuple[tuple[str, ...], ...]] = ()
+
+    @abstractmethod
+    def __call__(self, image_HWC: Picture) -> Picture:
+        """The condition of a whole picture.
+
+        Args:
+            image_HWC: (H, W, 3) RGB, uint8.
+
+        Returns:
+            (H, W, 3) RGB, uint8; the same bytes for the same picture on the same machine.
+
+        Raises:
+            DataError: no such picture, or too small.
+            NoFaceError, SeveralFacesError: it does not show what the condition needs.
+        """
+
+    def render(self, image_HWC: Picture, size: int) -> Picture:
+        """The condition of the centre square, as a network takes it: (size, size, 3). Raises what a call raises."""
+        return self(centre_square(image_HWC, size))
+
+    def resolve(self) -> Self:
+        """These settings with what the environment adds; raises before any work where a file is missing."""
+        return self
+
+    def close(self) -> None:
+        """Frees what was opened (a subclass caches it as ``_opened``); the next picture opens it again."""
+        opened = self.__dict__.pop("_opened", None)
+        if hasattr(opened, "close"):
+            opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+CONDITIONS = Registry(
+    "condition",
+    {
+        "face_landmark": "unplug.plugins.conditions.face_landmark:FaceLandmark",
+        "holistic": "unplug.plugins.conditions.holistic:Holistic",
+        "depth": "unplug.plugins.conditions.depth:Depth",
+        "canny": "unplug.plugins.conditions.canny:Canny",
+    },
+    group="unplug.conditions",
+)
+
+
+def build_condition(kind: str, options: Mapping[str, str] | None = None) -> Condition:
+    """A condition with some settings read from text (``--set low=50``).
+
+    Raises:
+        InputError: an unknown condition or setting, or a value of the wrong type or out of range.
+
+    Example:
+        >>> build_condition("canny", {"low": "50"}).low
+        50.0
+    """
+    condition: Any = CONDITIONS.get(kind)()
+    known = [item.name for item in fields(condition)]
+    values: dict[str, Any] = {}
+    for key, text in (options or {}).items():
+        if key not in known:
+            raise InputError(f"condition {kind}", f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}")
+        kind_of_value = type(getattr(condition, key))
+        try:
+            values[key] = kind_of_value(text)
+        except ValueError as error:
+            why = f"not a value of type {kind_of_value.__name__}"
+            raise InputError(f"{kind} {key}={text}", why, "Write KEY=NUMBER") from error
+    built: Condition = replace(condition, **values)
+    return built
+
+
+def identity(condition: Condition) -> dict[str, Any]:
+    """What decides a condition's result, ready for JSON: settings, package versions, files by their SHA-256.
+
+    No path is in it, so that it may be written into results.
+
+    Raises:
+        InputError: from `Condition.resolve`, or a file that cannot be read.
+
+    Example:
+        >>> identity(build_condition("canny"))["settings"]
+        {'low': 100.0, 'high': 200.0}
+    """
+    resolved: Any = condition.resolve()
+    settings = {}
+    for item in fields(resolved):
+        value = getattr(resolved, item.name)
+        if item.metadata.get("path") and value and Path(value).exists():
+            value = f"sha256:{sha256_tree(Path(value))[0]}"
+        settings[item.name] = value
+    versions = dict(filter(None, (_installed(names) for names in condition.packages)))
+    return {"kind": condition.kind, "settings": settings, "versions": versions}
+
+
+def _installed(names: tuple[str, ...]) -> tuple[str, str] | None:
+    for name in names:
+        try:
+            return name, version(name)
+        except PackageNotFoundError:
+            continue
+    return None

@@ -1,0 +1,132 @@
+"""Depth by a transformers depth-estimation network, near and far as the network has them, in grey.
+
+Reference: Ranftl et al., "Vision Transformers for Dense Prediction", ICCV 2021 (DPT); Yang et al., "Depth Anything", CVPR 2024.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.plugins.errors import CheckpointError, DataError, InputError, MissingExtraError
+
+from .condition import Condition, Parallel
+from .picture import Picture, centre_square, checked, checked_size
+
+FIX = "Name a folder or hub id of a transformers depth-estimation model with model.safetensors (--set model=NAME)"
+
+
+def grey(depth_HW: NDArray[np.floating[Any]]) -> Picture:
+    """Depth as three equal channels: v = round(255 (d - min d) / (max d - min d)); 0 everywhere where d is constant.
+
+    Raises:
+        DataError: a depth is no number.
+
+    Example:
+        >>> grey(np.array([[1.0, 2.0, 3.0]]))[0, :, 0].tolist()
+        [0, 128, 255]
+    """
+    if not np.isfinite(depth_HW).all():
+        raise DataError("picture", "the depth model gave something that is no number", "Use another model")
+    span = float(depth_HW.max() - depth_HW.min())
+    scaled_HW = np.zeros(depth_HW.shape) if span == 0.0 else 255.0 * (depth_HW.astype(np.float64) - depth_HW.min()) / span
+    return np.repeat(np.round(scaled_HW).astype(np.uint8)[:, :, None], 3, axis=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Depth(Condition):
+    """Estimated depth, scaled to 0..255 picture by picture, as MediaPipe's Image Generator scales it.
+
+    Args:
+        model: folder or hub id; only safetensors are read, and no code that a model brings is run.
+        device: torch device; "auto" takes CUDA where it is.
+    """
+
+    model: str = field(default="", metadata={"path": True})
+    device: str = "auto"
+
+    kind: ClassVar[str] = "depth"
+    description: ClassVar[str] = "estimated depth by a transformers model, grey"
+    parallel: ClassVar[Parallel] = "none"
+    packages: ClassVar[tuple[tuple[str, ...], ...]] = (("transformers",), ("torch",))
+
+    def resolve(self) -> Self:
+        """With a folder's absolute path. Raises `InputError` where no model is named."""
+        if not self.model:
+            raise InputError("condition depth", "it needs a model and none is named", FIX)
+        folder = Path(self.model)
+        if folder.is_file():
+            raise CheckpointError(self.model, "it is a file, not a model folder", FIX)
+        return replace(self, model=str(folder.resolve())) if folder.is_dir() else self
+
+    def __call__(self, image_HWC: Picture) -> Picture:
+        """(H, W, 3). Raises `DataError` for what is no picture, `CheckpointError` for what is no model."""
+        image_HWC = checked(image_HWC)
+        return grey(self._depth(image_HWC, *image_HWC.shape[:2]))
+
+    def render(self, image_HWC: Picture, size: int) -> Picture:
+        """(size, size, 3) of the centre square; the network sees it before it is shrunk."""
+        side = min(checked(image_HWC).shape[:2])
+        return grey(self._depth(centre_square(image_HWC, min(side, 4096)), checked_size(size), size))
+
+    def _depth(self, image_HWC: Picture, height: int, width: int) -> NDArray[np.float32]:
+        import torch
+
+        processor, network, device = self._opened
+        inputs = processor(images=image_HWC, return_tensors="pt")
+        with torch.no_grad():
+            depth_BHW = network(inputs["pixel_values"].to(device)).predicted_depth.float()
+            resized_BCHW = torch.nn.functional.interpolate(
+                depth_BHW[:, None], size=(height, width), mode="bicubic", align_corners=False
+            )
+        found: NDArray[np.float32] = resized_BCHW[0, 0].cpu().numpy()
+        return found
+
+    @cached_property
+    def _opened(self) -> tuple[Any, Any, Any]:
+        import torch
+
+        try:
+            import transformers
+            from safetensors import SafetensorError
+        except ImportError as error:
+            raise MissingExtraError("transformers", "diffusion") from error
+        library: Any = transformers
+        name = self.resolve().model
+        device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
+        if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
+            raise InputError(f"depth device={device}", "there is no such device here", "Use auto, cpu or cuda")
+        with _quiet():
+            try:
+                processor = library.AutoImageProcessor.from_pretrained(name, trust_remote_code=False, backend="pil")
+                network = library.AutoModelForDepthEstimation.from_pretrained(
+                    name, use_safetensors=True, trust_remote_code=False
+                )
+            except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+                reason = (" ".join(str(error).split()) or type(error).__name__)[:300]
+                raise CheckpointError(name, f"no depth-estimation model can be read from it ({reason})", FIX) from error
+        return processor, network.eval().to(device), device
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the bars and hints that transformers prints while it loads."""
+    from transformers import utils
+
+    logging: Any = utils.logging
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,144 @@
+"""Line drawings of landmarks by MediaPipe's drawing utilities, fine enough for small networks.
+
+A network at 128 px would lose what a line's integer end points round away. So the lines are drawn on a canvas of 512 px
+or more, a whole multiple of the size wanted, as much thicker, and shrunk by area: the grey of a line's edge then says
+where it is to a fraction of a pixel. From 512 px on it is MediaPipe's plain line of one pixel.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.plugins.errors import NoFaceError
+
+from .condition import Condition, Parallel
+from .picture import Picture, Window, checked, checked_size, square_window, whole
+
+CANVAS = 512
+REACH = 512  # pixels of the canvas; a line with an end farther outside is left out, a nearer one is cut at the edge
+ELSEWHERE = "Give a picture with it in the middle"
+Colour = tuple[int, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A connection between two landmarks, in RGB."""
+
+    start: int
+    end: int
+    colour: Colour
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """Landmarks and what is drawn between them.
+
+    Args:
+        points_K2: x and y in pixels of the picture.
+        visible_K: a line with an invisible end is left out.
+        lines: in drawing order; a pair of points has one line.
+    """
+
+    points_K2: NDArray[np.float32]
+    visible_K: NDArray[np.bool_]
+    lines: tuple[Line, ...]
+
+
+def draw(figures: Sequence[Figure], window: Window, height: int, width: int, *, nearest: bool = False) -> Picture:
+    """Figures within a window of their picture, on black.
+
+    Args:
+        figures: in drawing order.
+        window: the part of the picture that is shown.
+        height, width: of the result.
+        nearest: the pixel of a coordinate is round(x), as in MediaPipe's C++ renderer, not the one that the point lies in.
+
+    Returns:
+        (height, width, 3) RGB.
+    """
+    import cv2
+
+    factor = max(1, -(-CANVAS // max(height, width)))
+    scale_2 = (width * factor / window.width, height * factor / window.height)
+    pixel = np.round if nearest else np.floor
+    placed = []
+    for figure in figures:
+        moved_K2 = figure.points_K2.astype(np.float64) - (window.left, window.top)
+        placed.append(pixel(moved_K2 * scale_2).astype(np.int64))
+    canvas_HWC = _cut(figures, placed, height * factor, width * factor, factor)
+    if factor == 1:
+        return canvas_HWC
+    return np.asarray(cv2.resize(canvas_HWC, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
+
+
+def _cut(figures: Sequence[Figure], placed: Sequence[NDArray[np.int64]], height: int, width: int, thickness: int) -> Picture:
+    """Draws with a margin and cuts it off: the utilities drop whole lines that leave the canvas."""
+    margin = _margin(figures, placed, height, width)
+    larger = np.zeros((height + 2 * margin, width + 2 * margin, 3), np.uint8)
+    for figure, points_K2 in zip(figures, placed, strict=True):
+        _lines(larger, figure, points_K2 + margin, thickness)
+    return np.ascontiguousarray(larger[margin : margin + height, margin : margin + width])
+
+
+def _margin(figures: Sequence[Figure], placed: Sequence[NDArray[np.int64]], height: int, width: int) -> int:
+    outside = [0]
+    for figure, points_K2 in zip(figures, placed, strict=True):
+        shown_V2 = points_K2[figure.visible_K]
+        beyond_V2 = np.maximum(-shown_V2, shown_V2 - (width - 1, height - 1))
+        outside.append(int(beyond_V2.max(initial=0)))
+    return min(REACH, max(outside))
+
+
+def _lines(canvas_HWC: Picture, figure: Figure, points_K2: NDArray[np.int64], thickness: int) -> None:
+    from mediapipe.tasks.python.components.containers.landmark import NormalizedLandmark
+    from mediapipe.tasks.python.vision import drawing_utils
+
+    height, width = canvas_HWC.shape[:2]
+    landmarks = [
+        # The utilities floor x * width: half a pixel more keeps that from ending one pixel short.
+        NormalizedLandmark(x=(x + 0.5) / width, y=(y + 0.5) / height, visibility=float(seen))
+        for (x, y), seen in zip(points_K2.tolist(), figure.visible_K.tolist(), strict=True)
+    ]
+    styles: dict[tuple[int, int], Any] = {
+        (line.start, line.end): drawing_utils.DrawingSpec(color=line.colour, thickness=thickness) for line in figure.lines
+    }
+    # It says BGR, but only counts the channels: with colours in RGB the canvas is RGB.
+    drawing_utils.draw_landmarks(canvas_HWC, landmarks, figure.lines, None, styles, is_drawing_landmarks=False)
+
+
+class LineDrawing(Condition):
+    """A condition that finds landmarks in the whole picture, at its own resolution, and draws lines between them."""
+
+    parallel: ClassVar[Parallel] = "process"
+    packages: ClassVar[tuple[tuple[str, ...], ...]] = (("mediapipe",),)
+
+    @property
+    def nearest(self) -> bool:
+        """See `draw`."""
+        return False
+
+    @abstractmethod
+    def figures(self, image_HWC: Picture, window: Window) -> list[Figure]:
+        """What was found in a picture, of which `window` will be shown; at least one figure."""
+
+    def __call__(self, image_HWC: Picture) -> Picture:
+        """(H, W, 3): lines in the picture's own coordinates."""
+        image_HWC = checked(image_HWC)
+        return self._draw(image_HWC, whole(image_HWC), *image_HWC.shape[:2])
+
+    def render(self, image_HWC: Picture, size: int) -> Picture:
+        """(size, size, 3): lines in the centre square; the landmarks are found before anything is shrunk."""
+        image_HWC = checked(image_HWC)
+        return self._draw(image_HWC, square_window(image_HWC), checked_size(size), size)
+
+    def _draw(self, image_HWC: Picture, window: Window, height: int, width: int) -> Picture:
+        drawn_HWC = draw(self.figures(image_HWC, window), window, height, width, nearest=self.nearest)
+        if not drawn_HWC.any():
+            raise NoFaceError("picture", f"nothing that {self.kind} draws lies inside it", ELSEWHERE)
+        return drawn_HWC

@@ -1,0 +1,126 @@
+"""``unplug generate``."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .base import Common, Outcome, command, settings
+from .options import out_option
+
+
+@click.command()
+@click.option("--prompt", required=True, help="What to draw.")
+@click.option("--negative", default="", help="What to steer away from.")
+@click.option("--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub.")
+@click.option("--plugin", "plugins", multiple=True, help="face_landmark, canny, or a plugin folder; may be repeated.")
+@click.option("--condition-image", "conditions", multiple=True, type=click.Path(path_type=Path),
+              help="The drawn condition of each --plugin, in the same order.")  # fmt: skip
+@click.option("--photo", "photos", multiple=True, type=click.Path(path_type=Path),
+              help="Instead: a photograph of each --plugin, from which the condition is drawn.")  # fmt: skip
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, with --photo.")
+@click.option("--task", type=click.Path(path_type=Path), help="MediaPipe's task file, with --photo.")
+@click.option("--strength", "strengths", multiple=True, type=float, help="Of each --plugin; 1 is as trained, 0 is off.")
+@click.option("--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Pictures, with seeds --seed, --seed + 1, ...")
+@click.option("--size", type=click.IntRange(8, 4096), help="Side in pixels (default: the base's).")
+@click.option("--steps", type=click.IntRange(1, 1000), default=25, show_default=True, help="Sampling steps.")
+@click.option("--guidance", type=click.FloatRange(1.0, 50.0), help="Classifier-free guidance (default: 3 for small, else 7.5).")
+@click.option("--lora", "loras", multiple=True, type=click.Path(path_type=Path), help="LoRA weights for the base; may be repeated.")
+@out_option("PNG file to write; with --count, a grid of all, and each beside it as NAME-SEED.png.")
+@command
+def generate(
+    prompt: str, negative: str, base_name: str, plugins: tuple[str, ...], conditions: tuple[Path, ...], photos: tuple[Path, ...],
+    pairs: tuple[str, ...], task: Path | None, strengths: tuple[float, ...], count: int, size: int | None, steps: int,
+    guidance: float | None, loras: tuple[Path, ...], out: Path, common: Common,
+) -> Outcome:  # fmt: skip
+    """Draw a picture from a prompt, steered by plugins.
+
+    The same command draws the same picture on the same machine. The small base that ships draws procedural faces; give
+    --base for another. The condition should be drawn at the base's size: `unplug condition --size 128`, or use --photo.
+    """
+    from tqdm import tqdm
+
+    from unplug.sdk.diffusion import draw_pictures, image_grid, load_base
+
+    steerings = _steerings(plugins, conditions, photos, strengths, settings(pairs), task)
+    base = load_base(base_name, device=common.device)
+    _load_loras(base, loras)
+    guidance = guidance or (3.0 if base_name == "small" else 7.5)
+    seeds = [common.seed + index for index in range(count)]
+    started = time.perf_counter()
+    with tqdm(total=count, desc="draw", unit="picture", disable=not common.show, leave=False) as bar:
+        pictures, drawn = draw_pictures(
+            base, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps, guidance=guidance, negative=negative,
+            progress=bar,
+        )  # fmt: skip
+    seconds = time.perf_counter() - started
+    facts = {"prompt": prompt, "negative": negative, "base": base_name, "plugins": list(plugins), "strengths": list(strengths),
+             "steps": steps, "guidance": guidance, "loras": [str(item) for item in loras]}  # fmt: skip
+    files = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}.png") for seed in seeds]
+    for file, picture, seed in zip(files, pictures, seeds, strict=True):
+        _save(picture, file, {**facts, "seed": seed})
+    if count > 1:
+        _save(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
+    value = {"out": str(out), "pictures": [str(file) for file in files], "seconds": round(seconds, 3), **facts}
+    return Outcome(value=value, text=f"saved {out} ({count} picture{'s' if count > 1 else ''}, {seconds:.1f} s)")
+
+
+def _steerings(
+    plugins: tuple[str, ...], conditions: tuple[Path, ...], photos: tuple[Path, ...], strengths: tuple[float, ...],
+    options: dict[str, str], task: Path | None,
+) -> list[Any]:  # fmt: skip
+    from unplug.plugins.errors import InputError
+    from unplug.sdk.diffusion import Steering
+
+    if conditions and photos:
+        raise InputError("--photo", "it cannot be mixed with --condition-image", "Give one of the two for every --plugin")
+    images = conditions or photos
+    if len(images) != len(plugins):
+        why = f"{len(plugins)} plugin(s) and {len(images)} picture(s) were given"
+        raise InputError("--plugin", why, "Give a --condition-image (or --photo) for each --plugin, in the same order")
+    if strengths and len(strengths) != len(plugins):
+        raise InputError("--strength", f"{len(strengths)} for {len(plugins)} plugin(s)", "Give none, or one for each --plugin")
+    if task is not None:
+        options = options | {"task": str(task)}
+    if options and not photos:
+        raise InputError("--set or --task", "settings are for drawing a condition", "Use them with --photo")
+    return [
+        Steering(plugin=name, image=image, photo=bool(photos), strength=strength, options=options)
+        for name, image, strength in zip(plugins, images, strengths or (1.0,) * len(plugins), strict=True)
+    ]
+
+
+def _load_loras(base: Any, loras: tuple[Path, ...]) -> None:
+    from unplug.plugins.errors import CheckpointError, MissingExtraError
+
+    for number, path in enumerate(loras):
+        if not path.exists() or path.suffix in (".bin", ".pt", ".ckpt"):
+            raise CheckpointError(str(path), "no such file, or a pickle, which can run code", "Give LoRA weights as safetensors")
+        where = {"weight_name": path.name} if path.is_file() else {}
+        try:
+            base.load_lora_weights(str(path.parent if path.is_file() else path), use_safetensors=True,
+                                   local_files_only=True, adapter_name=f"lora{number}", **where)  # fmt: skip
+        except ImportError as error:
+            raise MissingExtraError("peft", "diffusion") from error
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            why = " ".join(str(error).split())[:200]
+            raise CheckpointError(str(path), f"not LoRA weights of this base ({why})", "Train them on the same base") from error
+
+
+def _save(picture: Any, path: Path, facts: dict[str, Any]) -> None:
+    import json
+
+    from PIL.PngImagePlugin import PngInfo
+
+    from unplug.plugins.files import atomic_path
+
+    info = PngInfo()
+    info.add_text("unplug", json.dumps(facts, sort_keys=True))
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG", pnginfo=info)
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(buffer.getvalue())

@@ -1,0 +1,62 @@
+"""``unplug train plugin``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .base import Common, Outcome, command, settings
+from .options import data_option, out_option
+from .train_base import PRECISIONS
+
+
+@click.command()
+@data_option
+@click.option("--condition", "kind", required=True, help="face_landmark, holistic, depth, canny: see `unplug list conditions`.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
+@click.option("--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub.")
+@out_option("Checkpoint folder to write; an unfinished run there is continued.")
+@click.option("--steps", type=click.IntRange(1), help="Optimizer steps (default 3,000).")
+@click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step on each device (default 32).")
+@click.option("--lr", type=float, help="Peak learning rate (default 0.001).")
+@click.option("--timesteps", type=click.Choice(["cubic", "uniform"]), help="Which noise levels are trained (default cubic).")
+@click.option("--drop-text", type=float, help="Share of prompts left out (default 0.1).")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
+@click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
+@click.option("--sample-every", type=click.IntRange(0), default=500, show_default=True, help="Steps between sampling grids.")
+@click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
+@command
+def plugin(
+    spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], base_name: str, out: Path, split_file: Path | None,
+    sample_every: int, restart: bool, common: Common, **recipe_options: Any,
+) -> Outcome:  # fmt: skip
+    """Train a conditioning plugin beside a frozen base.
+
+    Latents, text embeddings and conditions are computed once and cached. The state is saved every two minutes: run
+    the same command again after a kill and it goes on. Sampling grids are written to .NAME.training beside --out.
+    For several GPUs start it with `accelerate launch -m unplug.sdk.cli train plugin ...`.
+    """
+    from unplug.sdk.data import load_dataset, load_split, make_split
+    from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
+
+    recipe = ControlRecipe(**{key: value for key, value in recipe_options.items() if value is not None})
+    device = common.device
+    base = load_base(base_name, device=device)
+    dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show)
+    split = load_split(split_file) if split_file else make_split(dataset, seed=common.seed, validation=0.05, test=0.05)
+    common.say(f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} of {len(dataset)} samples")
+    done = train_plugin(
+        base, base_name, dataset, split, kind, out, recipe, options=settings(pairs), seed=common.seed, device=device,
+        restart=restart, sample_every=sample_every, show=common.show,
+    )  # fmt: skip
+    cost, metrics = done.record["cost"], done.record["metrics"]
+    parameters = sum(parameter.numel() for parameter in done.model.parameters())
+    lines = [f"saved {out} ({parameters / 1e6:.2f} M parameters, {cost['wall_s']:.0f} s on {cost['device']})"]
+    lines += [f"{name:<11}{row['n']:>6} samples  noise prediction loss {row['loss']:.4f}" for name, row in metrics.items()]
+    if without := done.record["condition"]["without"]:
+        lines.append(f"{without} samples without the condition were left out")
+    value = {"out": str(out), "sha256": done.sha256, "metrics": metrics, "cost": cost, "without_condition": without,
+             "parameters": parameters}  # fmt: skip
+    return Outcome(value=value, text="\n".join(lines))

@@ -1,0 +1,92 @@
+"""Condition files: PNG with a stamp that says what they were made of."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from PIL import Image, PngImagePlugin
+
+from unplug.plugins.conditions.picture import Picture
+from unplug.plugins.errors import OutputError
+from unplug.sdk.data.decode import DECODER_ERRORS
+
+SCHEMA = "unplug-condition/1"
+PNG_END = b"IEND\xaeB`\x82"
+
+
+@contextlib.contextmanager
+def scratch_folder(place: Path) -> Iterator[Path]:
+    """A hidden folder for half-written files: a child that is killed cannot clean up after itself, its parent can."""
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".unplug-", dir=place))
+    except OSError as error:
+        raise _unwritable(place, error) from error
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _unwritable(path: Path, error: OSError) -> OutputError:
+    return OutputError(str(path), error.strerror or str(error), "Free some space, or choose an --out that you can write to")
+
+
+def _stamp(target: Path) -> str | None:
+    """The stamp of a condition that we drew; "" where it is cut short, None where the file is none of ours."""
+    if target.is_symlink() or not target.is_file():
+        return None
+    try:
+        with Image.open(target, formats=("PNG",)) as image:
+            found = str(image.info.get("unplug", ""))
+        with target.open("rb") as file:
+            file.seek(-len(PNG_END), os.SEEK_END)
+            whole = file.read() == PNG_END
+    except DECODER_ERRORS:
+        return None
+    return (found if whole else "") if SCHEMA in found else None
+
+
+def drawn_before(target: Path, stamp: str) -> bool:
+    """Whether a whole condition with this stamp is there already.
+
+    Raises:
+        OutputError: a file is there that is no condition of ours.
+    """
+    if not target.exists() and not target.is_symlink():
+        return False
+    if (found := _stamp(target)) is None:
+        raise OutputError(str(target), "it exists and is no condition that unplug drew", "Choose another --out or remove it")
+    return found == stamp
+
+
+def remove_outdated(target: Path) -> None:
+    """Removes the condition of a picture that was replaced by one without a condition: it would pass for the new one's."""
+    if _stamp(target) is not None:
+        target.unlink()
+
+
+def save(drawn_HWC: Picture, target: Path, stamp: str, scratch: Path) -> None:
+    """Writes a condition with its stamp by way of `scratch`, so that it appears at once.
+
+    Raises:
+        OutputError: the place is taken by something that is no file, cannot be written, or the disk is full.
+    """
+    text = PngImagePlugin.PngInfo()
+    text.add_text("unplug", stamp)
+    if target.exists() and not target.is_file():
+        raise OutputError(str(target), "it is a folder, a device or a pipe", "Choose an --out that is a file")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(suffix=".png", dir=scratch)
+        with os.fdopen(handle, "wb") as file:
+            Image.fromarray(drawn_HWC).save(file, "PNG", pnginfo=text)
+        Path(temporary).chmod(0o644)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise _unwritable(target, error) from error

@@ -1,0 +1,92 @@
+"""Pieces of work in child processes, in threads or one after the other; results come in order."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from tqdm import tqdm
+
+from unplug.export import Reply, call_in_child
+from unplug.plugins.conditions import Condition
+
+P = TypeVar("P")
+R = TypeVar("R")
+START_SECONDS, PICTURE_SECONDS = 120.0, 10.0  # before a child counts as stuck; a hundred times what they take
+
+
+@dataclass
+class Pool:
+    """Runs pieces of work the way a condition asks for.
+
+    Args:
+        condition: decides by `Condition.parallel`; resolved.
+        workers: child processes or threads at once.
+        total: pictures, for the progress bar.
+        done: pictures that an earlier call has drawn.
+        show: progress bar.
+    """
+
+    condition: Condition
+    workers: int
+    total: int
+    done: int = 0
+    show: bool = False
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._bar = tqdm(
+            total=self.total, initial=self.done, desc=self.condition.kind, unit="img", disable=not self.show, leave=False
+        )
+
+    def tick(self, count: int = 1) -> None:
+        """Moves the progress bar."""
+        with self._lock:
+            self._bar.update(count)
+
+    def run(self, task: Callable[[P], R], pieces: Sequence[P]) -> Generator[R, None, None]:
+        """`task` of every piece, in order; when one raises, the others are stopped."""
+        parallel = self.condition.parallel != "none"
+        with contextlib.closing(self._bar), self.condition:
+            yield from (self._ahead(task, pieces) if parallel else map(task, pieces))
+
+    def _ahead(self, task: Callable[[P], R], pieces: Sequence[P]) -> Generator[R, None, None]:
+        executor = ThreadPoolExecutor(self.workers)
+        waiting: deque[Future[R]] = deque()
+        try:
+            for piece in pieces:
+                waiting.append(executor.submit(task, piece))
+                if len(waiting) > 2 * self.workers:  # results that nobody has taken yet fill memory
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            self._stop.set()
+            executor.shutdown(wait=True, cancel_futures=True)
+
+    def child(self, function: str, values: Mapping[str, Any], arrays: Mapping[str, Any] | None, count: int) -> Reply:
+        """Calls a function of this package in a child process, which builds the condition anew; it reports `count` pictures."""
+        seen = 0
+
+        def progress(done: int, _total: int, _text: str) -> None:
+            nonlocal seen
+            self.tick(done - seen)
+            seen = done
+
+        return call_in_child(
+            function, {"kind": self.condition.kind, "options": as_text(self.condition), **values}, arrays,
+            what=f"condition {self.condition.kind}", timeout=START_SECONDS + PICTURE_SECONDS * count,
+            progress=progress, cancel=self._stop,
+        )  # fmt: skip
+
+
+def as_text(condition: Condition) -> dict[str, str]:
+    """Settings as `build_condition` reads them."""
+    settings: Any = condition
+    return {item.name: str(getattr(settings, item.name)) for item in fields(settings)}

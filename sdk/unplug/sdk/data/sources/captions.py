@@ -1,0 +1,168 @@
+"""A folder of images with captions: ``metadata.jsonl`` tables, or one text file beside each image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.plugins.errors import DataError
+from unplug.plugins.files import MAX_JSON_BYTES
+
+from ..decode import decode_file, fingerprint_file
+from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from .files import FileSource, files_below, image_files
+from .records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
+
+TABLE = "metadata.jsonl"
+MAX_LINES = 2_000_000  # of all tables
+EXPECTED = f'Give a folder of images with a {TABLE} ({{"file_name": ..., "text": ...}} a line) or NAME.txt beside NAME.jpg'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What is written about one image."""
+
+    caption: str
+    age: float | None = None
+    subject: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionedFile:
+    """An image file and its caption."""
+
+    path: Path
+    caption: str
+
+
+class CaptionsSource(FileSource):
+    """``captions:DIR``: images in DIR and below it; every image needs one caption, every caption its image.
+
+    Where there is a ``metadata.jsonl``, in DIR or below, these tables count and text files do not: one JSON object a line
+    with ``file_name`` (relative to the table's folder, not out of it) and ``text`` or ``caption``, optionally ``age`` and
+    ``subject``. Else ``NAME.txt`` or ``NAME.caption`` beside ``NAME.jpg``.
+    """
+
+    def __init__(self, argument: str) -> None:
+        self.root = existing_dir(argument, "captions")
+
+    def listing(self) -> Listing:
+        """Samples with captions; what does not match is a problem."""
+        images = {self._name(path): path for path in image_files(self.root)}
+        tables = [path for path in files_below(self.root, {Path(TABLE).suffix}) if path.name == TABLE]
+        problems: list[Problem] = []
+        words = self._from_tables(tables, images, problems) if tables else self._from_texts(images, problems)
+        samples = tuple(
+            Sample(
+                id=name,
+                payload=CaptionedFile(path=images[name], caption=words[name].caption),
+                age=words[name].age,
+                subject=words[name].subject,
+            )
+            for name in images
+            if name in words
+        )
+        not_empty(samples, problems, f"captions:{self.root}", EXPECTED)
+        return Listing(samples=samples, problems=tuple(problems))
+
+    def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
+        """The one caption."""
+        return (sample.payload.caption,)
+
+    def fingerprint(self, sample: Sample) -> bytes:
+        """SHA-256 of the image file."""
+        return fingerprint_file(sample.payload.path)
+
+    def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
+        """(size, size, 3) RGB."""
+        return decode_file(sample.payload.path, size)
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
+
+    def _from_tables(self, tables: list[Path], images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
+        words: dict[str, Words] = {}
+        first: dict[str, str] = {}  # image to the line that spoke of it
+        for place, folder, raw in self._lines(tables):
+            name = place
+            try:
+                record = record_from(raw)
+                name = _inside(folder, record.get("file_name"))
+                if name not in images:
+                    raise ValueError(f"{place} captions it, but there is no such image")
+                if name in first:
+                    raise ValueError(f"{place} captions it again ({first[name]} did)")
+                first[name] = place
+                words[name] = Words(caption=caption_in(record), age=age_in(record), subject=subject_in(record))
+            except ValueError as error:
+                problems.append(Problem(id=shown(name), reason=str(error)))
+        problems += [
+            Problem(id=name, reason=f"no caption: no line of a {TABLE} names it") for name in images if name not in first
+        ]
+        return words
+
+    def _lines(self, tables: list[Path]) -> Iterator[tuple[str, PurePosixPath, bytes]]:
+        """``table:number``, the table's folder and the content of every line that is not blank."""
+        count = 0
+        for table in tables:
+            name = self._name(table)
+            try:
+                if table.stat().st_size > MAX_JSON_BYTES:
+                    raise DataError(str(table), f"larger than {MAX_JSON_BYTES} bytes", "Split the folder")
+                with table.open("rb") as handle:
+                    for number, line in enumerate(handle, start=1):
+                        if not line.strip():
+                            continue
+                        count += 1
+                        if count > MAX_LINES:
+                            raise DataError(str(table), f"more than {MAX_LINES} captions", "Split the folder")
+                        yield f"{name}:{number}", PurePosixPath(name).parent, line
+            except OSError as error:
+                raise DataError(str(table), error.strerror or str(error), "Check its permissions") from error
+
+    def _from_texts(self, images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
+        texts: dict[str, list[Path]] = {}
+        for path in files_below(self.root, {".txt", ".caption"}):
+            texts.setdefault(_stem(self._name(path)), []).append(path)
+        words: dict[str, Words] = {}
+        for name in images:
+            found = texts.get(_stem(name), [])
+            try:
+                if not found:
+                    raise ValueError(f"no caption: neither a {TABLE} nor {Path(name).stem}.txt beside it")
+                if len(found) > 1:
+                    raise ValueError(f"two captions: {found[0].name} and {found[1].name}")
+                words[name] = Words(caption=caption_from(_head(found[0])))
+            except ValueError as error:
+                problems.append(Problem(id=shown(name), reason=str(error)))
+        stems = {_stem(name) for name in images}
+        orphans = (path for stem, paths in texts.items() if stem not in stems for path in paths)
+        problems += [Problem(id=self._name(path), reason="a caption, but there is no image of this name") for path in orphans]
+        return words
+
+
+def _inside(folder: PurePosixPath, name: object) -> str:
+    """An image's name relative to DIR, from its name relative to `folder`."""
+    if not isinstance(name, str) or not name:
+        raise ValueError("it names no file ('file_name')")
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError(f"file_name {shown(name)!r} leads out of the folder")
+    return (folder / path).as_posix()
+
+
+def _stem(name: str) -> str:
+    return PurePosixPath(name).with_suffix("").as_posix()
+
+
+def _head(path: Path) -> bytes:
+    """A text file, or as much of it as shows that it is too large."""
+    try:
+        with path.open("rb") as handle:
+            return handle.read(MAX_CAPTION_BYTES + 1)
+    except OSError as error:
+        raise ValueError(f"{path.name} cannot be read ({error.strerror or error})") from error

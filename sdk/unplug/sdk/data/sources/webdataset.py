@@ -1,0 +1,141 @@
+"""WebDataset: tar shards in which an image and its caption share a name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..decode import MAX_FILE_BYTES, decode_bytes
+from ..source import Listing, Problem, Sample, not_empty
+from .records import MAX_CAPTION_BYTES, MAX_RECORD_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
+from .shards import EXPECTED, MAX_MEMBERS, Member, members, read_member, shards_of
+
+IMAGES = frozenset({"jpg", "jpeg", "png", "webp"})
+LIMITS = {"image": MAX_FILE_BYTES, "txt": MAX_CAPTION_BYTES, "json": MAX_RECORD_BYTES}
+MAX_NAME = 1024
+_NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)")  # the key ends at the first dot of the file's name
+
+Parts = dict[str, list[Member]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TarImage:
+    """An image inside a tar file, and its caption."""
+
+    shard: Path
+    name: str
+    offset: int
+    size: int
+    caption: str
+
+
+class WebDatasetSource:
+    """``webdataset:SHARDS``: a tar file, a folder of them, or a pattern such as ``shards/{000..003}.tar``.
+
+    A sample is the files of one shard that share their name up to its first dot: an image (``.jpg``, ``.jpeg``, ``.png``,
+    ``.webp``) with a caption in ``.txt``, or else under ``text`` or ``caption`` in ``.json``, where ``age`` and ``subject``
+    may stand too. Other files are not read. Nothing is unpacked: images are read where they lie in the shard.
+    """
+
+    parallel: Literal["thread", "process"] = "thread"
+
+    def __init__(self, argument: str) -> None:
+        self.argument = argument
+        self.shards = shards_of(argument)
+
+    def listing(self) -> Listing:
+        """Samples of all shards, in the shards' order; a key without an image or a caption is a problem."""
+        samples: list[Sample] = []
+        problems: list[Problem] = []
+        left = MAX_MEMBERS
+        base = os.path.commonpath([shard.parent for shard in self.shards])
+        for shard in self.shards:
+            entries = members(shard, left)
+            left -= len(entries)
+            prefix = shard.relative_to(base).as_posix()
+            for key, parts in _by_key(entries, prefix, problems).items():
+                name = f"{prefix}/{key}"
+                try:
+                    samples.append(_sample(shard, name, parts))
+                except ValueError as error:
+                    problems.append(Problem(id=name, reason=str(error)))
+        not_empty(samples, problems, f"webdataset:{self.argument}", EXPECTED)
+        return Listing(samples=tuple(samples), problems=tuple(problems))
+
+    def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
+        """The one caption."""
+        return (sample.payload.caption,)
+
+    def fingerprint(self, sample: Sample) -> bytes:
+        """SHA-256 of the image's bytes."""
+        return hashlib.sha256(self._bytes(sample)).digest()
+
+    def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
+        """(size, size, 3) RGB."""
+        return decode_bytes(self._bytes(sample), f"{sample.payload.shard}/{sample.payload.name}", size)
+
+    def _bytes(self, sample: Sample) -> bytes:
+        return read_member(sample.payload.shard, sample.payload.offset, sample.payload.size)
+
+
+def _by_key(entries: Iterable[Member], prefix: str, problems: list[Problem]) -> dict[str, Parts]:
+    """Image, txt and json members by key, in the order in which the keys appear."""
+    found: dict[str, Parts] = {}
+    for member in entries:
+        try:
+            split = _split(member)
+        except ValueError as error:
+            problems.append(Problem(id=f"{prefix}/{shown(member.name)}", reason=str(error)))
+            continue
+        if split is not None:
+            key, part = split
+            found.setdefault(key, {}).setdefault(part, []).append(member)
+    return found
+
+
+def _split(member: Member) -> tuple[str, str] | None:
+    """Key and part of a member; None for what is neither image nor caption; `ValueError` for what cannot be used."""
+    path = PurePosixPath(member.name)
+    if member.kind == "folder" or path.name.startswith("."):
+        return None
+    if member.kind == "other":
+        raise ValueError("a link, a device or a sparse file")
+    if len(member.name) > MAX_NAME or not member.name.isprintable():
+        raise ValueError(f"its name is not 1 to {MAX_NAME} printable characters")
+    if path.is_absolute() or ".." in path.parts:
+        raise ValueError("its name leads out of the shard")  # ids become file names elsewhere
+    found = _NAME.fullmatch(path.as_posix())
+    suffix = found[2].lower() if found else ""
+    if found is None or suffix not in IMAGES | {"txt", "json"}:
+        return None
+    return found[1], "image" if suffix in IMAGES else suffix
+
+
+def _sample(shard: Path, name: str, parts: Parts) -> Sample:
+    """The sample of one key; `ValueError` where a part is missing, there twice, too large or unreadable."""
+    for part, found in parts.items():
+        if len(found) > 1:
+            raise ValueError(f"{len(found)} files for its {part}: {found[0].name} and {found[1].name}")
+        if found[0].size > LIMITS[part]:
+            raise ValueError(f"{found[0].name}: {found[0].size} bytes are too many")
+    if "image" not in parts:
+        raise ValueError(f"{next(iter(parts.values()))[0].name} has no image of the same name beside it")
+    if "txt" not in parts and "json" not in parts:
+        raise ValueError("no caption: neither .txt nor .json of the same name beside the image")
+    record = record_from(_text(shard, parts["json"][0])) if "json" in parts else {}
+    caption = caption_from(_text(shard, parts["txt"][0])) if "txt" in parts else caption_in(record)
+    image = parts["image"][0]
+    payload = TarImage(shard=shard, name=image.name, offset=image.offset, size=image.size, caption=caption)
+    return Sample(id=name, payload=payload, age=age_in(record), subject=subject_in(record))
+
+
+def _text(shard: Path, member: Member) -> bytes:
+    return read_member(shard, member.offset, member.size)

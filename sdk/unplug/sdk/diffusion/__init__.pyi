@@ -1,0 +1,14 @@
+from .base import BaseRecipe as BaseRecipe
+from .control import CONTROLS as CONTROLS
+from .control import Control as Control
+from .draw import Steering as Steering
+from .draw import draw_pictures as draw_pictures
+from .fit_control import ControlRecipe as ControlRecipe
+from .grid import image_grid as image_grid
+from .load import base_record as base_record
+from .load import image_size_of as image_size_of
+from .load import load_base as load_base
+from .run_base import train_base as train_base
+from .run_plugin import train_plugin as train_plugin
+from .sample import generate as generate
+from .vae import VAERecipe as VAERecipe

@@ -1,0 +1,96 @@
+"""Latents, text embeddings and conditions of a data set, computed once and memory-mapped from disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from unplug.plugins.files import atomic_path
+from unplug.sdk.data import Dataset
+from unplug.sdk.data.cache import cache_dir
+
+from .tokenizer import encode
+from .vae import to_image
+
+FORMAT = "unplug-diffusion/1"
+BATCH = 64
+
+
+def cached_array(
+    facts: dict[str, Any], shape: tuple[int, ...], dtype: str, blocks: Iterable[NDArray[Any]]
+) -> NDArray[Any]:
+    """A read-only array on disk, written block by block the first time.
+
+    Args:
+        facts: all that decides the content; their hash is the file's name.
+        shape, dtype: of the whole.
+        blocks: its parts along the first axis, in order; not touched where the file is there.
+    """
+    text = json.dumps({"format": FORMAT, "shape": shape, "dtype": dtype, **facts}, sort_keys=True)
+    path = cache_dir() / "diffusion" / f"{facts['kind']}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npy"
+    if path.is_file():
+        try:
+            found = np.load(path, mmap_mode="r", allow_pickle=False)
+            if found.shape == shape and found.dtype == np.dtype(dtype):
+                return found
+        except (ValueError, OSError, EOFError):
+            pass  # a truncated file is computed again
+    with atomic_path(path) as temporary, temporary.open("wb") as handle:
+        np.lib.format.write_array_header_1_0(handle, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape})
+        for block in blocks:
+            handle.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
+    loaded: NDArray[Any] = np.load(path, mmap_mode="r")
+    return loaded
+
+
+def weights_digest(*modules: Any) -> str:
+    """SHA-256 over names and values of all tensors of some modules."""
+    digest = hashlib.sha256()
+    for module in modules:
+        for name, value in sorted(module.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(value.detach().float().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
+    """Scaled posterior means (N, c, h, w) of all pictures, float16."""
+    vae = base.vae
+    factor = 2 ** (len(vae.config.block_out_channels) - 1)
+    side = dataset.size // factor
+    shape = (len(dataset), int(vae.config.latent_channels), side, side)
+    facts = {"kind": "latents", "data": dataset.digest, "vae": weights_digest(vae), "scale": vae.config.scaling_factor}
+
+    @torch.no_grad()
+    def blocks() -> Iterable[NDArray[Any]]:
+        for start in tqdm(range(0, len(dataset), BATCH), desc="latents", disable=not show, leave=False):
+            rows = range(start, min(start + BATCH, len(dataset)))
+            image_BCHW = to_image(dataset.pixels(rows), vae.device).to(vae.dtype)
+            mean = vae.encode(image_BCHW).latent_dist.mean.float() * vae.config.scaling_factor
+            yield mean.cpu().numpy()
+
+    return cached_array(facts, shape, "float16", blocks())
+
+
+def text_embeddings(base: Any, prompts: Sequence[str], *, show: bool) -> NDArray[Any]:
+    """What the base's cross-attention sees (N, L, D) of N prompts, float16."""
+    encoder, tokenizer = base.text_encoder, base.tokenizer
+    width = int(encoder.config.hidden_size)
+    shape = (len(prompts), int(tokenizer.model_max_length), width)
+    words = hashlib.sha256("\n".join(prompts).encode()).hexdigest()
+    facts = {"kind": "text", "prompts": words, "encoder": weights_digest(encoder)}
+
+    @torch.no_grad()
+    def blocks() -> Iterable[NDArray[Any]]:
+        for start in tqdm(range(0, len(prompts), 4 * BATCH), desc="text", disable=not show, leave=False):
+            ids = encode(tokenizer, list(prompts[start : start + 4 * BATCH])).to(encoder.device)
+            yield encoder(ids)[0].float().cpu().numpy()
+
+    return cached_array(facts, shape, "float16", blocks())

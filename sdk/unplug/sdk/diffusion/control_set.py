@@ -1,0 +1,162 @@
+"""What a control is trained on: latents, text embeddings and conditions, all computed once.
+
+Shapes: N samples, K prompts a sample, U different prompts, L tokens, D text width, B batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from unplug.plugins.errors import DataError, InputError
+from unplug.sdk.conditions import conditions_in_worker
+from unplug.sdk.data import Dataset, captions_of
+from unplug.sdk.data.cache import cache_dir
+
+from .cache import latents, text_embeddings, weights_digest
+from .load import image_size_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlSet:
+    """Samples in memory maps; a subset shares them.
+
+    Args:
+        ids: N sample ids.
+        rows: their rows in the arrays below (N,).
+        latent: (rows, c, h, w) float16, scaled. condition: (rows, S, S, 3) uint8.
+        text: (U, L, D) float16. prompt: (rows, K) positions in `text`. empty: (L, D), the empty prompt's.
+        subject: an integer per subject (rows,).
+        prompts: U texts.
+    """
+
+    ids: tuple[str, ...]
+    rows: NDArray[np.int64]
+    latent: NDArray[np.float16]
+    condition: NDArray[np.uint8]
+    text: NDArray[np.float16]
+    prompt: NDArray[np.int64]
+    empty: NDArray[np.float16]
+    subject: NDArray[np.int64]
+    prompts: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def subset(self, ids: Sequence[str]) -> ControlSet:
+        """The samples of some ids, in their order; ids that are not here are left out."""
+        place = {name: position for position, name in enumerate(self.ids)}
+        kept = [name for name in ids if name in place]
+        return replace(self, ids=tuple(kept), rows=self.rows[[place[name] for name in kept]])
+
+    def batch(self, index_B: Tensor, device: torch.device, *, variant_B: Tensor | None = None) -> dict[str, Tensor]:
+        """``latent_Bchw``, ``text_BLD`` and ``condition_BCHW`` in [0, 1]; `variant_B` chooses prompts (default: the first)."""
+        rows = self.rows[index_B.numpy()]
+        which = np.zeros(len(rows), np.int64) if variant_B is None else variant_B.numpy() % self.prompt.shape[1]
+        condition_BHWC = torch.from_numpy(np.asarray(self.condition[rows])).to(device)
+        return {
+            "latent_Bchw": torch.from_numpy(np.asarray(self.latent[rows])).to(device).float(),
+            "text_BLD": torch.from_numpy(np.asarray(self.text[self.prompt[rows, which]])).to(device).float(),
+            "condition_BCHW": condition_BHWC.permute(0, 3, 1, 2).float().div_(255.0).contiguous(),
+        }
+
+
+class ControlDraws:
+    """Draws batches at random, with some prompts left out.
+
+    Args:
+        data: where from. drop: share of prompts replaced by the empty one. device: where they go.
+    """
+
+    def __init__(self, data: ControlSet, drop: float, device: torch.device) -> None:
+        if not len(data):
+            raise DataError("training set", "no sample has the condition", "Use pictures in which it is found")
+        self.data, self.drop, self.device = data, drop, device
+
+    def __call__(self, generator: torch.Generator, count: int) -> dict[str, Tensor]:
+        """See `ControlSet.batch`."""
+        index_B = torch.randint(len(self.data), (count,), generator=generator)
+        variant_B = torch.randint(2**31, (count,), generator=generator)
+        batch = self.data.batch(index_B, self.device, variant_B=variant_B)
+        gone_B = torch.rand(count, generator=generator) < self.drop
+        batch["text_BLD"][gone_B] = torch.from_numpy(np.array(self.data.empty)).to(self.device).float()
+        return batch
+
+
+def load_control_set(
+    base: Any,
+    dataset: Dataset,
+    kind: str,
+    options: Mapping[str, str] | None = None,
+    *,
+    captions: int = 2,
+    seed: int = 0,
+    show: bool = True,
+) -> tuple[ControlSet, int]:
+    """Everything that training a control needs, from the cache or into it.
+
+    Args:
+        base: the frozen pipeline.
+        dataset: pictures with captions.
+        kind: name of the condition.
+        options: its settings.
+        captions: prompts a picture.
+        seed: of the prompts.
+        show: progress bars.
+
+    Returns:
+        The samples in which the condition was found, and the number of those in which it was not.
+
+    Raises:
+        DataError: no captions, pictures of another size than the base's, or no sample has the condition.
+        InputError: an unknown condition or setting, a missing task file.
+    """
+    size = image_size_of(base)
+    if dataset.size != size:
+        raise InputError(f"data at {dataset.size} px", f"the base makes pictures of {size} px", f"Load it at {size}")
+    words = captions_of(dataset, seed=seed, variants=captions)
+    prompts = tuple(dict.fromkeys(["", *(text for own in words for text in own)]))
+    number = {text: position for position, text in enumerate(prompts)}
+    most = max(len(own) for own in words)
+    text = text_embeddings(base, prompts, show=show)
+    where = cache_dir() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(options)}-{size}px.npy"
+    condition, found = conditions_in_worker(kind, options or {}, _pixels(dataset), size, out=where, show=show)
+    rows = np.flatnonzero(found)
+    if not len(rows):
+        raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")
+    owners: dict[str, int] = {}
+    subject = [owners.setdefault(sample.subject or f"sample {sample.id}", len(owners)) for sample in dataset.samples]
+    data = ControlSet(
+        ids=tuple(dataset.ids[int(row)] for row in rows),
+        rows=rows,
+        latent=latents(base, dataset, show=show),
+        condition=condition,
+        text=text,
+        prompt=np.array([[number[own[index % len(own)]] for index in range(most)] for own in words]),
+        empty=text[number[""]],
+        subject=np.array(subject),
+        prompts=prompts,
+    )
+    return data, len(dataset) - len(rows)
+
+
+def _settings(options: Mapping[str, str] | None) -> str:
+    return hashlib.sha256(repr(sorted((options or {}).items())).encode()).hexdigest()[:8]
+
+
+def _pixels(dataset: Dataset) -> NDArray[np.uint8]:
+    """All pictures in the data set's order, without a copy where that is the order on disk."""
+    whole = len(dataset.rows) == len(dataset.images) and bool((dataset.rows == np.arange(len(dataset.images))).all())
+    return dataset.images if whole else np.asarray(dataset.images[dataset.rows])
+
+
+def base_digest(base: Any) -> str:
+    """SHA-256 of the weights that a control is trained beside: UNet, autoencoder and text encoder."""
+    return weights_digest(base.unet, base.vae, base.text_encoder)

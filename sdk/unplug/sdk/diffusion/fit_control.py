@@ -1,0 +1,141 @@
+"""Training a control beside a frozen base."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unplug.plugins.errors import InputError
+from unplug.sdk.train.loop import seeded
+from unplug.sdk.train.state import StateFile, fingerprint
+
+from .base import use_fast_attention
+from .control import Control
+from .control_set import ControlDraws, ControlSet
+from .noise import add_noise, draw_steps, noise_like, sample_loss
+from .recipe import TIMESTEPS, StepRecipe, Timesteps
+from .steps import Trained, train_steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlRecipe(StepRecipe):
+    """How a control is trained.
+
+    Args:
+        drop_text: share of prompts that are replaced by the empty one.
+        timesteps: "uniform", or "cubic", which dwells on the noisy steps.
+        captions: prompts a picture.
+    """
+
+    steps: int = 3000
+    lr: float = 1e-3
+    drop_text: float = 0.1
+    timesteps: Timesteps = "cubic"
+    captions: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.timesteps not in TIMESTEPS:
+            raise InputError(f"timesteps {self.timesteps!r}", "no such choice", f"Use one of {', '.join(TIMESTEPS)}")
+        if not 0 <= self.drop_text <= 1:
+            raise InputError(f"drop_text {self.drop_text}", "not a share", "Use 0 to 1")
+        if not 1 <= self.captions <= 64:
+            raise InputError(f"captions {self.captions}", "out of range", "Use 1 to 64")
+
+
+class ControlLoss(nn.Module):
+    """L = |e - e'(x_t, t, c; control(condition))|^2, with the base's UNet frozen outside of this module.
+
+    Args:
+        control: its kind.
+        network: what is trained.
+        base: the frozen pipeline.
+        timesteps: see `ControlRecipe`.
+    """
+
+    def __init__(self, control: Control, network: nn.Module, base: Any, timesteps: Timesteps) -> None:
+        super().__init__()
+        self.network = network
+        # Behind a tuple: the frozen UNet must enter neither the state nor the average.
+        self.frozen = (control, base.unet, base.scheduler, timesteps)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ControlLoss:
+        twin = ControlLoss.__new__(ControlLoss)
+        nn.Module.__init__(twin)
+        twin.network, twin.frozen = copy.deepcopy(self.network, memo), self.frozen
+        return twin
+
+    def forward(self, latent_Bchw: Tensor, text_BLD: Tensor, condition_BCHW: Tensor, generator: torch.Generator) -> Tensor:
+        """The mean loss of a batch at random noise levels."""
+        control, unet, scheduler, timesteps = self.frozen
+        total = int(scheduler.config.num_train_timesteps)
+        step_B = draw_steps(len(latent_Bchw), total, timesteps, generator).to(latent_Bchw.device)
+        noised = add_noise(scheduler, latent_Bchw, step_B, noise_like(latent_Bchw, generator))
+
+        def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
+            extra = control.residuals(self.network, noisy_Bchw, at_B, text_BLD, condition_BCHW)
+            guess: Tensor = unet(noisy_Bchw, at_B, text_BLD, **extra).sample
+            return guess
+
+        return sample_loss(predict, noised).mean()
+
+
+def fit_control(
+    control: Control,
+    base: Any,
+    data: ControlSet,
+    recipe: ControlRecipe,
+    *,
+    condition: str,
+    image_size: int,
+    seed: int,
+    device: torch.device,
+    state_path: Path | None = None,
+    facts: dict[str, Any] | None = None,
+    on_sample: Callable[[nn.Module, int], None] | None = None,
+    sample_every: int = 0,
+    show: bool = True,
+) -> Trained:
+    """Trains a new control on a set.
+
+    Args:
+        control: its kind.
+        base: the frozen pipeline.
+        data: training samples.
+        recipe: how.
+        condition: name of the condition, for the control's configuration.
+        image_size: side of the condition in pixels.
+        seed: of weights, order, noise and noise levels; two controls with the same seed see the same batches.
+        device: where to compute.
+        state_path: where the state is kept.
+        facts: what else decides the weights, for the fingerprint of the state.
+        on_sample: called with the averaged network and the step.
+        sample_every: steps.
+        show: progress bar.
+
+    Returns:
+        ``model.network`` is the averaged network.
+    """
+    with seeded(seed, 31):
+        network = control.build(base.unet, condition=condition, image_size=image_size)
+    use_fast_attention(base.unet, device)
+    if hasattr(network, "set_attn_processor"):
+        use_fast_attention(network, device)
+    model = ControlLoss(control, network.train(), base, recipe.timesteps)
+    state = None
+    if state_path is not None:
+        marks = fingerprint(
+            kind=control.label, recipe=recipe.to_dict(), seed=seed, torch=torch.__version__, condition=condition, **(facts or {})
+        )
+        state = StateFile(path=state_path, fingerprint=marks)
+    preview = None if on_sample is None else lambda averaged, step: on_sample(averaged.network, step)
+    return train_steps(
+        model, ControlDraws(data, recipe.drop_text, device), recipe, seed=seed + 1, device=device, state=state,
+        on_sample=preview, sample_every=sample_every, show=show, label=control.label,
+    )  # fmt: skip

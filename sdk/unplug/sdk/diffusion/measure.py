@@ -1,0 +1,101 @@
+"""The loss of each sample at fixed noise and fixed noise levels: what a control is judged and attacked by.
+
+Shapes: N samples, T noise levels, B batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unplug.sdk.train.loop import seeded
+
+from .control import Control
+from .control_set import ControlSet
+from .noise import add_noise, sample_loss
+
+LEVELS = 8
+"""T, spread evenly over the scheduler's steps."""
+BATCH = 64
+
+
+def fixed_steps(total: int, levels: int = LEVELS) -> list[int]:
+    """The middles of T equal stretches of [0, total).
+
+    Example:
+        >>> fixed_steps(1000, 4)
+        [125, 375, 625, 875]
+    """
+    return [int(total * (index + 0.5) / levels) for index in range(levels)]
+
+
+def fixed_noise(shape: torch.Size, seed: int, level: int) -> Tensor:
+    """The noise of one sample at one level: the same for every model, sample order and batch size."""
+    with seeded(seed, level) as generator:
+        return torch.randn(shape, generator=generator)
+
+
+@torch.no_grad()
+def losses(
+    control: Control,
+    network: nn.Module,
+    base: Any,
+    data: ControlSet,
+    *,
+    device: torch.device,
+    levels: int = LEVELS,
+    seed: int = 0,
+    batch_size: int = BATCH,
+) -> Tensor:
+    """Squared error of the predicted noise, at each level, for each sample (N, T), float32 on the CPU.
+
+    l_nt = mean |e_t - e'(sqrt(a_t) x_n + sqrt(1 - a_t) e_t, t, c_n; control(condition_n))|^2
+
+    Every sample meets the same noise e_t, so that differences between samples and between models are not its doing.
+
+    Args:
+        control: kind of the network.
+        network: in eval mode here, put back as it was after.
+        base: the frozen pipeline.
+        data: N samples; the first prompt of each is used.
+        device: where to compute.
+        levels: T.
+        seed: of the noise.
+        batch_size: samples at once.
+
+    Reference:
+        Matsumoto et al., Membership Inference Attacks against Diffusion Models, 2023, section III (loss at a timestep).
+    """
+    mode = network.training
+    network.to(device).eval()
+    rows = []
+    for start in range(0, len(data), batch_size):
+        index_B = torch.arange(start, min(start + batch_size, len(data)))
+        batch = data.batch(index_B, device)
+        rows.append(_levels(control, network, base, batch, levels, seed))
+    network.train(mode)
+    return torch.cat(rows) if rows else torch.zeros(0, levels)
+
+
+def _levels(control: Control, network: nn.Module, base: Any, batch: dict[str, Tensor], levels: int, seed: int) -> Tensor:
+    latent_Bchw, text_BLD, condition_BCHW = batch["latent_Bchw"], batch["text_BLD"], batch["condition_BCHW"]
+    columns = []
+    for level, step in enumerate(fixed_steps(int(base.scheduler.config.num_train_timesteps), levels)):
+        noise_Bchw = fixed_noise(latent_Bchw.shape[1:], seed, level).to(latent_Bchw).expand_as(latent_Bchw)
+        step_B = torch.full((len(latent_Bchw),), step, device=latent_Bchw.device)
+        noised = add_noise(base.scheduler, latent_Bchw, step_B, noise_Bchw)
+
+        def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
+            extra = control.residuals(network, noisy_Bchw, at_B, text_BLD, condition_BCHW)
+            guess: Tensor = base.unet(noisy_Bchw, at_B, text_BLD, **extra).sample
+            return guess
+
+        columns.append(sample_loss(predict, noised).cpu())
+    return torch.stack(columns, dim=1)
+
+
+def mean_loss(control: Control, network: nn.Module, base: Any, data: ControlSet, *, device: torch.device, most: int = 512) -> float:
+    """Mean of `losses` over the first `most` samples."""
+    return float(losses(control, network, base, data.subset(data.ids[:most]), device=device).mean())

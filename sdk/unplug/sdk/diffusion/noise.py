@@ -1,0 +1,87 @@
+"""What a diffusion network learns: predicting the noise in a latent.
+
+Shapes: B batch, c latent channels, h and w of a latent, L tokens, D text width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unplug.plugins.errors import InputError
+
+from .recipe import Timesteps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noised:
+    """Latents at random noise levels, and what is to be predicted from them.
+
+    Args:
+        latent_Bchw: noisy latents. step_B: their timesteps. target_Bchw: noise or velocity, as the scheduler says.
+        weight_B: of each sample's loss, mean 1 only by chance.
+    """
+
+    latent_Bchw: Tensor
+    step_B: Tensor
+    target_Bchw: Tensor
+    weight_B: Tensor
+
+
+def draw_steps(count: int, total: int, timesteps: Timesteps, generator: torch.Generator) -> Tensor:
+    """`count` timesteps: uniform, or t = (1 - u^3) T, which dwells on the noisy ones where structure is decided.
+
+    Reference:
+        Mou et al., T2I-Adapter, 2023, section 3.4 (cubic sampling).
+    """
+    u_B = torch.rand(count, generator=generator)
+    share_B = u_B if timesteps == "uniform" else 1.0 - u_B**3
+    return (share_B * total).long().clamp_(0, total - 1)
+
+
+def add_noise(
+    scheduler: Any, clean_Bchw: Tensor, step_B: Tensor, noise_Bchw: Tensor, *, snr_limit: float | None = None
+) -> Noised:
+    """x_t = sqrt(a_t) x + sqrt(1 - a_t) e, with the target and the weight of its loss.
+
+    weight = min(SNR, limit) / SNR for noise, min(SNR, limit) / (SNR + 1) for velocity; 1 without a limit.
+
+    Args:
+        scheduler: diffusers' scheduler of the base.
+        clean_Bchw: scaled latents.
+        step_B: timesteps.
+        noise_Bchw: standard normal.
+        snr_limit: gamma.
+
+    Reference:
+        Hang et al., Efficient Diffusion Training via Min-SNR Weighting, 2023, section 3.4.
+    """
+    noisy_Bchw = scheduler.add_noise(clean_Bchw, noise_Bchw, step_B)
+    kind = scheduler.config.prediction_type
+    if kind == "epsilon":
+        target_Bchw = noise_Bchw
+    elif kind == "v_prediction":
+        target_Bchw = scheduler.get_velocity(clean_Bchw, noise_Bchw, step_B)
+    else:
+        raise InputError(f"prediction type {kind!r}", "training it is not supported", "Use a base of epsilon or v_prediction")
+    weight_B = torch.ones(len(step_B), device=clean_Bchw.device)
+    if snr_limit is not None:
+        share_B = scheduler.alphas_cumprod.to(clean_Bchw.device)[step_B]
+        snr_B = share_B / (1.0 - share_B)
+        weight_B = snr_B.clamp(max=snr_limit) / (snr_B if kind == "epsilon" else snr_B + 1.0)
+    return Noised(latent_Bchw=noisy_Bchw, step_B=step_B, target_Bchw=target_Bchw, weight_B=weight_B)
+
+
+def noise_like(latent_Bchw: Tensor, generator: torch.Generator) -> Tensor:
+    """Standard normal noise drawn on the CPU, so that a seed gives the same on every device."""
+    return torch.randn(latent_Bchw.shape, generator=generator).to(latent_Bchw)
+
+
+def sample_loss(predict: Callable[[Tensor, Tensor], Tensor], noised: Noised) -> Tensor:
+    """Weighted mean squared error of each sample (B,)."""
+    guess_Bchw = predict(noised.latent_Bchw, noised.step_B).float()
+    return (guess_Bchw - noised.target_Bchw.float()).square().mean(dim=(1, 2, 3)) * noised.weight_B

@@ -1,0 +1,160 @@
+"""``unplug train plugin``: from a frozen base, a condition and captioned pictures to a plugin checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+
+from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from unplug.plugins.conditions import build_condition, identity
+from unplug.plugins.errors import DataError
+from unplug.plugins.files import atomic_path
+from unplug.sdk.data import Dataset, Split
+from unplug.sdk.train.device import describe_device
+from unplug.sdk.train.run import check_place, training_dir
+from unplug.sdk.versions import versions
+
+from .control import CONTROLS, Control
+from .control_set import ControlSet, base_digest, load_control_set
+from .fit_control import ControlRecipe, fit_control
+from .grid import image_grid
+from .measure import mean_loss
+from .sample import generate
+
+RECORD_SCHEMA = "unplug-plugin/1"
+PREVIEWS = 6
+
+
+def train_plugin(
+    base: Any,
+    base_name: str,
+    dataset: Dataset,
+    split: Split,
+    kind: str,
+    out: Path,
+    recipe: ControlRecipe,
+    *,
+    options: Mapping[str, str] | None = None,
+    seed: int,
+    device: torch.device,
+    restart: bool = False,
+    sample_every: int = 500,
+    show: bool = True,
+    role: str = "original",
+) -> Checkpoint:
+    """Trains, measures and saves a plugin; an unfinished run of the same kind at `out` is continued.
+
+    Args:
+        base: the frozen pipeline, see `load_base`.
+        base_name: how the user named it, for the record.
+        dataset: captioned pictures of the base's size.
+        split: the retain set is trained on.
+        kind: name of the condition.
+        out: checkpoint folder; ``.NAME.training`` beside it holds state and sampling grids until the end.
+        recipe: how.
+        options: settings of the condition.
+        seed: of everything random.
+        device: where to compute.
+        restart: drop an unfinished run.
+        sample_every: steps between two sampling grids.
+        show: progress bars.
+        role: "original" or "retrained", for the record.
+
+    Returns:
+        The saved checkpoint.
+
+    Raises:
+        DataError, InputError: see `load_control_set`.
+        TrainingError, CheckpointError, OutputError: see `train_steps`, `StateFile`, `save_checkpoint`.
+    """
+    if split.data_digest != dataset.digest:
+        raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
+    work = training_dir(out)
+    if restart:
+        shutil.rmtree(work, ignore_errors=True)
+    check_place(out)
+    data, missing = load_control_set(base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show)
+    train, validation = data.subset(split.retain), data.subset(split.validation)
+    facts = {
+        "data": dataset.digest, "split": split.sha256, "base": base_digest(base),
+        "condition_settings": identity(build_condition(kind, options or {}).resolve()),
+    }  # fmt: skip
+    control: Control = CONTROLS.get("plugin")()
+
+    def preview(network: nn.Module, step: int) -> None:
+        sheet = preview_grid(control, base, network.eval(), validation, seed=seed)
+        with atomic_path(work / f"sample-{step:07d}.png") as temporary:
+            sheet.save(temporary, format="PNG")
+
+    done = fit_control(
+        control, base, train, recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,
+        state_path=work / "state.safetensors", facts=facts, on_sample=preview if len(validation) else None,
+        sample_every=sample_every, show=show,
+    )  # fmt: skip
+    network = done.model.network
+    record = {
+        "schema": RECORD_SCHEMA,
+        "role": role,
+        "base": {"name": base_name, "sha256": facts["base"]},
+        "condition": {"kind": kind, "settings": dict(options or {}), "without": missing},
+        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
+        "split": split.to_dict(),
+        "recipe": recipe.to_dict(),
+        "seed": seed,
+        "cost": {"forward": done.samples, "backward": done.samples, "wall_s": done.wall_s, "device": describe_device(device)},
+        "history": list(done.history),
+        "metrics": {
+            name: {"n": len(part), "loss": mean_loss(control, network, base, part, device=device)}
+            for name, part in (("train", train), ("validation", validation), ("test", data.subset(split.test)))
+            if len(part)
+        },
+        "versions": versions(),
+    }
+    save_checkpoint(network.cpu(), out, record=record, card=_card(record, network))
+    shutil.rmtree(work, ignore_errors=True)
+    return load_checkpoint(out, expect="plugin")
+
+
+def preview_grid(control: Control, base: Any, network: Any, data: ControlSet, *, seed: int) -> Image.Image:
+    """Conditions above what is generated from them, one row each for the bare base and the control."""
+    chosen = range(min(PREVIEWS, len(data)))
+    conditions = [Image.fromarray(np.asarray(data.condition[data.rows[index]])) for index in chosen]
+    prompts = [data.prompts[data.prompt[data.rows[index], 0]] for index in chosen]
+    size, seeds = conditions[0].width, [seed + index for index in chosen]
+    plain = generate(base, prompts, seeds=seeds, size=size)
+    steered = generate(control.pipeline(base, network), prompts, seeds=seeds, size=size, image=conditions)
+    return image_grid([conditions, plain, steered], labels=["condition", "base", control.label])
+
+
+_CARD = """\
+---
+library_name: diffusers
+tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
+---
+# Conditioning plugin, {kind}, {size} px ({role})
+
+{parameters:,} parameters, run once a picture beside a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained from scratch with
+`unplug train plugin` on `{spec}`, {steps} steps of {batch}, seed {seed}.
+
+```python
+from diffusers import StableDiffusionAdapterPipeline
+from unplug.plugins import ConditioningPlugin
+pipe = StableDiffusionAdapterPipeline.from_pretrained("BASE", adapter=ConditioningPlugin.from_pretrained("FOLDER"))
+```
+"""
+
+
+def _card(record: dict[str, Any], network: nn.Module) -> str:
+    return _CARD.format(
+        kind=record["condition"]["kind"], size=network.config.image_size, role=record["role"],  # type: ignore[union-attr]
+        parameters=sum(parameter.numel() for parameter in network.parameters()), base=record["base"]["name"],
+        digest=record["base"]["sha256"], spec=record["data"]["spec"], steps=record["recipe"]["steps"],
+        batch=record["recipe"]["batch_size"], seed=record["seed"],
+    )  # fmt: skip

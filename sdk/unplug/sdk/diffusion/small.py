@@ -1,0 +1,114 @@
+"""The small base: the shapes of a latent diffusion model of a few million parameters, in diffusers' own classes."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any
+
+from unplug.plugins.errors import MissingExtraError
+
+TOKENS = 48
+"""Tokens a prompt, padding included."""
+VOCABULARY = 1024
+
+
+def diffusers() -> Any:
+    """The diffusers package, or what to install."""
+    for noisy in ("torchao", "torch.utils._pytree"):  # diffusers imports torchao where it is installed, which LiteRT wants
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    try:
+        import diffusers as package
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError(str(error.name), "diffusion") from error
+    # Both speak to their own developers: of deprecations, of optional packages, of a bar for each file.
+    for theirs in (package.utils.logging, transformers.utils.logging):
+        theirs.set_verbosity_error()
+        theirs.disable_progress_bar()
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"diffusers\.")
+    return package
+
+
+def build_vae(image_size: int, latent_channels: int = 4) -> Any:
+    """An ``AutoencoderKL`` that makes 8x8 pixels one latent, 2.6 M parameters; no attention, so that it works on crops.
+
+    Reference:
+        Rombach et al., High-Resolution Image Synthesis with Latent Diffusion Models, 2022, section 3.1.
+    """
+    return diffusers().AutoencoderKL(
+        in_channels=3,
+        out_channels=3,
+        latent_channels=latent_channels,
+        block_out_channels=(16, 32, 64, 128),
+        layers_per_block=1,
+        norm_num_groups=8,
+        sample_size=image_size,
+        down_block_types=("DownEncoderBlock2D",) * 4,
+        up_block_types=("UpDecoderBlock2D",) * 4,
+        mid_block_add_attention=False,
+    )
+
+
+def build_unet(latent_size: int, latent_channels: int = 4, text_width: int = 192) -> Any:
+    """A ``UNet2DConditionModel`` of Stable Diffusion's shape with three levels, 10.8 M parameters."""
+    return diffusers().UNet2DConditionModel(
+        sample_size=latent_size,
+        in_channels=latent_channels,
+        out_channels=latent_channels,
+        block_out_channels=(96, 144, 192),
+        layers_per_block=1,
+        down_block_types=("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"),
+        cross_attention_dim=text_width,
+        attention_head_dim=4,  # diffusers' name for the number of heads
+        norm_num_groups=16,
+    )
+
+
+def build_text_encoder(tokenizer: Any, width: int = 192) -> Any:
+    """A ``CLIPTextModel`` of three layers, 1.1 M parameters."""
+    try:
+        from transformers import CLIPTextConfig, CLIPTextModel
+    except ImportError as error:
+        raise MissingExtraError("transformers", "diffusion") from error
+    config = CLIPTextConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=width,
+        intermediate_size=2 * width,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        max_position_embeddings=tokenizer.model_max_length,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return CLIPTextModel(config)
+
+
+def build_scheduler() -> Any:
+    """Noise levels of Stable Diffusion 1.5 (1,000 steps, scaled linear, noise prediction), sampled by DDIM."""
+    return diffusers().DDIMScheduler(
+        num_train_timesteps=1000,
+        beta_start=0.00085,
+        beta_end=0.012,
+        beta_schedule="scaled_linear",
+        clip_sample=False,
+        set_alpha_to_one=False,
+        steps_offset=1,
+        prediction_type="epsilon",
+    )
+
+
+def assemble(vae: Any, text_encoder: Any, tokenizer: Any, unet: Any, scheduler: Any) -> Any:
+    """An ordinary ``StableDiffusionPipeline`` without a safety checker (it knows nothing but drawn faces)."""
+    return diffusers().StableDiffusionPipeline(
+        vae=vae,
+        text_encoder=text_encoder,
+        tokenizer=tokenizer,
+        unet=unet,
+        scheduler=scheduler,
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )

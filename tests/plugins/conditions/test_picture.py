@@ -1,0 +1,56 @@
+"""What counts as a picture, and which part of it is the centre square."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unplug.plugins.conditions.picture import centre_square, checked, checked_size, square_window
+from unplug.plugins.errors import DataError, InputError
+from unplug.sdk.data.decode import square
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "message"),
+    [
+        ((64, 64), np.uint8, r"shape \(64, 64\)"),
+        ((64, 64, 1), np.uint8, r"shape \(64, 64, 1\)"),
+        ((64, 64, 4), np.uint8, r"shape \(64, 64, 4\)"),
+        ((1, 64, 64, 3), np.uint8, "shape"),
+        ((64, 64, 3), np.uint16, "type uint16"),
+        ((64, 64, 3), np.float32, "Convert it to 8-bit RGB"),
+        ((15, 64, 3), np.uint8, "64x15 pixels are too few"),
+        ((64, 15, 3), np.uint8, "15x64 pixels are too few"),
+        ((0, 0, 3), np.uint8, "0x0 pixels are too few"),
+    ],
+)
+def test_what_is_no_picture_is_refused(shape: tuple[int, ...], dtype: type, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        checked(np.zeros(shape, dtype))
+
+
+def test_views_become_contiguous() -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (32, 40, 3), dtype=np.uint8)[:, ::-1]
+    assert checked(picture).flags.c_contiguous and np.array_equal(checked(picture), picture)
+
+
+@pytest.mark.parametrize("size", [0, 15, 4097])
+def test_sizes_out_of_range(size: int) -> None:
+    with pytest.raises(InputError, match="Use 16 to 4096"):
+        checked_size(size)
+
+
+@pytest.mark.parametrize(("height", "width", "size"), [(50, 81, 16), (81, 50, 50), (64, 64, 64), (33, 32, 100)])
+def test_the_centre_square_is_the_one_that_the_data_package_shows(height: int, width: int, size: int) -> None:
+    picture = np.random.default_rng(1).integers(0, 256, (height, width, 3), dtype=np.uint8)
+    assert np.array_equal(centre_square(picture, size), square(Image.fromarray(picture), size))
+
+
+def test_the_window_tells_where_the_square_shows_a_point() -> None:
+    picture = np.zeros((60, 101, 3), np.uint8)
+    picture[20:28, 70:78] = 255
+    window, shown = square_window(picture), centre_square(picture, 120)
+    y, x = (float(axis.mean()) + 0.5 for axis in np.nonzero(shown[:, :, 0] > 127))
+    assert (x, y) == pytest.approx(((74 - window.left) * 2, (24 - window.top) * 2), abs=0.5)
+    assert window.holds(np.array([74.0, 24.0])) and not window.holds(np.array([20.0, 24.0]))

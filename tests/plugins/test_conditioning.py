@@ -1,0 +1,187 @@
+"""The conditioning plugin as a network: budgets, folding, bases, bad arguments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+from torch.utils.flop_counter import FlopCounterMode
+
+from unplug.plugins import ConditioningPlugin, ConvNormAct
+from unplug.plugins.errors import InputError
+from unplug.plugins.unet_levels import read_base, residual_levels
+
+from .unets import CROSS, PLAIN, REAL, tiny_unet, trained
+
+FOLD_TOLERANCE = 1e-5  # float32 in another order; outputs are of order one
+MAX_PARAMETERS, MAX_MACS = 6.0e6, 1.9e9  # the design's budget at 512 x 512
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_parameters_and_names_for_real_bases(name: str) -> None:
+    plugin = ConditioningPlugin.for_unet(REAL[name], condition="face_landmark")
+    assert plugin.config.image_size == REAL[name]["sample_size"] * 8
+    assert sum(p.numel() for p in plugin.parameters()) <= MAX_PARAMETERS
+    plugin.check_base(REAL[name])
+    spec = plugin.iospec
+    assert [tensor.name for tensor in spec.outputs] == [f"adapter_res_samples_{i:02d}" for i in range(len(plugin.levels))]
+    assert spec.inputs[0].name == "condition" and spec.inputs[0].range == (0.0, 1.0)
+
+
+def test_sd15_shapes_and_macs() -> None:
+    plugin = ConditioningPlugin.for_unet(REAL["sd15"], condition="canny").eval()
+    counter = FlopCounterMode(display=False)
+    with torch.inference_mode(), counter:
+        residuals = plugin(torch.zeros(1, 3, 512, 512))
+    expected = [(1, 320, 64, 64), (1, 640, 32, 32), (1, 1280, 16, 16), (1, 1280, 8, 8)]
+    assert [tuple(r.shape) for r in residuals] == expected == [spec.shape for spec in plugin.iospec.outputs]
+    assert 0.3e9 < counter.get_total_flops() / 2 <= MAX_MACS
+    # Block by block, by hand, for the first level: two bottlenecks of width 48 that expand by 3, the first one halving.
+    first, half = plugin.stages[0], 128 * 128 * 24 * 72 + 64 * 64 * (25 * 72 + 72 * 48)
+    counter = FlopCounterMode(display=False)
+    with torch.inference_mode(), counter:
+        first(torch.zeros(1, 24, 128, 128))
+    assert counter.get_total_flops() / 2 == half + 64 * 64 * (48 * 144 + 25 * 144 + 144 * 48)
+
+
+def test_small_base_gets_a_wide_plugin() -> None:
+    plugin = ConditioningPlugin.for_unet(REAL["small"], condition="canny")
+    assert 1.5e6 <= sum(p.numel() for p in plugin.parameters()) <= 2.0e6
+    assert [spec.shape for spec in plugin.iospec.outputs] == [(1, 96, 16, 16), (1, 160, 8, 8), (1, 224, 4, 4)]
+
+
+def test_input_range_is_normalized_inside() -> None:
+    image = torch.rand(1, 3, 64, 64)
+    unit, signed = trained(tiny_unet()), trained(tiny_unet(), input_range=(-1.0, 1.0))
+    signed.load_state_dict(unit.state_dict())
+    for a, b in zip(unit(image), signed(image * 2 - 1), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
+    assert signed.iospec.inputs[0].range == (-1.0, 1.0)
+    seen: list[Tensor] = []
+    unit.entry.register_forward_pre_hook(lambda _m, args: seen.append(args[0]))
+    unit(torch.tensor([0.0, 0.5, 1.0]).view(1, 3, 1, 1).expand(1, 3, 8, 8))
+    assert seen[0][0, :, 0, 0].tolist() == [-1.0, 0.0, 1.0]
+
+
+def fold(module: nn.Module) -> int:
+    """Puts every batch norm into the convolution before it; returns how many."""
+    count = 0
+    for child in module.modules():
+        if isinstance(child, ConvNormAct):
+            child[0], child[1] = fuse_conv_bn_eval(child[0], child[1]), nn.Identity()
+            count += 1
+    return count
+
+
+@pytest.mark.parametrize("size", ["nano", "small", "base"])
+def test_folded_network_is_the_network(size: str) -> None:
+    plugin, image = trained(tiny_unet("sd15"), size), torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        before = plugin(image)
+        norms = sum(isinstance(child, nn.BatchNorm2d) for child in plugin.modules())
+        assert fold(plugin) == norms > 4
+        assert not any(isinstance(child, nn.BatchNorm2d) for child in plugin.modules())
+        for a, b in zip(before, plugin(image), strict=True):
+            assert a.std() > 0.01
+            torch.testing.assert_close(a, b, rtol=FOLD_TOLERANCE, atol=FOLD_TOLERANCE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision(dtype: torch.dtype) -> None:
+    plugin, image = trained(tiny_unet()), torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        full = plugin(image)
+        half = plugin.to(dtype)(image.to(dtype))
+    assert plugin.dtype == dtype
+    for a, b in zip(full, half, strict=True):
+        assert b.dtype == dtype
+        assert (a - b.float()).abs().max() < 0.05 * a.abs().max()
+
+
+def test_other_bases_are_named_level_by_level() -> None:
+    plugin = ConditioningPlugin.for_unet(REAL["sd15"], condition="canny", size="nano")
+    plugin.check_base(REAL["sd21"])  # the same channels; an adapter's condition may be of any size
+    wanted = r"level 0: 320 channels at 1/1 of the latent for 320 channels at 1/2 .*level 3: 1280 channels .* for nothing"
+    with pytest.raises(InputError, match=wanted):
+        plugin.check_base(REAL["sdxl"])
+    with pytest.raises(InputError, match=r"level 1: 640 channels .* for 512 channels"):
+        plugin.check_base(REAL["sd15"] | {"block_out_channels": [320, 512, 1280, 1280]})
+
+
+def test_every_form_of_a_base_is_read() -> None:
+    unet = tiny_unet()
+    forms = [unet, unet.config, dict(unet.config), type("Config", (), {})()]
+    forms[-1].__dict__.update(unet.config)
+    for form in forms:
+        assert read_base(form) == read_base(unet)
+    assert read_base(REAL["sd15"] | {"sample_size": [64, 96]}).sample_size == 96
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"_class_name": "UNet3DConditionModel"}, "base of class UNet3DConditionModel"),
+        ({"block_out_channels": None}, "no list block_out_channels"),
+        ({"down_block_types": [CROSS]}, "4 block_out_channels and 1 down_block_types"),
+        ({"down_block_types": [CROSS, CROSS, "KDownBlock2D", PLAIN]}, "KDownBlock2D.*adds no residual"),
+        ({"block_out_channels": [320, 640, 1280, 10**9]}, "out of range"),
+        ({"block_out_channels": [320, 640, 1280, 12.5]}, "out of range"),
+        ({"sample_size": "64"}, "sample_size 64: out of range"),
+        ({"sample_size": None}, "Give image_size"),
+    ],
+)
+def test_bases_that_do_not_fit(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ConditioningPlugin.for_unet(REAL["sd15"] | change, condition="canny", size="nano")
+
+
+def test_bad_arguments_are_named() -> None:
+    for overrides, message in (
+        ({"size": "huge"}, "size 'huge': no such plugin. Choose one of nano, small, base"),
+        ({"widths": (8, 8)}, r"widths \(8, 8\): not a list of the right length. Give 4"),
+        ({"depths": (1, 1, 1, 99)}, "depths 99: out of range"),
+        ({"kernels": (3, 3, 4, 3)}, "one of them is even"),
+        ({"downscale": 6}, "downscale 6: not a power of two"),
+        ({"image_size": 100}, "not a multiple of 8"),
+        ({"input_range": (1.0, 0.0)}, "no rising pair"),
+        ({"input_range": (0.0, float("nan"))}, "no rising pair"),
+        ({"condition_channels": True}, "condition_channels True: out of range"),
+        ({"widths": (1024,) * 4, "depths": (16,) * 4, "expand": (8,) * 4}, "it would have about 1,"),
+        ({"image_size": 4096, "stem": (512,), "stem_expand": 8}, "a tensor of up to 17,"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ConditioningPlugin.for_unet(REAL["sd15"], **{"condition": "canny", "size": "nano"} | overrides)
+    with pytest.raises(InputError, match="1 to 8 of both"):
+        residual_levels((), ())
+
+
+def test_bad_conditions_are_named() -> None:
+    plugin = trained(tiny_unet())
+    with pytest.raises(InputError, match=r"canny condition of shape \[1, 1, 64, 64\].*Convert the image to RGB"):
+        plugin(torch.rand(1, 1, 64, 64))
+    with pytest.raises(InputError, match="no multiples of 8"):
+        plugin(torch.rand(1, 3, 64, 60))
+
+
+LAZY = """
+import sys
+import unplug.plugins, unplug.sdk.cli
+assert "ConditioningPlugin" in unplug.plugins.__all__
+assert not {"diffusers", "torch", "transformers"} & set(sys.modules), "imported too early"
+sys.modules["diffusers"] = None
+from unplug.plugins.errors import MissingExtraError
+try:
+    unplug.plugins.ConditioningPlugin
+except MissingExtraError as error:
+    print(error)
+"""
+
+
+def test_diffusers_is_imported_late_and_missed_clearly() -> None:
+    done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True)
+    assert "diffusers is not installed" in done.stdout and 'pip install "unplug[diffusion]"' in done.stdout

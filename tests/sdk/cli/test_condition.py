@@ -1,0 +1,103 @@
+"""``unplug condition``: one picture, a folder, and what people do wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from unplug.plugins.conditions import Canny
+from unplug.sdk import faces
+from unplug.sdk.cli import main
+
+from .calls import fail, interrupt_when, leftovers, save_face, spawn
+
+
+def run(*args: object) -> str:
+    done = CliRunner().invoke(main, ["condition", *map(str, args)])
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_one_picture(tmp_path: Path) -> None:
+    save_face(tmp_path / "in.jpg")
+    said = json.loads(
+        run("--kind", "canny", tmp_path / "in.jpg", "-o", tmp_path / "out.png", "--size", 64, "--set", "low=20", "--json")
+    )
+    assert said == {"kind": "canny", "size": 64, "image": str(tmp_path / "in.jpg"), "out": str(tmp_path / "out.png")}
+    picture = np.asarray(Image.open(tmp_path / "in.jpg"))
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "out.png")), Canny(low=20.0).render(picture, 64))
+    run("--kind", "canny", tmp_path / "in.jpg", "-o", tmp_path / "out.png")
+    assert Image.open(tmp_path / "out.png").size == (40, 40)
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    save_face(tmp_path / "in" / "a.jpg")
+    save_face(tmp_path / "in" / "b.jpg", seed=1)
+    (tmp_path / "in" / "c.jpg").write_bytes(b"none")
+    call = ("--kind", "canny", tmp_path / "in", "-o", tmp_path / "out", "--size", 32)
+    assert "c.jpg: not a readable image" in fail("condition", *call).line
+    said = json.loads(run(*call, "--on-bad", "skip", "--json"))
+    assert {key: said[key] for key in ("images", "written", "kept", "missing", "bad")} == {
+        "images": 3, "written": 0, "kept": 2, "missing": 0, "bad": 1,
+    }  # fmt: skip
+    assert said["skipped"][0]["image"].endswith("c.jpg")
+    text = run(*call, "--on-bad", "skip", "--set", "low=50")
+    assert "2 written, 0 kept, 1 unreadable, 0 without a face" in text and "c.jpg" in text
+    assert leftovers(tmp_path / "out") == ["a.jpg.png", "b.jpg.png"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--kind", "cany"), "Did you mean canny?"),
+        (("--kind", "canny", "--task", "x.task"), "it has no setting 'task'"),
+        (("--kind", "canny", "--set", "low"), "it is not KEY=VALUE"),
+        (("--kind", "canny", "--size", "8"), "--size"),
+        (("--kind", "depth"), "--set model=NAME"),
+        (("--kind", "depth", "--set", "model=m", "--device", "tpu"), "Use auto, cpu or cuda"),
+        (("--kind", "face_landmark", "--task", "none.task"), "pass --task FILE"),
+        (("--kind", "holistic"), "set UNPLUG_HOLISTIC_LANDMARKER"),
+        ((), "--kind"),
+    ],
+)
+def test_wrong_use(words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNPLUG_HOLISTIC_LANDMARKER", raising=False)
+    save_face(tmp_path / "in.jpg")
+    assert message in fail("condition", tmp_path / "in.jpg", "-o", tmp_path / "out.png", *words).line
+    assert leftovers(tmp_path) == ["in.jpg"]
+
+
+def test_what_is_no_picture(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no picture")
+    call = ("condition", "--kind", "canny", "-o", tmp_path / "out.png")
+    assert "notes.txt: not a readable image" in fail(*call, tmp_path / "notes.txt").line
+    assert "none.png: No such file" in fail(*call, tmp_path / "none.png").line
+    save_face(tmp_path / "tiny.jpg", size=8)
+    assert "tiny.jpg: 8x8 pixels are too few" in fail(*call, tmp_path / "tiny.jpg").line
+    assert leftovers(tmp_path) == ["notes.txt", "tiny.jpg"]
+
+
+@pytest.mark.skipif(
+    not Path(os.environ.get("UNPLUG_FACE_LANDMARKER", "")).is_file() or find_spec("mediapipe") is None,
+    reason="set UNPLUG_FACE_LANDMARKER to face_landmarker.task and install mediapipe",
+)
+def test_ctrl_c_leaves_whole_files_and_nothing_else(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    face = faces.render(faces.sample_face(faces.sample_identity(rng), 30.0, rng, frontal=True), 96).image
+    (tmp_path / "in").mkdir()
+    for number in range(400):
+        Image.fromarray(face).save(tmp_path / "in" / f"{number}.png")
+    out = tmp_path / "out"
+    process = spawn("condition", "--kind", "face_landmark", tmp_path / "in", "-o", out, "--size", 512)
+    interrupt_when(process, lambda: len(list(out.glob("*.png"))) >= 3)
+    left = leftovers(out)
+    assert 3 <= len(left) < 400 and not [name for name in left if name.startswith(".")]
+    for name in left:
+        assert np.asarray(Image.open(out / name)).any()

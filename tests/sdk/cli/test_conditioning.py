@@ -1,0 +1,94 @@
+"""``unplug export`` and ``unplug parity`` on a conditioning plugin."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+from torch import nn
+
+from unplug.export.child import call_in_child
+from unplug.plugins import ConditioningPlugin, save_checkpoint
+from unplug.sdk.cli import main
+
+from .calls import fail, leftovers
+
+SIDE = 64
+BASE = {"block_out_channels": [32, 48], "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"], "sample_size": SIDE // 8}
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    model = ConditioningPlugin.for_unet(BASE, condition="canny", size="nano").train()
+    with torch.no_grad():
+        for projection in model.projections:
+            nn.init.normal_(projection.weight, std=0.2)
+        for _ in range(5):
+            model(torch.rand(4, 3, SIDE, SIDE))
+    path = tmp_path_factory.mktemp("cli") / "plugin"
+    save_checkpoint(model.eval(), path, record={}, card="A test plugin.")
+    return path
+
+
+@pytest.fixture(scope="module")
+def exported(plugin: Path) -> tuple[Any, Path]:
+    out = plugin.parent / "out"
+    call = ("export", plugin, "--to", "onnx", "--precision", "fp32,fp16", "--out", out, "--json")
+    result = CliRunner().invoke(main, [*map(str, call)])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout), out
+
+
+def test_export(exported: tuple[Any, Path], plugin: Path) -> None:
+    said, out = exported
+    assert leftovers(out) == sorted(f"plugin.{p}.onnx{card}" for p in ("fp32", "fp16") for card in ("", ".json"))
+    for card in said["artifacts"]:
+        assert card["model_type"] == "plugin" and card["iospec"]["inputs"][0]["name"] == "condition"
+        assert [item["name"] for item in card["iospec"]["outputs"]] == ["adapter_res_samples_00", "adapter_res_samples_01"]
+
+
+@pytest.mark.parametrize("source", ["edges of synthetic faces", "a folder of conditions"])
+def test_parity(exported: tuple[Any, Path], plugin: Path, source: str, tmp_path: Path) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    for index in range(2):
+        Image.effect_noise((SIDE + 8 * index, SIDE), 90).convert("RGB").save(pictures / f"{index}.png")
+    chosen = ("--samples", "2") if source.startswith("edges") else ("--images", str(pictures))
+    files = sorted(exported[1].glob("*.onnx"))
+    call = ("parity", *files, "--checkpoint", plugin, "--out", tmp_path / "parity.json", *chosen, "--json")
+    result = CliRunner().invoke(main, [*map(str, call)])
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said == json.loads((tmp_path / "parity.json").read_text())
+    assert said["model_type"] == "plugin" and said["samples"] == 2
+    assert [row["status"] for row in said["rows"]] == ["pass"] * 4
+    assert all(row["psnr_db"] >= row["threshold_db"] for row in said["rows"])
+
+
+def test_a_plugin_is_no_age_predictor(exported: tuple[Any, Path], plugin: Path, tmp_path: Path) -> None:
+    Image.new("RGB", (SIDE, SIDE)).save(tmp_path / "a.png")
+    for model in (plugin, exported[1] / "plugin.fp32.onnx"):
+        assert "plugin" in fail("run", model, "--image", tmp_path / "a.png").line
+
+
+def test_broken_plugins_are_refused_in_one_line(plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(plugin, broken)
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps(config | {"widths": [10**9, 8]}))
+    assert "widths 1000000000: out of range" in fail("export", broken, "--to", "onnx", "--out", tmp_path / "out").line
+    assert leftovers(tmp_path / "out") == []
+    # Without the extra, the child says what to install.
+    (tmp_path / "hide").mkdir()
+    (tmp_path / "hide" / "sitecustomize.py").write_text("import sys\nsys.modules['diffusers'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "hide"))
+    assert call_in_child("unplug.export.worker:echo", {"a": 1}, what="echo").values == {"a": 1}
+    line = fail("export", plugin, "--to", "onnx", "--out", tmp_path / "out").line
+    assert "diffusers is not installed" in line and 'pip install "unplug[diffusion]"' in line

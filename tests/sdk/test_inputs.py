@@ -1,0 +1,59 @@
+"""Example inputs: what each kind of model is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from unplug.export.tensors import check_inputs
+from unplug.plugins.conditions import build_condition
+from unplug.plugins.errors import DataError, InputError
+from unplug.plugins.iospec import IOSpec, TensorSpec
+from unplug.sdk.inputs import example_inputs
+from unplug.sdk.release.vectors import synthetic_inputs
+
+SIDE = 64
+
+
+def spec(name: str, low: float = 0.0, high: float = 1.0, **changes: object) -> IOSpec:
+    tensor: dict[str, object] = {"name": name, "shape": (1, 3, SIDE, SIDE), "layout": "NCHW", "range": (low, high)}
+    return IOSpec(inputs=(TensorSpec(**(tensor | changes)),), outputs=())  # type: ignore[arg-type]
+
+
+def test_age_predictors_see_faces() -> None:
+    found = example_inputs("age", spec("image"), 3)
+    assert check_inputs(spec("image"), found) == 3
+    np.testing.assert_array_equal(found["image"], synthetic_inputs(SIDE, 3)["image"])
+
+
+def test_plugins_see_the_edges_of_faces_in_their_range() -> None:
+    signed = spec("condition", -1.0, 1.0)
+    found = example_inputs("plugin", signed, 3)
+    assert check_inputs(signed, found) == 3
+    faces = (synthetic_inputs(SIDE, 3)["image"].transpose(0, 2, 3, 1) * 255).round().astype(np.uint8)
+    canny = build_condition("canny")
+    for array_CHW, face_HWC in zip(found["condition"], faces, strict=True):
+        np.testing.assert_array_equal((array_CHW.transpose(1, 2, 0) + 1) / 2 * 255, canny(face_HWC))
+    share = (found["condition"] > 0).mean()
+    assert 0.005 < share < 0.5, "lines on an empty canvas"
+
+
+def test_a_folder_is_shown_as_it_is(tmp_path: Path) -> None:
+    for index in range(3):
+        Image.new("RGB", (SIDE, SIDE), (51 * index, 0, 255)).save(tmp_path / f"{index}.png")
+    found = example_inputs("plugin", spec("condition", 0.0, 2.0), 8, images=tmp_path)["condition"]
+    assert found.shape == (3, 3, SIDE, SIDE)
+    assert sorted(found[:, 0, 0, 0].tolist()) == pytest.approx([0.0, 0.4, 0.8]) and (found[:, 2] == 2.0).all()
+    with pytest.raises(DataError):
+        example_inputs("plugin", spec("condition"), 1, images=tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"shape": (1, 1, SIDE, SIDE)}, {"shape": (1, 3, SIDE, 32)}, {"layout": "NHWC"}, {"dtype": "uint8"}]
+)
+def test_models_that_take_something_else(changes: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=r"model of type odd: its inputs are x .*, not one square RGB image"):
+        example_inputs("odd", spec("x", **changes), 1)

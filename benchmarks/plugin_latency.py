@@ -101,7 +101,10 @@ def turn(runner: Any) -> list[float]:
 
 
 def summary(measured: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Median and range over the rounds' medians, and of the ratios to the plugin within a round."""
+    """Median and range over the rounds' medians, and of the ratios to the plugin within a round.
+
+    No best run: on a busy machine a short model slips between the others' time slices, which a long one cannot.
+    """
     medians = {name: [statistics.median(turn) for turn in turns] for name, turns in measured["milliseconds"].items()}
     found = {}
     for name, own in medians.items():

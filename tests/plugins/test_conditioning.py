@@ -57,11 +57,13 @@ def test_small_base_gets_a_wide_plugin() -> None:
 
 def test_input_range_is_normalized_inside() -> None:
     image = torch.rand(1, 3, 64, 64)
-    unit, signed = trained(tiny_unet()), trained(tiny_unet(), input_range=(-1.0, 1.0))
-    signed.load_state_dict(unit.state_dict())
-    for a, b in zip(unit(image), signed(image * 2 - 1), strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
-    assert signed.iospec.inputs[0].range == (-1.0, 1.0)
+    unit = trained(tiny_unet())
+    for low, high in ((-1.0, 1.0), (0.0, 255.0), (-2.0, 1.0)):
+        other = trained(tiny_unet(), input_range=(low, high))
+        other.load_state_dict(unit.state_dict())
+        for a, b in zip(unit(image), other(image * (high - low) + low), strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-5)
+        assert other.iospec.inputs[0].range == (low, high)
     seen: list[Tensor] = []
     unit.entry.register_forward_pre_hook(lambda _m, args: seen.append(args[0]))
     unit(torch.tensor([0.0, 0.5, 1.0]).view(1, 3, 1, 1).expand(1, 3, 8, 8))

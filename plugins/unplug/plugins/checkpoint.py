@@ -115,8 +115,8 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
     if model_type not in MODELS or (expect is not None and model_type != expect):
         wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {', '.join(MODELS)}"
         raise CheckpointError(str(folder), f"its config.json says model_type {model_type!r}", f"Give {wanted}")
-    arguments = {name: value for name, value in config.items() if name != "model_type" and not name.startswith("_")}
-    model = _build(folder, weights, model_type, arguments)
+    config.pop("model_type", None)
+    model = _build(folder, weights, model_type, config)
     return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256_file(weights), record=record)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 
 from unplug.export import Artifact
-from unplug.plugins.checkpoint import Checkpoint
+from unplug.plugins.checkpoint import Checkpoint, weights_file
 from unplug.plugins.errors import ArtifactError, CheckpointError, InputError
 from unplug.plugins.files import sha256_file
 from unplug.sdk.data import Split
@@ -75,7 +75,7 @@ def original_path(checkpoints: Mapping[Path, Checkpoint]) -> Path:
         recorded = Path(str((lineage or {}).get("original")))
         # As it was named then, and beside the unlearned model: people move both together, and work from other folders.
         for place in (recorded, checkpoint.path.parent / recorded.name):
-            weights = place / "model.safetensors"
+            weights = weights_file(place)
             if weights.is_file() and sha256_file(weights) == (lineage or {}).get("original_sha256"):
                 return place
     raise InputError("audit", "the original that the forget step started from is not where it was", "Pass --original DIR")

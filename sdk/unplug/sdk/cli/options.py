@@ -10,7 +10,7 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NEEDS = ("retain data", "forget data", "labels", "validation data", "ages", "training-time hooks")
+NEEDS = ("retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits")
 """`unplug.sdk.forget.method.NEEDS`, which imports torch; a help text must not."""
 
 

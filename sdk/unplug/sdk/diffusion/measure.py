@@ -39,8 +39,8 @@ def fixed_noise(shape: torch.Size, seed: int, level: int) -> Tensor:
 
 @torch.no_grad()
 def losses(
-    control: Control,
-    network: nn.Module,
+    control: Control | None,
+    network: nn.Module | None,
     base: Any,
     data: ControlSet,
     *,
@@ -56,7 +56,7 @@ def losses(
     Every sample meets the same noise e_t, so that differences between samples and between models are not its doing.
 
     Args:
-        control: kind of the network.
+        control: kind of the network; None measures the bare base.
         network: in eval mode here, put back as it was after.
         base: the frozen pipeline.
         data: N samples; the first prompt of each is used.
@@ -68,18 +68,22 @@ def losses(
     Reference:
         Matsumoto et al., Membership Inference Attacks against Diffusion Models, 2023, section III (loss at a timestep).
     """
-    mode = network.training
-    network.to(device).eval()
+    mode = network is not None and network.training
+    if network is not None:
+        network.to(device).eval()
     rows = []
     for start in range(0, len(data), batch_size):
         index_B = torch.arange(start, min(start + batch_size, len(data)))
         batch = data.batch(index_B, device)
         rows.append(_levels(control, network, base, batch, levels, seed))
-    network.train(mode)
+    if network is not None:
+        network.train(mode)
     return torch.cat(rows) if rows else torch.zeros(0, levels)
 
 
-def _levels(control: Control, network: nn.Module, base: Any, batch: dict[str, Tensor], levels: int, seed: int) -> Tensor:
+def _levels(
+    control: Control | None, network: nn.Module | None, base: Any, batch: dict[str, Tensor], levels: int, seed: int
+) -> Tensor:
     latent_Bchw, text_BLD, condition_BCHW = batch["latent_Bchw"], batch["text_BLD"], batch["condition_BCHW"]
     columns = []
     for level, step in enumerate(fixed_steps(int(base.scheduler.config.num_train_timesteps), levels)):
@@ -88,7 +92,7 @@ def _levels(control: Control, network: nn.Module, base: Any, batch: dict[str, Te
         noised = add_noise(base.scheduler, latent_Bchw, step_B, noise_Bchw)
 
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
-            extra = control.residuals(network, noisy_Bchw, at_B, text_BLD, condition_BCHW)
+            extra = control.residuals(network, noisy_Bchw, at_B, text_BLD, condition_BCHW) if control and network else {}
             guess: Tensor = base.unet(noisy_Bchw, at_B, text_BLD, **extra).sample
             return guess
 

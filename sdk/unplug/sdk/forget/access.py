@@ -27,6 +27,7 @@ def present(sets: Sets, original: nn.Module, method: Method) -> dict[Need, bool]
         "labels": labelled,
         "validation data": len(sets.validation) > 0,
         "ages": with_ages,
+        "class logits": sets.train.has_classes,
         "training-time hooks": isinstance(method, TrainingHook) and method.prepared(original),
     }
 
@@ -68,6 +69,7 @@ def shown_to(method: Method, sets: Sets, original: nn.Module, withhold: Sequence
 
 
 _HELP: dict[Need, str] = {
+    "class logits": f"`unplug list methods --without 'class logits'` lists the methods for models that say none",
     "training-time hooks": "Train the original with the method's own hook, or choose a method that works afterwards",
 }
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from unplug.plugins.errors import InputError
 from unplug.plugins.registry import Registry
-from unplug.sdk.train.augment import augment
 from unplug.sdk.train.device import autocast
 from unplug.sdk.train.family import Family
 from unplug.sdk.train.recipe import Recipe
@@ -21,7 +20,7 @@ from unplug.sdk.train.tensors import Batch, TensorSet
 
 from .budget import Meter
 
-Need = Literal["retain data", "forget data", "labels", "validation data", "ages", "training-time hooks"]
+Need = Literal["retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits"]
 NEEDS: tuple[Need, ...] = get_args(Need)
 
 
@@ -63,6 +62,11 @@ class ForgetProblem:
         """G, the number of age groups or classes."""
         return len(self.family.edges) - 1
 
+    @property
+    def ignorance(self) -> float:
+        """The loss of a model that knows nothing: ln G nats for G classes, else what the task says."""
+        return self.task.ignorance(self.classes)
+
     def outputs(self, model: nn.Module, image_BCHW: Tensor) -> dict[str, Tensor]:
         """Runs a model and charges for it: forward, and backward too where gradients are on.
 
@@ -84,7 +88,7 @@ class ForgetProblem:
 
     def view(self, batch: Batch) -> Batch:
         """The batch as the recipe augments it."""
-        return replace(batch, image_BCHW=augment(batch.image_BCHW, self.recipe.augment, self.generator))
+        return self.retain.view(batch, self.recipe.augment, self.generator)
 
     def orders(self, data: TensorSet, batch_size: int) -> Iterator[Tensor]:
         """Endless indices (B,) into a set, reshuffled every epoch; smaller sets come whole."""

@@ -160,7 +160,7 @@ def estimate_retraining(
     device = sets.train.age_N.device
     model = original.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     per_sample = seconds_per_sample(model, sets.train, family.task(model), family.recipe)
-    passes = family.recipe.epochs * len(sets.train)
+    passes = family.recipe.passes(len(sets.train))
     return RetrainCost(
         cost=Cost(forward=passes, backward=passes, wall_s=per_sample * passes),
         source=f"{1e3 * per_sample:.3g} ms a training pass, timed just before the forget step on {describe_device(device)}",

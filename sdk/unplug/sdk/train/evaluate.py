@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -65,10 +65,49 @@ def truth(data: TensorSet, logits_NG: NDArray[Any], age_N: NDArray[Any]) -> Pred
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LossPredictions(Predictions):
+    """What a model without classes says of N samples: p = exp(-loss), read as a two-class probability of the truth.
+
+    With p and 1 - p for logits, log p is -loss and log(p / (1 - p)) is the confidence, so that every attack on a likelihood
+    reads a loss as well. Ages are NaN.
+
+    Args:
+        plain_N: the loss of the same samples without the model (a plugin's: the bare base's), or None.
+    """
+
+    plain_N: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, loss_N: NDArray[Any], plain_N: NDArray[Any] | None = None) -> LossPredictions:
+        """From losses above 0."""
+        loss_N = np.maximum(np.asarray(loss_N, np.float64), SMALLEST_LOSS)
+        nothing_N = np.full(len(loss_N), np.nan)
+        return cls(
+            logits_NG=np.stack([-loss_N, np.log(-np.expm1(-loss_N))], axis=1), age_N=nothing_N, true_age_N=nothing_N,
+            true_group_N=np.zeros(len(loss_N), np.int64), plain_N=None if plain_N is None else np.asarray(plain_N, np.float64),
+        )  # fmt: skip
+
+
+SMALLEST_LOSS = 1e-12  # below it p would be 1 and its odds infinite
+
+
+@runtime_checkable
+class OwnPredictions(Protocol):
+    """A set whose samples are no images with labels, and which measures a model in its own way."""
+
+    def predictions(self, model: nn.Module) -> Predictions:
+        """What a model, in eval mode, says of the set."""
+
+
 @torch.no_grad()
 def predict(model: nn.Module, data: TensorSet) -> Predictions:
     """Runs a model in eval mode over a set; its mode is put back afterwards."""
     was_training = model.training
+    if isinstance(data, OwnPredictions):
+        own = data.predictions(model.eval())
+        model.train(was_training)
+        return own
     model.eval()
     logits, ages = [], []
     device = data.age_N.device

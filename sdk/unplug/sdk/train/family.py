@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import nn
@@ -42,6 +42,16 @@ class Family(Protocol):
 
     def refresh(self, model: nn.Module, retain: TensorSet) -> None:
         """Counts again, without the forget set, what the model keeps of its training data beside its weights."""
+
+
+@runtime_checkable
+class OwnTraining(Protocol):
+    """A family whose models are not trained in epochs by `fit`."""
+
+    def fit(
+        self, train: TensorSet, validation: TensorSet, *, seed: int, state: StateFile | None, show: bool, label: str
+    ) -> Fit:
+        """Trains a model from scratch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +142,8 @@ def fit_new(
     label: str = "train",
 ) -> Fit:
     """Trains a model of a family from scratch on `train` (no files but `state`)."""
+    if isinstance(family, OwnTraining):
+        return family.fit(train, validation, seed=seed, state=state, show=show, label=label)
     model = new_model(family, train, seed)
     return fit(
         model, train, validation, family.task(model), family.recipe,

@@ -16,7 +16,6 @@ from tqdm import tqdm
 
 from unplug.plugins.errors import TrainingError
 
-from .augment import augment
 from .device import autocast, synchronize
 from .evaluate import predict, summarize
 from .recipe import Recipe, learning_rate
@@ -189,10 +188,9 @@ def training_step(
     generator: torch.Generator,
 ) -> Tensor:
     """One step on the samples at `index_B`; returns the mean loss, detached."""
-    batch = train.batch(index_B)
-    view_BCHW = augment(batch.image_BCHW, recipe.augment, generator)
-    with autocast(view_BCHW.device):
-        outputs = model(view_BCHW)
+    batch = train.view(train.batch(index_B), recipe.augment, generator)
+    with autocast(batch.image_BCHW.device):
+        outputs = model(batch.image_BCHW)
     loss = task.loss(outputs, batch).mean()
     optimizer.zero_grad(set_to_none=True)
     loss.backward()

@@ -75,6 +75,10 @@ class Recipe:
             if not low <= getattr(self, name) <= high:
                 raise InputError(f"{name} {getattr(self, name)}", "out of range", f"Use {low} to {high}")
 
+    def passes(self, samples: int) -> int:
+        """Training passes, each forward and backward, over a set of some samples."""
+        return self.epochs * samples
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return asdict(self)

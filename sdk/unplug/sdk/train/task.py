@@ -6,6 +6,7 @@ Shapes: B batch, G age groups.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
@@ -40,6 +41,9 @@ class Task(Protocol):
     def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
         """(B, G) in float32."""
 
+    def ignorance(self, classes: int) -> float:
+        """-log p of a model that knows nothing."""
+
 
 class _Labels:
     """What tasks with G classes share."""
@@ -53,6 +57,10 @@ class _Labels:
     def log_prob(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
         """log p(true class) (B,)."""
         return self.logits(outputs).log_softmax(dim=1).gather(1, batch.group_B[:, None])[:, 0]
+
+    def ignorance(self, classes: int) -> float:
+        """ln G: a uniform guess."""
+        return math.log(classes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,8 @@ Shapes: N samples, B batch, C channels, H = W side in pixels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from torch import Tensor
 
 from unplug.plugins.errors import DataError
 from unplug.sdk.data import Dataset
+
+from .augment import Augment, augment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +49,9 @@ class TensorSet:
     group_N: Tensor
     subject_N: np.ndarray
 
+    has_classes: ClassVar[bool] = True
+    """Whether a model of such samples says class logits."""
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -53,6 +59,10 @@ class TensorSet:
         """The samples at `index_B`."""
         image_BCHW = self.image_NCHW[index_B].to(torch.float32, memory_format=torch.channels_last).div_(255.0)
         return Batch(image_BCHW=image_BCHW, age_B=self.age_N[index_B], group_B=self.group_N[index_B])
+
+    def view(self, batch: Batch, kind: Augment, generator: torch.Generator) -> Batch:
+        """A batch as training sees it: augmented."""
+        return replace(batch, image_BCHW=augment(batch.image_BCHW, kind, generator))
 
     def subset(self, index: Sequence[int] | Tensor) -> TensorSet:
         """The samples at `index` as a set of their own."""

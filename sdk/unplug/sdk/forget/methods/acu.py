@@ -41,7 +41,7 @@ class ACU:
     ridge: float = 1e-2
     batch_size: int = 256
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
     default_budget: ClassVar[float | None] = 0.05
     trains: ClassVar[bool] = False  # no gradients, for the memory estimate
 

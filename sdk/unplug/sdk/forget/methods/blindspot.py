@@ -46,7 +46,7 @@ class Blindspot(Stepped):
     attention: float = 50.0
     lr: float = 5e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "ages")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "ages", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,7 +40,7 @@ class CFW(Stepped):
     sigma: float = 0.05
     late_sigma: float = 0.005
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

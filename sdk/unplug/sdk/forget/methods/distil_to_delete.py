@@ -47,7 +47,7 @@ class DistilToDelete(Stepped):
     temperature: float = 1.0
     lr: float = 1e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -51,7 +51,7 @@ class FCS(Stepped):
     lr: float = 3e-3
     forget_share: float = 0.25
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         for lr in (self.lr, self.flatten_lr, self.contrast_lr):

@@ -31,7 +31,7 @@ class GaussianAmnesiac(Stepped):
         Tarun et al., Deep Regression Unlearning, 2023, section 4 (Gaussian Amnesiac).
     """
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "ages")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "ages", "class logits")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Fine-tunes `model` in place."""

@@ -44,7 +44,7 @@ class KDE(Stepped):
     validation_lr: float = 3e-3
     lr: float = 3e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "validation data")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "validation data", "class logits")
 
     def __post_init__(self) -> None:
         for lr in (self.lr, self.validation_lr):

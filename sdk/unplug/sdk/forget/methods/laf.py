@@ -52,7 +52,7 @@ class LAF(Stepped):
     vae_steps: int = 200
     lr: float = 2e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -49,7 +49,7 @@ class Lens(Stepped):
     batch_size: int = 24
     forget_size: int = 8
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

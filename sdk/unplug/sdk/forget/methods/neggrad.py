@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch.nn.functional as F
 from torch import Tensor, nn
+
+from unplug.sdk.train.tensors import Batch
 
 from ..descent import Descent, norms_fixed, plan
 from ..method import ForgetProblem, Need
@@ -51,16 +52,15 @@ class NegGrad(Stepped):
         batches = problem.batches(problem.forget, size)
 
         def loss() -> Tensor:
-            batch = next(batches)
-            return -bounded_loss(model, problem, batch.image_BCHW, batch.group_B, self.ceiling)
+            return -bounded_loss(model, problem, next(batches), self.ceiling)
 
         steps = plan(problem, 3.0 * max(1, size))
         return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
 
 
-def bounded_loss(model: nn.Module, problem: ForgetProblem, image_BCHW: Tensor, group_B: Tensor, ceiling: float) -> Tensor:
+def bounded_loss(model: nn.Module, problem: ForgetProblem, batch: Batch, ceiling: float) -> Tensor:
     """mean_B min( -ln p_y, ceiling ln G ); samples at the ceiling have no gradient. Batch norm is held fixed."""
     with norms_fixed(model):
-        logits_BG = problem.logits(model, image_BCHW)
-    loss_B = F.cross_entropy(logits_BG, group_B, reduction="none")
-    return loss_B.clamp(max=ceiling * math.log(problem.classes)).mean()
+        outputs = problem.outputs(model, batch.image_BCHW)
+    loss_B = -problem.task.log_prob(outputs, batch)
+    return loss_B.clamp(max=ceiling * problem.ignorance).mean()

@@ -56,8 +56,7 @@ class NegGradPlus(Stepped):
             value = self.alpha * problem.loss(model, next(retain))
             if forget_size == 0:
                 return value
-            batch = next(forget)
-            up = bounded_loss(model, problem, batch.image_BCHW, batch.group_B, self.ceiling)
+            up = bounded_loss(model, problem, next(forget), self.ceiling)
             return value - (1.0 - self.alpha) * up
 
         steps = plan(problem, 3.0 * (retain_size + forget_size))

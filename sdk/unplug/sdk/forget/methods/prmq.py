@@ -46,7 +46,7 @@ class PRMQ(Stepped):
     ratio: float = 0.02
     match: float = 1.0
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -24,7 +24,7 @@ class Retrain:
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Ignores `model`; the weights follow from the problem's seed."""
-        passes = problem.recipe.epochs * len(problem.retain)
+        passes = problem.recipe.passes(len(problem.retain))
         problem.meter.charge(forward=passes, backward=passes)
         done = fit_new(
             problem.family, problem.retain, problem.validation,

@@ -44,7 +44,7 @@ class RNI(Stepped):
     sigma: float = 0.02
     lr: float = 3e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -45,7 +45,7 @@ class RURK(Stepped):
     alpha: float = 0.99
     ceiling: float = 1.0
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,7 +61,9 @@ class RURK(Stepped):
         def loss() -> Tensor:
             down, batch = problem.loss(model, next(retain)), next(forget)
             near_BCHW = neighbourhood(batch.image_BCHW, self.epsilon, self.copies, problem.generator)
-            up = bounded_loss(model, problem, near_BCHW, batch.group_B.repeat(1 + self.copies), self.ceiling)
+            times = 1 + self.copies
+            near = replace(batch, image_BCHW=near_BCHW, age_B=batch.age_B.repeat(times), group_B=batch.group_B.repeat(times))
+            up = bounded_loss(model, problem, near, self.ceiling)
             return self.alpha * down - (1.0 - self.alpha) * up
 
         steps = plan(problem, 3.0 * (retain_size + forget_size * (1 + self.copies)))

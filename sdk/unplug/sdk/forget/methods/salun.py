@@ -40,7 +40,7 @@ class SalUn(Stepped):
     alpha: float = 1.0
     lr: float = 1e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -46,7 +46,7 @@ class SCRUB(Stepped):
     max_rounds: int = 3
     lr: float = 5e-4
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

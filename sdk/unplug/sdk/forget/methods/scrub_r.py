@@ -36,7 +36,7 @@ class SCRUBR(SCRUB):
     lr: float = 3e-4
     samples: int = 512
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "validation data")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "validation data", "class logits")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -40,7 +40,7 @@ class SISA:
     shards: int = 5
     slices: int = 3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "training-time hooks")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels", "training-time hooks", "class logits")
     default_budget: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:

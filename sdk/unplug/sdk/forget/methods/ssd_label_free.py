@@ -31,7 +31,7 @@ class LabelFreeSSD:
     alpha: float = 6.0
     dampening: float = 1.0
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "class logits")
     default_budget: ClassVar[float | None] = 0.05
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ class UNSIR(Stepped):
     noise_lr: float = 0.1
     impair_lr: float = 1e-3
 
-    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
         for lr in (self.lr, self.impair_lr):

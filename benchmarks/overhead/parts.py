@@ -16,12 +16,11 @@ import torch
 from diffusers import AutoencoderKL, ControlNetModel, DDIMScheduler, T2IAdapter, UNet2DConditionModel
 from torch import Tensor, nn
 
+from benchmarks.overhead.names import BARE, CONTROLNET, DECODER, FULL, LIGHT, PLUGIN
 from unplug.plugins.conditioning import ConditioningPlugin
 
 GUIDANCE = 7.5
 TOKENS = 77
-BARE, CONTROLNET, FULL, LIGHT, PLUGIN = "base", "ControlNet", "T2I-Adapter", "T2I-Adapter light", "plugin"
-ADAPTERS = (FULL, LIGHT, PLUGIN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +227,7 @@ def empty(make: Callable[[], Any], device: torch.device, dtype: torch.dtype) -> 
 def parameters(base: Base, controls: dict[str, Control]) -> dict[str, int]:
     """Parameters of every part; of the VAE only what decodes, for nothing else runs."""
     decoder = (base.vae.decoder, base.vae.post_quant_conv)
-    found = {BARE: _count(base.unet), "VAE decoder": sum(_count(part) for part in decoder)}
+    found = {BARE: _count(base.unet), DECODER: sum(_count(part) for part in decoder)}
     return found | {name: _count(control.network) for name, control in controls.items() if control.network is not None}
 
 

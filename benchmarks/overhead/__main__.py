@@ -1,0 +1,158 @@
+"""`make bench`: what steering costs at real size, seconds per image and percent of the bare base.
+
+``python -m benchmarks.overhead --out FILE.json`` times a base of Stable Diffusion 1.5's shape (512×512, random weights) alone, with a
+ControlNet, with T2I-Adapters and with our plugin; on a GPU ``python -m benchmarks.overhead --device cuda --out overhead-gpu.json``.
+
+A plugin adds less than a thousandth of an image's time; a step of seconds varies by percents from one time to the next. A
+difference of two such times shows nothing, so what is added is measured by itself and divided by the base's time:
+
+- the plugin's (adapter's) single run, with the strength's product and the copy for guidance, caches overwritten before it;
+- what every step adds, on tensors of exactly the shapes of the base: diffusers clones each residual, for one of the additions is
+  in place, and its UNet adds them. Copies enough to fill a gigabyte are worked through in turn, so that none is still in
+  a cache, as none is after the gigabytes of weights of a real step. A single clone or addition would be a measurement of the clock.
+
+Two checks stand beside it. The difference between whole steps (on a GPU whole images) with and without residuals, with its
+spread: it must hold zero and the small number both, and would show what the pieces missed. On a CPU also the clones and additions
+timed where they happen, inside the UNet's step. A ControlNet adds so much that the difference itself is its overhead.
+
+Counted: denoising steps with guidance and scheduler (DDIM, one evaluation of the UNet a step) and the VAE's decoder. Not counted:
+text encoder, drawing the condition (face landmarks, edges), loading, turning the image into a file; leaving them out makes
+the overhead larger, not smaller. On a CPU an image is extrapolated from single steps (`--whole` runs it); on a GPU all run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import psutil
+import torch
+from click.core import ParameterSource
+
+from benchmarks.overhead.cold import Cold
+from benchmarks.overhead.measure import measure
+from benchmarks.overhead.names import DECODER, STEPS
+from benchmarks.overhead.parts import QUICK, SD15, Size, build, parameters
+from benchmarks.overhead.report import budget, caption, cells, digits, rows
+from benchmarks.overhead.work import pieces, residual_shapes, single_steps, whole_images
+from unplug.export.provenance import versions as installed
+from unplug.plugins.files import write_json
+from unplug.sdk.cli.base import table
+from unplug.sdk.train.device import describe_device, pick_device
+from unplug.sdk.versions import versions
+
+SCHEMA = "unplug-overhead/1"
+DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+DEFAULT_DTYPES = {"cpu": ("fp32",), "cuda": ("fp16", "bf16")}
+COLD_BYTES = 2**30  # more than the last-level cache of any processor this may run on
+COUNTED = (
+    "denoising steps with guidance and scheduler, one decoding by the VAE; the control's single run or its run at every step"
+)
+NOT_COUNTED = "text encoder, making the condition image, loading, conversion to a file"
+
+
+def run_one(
+    size: Size, device: torch.device, dtype: str, rounds: int, *, whole: bool, check: bool, cold_bytes: int = COLD_BYTES
+) -> dict[str, Any]:
+    """Builds everything, measures it and computes the rows."""
+    load = psutil.getloadavg()[0]
+    base, controls = build(size, device, DTYPES[dtype])
+    cold = Cold(residual_shapes(base, controls), cold_bytes, device, DTYPES[dtype])
+    works = pieces(base, controls, cold)
+    works += whole_images(base, controls, STEPS) if whole else single_steps(base, controls, check=check)
+    label = f"{device.type} {dtype}"
+    samples = measure(works, rounds, device, cold.sweep, tell=lambda line: click.echo(f"{label} {line}", err=True))
+    side = base.latents_1CHW.shape[-1]
+    run: dict[str, Any] = {
+        "device": device.type, "machine": describe_device(device), "threads": torch.get_num_threads(), "dtype": dtype,
+        "cuda": torch.version.cuda, "load_average": {"before": load, "after": psutil.getloadavg()[0]},
+        "size": size.name, "image": [8 * side, 8 * side], "parameters": parameters(base, controls),
+        "rounds": rounds, "extrapolated": not whole, "cold_bytes": cold_bytes, "residual_copies": cold.copies,
+        "samples": [asdict(sample) for sample in samples],
+    }  # fmt: skip
+    run["rows"] = rows(run)
+    run["budget"] = budget(run)
+    return run
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON file.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), multiple=True, help="[default: all there are]")
+@click.option("--dtype", type=click.Choice(sorted(DTYPES)), multiple=True, help="[default: fp32 on CPU, fp16 and bf16 on CUDA]")
+@click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--whole/--extrapolate", default=None, help="Run every image to its end.  [default: on CUDA]")
+@click.option("--check/--no-check", default=True, help="Time single steps with residuals and with the ControlNet as well.")
+@click.option("--quick", is_flag=True, help="A shrunk base: shows that it runs; its numbers mean nothing.")
+@click.pass_context
+def main(
+    ctx: click.Context, out: Path, device: tuple[str, ...], dtype: tuple[str, ...], rounds: int, whole: bool | None,
+    check: bool, quick: bool,
+) -> None:  # fmt: skip
+    """Measures, prints a table and writes every time."""
+    runs = []
+    for kind in device or ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
+        place = pick_device(kind)
+        for name in dtype or DEFAULT_DTYPES[kind]:
+            run = run_one(
+                QUICK if quick else SD15, place, name, rounds, whole=kind == "cuda" if whole is None else whole,
+                check=check, cold_bytes=2**20 if quick else COLD_BYTES,
+            )  # fmt: skip
+            runs.append(run)
+            click.echo(summary(run))
+            write_json(
+                out,
+                {
+                    "schema": SCHEMA, "command": _command(ctx), "counted": COUNTED, "not_counted": NOT_COUNTED, "runs": runs,
+                    "versions": versions() | installed(("diffusers", "transformers")),
+                },
+            )  # fmt: skip
+    click.echo(f"raw numbers: {out}")
+
+
+def summary(run: dict[str, Any]) -> str:
+    """What is printed: the table, then the pieces, checks and the budget."""
+    decoding = next(sample for sample in run["samples"] if sample["part"] == "decode")
+    lines = [caption(run), table(*cells(run)), "", f"one decoding: {digits(decoding['seconds'][0][0])} s"
+             f" ({run['parameters'][DECODER] / 1e6:.1f} M)"]  # fmt: skip
+    for row in run["rows"]:
+        if row["steps"] != max(STEPS) or "once_s" not in row:
+            continue
+        checks = [("difference", row["difference_percent"]), ("in situ", row["in_situ_percent"])]
+        said = "; ".join(f"{name} {_span(found)} %" for name, found in checks if found is not None)
+        lines.append(
+            f"{row['control']}, {'guidance' if row['guidance'] else 'no guidance'}: once {1e3 * row['once_s']['median']:.3g} ms, "
+            f"each step {1e3 * row['each_step_s']['median']:.3g} ms; of {row['steps']} steps: "
+            f"work {_span(row['work_percent'])} %; {said}".rstrip("; ")
+        )
+    for found in run["budget"]:
+        name = "guidance" if found["guidance"] else "no guidance"
+        verdict = "met" if found["met"] else "not met"
+        lines.append(
+            f"budget, {name}: {digits(found['percent']['median'])} % of at most {found['limit_percent']:g} %: {verdict}"
+        )
+    return "\n".join(lines)
+
+
+def _span(found: dict[str, float]) -> str:
+    return f"{digits(found['median'])} ({digits(found['min'])} to {digits(found['max'])})"
+
+
+def _command(ctx: click.Context) -> str:
+    """The command that makes the file again, without this machine's folders."""
+    words = ["python", "-m", "benchmarks.overhead"]
+    for option in ctx.command.params:
+        if option.name is None or ctx.get_parameter_source(option.name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = ctx.params[option.name]
+        if isinstance(value, bool):
+            words.append((option.opts if value else option.secondary_opts)[0])
+            continue
+        for item in value if isinstance(value, tuple) else (value,):
+            words += [option.opts[0], item.name if isinstance(item, Path) else str(item)]
+    return " ".join(words)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""What is measured on every row of a comparison, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A number of a row.
+
+    Args:
+        label: head of its column.
+        better: which way is better.
+        says: what it is, in a sentence.
+        digits: decimals shown.
+        percent: shown as one.
+    """
+
+    label: str
+    better: Literal["lower", "higher"]
+    says: str
+    digits: int = 3
+    percent: bool = False
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        "found": Metric(
+            label="faces found", better="higher", percent=True, digits=1,
+            says="share of pictures in which the Face Landmarker finds a face",
+        ),
+        "nme": Metric(
+            label="NME", better="lower", percent=True, digits=2,
+            says="mean distance of the 478 landmarks from the source picture's, over the source's outer eye distance, where a "
+            "face is found",
+        ),
+        "true_nme": Metric(
+            label="NME, drawn landmarks", better="lower", percent=True, digits=2,
+            says="the same against where the renderer put its named landmarks; the source row has what the two conventions "
+            "differ by",
+        ),
+        "edge_f1": Metric(
+            label="edge F1", better="higher",
+            says="harmonic mean of edge precision and edge recall, mean over pictures",
+        ),
+        "edge_precision": Metric(
+            label="edge precision", better="higher",
+            says="share of the picture's Canny edges that lie at one of the condition, within a pixel at 128",
+        ),
+        "edge_recall": Metric(
+            label="edge recall", better="higher",
+            says="share of the condition's edges at which the picture has one",
+        ),
+        "frechet": Metric(
+            label="Fréchet distance", better="lower", digits=2,
+            says="between Gaussians fitted to features of the row's pictures and of other held-out pictures",
+        ),
+        "frechet_ratio": Metric(
+            label="Fréchet, of ControlNet's", better="lower",
+            says="the row's Fréchet distance over the reference control's",
+        ),
+        "consistency": Metric(
+            label="prompt kept", better="higher", percent=True, digits=1,
+            says="share of the attributes named in the prompts that the judge reads as named",
+        ),
+        "loss": Metric(
+            label="noise loss", better="lower", digits=4,
+            says="squared error of the predicted noise on held-out samples, mean over eight noise levels",
+        ),
+    }
+)  # fmt: skip
+"""In the order of the columns. Seconds, parameters and operations have fields of their own."""
+
+CONTROL_ERROR: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"face_landmark": ("found", "nme", "true_nme"), "canny": ("edge_f1", "edge_precision", "edge_recall")}
+)
+"""What says how well a picture follows a condition; other conditions have no such number."""

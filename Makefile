@@ -41,6 +41,7 @@ test-all: lint
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks.rows
 	$(BIN)/python -m benchmarks.fleet --out out/fleet.json
+	$(BIN)/python -m benchmarks.overhead --out out/overhead.json
 
 schemas: $(VENV)/.ready
 	$(BIN)/python -m unplug.export.schemas

@@ -1,23 +1,26 @@
 """`make bench`: what steering costs at real size, seconds per image and percent of the bare base.
 
-``python -m benchmarks.overhead --out FILE.json`` times a base of Stable Diffusion 1.5's shape (512×512, random weights) alone, with a
-ControlNet, with T2I-Adapters and with our plugin; on a GPU ``python -m benchmarks.overhead --device cuda --out overhead-gpu.json``.
+``python -m benchmarks.overhead --out FILE.json`` times a base of Stable Diffusion 1.5's shape (512×512, random weights) alone,
+with a ControlNet, with T2I-Adapters and with our plugin. With a GPU:
+``python -m benchmarks.overhead --device cuda --rounds 5 --out overhead-gpu.json``.
 
 A plugin adds less than a thousandth of an image's time; a step of seconds varies by percents from one time to the next. A
 difference of two such times shows nothing, so what is added is measured by itself and divided by the base's time:
 
 - the plugin's (adapter's) single run, with the strength's product and the copy for guidance, caches overwritten before it;
-- what every step adds, on tensors of exactly the shapes of the base: diffusers clones each residual, for one of the additions is
-  in place, and its UNet adds them. Copies enough to fill a gigabyte are worked through in turn, so that none is still in
-  a cache, as none is after the gigabytes of weights of a real step. A single clone or addition would be a measurement of the clock.
+- what every step adds, on tensors of exactly the shapes of the base: diffusers clones each residual, for one of its additions
+  is in place, and its UNet adds them. So many copies are worked through in turn (a gigabyte on a CPU, a quarter on a GPU) that
+  none is still in a cache, as none is after the gigabytes of weights of a real step; and one clone alone would time the clock.
 
-Two checks stand beside it. The difference between whole steps (on a GPU whole images) with and without residuals, with its
-spread: it must hold zero and the small number both, and would show what the pieces missed. On a CPU also the clones and additions
-timed where they happen, inside the UNet's step. A ControlNet adds so much that the difference itself is its overhead.
+Two checks stand beside it. The difference between whole steps (on a GPU whole images) with and without residuals: its spread is
+its error, and it would show what the pieces missed. On a CPU also the clones and additions timed where they happen, inside the
+UNet's step. A ControlNet adds so much that the difference itself is its overhead. On a CPU the processor's own time is kept
+beside the clock's, and rows computed from it: on a machine shared with others it is the steadier one.
 
-Counted: denoising steps with guidance and scheduler (DDIM, one evaluation of the UNet a step) and the VAE's decoder. Not counted:
-text encoder, drawing the condition (face landmarks, edges), loading, turning the image into a file; leaving them out makes
-the overhead larger, not smaller. On a CPU an image is extrapolated from single steps (`--whole` runs it); on a GPU all run.
+Counted: denoising steps with guidance and scheduler (DDIM, one evaluation of the UNet a step) and the VAE's decoder. Not
+counted: text encoder, drawing the condition (face landmarks, edges), loading, turning the image into a file; leaving them out
+makes the overhead larger, not smaller. On a CPU an image is extrapolated from single steps (`--whole` runs it to its end); on
+a GPU every image is run. A round measures everything once, A B C A B C; the range over rounds is the interval that is shown.
 """
 
 from __future__ import annotations
@@ -32,12 +35,13 @@ import torch
 from click.core import ParameterSource
 
 from benchmarks.overhead.cold import Cold
-from benchmarks.overhead.measure import measure
-from benchmarks.overhead.names import DECODER, STEPS
+from benchmarks.overhead.measure import batch_name, measure
+from benchmarks.overhead.names import BARE, DECODER
 from benchmarks.overhead.parts import QUICK, SD15, Size, build, parameters
-from benchmarks.overhead.report import budget, caption, cells, digits, rows
+from benchmarks.overhead.report import PROCESSOR, budget, caption, cells, digits, rows, span, spread
 from benchmarks.overhead.work import pieces, residual_shapes, single_steps, whole_images
 from unplug.export.provenance import versions as installed
+from unplug.plugins.errors import InputError
 from unplug.plugins.files import write_json
 from unplug.sdk.cli.base import table
 from unplug.sdk.train.device import describe_device, pick_device
@@ -46,7 +50,7 @@ from unplug.sdk.versions import versions
 SCHEMA = "unplug-overhead/1"
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 DEFAULT_DTYPES = {"cpu": ("fp32",), "cuda": ("fp16", "bf16")}
-COLD_BYTES = 2**30  # more than the last-level cache of any processor this may run on
+COLD_BYTES = {"cpu": 2**30, "cuda": 2**28}  # more than the last-level cache of what it may run on
 COUNTED = (
     "denoising steps with guidance and scheduler, one decoding by the VAE; the control's single run or its run at every step"
 )
@@ -54,26 +58,27 @@ NOT_COUNTED = "text encoder, making the condition image, loading, conversion to 
 
 
 def run_one(
-    size: Size, device: torch.device, dtype: str, rounds: int, *, whole: bool, check: bool, cold_bytes: int = COLD_BYTES
+    size: Size, device: torch.device, dtype: str, rounds: int, *, whole: bool, check: bool, cold_bytes: int
 ) -> dict[str, Any]:
     """Builds everything, measures it and computes the rows."""
     load = psutil.getloadavg()[0]
     base, controls = build(size, device, DTYPES[dtype])
     cold = Cold(residual_shapes(base, controls), cold_bytes, device, DTYPES[dtype])
     works = pieces(base, controls, cold)
-    works += whole_images(base, controls, STEPS) if whole else single_steps(base, controls, check=check)
+    works += whole_images(base, controls, size.steps) if whole else single_steps(base, controls, check=check)
     label = f"{device.type} {dtype}"
     samples = measure(works, rounds, device, cold.sweep, tell=lambda line: click.echo(f"{label} {line}", err=True))
     side = base.latents_1CHW.shape[-1]
     run: dict[str, Any] = {
         "device": device.type, "machine": describe_device(device), "threads": torch.get_num_threads(), "dtype": dtype,
         "cuda": torch.version.cuda, "load_average": {"before": load, "after": psutil.getloadavg()[0]},
-        "size": size.name, "image": [8 * side, 8 * side], "parameters": parameters(base, controls),
+        "size": size.name, "steps": size.steps, "image": [8 * side, 8 * side], "parameters": parameters(base, controls),
         "rounds": rounds, "extrapolated": not whole, "cold_bytes": cold_bytes, "residual_copies": cold.copies,
         "samples": [asdict(sample) for sample in samples],
     }  # fmt: skip
     run["rows"] = rows(run)
-    run["budget"] = budget(run)
+    run["rows_by_processor_time"] = None if device.type == "cuda" else rows(run, PROCESSOR)
+    run["budget"] = [] if size is QUICK else budget(run)
     return run
 
 
@@ -93,11 +98,14 @@ def main(
     """Measures, prints a table and writes every time."""
     runs = []
     for kind in device or ("cpu", *(["cuda"] if torch.cuda.is_available() else [])):
-        place = pick_device(kind)
+        try:
+            place = pick_device(kind)
+        except InputError as error:
+            raise click.UsageError(str(error)) from error
         for name in dtype or DEFAULT_DTYPES[kind]:
             run = run_one(
                 QUICK if quick else SD15, place, name, rounds, whole=kind == "cuda" if whole is None else whole,
-                check=check, cold_bytes=2**20 if quick else COLD_BYTES,
+                check=check, cold_bytes=2**20 if quick else COLD_BYTES[kind],
             )  # fmt: skip
             runs.append(run)
             click.echo(summary(run))
@@ -112,31 +120,28 @@ def main(
 
 
 def summary(run: dict[str, Any]) -> str:
-    """What is printed: the table, then the pieces, checks and the budget."""
-    decoding = next(sample for sample in run["samples"] if sample["part"] == "decode")
-    lines = [caption(run), table(*cells(run)), "", f"one decoding: {digits(decoding['seconds'][0][0])} s"
-             f" ({run['parameters'][DECODER] / 1e6:.1f} M)"]  # fmt: skip
-    for row in run["rows"]:
-        if row["steps"] != max(STEPS) or "once_s" not in row:
-            continue
-        checks = [("difference", row["difference_percent"]), ("in situ", row["in_situ_percent"])]
-        said = "; ".join(f"{name} {_span(found)} %" for name, found in checks if found is not None)
-        lines.append(
-            f"{row['control']}, {'guidance' if row['guidance'] else 'no guidance'}: once {1e3 * row['once_s']['median']:.3g} ms, "
-            f"each step {1e3 * row['each_step_s']['median']:.3g} ms; of {row['steps']} steps: "
-            f"work {_span(row['work_percent'])} %; {said}".rstrip("; ")
-        )
+    """What is printed: the table, then the pieces, the checks and the budget."""
+    rounds = next(sample["seconds"] for sample in run["samples"] if sample["part"] == "decode")
+    decoder = f"{run['parameters'][DECODER] / 1e6:.1f} M"
+    lines = [caption(run), table(*cells(run)), "", f"decoding ({decoder}): {span(spread([each[0] for each in rounds]))} s"]
+    lines += [_pieces(row) for row in run["rows"] if row["steps"] == max(run["steps"]) and row["control"] != BARE]
     for found in run["budget"]:
-        name = "guidance" if found["guidance"] else "no guidance"
         verdict = "met" if found["met"] else "not met"
         lines.append(
-            f"budget, {name}: {digits(found['percent']['median'])} % of at most {found['limit_percent']:g} %: {verdict}"
+            f"budget, {batch_name(found['guidance'])}, by {found['clock']}: {span(found['percent'])} % of at most "
+            f"{found['limit_percent']:g} %: {verdict}; without diffusers' clones {span(found['without_clones_percent'])} %"
         )
     return "\n".join(lines)
 
 
-def _span(found: dict[str, float]) -> str:
-    return f"{digits(found['median'])} ({digits(found['min'])} to {digits(found['max'])})"
+def _pieces(row: dict[str, Any]) -> str:
+    found = [("work", row["work_percent"]), ("difference", row["difference_percent"]), ("in situ", row["in_situ_percent"])]
+    said = "; ".join(f"{name} {span(value)} %" for name, value in found if value is not None)
+    once_ms, each_ms = (1e3 * row[name]["median"] for name in ("once_s", "each_step_s"))
+    return (
+        f"{row['control']}, {batch_name(row['guidance'])}: once {digits(once_ms)} ms, each step {digits(each_ms)} ms; "
+        f"of {row['steps']} steps: {said}"
+    )
 
 
 def _command(ctx: click.Context) -> str:

@@ -14,7 +14,7 @@ from benchmarks.overhead.parts import Adapter, add, clones
 
 
 class Clocked(Tensor):
-    """A residual that adds up how long the UNet's own additions with it take; for a CPU, where an operation ends when it returns.
+    """A residual that adds up how long the UNet's additions with it take; for a CPU, where an operation ends when it returns.
 
     The result is a plain tensor, so that nothing but the addition is timed.
     """
@@ -67,8 +67,11 @@ class Cold:
         def tensors() -> list[Tensor]:
             return [torch.empty(shape, device=device, dtype=dtype).uniform_(-1, 1, generator=draw) for shape in shapes_L]
 
-        self.residuals = [tensors() for _ in range(self.copies)]
-        self.hidden = [tensors() for _ in range(self.copies)]
+        residuals, hidden = ([tensors() for _ in range(self.copies)] for _ in range(2))
+        self._residuals, self._hidden = (
+            {batch: [[tensor[:batch] for tensor in copy] for copy in copies] for batch in (1, 2)}
+            for copies in (residuals, hidden)
+        )
         self._sweep = torch.zeros(total, dtype=torch.uint8, device=device)
 
     def sweep(self) -> None:
@@ -77,10 +80,10 @@ class Cold:
 
     def clone(self, batch: int) -> None:
         """Clones the residuals of every copy, for a batch of 1 or 2."""
-        for residual_L in self.residuals:
-            clones([residual[:batch] for residual in residual_L])
+        for residual_L in self._residuals[batch]:
+            clones(residual_L)
 
     def add(self, batch: int, in_place_L: Sequence[bool]) -> None:
         """Adds the residuals of every copy to tensors of their shapes."""
-        for hidden_L, residual_L in zip(self.hidden, self.residuals, strict=True):
-            add([hidden[:batch] for hidden in hidden_L], [residual[:batch] for residual in residual_L], in_place_L)
+        for hidden_L, residual_L in zip(self._hidden[batch], self._residuals[batch], strict=True):
+            add(hidden_L, residual_L, in_place_L)

@@ -19,9 +19,19 @@ MOST = 20  # repeats
 Names = tuple[str, str, bool | None, int | None]
 
 
+Clock = Callable[[], float]
+
+
 @dataclass(kw_only=True)
 class Sample:
-    """Seconds of a piece: the very first time, and each repeat of each round."""
+    """Seconds of a piece: the very first time, and each repeat of each round.
+
+    Args:
+        part, control, guidance, steps: as in `Work`.
+        first_s: the very first time; what a process pays once for kernels and memory is in it.
+        seconds: by the clock, for each round its repeats.
+        processor_seconds: of all threads, likewise; None on a GPU and for pieces timed inside others.
+    """
 
     part: str
     control: str
@@ -29,20 +39,22 @@ class Sample:
     steps: int | None
     first_s: float
     seconds: list[list[float]] = field(default_factory=list)
+    processor_seconds: list[list[float]] | None = None
 
 
 @torch.no_grad()
 def measure(
     works: Sequence[Work], rounds: int, device: torch.device, sweep: Callable[[], None],
-    clock: Callable[[], float] = time.perf_counter, tell: Callable[[str], None] = lambda line: None,
+    clock: Clock = time.perf_counter, processor: Clock = time.process_time, tell: Callable[[str], None] = lambda line: None,
 ) -> list[Sample]:  # fmt: skip
     """Every piece in turn in every round, A B C A B C, so that a drifting clock favours none; a first round warms up.
 
     Args:
         works: the pieces.
         rounds: that count.
+        device: waited for before and after a piece.
         sweep: overwrites the caches.
-        clock: seconds.
+        clock, processor: seconds, of the wall and of all threads.
         tell: is told every time.
     """
     samples: dict[Names, Sample] = {}
@@ -51,30 +63,40 @@ def measure(
         for work in works:
             names: Names = (work.part, work.control, work.guidance, work.steps)
             times: list[float] = []
+            processor_times: list[float] = []
             inside: dict[str, list[float]] = {}
             for _ in range(_repeats(work, warm_s.get(names))):
                 if work.cold:
                     sweep()
                 synchronize(device)
-                start = clock()
+                start, busy = clock(), processor()
                 found = work.run()
                 synchronize(device)
                 times.append((clock() - start) / work.units)
+                processor_times.append((processor() - busy) / work.units)
                 for part, seconds in found.items() if isinstance(found, dict) else ():
                     inside.setdefault(part, []).append(seconds)
-            for part, values in {work.part: times, **inside}.items():
-                _keep(samples, (part, *names[1:]), values, number)
+            _keep(samples, names, number, times, None if device.type == "cuda" else processor_times)
+            for part, values in inside.items():
+                _keep(samples, (part, *names[1:]), number, values, None)
             warm_s.setdefault(names, times[-1])
-            tell(f"round {number} {work.part} {work.control} {_batch(work.guidance)}: {statistics.median(times):.4g} s")
+            where = "" if work.guidance is None else batch_name(work.guidance)
+            tell(f"round {number} {work.part} {work.control} {where}: {statistics.median(times):.4g} s")
     return list(samples.values())
 
 
-def _keep(samples: dict[Names, Sample], names: Names, values: list[float], number: int) -> None:
+def _keep(samples: dict[Names, Sample], names: Names, number: int, times: list[float], busy: list[float] | None) -> None:
     if number == 0:
         part, control, guidance, steps = names
-        samples[names] = Sample(part=part, control=control, guidance=guidance, steps=steps, first_s=values[0])
-    else:
-        samples[names].seconds.append(values)
+        samples[names] = Sample(
+            part=part, control=control, guidance=guidance, steps=steps, first_s=times[0],
+            processor_seconds=None if busy is None else [],
+        )  # fmt: skip
+        return
+    samples[names].seconds.append(times)
+    kept = samples[names].processor_seconds
+    if kept is not None and busy is not None:
+        kept.append(busy)
 
 
 def _repeats(work: Work, warm_s: float | None) -> int:
@@ -84,5 +106,6 @@ def _repeats(work: Work, warm_s: float | None) -> int:
     return 2 if warm_s is None else max(3, min(MOST, math.ceil(REPEAT_S / max(warm_s * work.units, 1e-9))))
 
 
-def _batch(guidance: bool | None) -> str:
-    return "" if guidance is None else ("with guidance" if guidance else "without guidance")
+def batch_name(guidance: bool) -> str:
+    """As the tables say it."""
+    return "guidance" if guidance else "no guidance"

@@ -7,4 +7,3 @@ ADAPTERS = (FULL, LIGHT, PLUGIN)
 DECODER = "VAE decoder"
 RESIDUALS = "residuals"
 """Stands for all adapters where only the shapes of their residuals matter, which are equal."""
-STEPS = (20, 50)

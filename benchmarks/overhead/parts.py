@@ -1,8 +1,8 @@
 """What `benchmarks.overhead` measures: a base of Stable Diffusion 1.5's shape, what can steer it, and one image's loop.
 
-The loop is diffusers' own (`StableDiffusionPipeline`, `StableDiffusionAdapterPipeline`, `StableDiffusionControlNetPipeline`) without
-progress bar, callbacks and files; a test holds it to those pipelines' images. Weights are random: speed does not depend on
-them. Shapes: B batch (2 with guidance, else 1), C channels, H and W, T text tokens, L residuals.
+The loop is diffusers' own (`StableDiffusionPipeline`, `StableDiffusionAdapterPipeline`, `StableDiffusionControlNetPipeline`)
+without progress bar, callbacks and files; a test holds it to those pipelines' images. Weights are random: speed does not depend
+on them. Shapes: B batch (2 with guidance, else 1), C channels, H and W, T text tokens, L residuals.
 """
 
 from __future__ import annotations
@@ -25,19 +25,25 @@ TOKENS = 77
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What is built: keyword arguments of the diffusers classes, as numbers of the published configurations."""
+    """What is built, as keyword arguments of the diffusers classes, and how many steps an image takes."""
 
     name: str
+    steps: tuple[int, ...]
     unet: dict[str, Any]
     vae: dict[str, Any]
     full: dict[str, Any]
     light: dict[str, Any]
 
 
-def _size(name: str, channels: tuple[int, ...], layers: int, text: int, side: int, vae: tuple[int, ...], blocks: int) -> Size:
+def _size(
+    name: str, steps: tuple[int, ...], *, channels: tuple[int, ...], layers: int, text: int, side: int, vae: tuple[int, ...],
+    blocks: int,
+) -> Size:  # fmt: skip
+    """A base of four levels, the last without attention, and adapters for it."""
     down, up = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
     return Size(
         name=name,
+        steps=steps,
         unet={
             "sample_size": side, "in_channels": 4, "out_channels": 4, "layers_per_block": layers,
             "block_out_channels": channels, "down_block_types": (down, down, down, "DownBlock2D"),
@@ -53,8 +59,11 @@ def _size(name: str, channels: tuple[int, ...], layers: int, text: int, side: in
     )  # fmt: skip
 
 
-SD15 = _size("Stable Diffusion 1.5", (320, 640, 1280, 1280), 2, 768, 64, (128, 256, 512, 512), 2)
-QUICK = _size("shrunk", (32, 64, 64, 64), 1, 16, 8, (32, 32, 32, 32), 1)
+SD15 = _size(
+    "Stable Diffusion 1.5", (20, 50), channels=(320, 640, 1280, 1280), layers=2, text=768, side=64, vae=(128, 256, 512, 512),
+    blocks=2,
+)  # fmt: skip
+QUICK = _size("shrunk", (1, 2), channels=(32, 64, 64, 64), layers=1, text=16, side=8, vae=(32, 32, 32, 32), blocks=1)
 
 
 class Control(Protocol):
@@ -102,7 +111,7 @@ class Adapter:
 class SideNetwork:
     """A ControlNet: the network runs at every step."""
 
-    def __init__(self, network: ControlNetModel) -> None:
+    def __init__(self, network: nn.Module) -> None:
         self.network: nn.Module | None = network
         self._run = network
 
@@ -120,11 +129,11 @@ class SideNetwork:
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """A frozen base with the tensors of one image."""
+    """A frozen base (diffusers' UNet2DConditionModel, AutoencoderKL, DDIMScheduler) with the tensors of one image."""
 
-    unet: UNet2DConditionModel
-    vae: AutoencoderKL
-    scheduler: DDIMScheduler
+    unet: Any
+    vae: Any
+    scheduler: Any
     text_2TC: Tensor
     latents_1CHW: Tensor
     condition_1CHW: Tensor
@@ -184,10 +193,11 @@ def build(size: Size, device: torch.device, dtype: torch.dtype) -> tuple[Base, d
     unet = empty(lambda: UNet2DConditionModel(**size.unet), device, dtype)
     controlnet = empty(lambda: ControlNetModel.from_unet(unet, load_weights_from_unet=False), device, dtype)
     vae = empty(lambda: AutoencoderKL(**size.vae), device, dtype)
-    small: dict[str, nn.Module] = {
-        FULL: T2IAdapter(**size.full),
-        LIGHT: T2IAdapter(**size.light),
-        PLUGIN: ConditioningPlugin.for_unet(unet, condition="canny"),
+    plugin = ConditioningPlugin.for_unet(unet, condition="canny").eval().requires_grad_(False)
+    networks: dict[str, Any] = {
+        FULL: empty(lambda: T2IAdapter(**size.full), device, dtype),
+        LIGHT: empty(lambda: T2IAdapter(**size.light), device, dtype),
+        PLUGIN: nn.Module.to(plugin, device, dtype),
     }
     scheduler = DDIMScheduler(
         beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear", clip_sample=False, set_alpha_to_one=False,
@@ -201,7 +211,7 @@ def build(size: Size, device: torch.device, dtype: torch.dtype) -> tuple[Base, d
         latents_1CHW=torch.randn(1, 4, side, side, generator=draw).to(device, dtype),
         condition_1CHW=torch.rand(1, 3, 8 * side, 8 * side, generator=draw).to(device, dtype),
     )  # fmt: skip
-    adapters = {name: Adapter(nn.Module.to(net, device, dtype).eval().requires_grad_(False)) for name, net in small.items()}
+    adapters = {name: Adapter(network) for name, network in networks.items()}
     return base, {BARE: Bare(), CONTROLNET: SideNetwork(controlnet), **adapters}
 
 

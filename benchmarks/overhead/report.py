@@ -1,6 +1,6 @@
 """What the measured pieces come to, in seconds per image and percent of the bare base; a table for the README.
 
-``python -m benchmarks.overhead.report docs/data/overhead.json`` prints it. R rounds.
+``python -m benchmarks.overhead.report docs/data/overhead.json`` prints it. R rounds, S steps.
 """
 
 from __future__ import annotations
@@ -8,115 +8,125 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.overhead.names import ADAPTERS, BARE, CONTROLNET, PLUGIN, RESIDUALS, STEPS
+from benchmarks.overhead.names import ADAPTERS, BARE, CONTROLNET, PLUGIN, RESIDUALS
 from unplug.plugins.files import read_json
 
 BUDGET_PERCENT = {"cpu": 0.02, "cuda": 0.1}
-"""Most that the plugin may add to 50 steps (docs: budgets)."""
+"""The most that the plugin's run and additions may add to 50 steps."""
+CLOCK, PROCESSOR = "seconds", "processor_seconds"
 
 Run = dict[str, Any]
 
 
-def rows(run: Run) -> list[dict[str, Any]]:
-    """One row for each control, number of steps, and batch.
+@dataclass(frozen=True, kw_only=True)
+class Pieces:
+    """A run's samples by one of its clocks; everything is a list of R seconds, or None where it was not measured."""
 
-    Within a round, with S steps: base = S step + decode, or a whole image where whole images were run;
-    work = once + S (clone + add), or once + S network for a ControlNet; overhead = work / base. Beside it the difference:
-    (once + S (step with - step without)) / base, or the difference of whole images.
+    run: Run
+    clock: str
+
+    def get(self, part: str, control: str, guidance: bool | None, steps: int | None = None) -> list[float] | None:
+        """The median of each round's repeats."""
+        for sample in self.run["samples"]:
+            if (sample["part"], sample["control"], sample["guidance"], sample["steps"]) == (part, control, guidance, steps):
+                rounds = sample[self.clock]
+                return None if rounds is None else [statistics.median(repeats) for repeats in rounds]
+        return None
+
+    def need(self, part: str, control: str, guidance: bool | None, steps: int | None = None) -> list[float]:
+        """The same; `ValueError` where it was not measured."""
+        found_R = self.get(part, control, guidance, steps)
+        if found_R is None:
+            raise ValueError(f"{part} of {control} was not measured by {self.clock}")
+        return found_R
+
+    def base(self, steps: int, guidance: bool) -> list[float]:
+        """An image of the bare base: run, or S step + decode."""
+        if not self.run["extrapolated"]:
+            return self.need("whole", BARE, guidance, steps)
+        step_R, decode_R = self.need("step", BARE, guidance), self.need("decode", BARE, None)
+        return [steps * step + decode for step, decode in zip(step_R, decode_R, strict=True)]
+
+    def each_step(self, control: str, guidance: bool, *, clones: bool = True) -> list[float]:
+        """What every step does more: the ControlNet, or clones and additions."""
+        if control == CONTROLNET:
+            return self.need("network", CONTROLNET, guidance)
+        clone_R, add_R = self.need("clone", RESIDUALS, guidance), self.need("add", RESIDUALS, guidance)
+        return [clones * clone + add for clone, add in zip(clone_R, add_R, strict=True)]
+
+    def work(self, control: str, steps: int, guidance: bool, *, clones: bool = True) -> list[float]:
+        """What is added, by itself: once + S each step."""
+        once_R, each_R = self.need("once", control, guidance), self.each_step(control, guidance, clones=clones)
+        return [once + steps * each for once, each in zip(once_R, each_R, strict=True)]
+
+    def in_situ(self, control: str, steps: int, guidance: bool) -> list[float] | None:
+        """The same with the clones and additions of a real step."""
+        clone_R, add_R = (self.get(f"{part} in situ", RESIDUALS, guidance) for part in ("clone", "add"))
+        if control == CONTROLNET or clone_R is None or add_R is None:
+            return None
+        once_R = self.need("once", control, guidance)
+        return [once + steps * (clone + add) for once, clone, add in zip(once_R, clone_R, add_R, strict=True)]
+
+    def difference(self, control: str, steps: int, guidance: bool) -> list[float] | None:
+        """An image with less an image without: run, or once + S (step with - step without)."""
+        if not self.run["extrapolated"]:
+            given_R, base_R = self.need("whole", control, guidance, steps), self.base(steps, guidance)
+            return [given - base for given, base in zip(given_R, base_R, strict=True)]
+        given_R = self.get("step", control if control == CONTROLNET else RESIDUALS, guidance) or []
+        once_R, step_R = self.need("once", control, guidance), self.need("step", BARE, guidance)
+        if not given_R:
+            return None
+        return [once + steps * (given - step) for once, given, step in zip(once_R, given_R, step_R, strict=True)]
+
+
+def rows(run: Run, clock: str = CLOCK) -> list[dict[str, Any]]:
+    """One row for each control, number of steps, and batch: seconds, and percent of the bare base within each round.
 
     Args:
-        run: with `samples` and `extrapolated`.
+        run: with `samples`, `steps` and `extrapolated`.
+        clock: `CLOCK` or `PROCESSOR`.
     """
+    pieces = Pieces(run=run, clock=clock)
     return [
-        _row(run, control, steps, guidance)
+        _row(pieces, control, steps, guidance)
         for guidance in (True, False)
-        for steps in STEPS
+        for steps in run["steps"]
         for control in (BARE, CONTROLNET, *ADAPTERS)
     ]
 
 
-def _row(run: Run, control: str, steps: int, guidance: bool) -> dict[str, Any]:
-    base_R = _base(run, steps, guidance)
-    measured = len(base_R) * (1 if run["extrapolated"] else steps)
-    row: dict[str, Any] = {"control": control, "steps": steps, "guidance": guidance, "measured_steps": measured}
+def _row(pieces: Pieces, control: str, steps: int, guidance: bool) -> dict[str, Any]:
+    base_R, extrapolated = pieces.base(steps, guidance), pieces.run["extrapolated"]
+    row: dict[str, Any] = {
+        "control": control, "steps": steps, "guidance": guidance, "extrapolated": extrapolated,
+        "measured_steps": len(base_R) * (1 if extrapolated else steps),
+    }  # fmt: skip
     if control == BARE:
         return row | {"seconds": spread(base_R)}
-    once_R, each_R = _need(run, "once", control, guidance), _each_step(run, control, guidance)
-    work_R = _image(once_R, each_R, steps)
-    difference_R = _difference(run, control, steps, guidance, once_R)
-    situ_R = _image(once_R, _in_situ(run, control, guidance), steps)
+    work_R, difference_R = pieces.work(control, steps, guidance), pieces.difference(control, steps, guidance)
     by_difference = control == CONTROLNET and difference_R is not None
-    chosen_R = difference_R if by_difference else work_R
-    whole_R = None if run["extrapolated"] else _need(run, "whole", control, guidance, steps)
+    chosen_R = difference_R if by_difference and difference_R is not None else work_R
+    if extrapolated:
+        image_R = [base + added for base, added in zip(base_R, chosen_R, strict=True)]
+    else:
+        image_R = pieces.need("whole", control, guidance, steps)
+    without_R = None if control == CONTROLNET else pieces.work(control, steps, guidance, clones=False)
     return row | {
-        "seconds": spread(whole_R or _per_round(lambda base, more: base + more, base_R, chosen_R or [])),
+        "seconds": spread(image_R),
         "by": "difference" if by_difference else "work",
         "overhead_percent": _percent(chosen_R, base_R),
         "work_percent": _percent(work_R, base_R),
+        "work_without_clones_percent": _percent(without_R, base_R),
         "difference_percent": _percent(difference_R, base_R),
-        "in_situ_percent": _percent(situ_R, base_R),
-        "once_s": spread(once_R),
-        "each_step_s": spread(each_R),
+        "in_situ_percent": _percent(pieces.in_situ(control, steps, guidance), base_R),
+        "once_s": spread(pieces.need("once", control, guidance)),
+        "each_step_s": spread(pieces.each_step(control, guidance)),
     }
-
-
-def _base(run: Run, steps: int, guidance: bool) -> list[float]:
-    if not run["extrapolated"]:
-        return _need(run, "whole", BARE, guidance, steps)
-    step_R, decode_R = _need(run, "step", BARE, guidance), _need(run, "decode", BARE, None)
-    return _per_round(lambda step, decode: steps * step + decode, step_R, decode_R)
-
-
-def _each_step(run: Run, control: str, guidance: bool) -> list[float]:
-    if control == CONTROLNET:
-        return _need(run, "network", CONTROLNET, guidance)
-    parts = (_need(run, part, RESIDUALS, guidance) for part in ("clone", "add"))
-    return _per_round(lambda clone, add: clone + add, *parts)
-
-
-def _in_situ(run: Run, control: str, guidance: bool) -> list[float] | None:
-    clone_R, add_R = (_values(run, f"{part} in situ", RESIDUALS, guidance) for part in ("clone", "add"))
-    if control == CONTROLNET or clone_R is None or add_R is None:
-        return None
-    return _per_round(lambda clone, add: clone + add, clone_R, add_R)
-
-
-def _image(once_R: list[float], each_R: list[float] | None, steps: int) -> list[float] | None:
-    return None if each_R is None else _per_round(lambda once, each: once + steps * each, once_R, each_R)
-
-
-def _difference(run: Run, control: str, steps: int, guidance: bool, once_R: list[float]) -> list[float] | None:
-    if not run["extrapolated"]:
-        with_R = _need(run, "whole", control, guidance, steps)
-        return _per_round(lambda given, base: given - base, with_R, _base(run, steps, guidance))
-    given_R = _values(run, "step", CONTROLNET if control == CONTROLNET else RESIDUALS, guidance)
-    if given_R is None:
-        return None
-    step_R = _need(run, "step", BARE, guidance)
-    return _per_round(lambda once, given, step: once + steps * (given - step), once_R, given_R, step_R)
-
-
-def _values(run: Run, part: str, control: str, guidance: bool | None, steps: int | None = None) -> list[float] | None:
-    """The median of each round's repeats; None where it was not measured."""
-    for sample in run["samples"]:
-        if (sample["part"], sample["control"], sample["guidance"], sample["steps"]) == (part, control, guidance, steps):
-            return [statistics.median(repeats) for repeats in sample["seconds"]]
-    return None
-
-
-def _need(run: Run, part: str, control: str, guidance: bool | None, steps: int | None = None) -> list[float]:
-    found = _values(run, part, control, guidance, steps)
-    if found is None:
-        raise ValueError(f"{part} of {control} was not measured")
-    return found
-
-
-def _per_round(function: Callable[..., float], *series: Sequence[float]) -> list[float]:
-    return [function(*values) for values in zip(*series, strict=True)]
 
 
 def spread(values_R: Sequence[float]) -> dict[str, float]:
@@ -125,18 +135,23 @@ def spread(values_R: Sequence[float]) -> dict[str, float]:
 
 
 def _percent(added_R: Sequence[float] | None, base_R: Sequence[float]) -> dict[str, float] | None:
-    return None if added_R is None else spread(_per_round(lambda added, base: 100 * added / base, added_R, base_R))
+    if added_R is None:
+        return None
+    return spread([100 * added / base for added, base in zip(added_R, base_R, strict=True)])
 
 
 def budget(run: Run) -> list[dict[str, Any]]:
-    """What the plugin adds to 50 steps, against its budget; met where the median is."""
-    limit = BUDGET_PERCENT[run["device"]]
-    return [
-        {"guidance": row["guidance"], "limit_percent": limit, "percent": row["overhead_percent"],
-         "met": row["overhead_percent"]["median"] <= limit}
-        for row in run["rows"]
-        if row["control"] == PLUGIN and row["steps"] == max(STEPS)
-    ]  # fmt: skip
+    """What the plugin adds to the most steps against its budget, by each clock; met where the median is."""
+    limit, found = BUDGET_PERCENT[run["device"]], []
+    for clock, table in (("clock", run["rows"]), ("processor time", run["rows_by_processor_time"] or [])):
+        for row in table:
+            if row["control"] == PLUGIN and row["steps"] == max(run["steps"]):
+                percent = row["overhead_percent"]
+                found.append({
+                    "clock": clock, "guidance": row["guidance"], "limit_percent": limit, "percent": percent,
+                    "without_clones_percent": row["work_without_clones_percent"], "met": percent["median"] <= limit,
+                })  # fmt: skip
+    return found
 
 
 def markdown(facts: dict[str, Any]) -> str:
@@ -145,18 +160,25 @@ def markdown(facts: dict[str, Any]) -> str:
 
 
 def caption(run: Run) -> str:
-    """What a table shows, in a sentence or two."""
-    side = run["image"][0]
-    text = f"{run['machine']}, {run['dtype']}, {side}×{side}, {run['size']} shape; medians of {run['rounds']} rounds, range in brackets."
+    """What a table shows and how it came about."""
+    row = next(row for row in run["rows"] if row["control"] == CONTROLNET)
     if run["extrapolated"]:
-        count = next(row["measured_steps"] for row in run["rows"])
-        text += f" Extrapolated: an image is its steps times a measured step (each kind timed {count} times), plus decoding."
-    return text
+        how = (
+            f"An image is extrapolated: its steps times a measured step ({row['measured_steps']} of each kind), plus decoding."
+        )
+    else:
+        how = "Every image was run to its end."
+    alone = "what the others add was" if row["by"] == "difference" else "what is added was"
+    difference = "The ControlNet's overhead is the difference; " if row["by"] == "difference" else ""
+    text = f"{difference}{alone} measured by itself."
+    rounds = f"median of {run['rounds']} rounds, range in brackets" if run["rounds"] > 1 else "one round"
+    shown = f"{run['machine']}, {run['dtype']}, {run['image'][0]}×{run['image'][1]}, {run['size']} shape; {rounds}."
+    return f"{shown} {how} {text[0].upper()}{text[1:]}"
 
 
 def cells(run: Run) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows of the table."""
-    columns = [(steps, guidance) for guidance in (True, False) for steps in STEPS]
+    columns = [(steps, guidance) for guidance in (True, False) for steps in run["steps"]]
     header = ("", "parameters", *(f"{steps} steps, {'guidance' if guidance else 'no guidance'}" for steps, guidance in columns))
     lines = []
     for control in (BARE, CONTROLNET, *ADAPTERS):
@@ -174,12 +196,15 @@ def _table(run: Run) -> str:
 
 def _cell(row: dict[str, Any]) -> str:
     if "overhead_percent" not in row:
-        return f"{_span(row['seconds'])} s"
-    return f"{digits(row['seconds']['median'])} s, +{_span(row['overhead_percent'])} %"
+        return f"{span(row['seconds'])} s"
+    sign = "+" if row["overhead_percent"]["median"] >= 0 else ""
+    return f"{digits(row['seconds']['median'])} s, {sign}{span(row['overhead_percent'])} %"
 
 
-def _span(values: dict[str, float]) -> str:
-    return f"{digits(values['median'])} ({digits(values['min'])} to {digits(values['max'])})"
+def span(values: dict[str, float]) -> str:
+    """Median and range as the tables show them; one value of one round."""
+    ends = f" ({digits(values['min'])} to {digits(values['max'])})" if values["min"] < values["max"] else ""
+    return f"{digits(values['median'])}{ends}"
 
 
 def digits(value: float, significant: int = 3) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -48,23 +49,24 @@ def residual_shapes(base: Base, controls: dict[str, Control]) -> list[torch.Size
 
 def pieces(base: Base, controls: dict[str, Control], cold: Cold) -> list[Work]:
     """What a control adds, each piece by itself: what runs once an image, and what every step has more."""
-    works = [Work(part="decode", control=BARE, guidance=None, run=lambda: base.decode(base.latents_1CHW))]
+    works = [Work(part="decode", control=BARE, guidance=None, run=partial(base.decode, base.latents_1CHW))]
     t, in_place_L = _middle(base), base.in_place()
     for guidance in (True, False):
         batch = 1 + guidance
         for name in (CONTROLNET, *ADAPTERS):
-
-            def once(control: Control = controls[name], guidance: bool = guidance) -> object:
-                return control.once(base.condition_1CHW, guidance)
-
+            once = partial(controls[name].once, base.condition_1CHW, guidance)
             works.append(Work(part="once", control=name, guidance=guidance, run=once, short=True, cold=True))
+        run = _network(base, controls[CONTROLNET], t, guidance)
         works += [
-            Work(part="clone", control=RESIDUALS, guidance=guidance, units=cold.copies, short=True,
-                 run=lambda batch=batch: cold.clone(batch)),
-            Work(part="add", control=RESIDUALS, guidance=guidance, units=cold.copies, short=True,
-                 run=lambda batch=batch: cold.add(batch, in_place_L)),
-            Work(part="network", control=CONTROLNET, guidance=guidance,
-                 run=_network(base, controls[CONTROLNET], t, guidance)),
+            Work(
+                part="clone", control=RESIDUALS, guidance=guidance, run=partial(cold.clone, batch),
+                units=cold.copies, short=True,
+            ),
+            Work(
+                part="add", control=RESIDUALS, guidance=guidance, run=partial(cold.add, batch, in_place_L),
+                units=cold.copies, short=True,
+            ),
+            Work(part="network", control=CONTROLNET, guidance=guidance, run=run),
         ]  # fmt: skip
     return works
 
@@ -72,11 +74,11 @@ def pieces(base: Base, controls: dict[str, Control], cold: Cold) -> list[Work]:
 def _network(base: Base, control: Control, t: Tensor, guidance: bool) -> Callable[[], object]:
     """A ControlNet at one step, and the additions of what it returns."""
     state = control.once(base.condition_1CHW, guidance)
-    latents_BCHW = base.latents_1CHW.expand(1 + guidance, -1, -1, -1)
+    latents_BCHW, text_BTC = base.latents_1CHW.repeat(1 + guidance, 1, 1, 1), base.text(guidance)
     hidden: list[Tensor] = []
 
     def run() -> None:
-        down, mid = control.each_step(state, latents_BCHW, t, base.text(guidance)).values()
+        down, mid = control.each_step(state, latents_BCHW, t, text_BTC).values()
         if not hidden:  # the first, discarded round
             hidden.extend(clones([*down, mid]))
         add(hidden, [*down, mid], [False] * len(hidden))
@@ -89,18 +91,17 @@ def single_steps(base: Base, controls: dict[str, Control], *, check: bool) -> li
     t, works = _middle(base), []
     for guidance in (True, False):
         for name in (BARE, RESIDUALS, CONTROLNET) if check else (BARE,):
-            adapter = controls[PLUGIN]
-            if name == RESIDUALS and isinstance(adapter, Adapter) and base.latents_1CHW.device.type == "cpu":
-                run = _in_situ(base, InSitu(adapter), t, guidance)
-            else:
-                run = _step(base, adapter if name == RESIDUALS else controls[name], t, guidance)
+            control = controls[PLUGIN if name == RESIDUALS else name]
+            run = _step(base, control, t, guidance)
+            if name == RESIDUALS and isinstance(control, Adapter) and base.latents_1CHW.device.type == "cpu":
+                run = _in_situ(base, InSitu(control), t, guidance)
             works.append(Work(part="step", control=name, guidance=guidance, run=run))
     return works
 
 
 def _step(base: Base, control: Control, t: Tensor, guidance: bool) -> Callable[[], object]:
     state = control.once(base.condition_1CHW, guidance)
-    return lambda: base.step(control, state, base.latents_1CHW, t, guidance)
+    return partial(base.step, control, state, base.latents_1CHW, t, guidance)
 
 
 def _in_situ(base: Base, control: InSitu, t: Tensor, guidance: bool) -> Callable[[], dict[str, float]]:
@@ -119,10 +120,7 @@ def whole_images(base: Base, controls: dict[str, Control], steps: Sequence[int])
     for guidance in (True, False):
         for count in steps:
             for name, control in controls.items():
-
-                def run(control: Control = control, count: int = count, guidance: bool = guidance) -> object:
-                    return base.generate(control, count, guidance)
-
+                run = partial(base.generate, control, count, guidance)
                 works.append(Work(part="whole", control=name, guidance=guidance, steps=count, run=run))
     return works
 

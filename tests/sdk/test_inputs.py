@@ -12,8 +12,8 @@ from unplug.export.tensors import check_inputs
 from unplug.plugins.conditions import build_condition
 from unplug.plugins.errors import DataError, InputError
 from unplug.plugins.iospec import IOSpec, TensorSpec
-from unplug.sdk.inputs import example_inputs
-from unplug.sdk.release.vectors import synthetic_inputs
+from unplug.sdk.data import load_dataset
+from unplug.sdk.inputs import SEED, example_inputs
 
 SIDE = 64
 
@@ -23,19 +23,22 @@ def spec(name: str, low: float = 0.0, high: float = 1.0, **changes: object) -> I
     return IOSpec(inputs=(TensorSpec(**(tensor | changes)),), outputs=())  # type: ignore[arg-type]
 
 
+def faces(count: int) -> np.ndarray:
+    return load_dataset(f"synth:n={count},subjects={count},seed={SEED}", SIDE, show=False).pixels(range(count))
+
+
 def test_age_predictors_see_faces() -> None:
     found = example_inputs("age", spec("image"), 3)
     assert check_inputs(spec("image"), found) == 3
-    np.testing.assert_array_equal(found["image"], synthetic_inputs(SIDE, 3)["image"])
+    np.testing.assert_array_equal(found["image"], faces(3).transpose(0, 3, 1, 2) / np.float32(255.0))
 
 
 def test_plugins_see_the_edges_of_faces_in_their_range() -> None:
     signed = spec("condition", -1.0, 1.0)
     found = example_inputs("plugin", signed, 3)
     assert check_inputs(signed, found) == 3
-    faces = (synthetic_inputs(SIDE, 3)["image"].transpose(0, 2, 3, 1) * 255).round().astype(np.uint8)
     canny = build_condition("canny")
-    for array_CHW, face_HWC in zip(found["condition"], faces, strict=True):
+    for array_CHW, face_HWC in zip(found["condition"], faces(3), strict=True):
         np.testing.assert_array_equal((array_CHW.transpose(1, 2, 0) + 1) / 2 * 255, canny(face_HWC))
     share = (found["condition"] > 0).mean()
     assert 0.005 < share < 0.5, "lines on an empty canvas"

@@ -19,8 +19,10 @@ from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
 from .errors import InputError, MissingExtraError
 from .iospec import IOSpec, TensorSpec
 from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, default_size, plugin_size, repeat
+from .quiet import quiet_diffusers
 from .unet_levels import differences, read_base, residual_levels, residual_specs
 
+quiet_diffusers()
 try:
     from diffusers.configuration_utils import ConfigMixin, register_to_config
     from diffusers.models.modeling_utils import ModelMixin

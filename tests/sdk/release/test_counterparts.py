@@ -11,9 +11,10 @@ import pytest
 
 from unplug.export import Artifact, measure_parity
 from unplug.sdk.audit.report import AttackResult, AuditReport, Estimate, ModelAudit, Role, Utility
+from unplug.sdk.inputs import example_inputs
+from unplug.sdk.kinds import kind_of
 from unplug.sdk.release.card import bundle_card
 from unplug.sdk.release.stages import Stages
-from unplug.sdk.release.vectors import synthetic_inputs
 
 from ..conftest import CPU, QUICK, World
 
@@ -21,7 +22,8 @@ from ..conftest import CPU, QUICK, World
 def stages(world: World, work: Path, rounding: bool) -> Stages:
     return Stages(
         original=world.original, dataset=world.dataset, forget_ids=world.forget_ids,
-        config=replace(QUICK, rounding=rounding), work=work, device=CPU, show=False,
+        config=replace(QUICK, rounding=rounding), work=work, device=CPU,
+        kind=kind_of(world.original, device=CPU), show=False,
     )  # fmt: skip
 
 
@@ -34,7 +36,7 @@ def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dic
     assert made[0].original.card.checkpoint_sha256 == world.original.sha256
     assert made[0].retrained is not None and made[0].retrained.card.checkpoint_sha256 == world.oracle.sha256
     models = {"original": world.original, "unlearned": world.unlearned, "retrained": world.oracle}
-    parity = measure_parity([item], world.unlearned.path, synthetic_inputs(32, 2))
+    parity = measure_parity([item], world.unlearned.path, example_inputs("age", world.unlearned.model.iospec, 2))
     report = own.audit(models, [], [item], parity, (made, unable))
     (row,) = report.rounding
     assert (row.model, row.target, row.precision) == ("age.fp32.tflite", "litert", "fp32")

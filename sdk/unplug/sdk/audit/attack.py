@@ -59,6 +59,7 @@ ATTACKS = Registry(
         "rmia": "unplug.sdk.audit.attacks.rmia:RMIA",
         "lira": "unplug.sdk.audit.attacks.lira:LiRA",
         "error": "unplug.sdk.audit.attacks.error:ErrorAttack",
+        "gain": "unplug.sdk.audit.attacks.gain:GainAttack",
         "error-lira": "unplug.sdk.audit.attacks.error_lira:ErrorLiRA",
     },
     group="unplug.attacks",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.plugins.errors import InputError
-from unplug.sdk.train.evaluate import Predictions, summarize
+from unplug.sdk.train.evaluate import LossPredictions, Predictions, summarize
 from unplug.sdk.train.run import Sets
 
 from .attack import Array, Attack, Signals
@@ -165,6 +165,12 @@ def _result(scored: Scored, oracle: Scored | None, together: Estimate | None, dr
 
 
 def _utility(own: Predictions, subjects_N: NDArray[np.int64], edges: tuple[float, ...], seed: int) -> Utility:
+    if isinstance(own, LossPredictions):
+        loss_N = own.error_N
+        return Utility(
+            n=len(loss_N), accuracy=None, mae=None, loss=float(loss_N.mean()),
+            loss_interval=mean_estimate(loss_N, subjects_N, seed), per_group=(),
+        )  # fmt: skip
     summary = summarize(own, edges)
     return Utility(
         n=summary["n"],
@@ -190,4 +196,4 @@ def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | 
 
 
 def _distance(own: Predictions, oracle: Predictions, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
-    return mean_estimate(np.abs(own.age_N - oracle.age_N), subjects_N, seed)
+    return mean_estimate(np.abs(own.answer_N - oracle.answer_N), subjects_N, seed)

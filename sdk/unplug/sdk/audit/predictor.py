@@ -1,22 +1,25 @@
-"""Anything that predicts ages, behind one call: a checkpoint in torch, or an exported file in its own runtime."""
+"""Anything that can be audited, behind one call: a checkpoint in torch, or an exported file in its own runtime."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import ArtifactError, InputError
-from unplug.sdk.train.evaluate import Predictions, predict, truth
+from unplug.sdk.train.evaluate import LossPredictions, Predictions, predict, truth
 from unplug.sdk.train.run import Sets
 from unplug.sdk.train.tensors import TensorSet
 
 from .attack import Signals
 from .report import Role
+
+if TYPE_CHECKING:
+    from unplug.sdk.kinds import Kind
 
 SETS = ("forget", "test", "validation", "train")
 
@@ -45,11 +48,12 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointPredictor:
-    """A checkpoint on the device of the data."""
+    """A checkpoint on the device of the data; `kind` says how it computes (None: by itself, as an age predictor does)."""
 
     name: str
     role: Role
     checkpoint: Checkpoint
+    kind: Kind | None = None
     target: str | None = None
     precision: str | None = None
 
@@ -61,7 +65,8 @@ class CheckpointPredictor:
     def signals(self, sets: Sets) -> Signals:
         """Predictions by torch."""
         device = sets.train.age_N.device
-        model = self.checkpoint.model.to(device, memory_format=torch.channels_last)
+        network = self.checkpoint.model if self.kind is None else self.kind.network(self.checkpoint.model)
+        model = network.to(device, memory_format=torch.channels_last)
         forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
         return Signals(forget=forget, unseen=test, population=validation, retain=train)
 
@@ -73,6 +78,7 @@ class ArtifactPredictor:
     name: str
     artifact: Any
     role: Role = "artifact"
+    kind: Kind | None = None
 
     @property
     def sha256(self) -> str:
@@ -91,7 +97,8 @@ class ArtifactPredictor:
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions by the file's runtime, all sets in one child process."""
-        forget, test, validation, train = predict_artifact(self.artifact, [getattr(sets, name) for name in SETS])
+        run = predict_artifact if self.kind is None else self.kind.predict_artifact
+        forget, test, validation, train = run(self.artifact, [getattr(sets, name) for name in SETS])
         return Signals(forget=forget, unseen=test, population=validation, retain=train)
 
 
@@ -121,7 +128,8 @@ def finite(name: str, parts: Iterable[Predictions]) -> None:
         InputError: some output is NaN or infinite.
     """
     for part in parts:
-        if not (np.isfinite(part.logits_NG).all() and np.isfinite(part.age_N).all()):
+        ages = np.zeros(0) if isinstance(part, LossPredictions) else part.age_N
+        if not (np.isfinite(part.logits_NG).all() and np.isfinite(ages).all()):
             raise InputError(name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32")
 
 

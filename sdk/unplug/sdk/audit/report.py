@@ -40,14 +40,21 @@ class SubjectRows:
 
 @dataclass(frozen=True, kw_only=True)
 class Utility:
-    """Use of a model on one set."""
+    """Use of a model on one set; `accuracy` and `mae` are null for models without ages, which have `loss_interval`."""
 
     n: int
-    accuracy: Estimate
-    mae: Estimate
+    accuracy: Estimate | None
+    mae: Estimate | None
     loss: float
     per_group: tuple[GroupRow, ...]
     per_subject: SubjectRows | None = None
+    loss_interval: Estimate | None = None
+
+    @property
+    def error(self) -> Estimate:
+        """What a release must not worsen: mean absolute error in years, or the loss of a model that has no years."""
+        found = self.mae if self.mae is not None else self.loss_interval
+        return Estimate(value=self.loss, low=None, high=None) if found is None else found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +140,8 @@ class ModelAudit:
         target, precision: of an artifact, else null.
         utility: per set (retain, forget, test).
         attacks: per attack.
-        distance: mean |expected age - the oracle's| in years on forget and test; null for the oracle.
+        distance: mean |expected age - the oracle's| in years (for models without ages: of the loss) on forget and test; null
+            for the oracle.
         logistic_accuracy: of a logistic regression on the loss, forget against unseen; 0.5 is guessing.
         retain_privacy: retain against unseen, beside the original's and the oracle's; of what was unlearned.
         worst_subject: by the loss attack.

@@ -16,12 +16,11 @@ from unplug.sdk.data import Dataset, Split, load_dataset, read_forget_file
 from unplug.sdk.data.dataset import OnBad
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import check_oracle, request_split
-from unplug.sdk.train.family import AgeFamily
-from unplug.sdk.train.run import load_sets, recipe_of
+from unplug.sdk.kinds import Kind, kind_of
 
 from .exports import Exports, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
-from .report import AuditReport
+from .report import AuditReport, Role
 from .run import audit, check_forget_size
 from .sides import relearn_times
 from .subjects import artifact_paths, check_artifacts, check_references, check_unlearned, original_path
@@ -48,6 +47,7 @@ class AuditRequest:
     retrained_artifacts: Sequence[Path] = ()
     rounding: bool = True
     relearn: bool = False
+    base: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +63,7 @@ class _Loaded:
     forget_ids: tuple[str, ...]
     split: Split
     skipped: dict[str, str]
+    kind: Kind
 
 
 def run_audit(request: AuditRequest, device: torch.device, say: Say, show: bool) -> AuditReport:
@@ -71,19 +72,19 @@ def run_audit(request: AuditRequest, device: torch.device, say: Say, show: bool)
     Raises:
         InputError: the original cannot be told, or models do not belong to this request.
     """
-    loaded = _load(request, show)
+    loaded = _load(request, device, show)
     with tempfile.TemporaryDirectory(prefix="unplug-audit-") as folder:
         exports, unable = _exports(request, loaded, Path(folder), say)
         references = [*loaded.references, *_train_references(request, loaded, device, say, show)]
         return _audit(request, loaded, exports, unable, references, device, say, show)
 
 
-def _load(request: AuditRequest, show: bool) -> _Loaded:
-    checkpoints = {path: load_checkpoint(path, expect="age") for path in request.subjects if (path / "config.json").is_file()}
+def _load(request: AuditRequest, device: torch.device, show: bool) -> _Loaded:
+    checkpoints = {path: load_checkpoint(path) for path in request.subjects if (path / "config.json").is_file()}
     paths = artifact_paths([subject for subject in request.subjects if subject not in checkpoints])
-    original = load_checkpoint(request.original or original_path(checkpoints), expect="age")
-    recipe = recipe_of(original)
-    dataset = load_dataset(request.spec, recipe.image_size, on_bad=request.on_bad, show=show)
+    original = load_checkpoint(request.original or original_path(checkpoints))
+    kind = kind_of(original, device=device, base=request.base)
+    dataset = load_dataset(request.spec, kind.image_size, on_bad=request.on_bad, show=show)
     ids = tuple(read_forget_file(request.forget_file, dataset))
     split = request_split(original, dataset, ids)
     check_forget_size(len(split.forget))
@@ -92,10 +93,11 @@ def _load(request: AuditRequest, show: bool) -> _Loaded:
         if checkpoint.sha256 != original.sha256:
             check_unlearned(checkpoint, original, split)
             unlearned["unlearned" if len(checkpoints) == 1 else checkpoint.path.name] = checkpoint
-    retrained = None if request.retrained is None else load_checkpoint(request.retrained, expect="age")
-    references = [load_checkpoint(path, expect="age") for path in request.references]
+    expect = original.model_type
+    retrained = None if request.retrained is None else load_checkpoint(request.retrained, expect=expect)
+    references = [load_checkpoint(path, expect=expect) for path in request.references]
     for model in (*(() if retrained is None else (retrained,)), *references):
-        check_oracle(model, split, recipe)
+        check_oracle(model, split, kind.family.recipe)
     known = {item.sha256 for item in (original, *unlearned.values(), *(() if retrained is None else (retrained,)))}
     artifacts = [load_artifact(path) for path in paths]
     skipped = {item.card.file: reason for item in artifacts if (reason := not_run_here(item)) is not None}
@@ -106,7 +108,7 @@ def _load(request: AuditRequest, show: bool) -> _Loaded:
     check_references(references, known)
     return _Loaded(
         original=original, unlearned=unlearned, retrained=retrained, artifacts=artifacts, references=references,
-        dataset=dataset, forget_ids=ids, split=split, skipped=skipped,
+        dataset=dataset, forget_ids=ids, split=split, skipped=skipped, kind=kind,
     )  # fmt: skip
 
 
@@ -134,7 +136,17 @@ def _train_references(request: AuditRequest, loaded: _Loaded, device: torch.devi
         path = request.work / f"reference-{number}"
         seed = request.seed + 1000 + number
         found.append(
-            forget(loaded.original, loaded.dataset, loaded.forget_ids, "retrain", path, seed=seed, device=device, show=show)
+            forget(
+                loaded.original,
+                loaded.dataset,
+                loaded.forget_ids,
+                "retrain",
+                path,
+                base=request.base,
+                seed=seed,
+                device=device,
+                show=show,
+            )
         )
     return found
 
@@ -143,24 +155,27 @@ def _audit(
     request: AuditRequest, loaded: _Loaded, exports: Sequence[Exports], unable: dict[str, str],
     references: Sequence[Checkpoint], device: torch.device, say: Say, show: bool,
 ) -> AuditReport:  # fmt: skip
-    original, dataset, retrained = loaded.original, loaded.dataset, loaded.retrained
-    predictors: list[Predictor] = [CheckpointPredictor(name="original", role="original", checkpoint=original)]
-    predictors += [CheckpointPredictor(name=name, role="unlearned", checkpoint=item) for name, item in loaded.unlearned.items()]
-    if retrained is not None:
-        predictors.append(CheckpointPredictor(name="retrained", role="retrained", checkpoint=retrained))
+    original, dataset, retrained, kind = loaded.original, loaded.dataset, loaded.retrained, loaded.kind
+    named: list[tuple[str, Role, Checkpoint]] = [("original", "original", original)]
+    named += [(name, "unlearned", item) for name, item in loaded.unlearned.items()]
+    named += [] if retrained is None else [("retrained", "retrained", retrained)]
+    predictors: list[Predictor] = [
+        CheckpointPredictor(name=name, role=role, checkpoint=item, kind=kind) for name, role, item in named
+    ]
     runnable = [item for item in loaded.artifacts if item.card.file not in loaded.skipped]
-    predictors += [ArtifactPredictor(name=item.path.name, artifact=item) for item in runnable]
-    edges = tuple(original.model.age_edges)
-    sets = load_sets(dataset, loaded.split, edges, device)
+    predictors += [ArtifactPredictor(name=item.path.name, artifact=item, kind=kind) for item in runnable]
+    sets = kind.sets(dataset, loaded.split)
     report = audit(
         predictors, sets, loaded.split,
-        edges=edges, data={"spec": request.spec, "digest": dataset.digest, "samples": len(dataset)},
-        references=[CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item) for item in references],
+        edges=kind.family.edges, data={"spec": request.spec, "digest": dataset.digest, "samples": len(dataset)},
+        references=[
+            CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, kind=kind) for item in references
+        ],
         attacks=request.attacks, exports=exports, seed=request.seed, show=show,
     )  # fmt: skip
     if request.relearn:
         models = loaded.unlearned | ({} if retrained is None else {"retrained": retrained})
         say(f"relearning the forget set, three runs each of {', '.join(models) or 'no model'} ...")
-        times = relearn_times(original, models, sets, AgeFamily(recipe=recipe_of(original), edges=edges), request.seed)
+        times = relearn_times(original, models, sets, kind, request.seed)
         report = replace(report, models=tuple(replace(item, relearning=times.get(item.name)) for item in report.models))
     return replace(report, skipped={**report.skipped, **loaded.skipped, **unable})

@@ -155,7 +155,7 @@ def _distances(own: Said | None, before: Said | None, sets: Sets, seed: int) -> 
 
 def _distance(own: Predictions, before: Predictions, subjects_N: NDArray[np.int64], seed: int) -> OutputDistance:
     return OutputDistance(
-        years=mean_estimate(np.abs(own.age_N - before.age_N), subjects_N, seed),
+        years=mean_estimate(np.abs(own.answer_N - before.answer_N), subjects_N, seed),
         variation=mean_estimate(total_variation(own, before), subjects_N, seed),
     )
 

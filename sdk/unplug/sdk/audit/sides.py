@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from unplug.plugins.checkpoint import Checkpoint
-from unplug.sdk.train.family import Family
+from unplug.sdk.kinds import Kind
 from unplug.sdk.train.run import Sets
 
 from .measure import Measured
@@ -76,7 +76,7 @@ def _retain(item: Measured, original: Measured | None, oracle: Measured | None, 
 
 
 def relearn_times(
-    original: Checkpoint, models: Mapping[str, Checkpoint], sets: Sets, family: Family, seed: int
+    original: Checkpoint, models: Mapping[str, Checkpoint], sets: Sets, kind: Kind, seed: int
 ) -> dict[str, Relearning]:
     """Relearn time of each model by name; the original's loss on the forget set is what it must come down to.
 
@@ -84,17 +84,17 @@ def relearn_times(
         original: the model before forgetting.
         models: unlearned and retrained checkpoints.
         sets: on the device; only the forget set is learned.
-        family: the original's.
+        kind: the original's.
         seed: of the first of three runs a model.
     """
     device = sets.forget.age_N.device
-    before = original.model.to(device)
-    target = forget_loss(before, sets.forget, family.task(before))
+    before = kind.network(original.model).to(device)
+    target = forget_loss(before, sets.forget, kind.family.task(before))
     found = {}
     for name, checkpoint in models.items():
-        model = checkpoint.model.to(device)
+        model = kind.network(checkpoint.model).to(device)
         seeds = (seed, seed + 1, seed + 2)
-        took = relearn([model], sets.forget, family.task(model), target_loss=target, seeds=seeds)
+        took = relearn([model], sets.forget, kind.family.task(model), target_loss=target, seeds=seeds)
         if isinstance(took, Censored):
             found[name] = Relearning(passes=took.passes, target_loss=target, reason=took.reason)
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .base import Common, Outcome, command, names, table
-from .options import data_option, forget_option, out_option
+from .options import base_option, data_option, forget_option, out_option
 
 if TYPE_CHECKING:
     from unplug.sdk.audit.report import AuditReport, Estimate, ModelAudit
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
 @click.option("--relearn", is_flag=True, help="Measure how soon each model learns the forget set again (slow).")
+@base_option
 @out_option("Audit report to write (JSON).")
 @command
 def audit(
     subjects: tuple[Path, ...], spec: str, on_bad: Any, forget_file: Path, original: Path | None, retrained: Path | None,
     references: tuple[Path, ...], train_references: int, attacks: str, original_artifacts: tuple[Path, ...],
-    retrained_artifacts: tuple[Path, ...], rounding: bool, relearn: bool, out: Path, common: Common,
+    retrained_artifacts: tuple[Path, ...], rounding: bool, relearn: bool, base: str | None, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Measure what SUBJECTS (checkpoints, exported files or bundles) still remember of a forget set.
 
@@ -58,7 +59,7 @@ def audit(
         subjects=subjects, spec=spec, on_bad=on_bad, forget_file=forget_file, original=original, retrained=retrained,
         references=references, train_references=train_references, attacks=names(attacks) or None, seed=common.seed,
         work=out.parent, original_artifacts=original_artifacts, retrained_artifacts=retrained_artifacts, rounding=rounding,
-        relearn=relearn,
+        relearn=relearn, base=base,
     )  # fmt: skip
     report = run_audit(request, common.device, common.say, common.show)
     report.save(out)
@@ -68,7 +69,9 @@ def audit(
 def _summary(report: AuditReport) -> Iterator[str]:
     from unplug.sdk.audit.outcome import rounding_sentence
 
-    header = ("model", "test acc.", "test MAE", "forget MAE", *(f"{name} AUC" for name in report.models[0].attacks))
+    classes = report.models[0].utility["test"].accuracy is not None
+    use = ("test acc.", "test MAE", "forget MAE") if classes else ("test loss", "forget loss")
+    header = ("model", *use, *(f"{name} AUC" for name in report.models[0].attacks))
     yield table(header, [_row(model) for model in report.models])
     for model in report.models:
         if (privacy := model.retain_privacy) and privacy.minus_original:
@@ -90,6 +93,8 @@ def _summary(report: AuditReport) -> Iterator[str]:
 def _row(model: ModelAudit) -> tuple[str, ...]:
     test, forget = model.utility["test"], model.utility["forget"]
     aucs = (_span(attack.auc, dash="-") for attack in model.attacks.values())
+    if test.accuracy is None or test.mae is None or forget.mae is None:
+        return (model.name, f"{test.loss:.4f}", f"{forget.loss:.4f}", *aucs)
     return (model.name, f"{100 * test.accuracy.value:.1f} %", f"{test.mae.value:.2f}", f"{forget.mae.value:.2f}", *aucs)
 
 

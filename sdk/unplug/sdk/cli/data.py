@@ -107,10 +107,10 @@ def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: 
     from unplug.plugins.files import atomic_path
     from unplug.sdk.data import load_dataset
     from unplug.sdk.data import pick_forget as draw
-    from unplug.sdk.train.run import recipe_of, split_of
+    from unplug.sdk.train.run import split_of
 
-    loaded = load_checkpoint(checkpoint, expect="age")
-    dataset = load_dataset(spec, recipe_of(loaded).image_size, on_bad=on_bad, show=common.show)
+    loaded = load_checkpoint(checkpoint)
+    dataset = load_dataset(spec, loaded.model.iospec.inputs[0].shape[-1], on_bad=on_bad, show=common.show)
     picked = draw(dataset, split_of(loaded), fraction=fraction, seed=common.seed)
     with atomic_path(out) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in picked), encoding="utf-8")

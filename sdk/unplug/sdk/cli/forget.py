@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, percent, settings
-from .options import checkpoint_argument, data_option, forget_option, out_option, without_option
+from .options import base_option, checkpoint_argument, data_option, forget_option, out_option, without_option
 
 
 @click.command()
@@ -24,12 +24,13 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
     type=click.Path(path_type=Path),
     help="The retrained model: its recipe is checked and what it took is recorded.",
 )
+@base_option
 @click.option("--restart", is_flag=True, help="Drop an unfinished retraining instead of continuing it.")
 @out_option("Checkpoint folder to write.")
 @command
 def forget(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float | None, pairs: tuple[str, ...],
-    without: tuple[Any, ...], retrained: Path | None, restart: bool, out: Path, common: Common,
+    without: tuple[Any, ...], retrained: Path | None, base: str | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Unlearn the samples that FILE names, within a budget.
 
@@ -38,15 +39,16 @@ def forget(
     from unplug.plugins.checkpoint import load_checkpoint
     from unplug.sdk.data import load_dataset, read_forget_file
     from unplug.sdk.forget import forget as run
-    from unplug.sdk.train.run import recipe_of
+    from unplug.sdk.kinds import kind_of
 
-    original = load_checkpoint(checkpoint, expect="age")
-    oracle = load_checkpoint(retrained, expect="age") if retrained else None
-    dataset = load_dataset(spec, recipe_of(original).image_size, on_bad=on_bad, show=common.show)
+    original = load_checkpoint(checkpoint)
+    kind = kind_of(original, device=common.device, base=base)
+    oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
+    dataset = load_dataset(spec, kind.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
     done = run(
         original, dataset, ids, method, out,
-        budget=budget, options=settings(pairs), withhold=without, oracle=oracle, seed=common.seed,
+        budget=budget, options=settings(pairs), withhold=without, oracle=oracle, base=base, seed=common.seed,
         device=common.device, restart=restart, show=common.show,
     )  # fmt: skip
     facts, metrics = done.record["forget"], done.record["metrics"]
@@ -57,7 +59,7 @@ def forget(
         f"({cost['retrain']['source']})",
     ]
     for name, row in metrics.items():
-        lines.append(f"{name:<8}{row['n']:>6} samples  accuracy {100 * row['accuracy']:5.1f} %  MAE {row['mae']:5.2f} years")
+        lines.append(f"{name:<8}{row['n']:>6} samples  {kind.describe(row)}")
     if method != "retrain":
         lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR -o audit.json")
     return Outcome(value={"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics}, text="\n".join(lines))

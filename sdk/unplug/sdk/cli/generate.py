@@ -16,7 +16,9 @@ from .options import out_option
 @click.command()
 @click.option("--prompt", required=True, help="What to draw.")
 @click.option("--negative", default="", help="What to steer away from.")
-@click.option("--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub.")
+@click.option(
+    "--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub."
+)
 @click.option("--plugin", "plugins", multiple=True, help="face_landmark, canny, or a plugin folder; may be repeated.")
 @click.option("--condition-image", "conditions", multiple=True, type=click.Path(path_type=Path),
               help="The drawn condition of each --plugin, in the same order.")  # fmt: skip
@@ -25,17 +27,21 @@ from .options import out_option
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, with --photo.")
 @click.option("--task", type=click.Path(path_type=Path), help="MediaPipe's task file, with --photo.")
 @click.option("--strength", "strengths", multiple=True, type=float, help="Of each --plugin; 1 is as trained, 0 is off.")
-@click.option("--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Pictures, with seeds --seed, --seed + 1, ...")
+@click.option(
+    "--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Pictures, with seeds --seed, --seed + 1, ..."
+)
 @click.option("--size", type=click.IntRange(8, 4096), help="Side in pixels (default: the base's).")
 @click.option("--steps", type=click.IntRange(1, 1000), default=25, show_default=True, help="Sampling steps.")
 @click.option("--guidance", type=click.FloatRange(1.0, 50.0), help="Classifier-free guidance (default: 3 for small, else 7.5).")
-@click.option("--lora", "loras", multiple=True, type=click.Path(path_type=Path), help="LoRA weights for the base; may be repeated.")
+@click.option(
+    "--lora", "loras", multiple=True, type=click.Path(path_type=Path), help="LoRA weights for the base; may be repeated."
+)
 @out_option("PNG file to write; with --count, a grid of all, and each beside it as NAME-SEED.png.")
 @command
 def generate(
-    prompt: str, negative: str, base_name: str, plugins: tuple[str, ...], conditions: tuple[Path, ...], photos: tuple[Path, ...],
-    pairs: tuple[str, ...], task: Path | None, strengths: tuple[float, ...], count: int, size: int | None, steps: int,
-    guidance: float | None, loras: tuple[Path, ...], out: Path, common: Common,
+    prompt: str, negative: str, base_name: str, plugins: tuple[str, ...], conditions: tuple[Path, ...],
+    photos: tuple[Path, ...], pairs: tuple[str, ...], task: Path | None, strengths: tuple[float, ...], count: int,
+    size: int | None, steps: int, guidance: float | None, loras: tuple[Path, ...], out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Draw a picture from a prompt, steered by plugins.
 
@@ -99,7 +105,9 @@ def _load_loras(base: Any, loras: tuple[Path, ...]) -> None:
 
     for number, path in enumerate(loras):
         if not path.exists() or path.suffix in (".bin", ".pt", ".ckpt"):
-            raise CheckpointError(str(path), "no such file, or a pickle, which can run code", "Give LoRA weights as safetensors")
+            raise CheckpointError(
+                str(path), "no such file, or a pickle, which can run code", "Give LoRA weights as safetensors"
+            )
         where = {"weight_name": path.name} if path.is_file() else {}
         try:
             base.load_lora_weights(str(path.parent if path.is_file() else path), use_safetensors=True,

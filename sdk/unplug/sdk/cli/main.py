@@ -16,6 +16,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "condition": ("unplug.sdk.cli.condition:condition", "Draw landmarks, body, depth or edges of pictures."),
     "train": ("unplug.sdk.cli.train:train", "Train a model."),
     "generate": ("unplug.sdk.cli.generate:generate", "Draw pictures from a prompt, steered by plugins."),
+    "compare-control": (
+        "unplug.sdk.cli.compare_control:compare_control",
+        "Train ControlNet, T2I-Adapter and the plugin beside one base; compare.",
+    ),
     "forget": ("unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget."),
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),

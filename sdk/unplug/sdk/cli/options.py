@@ -53,4 +53,6 @@ def out_option(help_text: str, *, required: bool = True, default: Path | None = 
     )  # fmt: skip
 
 
+base_option = click.option("--base", help="Of a plugin: the diffusion base beside it (default: the one in its record).")
+
 checkpoint_argument = click.argument("checkpoint", type=click.Path(path_type=Path))

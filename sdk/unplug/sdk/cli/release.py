@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, names, settings
-from .options import checkpoint_argument, data_option, forget_option, out_option
+from .options import base_option, checkpoint_argument, data_option, forget_option, out_option
 
 
 @click.command()
@@ -27,13 +27,14 @@ from .options import checkpoint_argument, data_option, forget_option, out_option
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
 @click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
 @click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
+@base_option
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @command
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...],
-    rounding: bool, restart: bool, out: Path, common: Common,
+    rounding: bool, base: str | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
@@ -41,14 +42,15 @@ def release(
     """
     from unplug.plugins.checkpoint import load_checkpoint
     from unplug.sdk.data import load_dataset, read_forget_file
+    from unplug.sdk.kinds import kind_of
     from unplug.sdk.release import ReleaseConfig
     from unplug.sdk.release import release as run
     from unplug.sdk.release.gates import gates_from
-    from unplug.sdk.train.run import recipe_of
 
-    original = load_checkpoint(checkpoint, expect="age")
-    oracle = load_checkpoint(retrained, expect="age") if retrained else None
-    dataset = load_dataset(spec, recipe_of(original).image_size, on_bad=on_bad, show=common.show)
+    original = load_checkpoint(checkpoint)
+    oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
+    image_size = kind_of(original, device=common.device, base=base).image_size
+    dataset = load_dataset(spec, image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
@@ -64,6 +66,7 @@ def release(
         work,
         config,
         oracle=oracle,
+        base=base,
         device=common.device,
         say=common.say,
         show=common.show,

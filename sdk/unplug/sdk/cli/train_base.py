@@ -16,7 +16,9 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 @click.command()
 @data_option
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
-@click.option("--image-size", type=click.IntRange(64, 1024), default=128, show_default=True, help="Side in pixels, a multiple of 8.")
+@click.option(
+    "--image-size", type=click.IntRange(64, 1024), default=128, show_default=True, help="Side in pixels, a multiple of 8."
+)
 @click.option("--steps", type=click.IntRange(1), help="Optimizer steps of UNet and text encoder (default 20,000).")
 @click.option("--vae-steps", type=click.IntRange(1), help="Optimizer steps of the autoencoder (default 4,500).")
 @click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step (default 32).")

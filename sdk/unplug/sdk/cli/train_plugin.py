@@ -16,7 +16,9 @@ from .train_base import PRECISIONS
 @data_option
 @click.option("--condition", "kind", required=True, help="face_landmark, holistic, depth, canny: see `unplug list conditions`.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
-@click.option("--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub.")
+@click.option(
+    "--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub."
+)
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
 @click.option("--steps", type=click.IntRange(1), help="Optimizer steps (default 3,000).")
 @click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step on each device (default 32).")

@@ -23,9 +23,7 @@ FORMAT = "unplug-diffusion/1"
 BATCH = 64
 
 
-def cached_array(
-    facts: dict[str, Any], shape: tuple[int, ...], dtype: str, blocks: Iterable[NDArray[Any]]
-) -> NDArray[Any]:
+def cached_array(facts: dict[str, Any], shape: tuple[int, ...], dtype: str, blocks: Iterable[NDArray[Any]]) -> NDArray[Any]:
     """A read-only array on disk, written block by block the first time.
 
     Args:

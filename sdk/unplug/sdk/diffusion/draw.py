@@ -56,7 +56,9 @@ def load_plugin(name: str) -> Any:
     if Path(name).exists() or not (folder / "config.json").is_file() or "/" in name:
         if not Path(name).exists():
             shipped = ", ".join(sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))) or "none"
-            raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or one of: {shipped}")
+            raise CheckpointError(
+                name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or one of: {shipped}"
+            )
         folder = Path(name)
     return load_checkpoint(folder, expect="plugin").model
 
@@ -127,4 +129,8 @@ def draw_pictures(
 
 def _check_size(size: int, multiple: int) -> None:
     if size % multiple or not 8 <= size <= 4096:
-        raise InputError(f"size {size}", f"no multiple of {multiple} from 8 to 4096", f"Use {max(multiple, round(size / multiple) * multiple)}")
+        raise InputError(
+            f"size {size}",
+            f"no multiple of {multiple} from 8 to 4096",
+            f"Use {max(multiple, round(size / multiple) * multiple)}",
+        )

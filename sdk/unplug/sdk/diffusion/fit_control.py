@@ -131,7 +131,12 @@ def fit_control(
     state = None
     if state_path is not None:
         marks = fingerprint(
-            kind=control.label, recipe=recipe.to_dict(), seed=seed, torch=torch.__version__, condition=condition, **(facts or {})
+            kind=control.label,
+            recipe=recipe.to_dict(),
+            seed=seed,
+            torch=torch.__version__,
+            condition=condition,
+            **(facts or {}),
         )
         state = StateFile(path=state_path, fingerprint=marks)
     preview = None if on_sample is None else lambda averaged, step: on_sample(averaged.network, step)

@@ -40,7 +40,9 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     if local:
         _check_folder(folder)
     elif name.count("/") != 1 or Path(name).is_absolute() or name.startswith((".", "~")):
-        raise CheckpointError(name, "no such folder", f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub")
+        raise CheckpointError(
+            name, "no such folder", f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub"
+        )
     try:
         pipe = diffusers().StableDiffusionPipeline.from_pretrained(
             str(folder) if local else name, dtype=dtype, use_safetensors=True, local_files_only=local,

@@ -75,16 +75,17 @@ def losses(
     for start in range(0, len(data), batch_size):
         index_B = torch.arange(start, min(start + batch_size, len(data)))
         batch = data.batch(index_B, device)
-        rows.append(_levels(control, network, base, batch, levels, seed))
+        rows.append(batch_losses(control, network, base, batch, levels, seed))
     if network is not None:
         network.train(mode)
     return torch.cat(rows) if rows else torch.zeros(0, levels)
 
 
-def _levels(
+def batch_losses(
     control: Control | None, network: nn.Module | None, base: Any, batch: dict[str, Tensor], levels: int, seed: int
 ) -> Tensor:
     latent_Bchw, text_BLD, condition_BCHW = batch["latent_Bchw"], batch["text_BLD"], batch["condition_BCHW"]
+    """`losses` of one batch (B, T)."""
     columns = []
     for level, step in enumerate(fixed_steps(int(base.scheduler.config.num_train_timesteps), levels)):
         noise_Bchw = fixed_noise(latent_Bchw.shape[1:], seed, level).to(latent_Bchw).expand_as(latent_Bchw)
@@ -100,6 +101,8 @@ def _levels(
     return torch.stack(columns, dim=1)
 
 
-def mean_loss(control: Control, network: nn.Module, base: Any, data: ControlSet, *, device: torch.device, most: int = 512) -> float:
+def mean_loss(
+    control: Control, network: nn.Module, base: Any, data: ControlSet, *, device: torch.device, most: int = 512
+) -> float:
     """Mean of `losses` over the first `most` samples."""
     return float(losses(control, network, base, data.subset(data.ids[:most]), device=device).mean())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Self
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.train.augment import Augment
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16")
@@ -56,6 +57,25 @@ class StepRecipe:
             if not low <= getattr(self, name) <= high:
                 raise InputError(f"{name} {getattr(self, name)}", "out of range", f"Use {low} to {high}")
 
+    @property
+    def augment(self) -> Augment:
+        """Nothing is changed about a picture: its condition would have to follow."""
+        return "none"
+
+    def passes(self, samples: int) -> int:
+        """Training passes, each forward and backward; by steps, however many samples there are."""
+        return self.steps * self.batch_size
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Any) -> Self:
+        """The inverse of `to_dict`; `InputError` where a field is unknown or of the wrong type."""
+        if not isinstance(raw, dict) or not raw.keys() <= {item.name for item in fields(cls)}:
+            raise InputError("recipe", "it is not one that this version of unplug wrote", "Train the original again")
+        try:
+            return cls(**raw)
+        except TypeError as error:
+            raise InputError("recipe", str(error), "Train the original again") from error

@@ -108,8 +108,11 @@ def train_plugin(
         "split": split.to_dict(),
         "recipe": recipe.to_dict(),
         "seed": seed,
+        "captions_seed": seed,
+        "image_size": dataset.size,
         "cost": {"forward": done.samples, "backward": done.samples, "wall_s": done.wall_s, "device": describe_device(device)},
         "history": list(done.history),
+        "parameters": sum(parameter.numel() for parameter in network.parameters()),
         "metrics": {
             name: {"n": len(part), "loss": mean_loss(control, network, base, part, device=device)}
             for name, part in (("train", train), ("validation", validation), ("test", data.subset(split.test)))
@@ -117,7 +120,7 @@ def train_plugin(
         },
         "versions": versions(),
     }
-    save_checkpoint(network.cpu(), out, record=record, card=_card(record, network))
+    save_checkpoint(network.cpu(), out, record=record, card=plugin_card(record))
     shutil.rmtree(work, ignore_errors=True)
     return load_checkpoint(out, expect="plugin")
 
@@ -142,7 +145,7 @@ tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
 
 {parameters:,} parameters, run once a picture beside a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained from scratch with
 `unplug train plugin` on `{spec}`, {steps} steps of {batch}, seed {seed}.
-
+{forgotten}
 ```python
 from diffusers import StableDiffusionAdapterPipeline
 from unplug.plugins import ConditioningPlugin
@@ -151,10 +154,15 @@ pipe = StableDiffusionAdapterPipeline.from_pretrained("BASE", adapter=Conditioni
 """
 
 
-def _card(record: dict[str, Any], network: nn.Module) -> str:
+def plugin_card(record: dict[str, Any]) -> str:
+    """Markdown from a plugin's record."""
+    forgotten = ""
+    if "forget" in record:
+        forget = record["forget"]
+        share = 100 * forget["cost"]["compute_fraction"]
+        forgotten = f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of retraining.\n"
     return _CARD.format(
-        kind=record["condition"]["kind"], size=network.config.image_size, role=record["role"],  # type: ignore[union-attr]
-        parameters=sum(parameter.numel() for parameter in network.parameters()), base=record["base"]["name"],
-        digest=record["base"]["sha256"], spec=record["data"]["spec"], steps=record["recipe"]["steps"],
-        batch=record["recipe"]["batch_size"], seed=record["seed"],
+        kind=record["condition"]["kind"], size=record["image_size"], role=record["role"], parameters=record["parameters"],
+        base=record["base"]["name"], digest=record["base"]["sha256"], spec=record["data"]["spec"],
+        steps=record["recipe"]["steps"], batch=record["recipe"]["batch_size"], seed=record["seed"], forgotten=forgotten,
     )  # fmt: skip

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from typing import Any
 
 from unplug.plugins.errors import MissingExtraError
+from unplug.plugins.quiet import quiet_diffusers
 
 TOKENS = 48
 """Tokens a prompt, padding included."""
@@ -15,8 +14,7 @@ VOCABULARY = 1024
 
 def diffusers() -> Any:
     """The diffusers package, or what to install."""
-    for noisy in ("torchao", "torch.utils._pytree"):  # diffusers imports torchao where it is installed, which LiteRT wants
-        logging.getLogger(noisy).setLevel(logging.ERROR)
+    quiet_diffusers()
     try:
         import diffusers as package
         import transformers
@@ -26,11 +24,10 @@ def diffusers() -> Any:
     for theirs in (package.utils.logging, transformers.utils.logging):
         theirs.set_verbosity_error()
         theirs.disable_progress_bar()
-    warnings.filterwarnings("ignore", category=FutureWarning, module=r"diffusers\.")
     return package
 
 
-def build_vae(image_size: int, latent_channels: int = 4) -> Any:
+def build_vae(image_size: int, latent_channels: int = 8) -> Any:
     """An ``AutoencoderKL`` that makes 8x8 pixels one latent, 2.6 M parameters; no attention, so that it works on crops.
 
     Reference:
@@ -40,9 +37,9 @@ def build_vae(image_size: int, latent_channels: int = 4) -> Any:
         in_channels=3,
         out_channels=3,
         latent_channels=latent_channels,
-        block_out_channels=(16, 32, 64, 128),
+        block_out_channels=(24, 48, 96, 128),
         layers_per_block=1,
-        norm_num_groups=8,
+        norm_num_groups=2,  # of few channels each, a group norm would take the colours away
         sample_size=image_size,
         down_block_types=("DownEncoderBlock2D",) * 4,
         up_block_types=("UpDecoderBlock2D",) * 4,
@@ -50,7 +47,7 @@ def build_vae(image_size: int, latent_channels: int = 4) -> Any:
     )
 
 
-def build_unet(latent_size: int, latent_channels: int = 4, text_width: int = 192) -> Any:
+def build_unet(latent_size: int, latent_channels: int = 8, text_width: int = 192) -> Any:
     """A ``UNet2DConditionModel`` of Stable Diffusion's shape with three levels, 10.8 M parameters."""
     return diffusers().UNet2DConditionModel(
         sample_size=latent_size,

@@ -26,6 +26,7 @@ from unplug.sdk.train.tensors import Batch, TensorSet
 
 from .control import Control
 from .control_set import ControlSet
+from .load import image_size_of
 from .measure import LEVELS, fixed_noise, fixed_steps, losses
 from .noise import add_noise, draw_steps, noise_like, sample_loss
 from .recipe import Timesteps
@@ -84,7 +85,11 @@ class Steered(nn.Module):
         (frame,) = self.frozen
         (latent_Bchw, text_BLD, condition_BCHW, noise_Bchw), step_B = frame.unpack(packed_BK)
         noised = add_noise(frame.base.scheduler, latent_Bchw, step_B, noise_Bchw)
-        fast = torch.autocast(packed_BK.device.type, torch.bfloat16) if frame.fast and torch.is_grad_enabled() else None
+        fast = (
+            torch.autocast(packed_BK.device.type, torch.bfloat16)
+            if frame.fast and self.training and torch.is_grad_enabled()
+            else None
+        )
 
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
             with fast or contextlib.nullcontext():
@@ -168,7 +173,9 @@ class SteeredSet(TensorSet):
         noise_Bchw = torch.stack([fixed_noise(shape, 0, item) for item in level]) if level else torch.zeros(0, *shape)
         step_B = torch.tensor([float(steps[item]) for item in level])
         parts = (clean["latent_Bchw"], clean["text_BLD"], clean["condition_BCHW"], noise_Bchw)
-        packed_BK = torch.cat([*(part.to(self.age_N.device).flatten(1) for part in parts), step_B[:, None].to(self.age_N)], dim=1)
+        packed_BK = torch.cat(
+            [*(part.to(self.age_N.device).flatten(1) for part in parts), step_B[:, None].to(self.age_N)], dim=1
+        )
         where = index_B.to(self.age_N.device)
         return Batch(image_BCHW=packed_BK, age_B=self.age_N[where], group_B=self.group_N[where])
 
@@ -194,8 +201,10 @@ class SteeredSet(TensorSet):
         return LossPredictions.of(own_NT.mean(dim=1).numpy(), plain_NT.mean(dim=1).numpy())
 
 
-def frame_of(control: Control, base: Any, data: ControlSet, timesteps: Timesteps, drop_text: float, *, fast: bool) -> Frame:
-    """The layout of a set's samples."""
-    latent, condition = data.latent.shape[1:], (data.condition.shape[3], *data.condition.shape[1:3])
-    shapes = (tuple(latent), tuple(data.text.shape[1:]), tuple(condition), tuple(latent))
+def frame_of(control: Control, base: Any, timesteps: Timesteps, drop_text: float, *, fast: bool) -> Frame:
+    """The layout of a base's samples."""
+    side, image = int(base.unet.config.sample_size), image_size_of(base)
+    latent = (int(base.vae.config.latent_channels), side, side)
+    text = (int(base.tokenizer.model_max_length), int(base.text_encoder.config.hidden_size))
+    shapes = (latent, text, (3, image, image), latent)
     return Frame(control=control, base=base, shapes=shapes, timesteps=timesteps, drop_text=drop_text, fast=fast)

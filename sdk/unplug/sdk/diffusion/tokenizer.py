@@ -32,7 +32,9 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
     bpe.normalizer = normalizers.Lowercase()
     bpe.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(False)])
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(vocab_size=vocabulary, end_of_word_suffix="</w>", show_progress=False, initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary, end_of_word_suffix="</w>", show_progress=False, initial_alphabet=alphabet
+    )
     words = sorted({word for prompt in prompts for word in prompt.replace(",", " , ").split()})
     bpe.train_from_iterator(words, trainer)
     merges = [tuple(pair) for pair in json.loads(bpe.to_str())["model"]["merges"]]

@@ -69,7 +69,7 @@ def shown_to(method: Method, sets: Sets, original: nn.Module, withhold: Sequence
 
 
 _HELP: dict[Need, str] = {
-    "class logits": f"`unplug list methods --without 'class logits'` lists the methods for models that say none",
+    "class logits": "`unplug list methods --without 'class logits'` lists the methods for models that say none",
     "training-time hooks": "Train the original with the method's own hook, or choose a method that works afterwards",
 }
 

@@ -6,6 +6,7 @@ Sizes are bytes, B is the batch size.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -86,8 +87,25 @@ def footprint(model: nn.Module, image_size: int, device: torch.device) -> Footpr
         image_size: side in pixels.
         device: where the step will run, in the precision it will use there.
     """
+
+    def images(count: int) -> Tensor:
+        zeros_BCHW = torch.zeros(count, 3, image_size, image_size, device=device)
+        return zeros_BCHW.to(memory_format=torch.channels_last)
+
+    return footprint_of(model, images, FLOAT * 3 * image_size**2, device)
+
+
+def footprint_of(model: nn.Module, example: Callable[[int], Tensor], sample: int, device: torch.device) -> Footprint:
+    """`footprint` of a model that takes something else than images.
+
+    Args:
+        model: left as it is.
+        example: count to an input of that many samples, on the device.
+        sample: bytes of one sample's input.
+        device: where the step will run.
+    """
     probe = copy.deepcopy(model).to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    few, many = (_saved(probe, count, image_size, device) for count in PROBES)
+    few, many = (_saved(probe, example(count), device) for count in PROBES)
     extra = PROBES[1] - PROBES[0]
     per_sample = (sum(many) - sum(few)) / extra
     return Footprint(
@@ -96,13 +114,19 @@ def footprint(model: nn.Module, image_size: int, device: torch.device) -> Footpr
         fixed=max(0, round(sum(few) - PROBES[0] * per_sample)),
         per_sample=round(per_sample),
         widest=round(max(many) / PROBES[1]),
-        image=FLOAT * 3 * image_size**2,
+        image=sample,
     )
 
 
+def image_bytes(image_size: int, samples: int) -> int:
+    """Bytes of samples resident on the device: pixels, age, group."""
+    return samples * (3 * image_size**2 + FLOAT + 8)
+
+
 def estimate_memory(
-    measured: Footprint, method: Method, recipe: Recipe, samples: int, batch_size: int | None = None
-) -> MemoryEstimate:
+    measured: Footprint, method: Method, recipe: Recipe, samples: int, batch_size: int | None = None,
+    resident: int | None = None,
+) -> MemoryEstimate:  # fmt: skip
     """The phase of a forget step that needs most.
 
     Activations grow with B; a method that reads the forget set may hold two graphs at once (a retain and a forget batch in
@@ -114,10 +138,11 @@ def estimate_memory(
         recipe: of the original.
         samples: of all sets, resident on the device.
         batch_size: instead of the method's.
+        resident: bytes of all samples on the device; None is that of images.
     """
     asked = batch_size if batch_size is not None else int(getattr(method, "batch_size", recipe.batch_size))
     size, recipes = (max(SMALLEST_BATCH, min(count, samples)) for count in (asked, recipe.batch_size))
-    data = samples * (3 * recipe.image_size**2 + FLOAT + 8)  # pixels, age, group
+    data = image_bytes(recipe.image_size, samples) if resident is None else resident
     graphs = 2 if "forget data" in method.needs else 1
     trains, copies = bool(getattr(method, "trains", True)), int(getattr(method, "copies", 1))
     step = _training(measured, "step", size, data, graphs, copies) if trains else _running(measured, "step", size, data)
@@ -127,8 +152,9 @@ def estimate_memory(
 
 
 def check_memory(
-    method: Method, model: nn.Module, recipe: Recipe, samples: int, device: torch.device, free: int | None = None
-) -> tuple[MemoryEstimate, int | None]:
+    method: Method, model: nn.Module, recipe: Recipe, samples: int, device: torch.device, free: int | None = None,
+    *, measured: Footprint | None = None, resident: int | None = None,
+) -> tuple[MemoryEstimate, int | None]:  # fmt: skip
     """Refuses a forget step that would not fit.
 
     Args:
@@ -136,6 +162,8 @@ def check_memory(
         samples: of all sets; they are not loaded yet.
         device: where the step will run.
         free: bytes; None asks the device.
+        measured: of the model; None measures it on images.
+        resident: see `estimate_memory`.
 
     Returns:
         The estimate and what is free (None where the system does not tell: nothing is refused then).
@@ -143,13 +171,13 @@ def check_memory(
     Raises:
         InsufficientMemoryError: with the largest batch size that would fit, or the word that none does.
     """
-    measured = footprint(model, recipe.image_size, device)
-    needed = estimate_memory(measured, method, recipe, samples)
+    measured = footprint(model, recipe.image_size, device) if measured is None else measured
+    needed = estimate_memory(measured, method, recipe, samples, resident=resident)
     free = free_memory(device) if free is None else free
     if free is not None and needed.total > free:
         raise InsufficientMemoryError(
             "forget step", f"needs about {gib(needed.total)} where {gib(free)} are free",
-            _advice(measured, method, recipe, samples, free),
+            _advice(measured, method, recipe, samples, free, resident),
         )  # fmt: skip
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -186,7 +214,7 @@ def _workspace(measured: Footprint, size: int, activations: int) -> int:
     return round(passing + FRAGMENTS * (activations + passing))
 
 
-def _saved(probe: nn.Module, count: int, image_size: int, device: torch.device) -> list[int]:
+def _saved(probe: nn.Module, example: Tensor, device: torch.device) -> list[int]:
     """Bytes of each storage that a training pass keeps for its backward pass, parameters left out."""
     own = {parameter.untyped_storage().data_ptr() for parameter in probe.parameters()}
     found: dict[int, int] = {}
@@ -197,9 +225,8 @@ def _saved(probe: nn.Module, count: int, image_size: int, device: torch.device) 
             found[storage.data_ptr()] = storage.nbytes()
         return tensor
 
-    image = torch.zeros(count, 3, image_size, image_size, device=device).to(memory_format=torch.channels_last)
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), autocast(device):
-        outputs = probe(image)  # alive until the sizes are read: no address is used twice
+        outputs = probe(example)  # alive until the sizes are read: no address is used twice
     assert outputs
     return list(found.values())
 
@@ -208,14 +235,14 @@ def _size(*tensors: Tensor) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _advice(measured: Footprint, method: Method, recipe: Recipe, samples: int, free: int) -> str:
+def _advice(measured: Footprint, method: Method, recipe: Recipe, samples: int, free: int, resident: int | None) -> str:
     elsewhere = "free some memory, or take another --device or fewer samples"
     size = getattr(method, "batch_size", None)
     if size is None:
         return f"It has no batch size of its own to lower: {elsewhere}"
     smaller = 2 ** ((int(size) - 1).bit_length() - 1) if size > SMALLEST_BATCH else 0
     while smaller >= SMALLEST_BATCH:
-        needed = estimate_memory(measured, method, recipe, samples, smaller).total
+        needed = estimate_memory(measured, method, recipe, samples, smaller, resident).total
         if needed <= free:
             return f"Use --set batch_size={smaller} (needs about {gib(needed)})"
         smaller //= 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
@@ -16,13 +17,11 @@ from torch import nn
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.errors import CheckpointError, DataError, OutputError, TrainingError
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.train.card import model_card
+from unplug.sdk.kinds import Kind, kind_of
 from unplug.sdk.train.device import describe_device, synchronize
-from unplug.sdk.train.evaluate import predict, summarize
-from unplug.sdk.train.family import AgeFamily, Family
+from unplug.sdk.train.family import Family
 from unplug.sdk.train.loop import seeded
-from unplug.sdk.train.recipe import Recipe
-from unplug.sdk.train.run import RECORD_SCHEMA, Sets, check_place, load_sets, recipe_of, split_of, training_dir
+from unplug.sdk.train.run import Sets, check_place, split_of, training_dir
 from unplug.sdk.train.state import StateFile, fingerprint
 from unplug.sdk.train.task import finite
 from unplug.sdk.versions import versions
@@ -45,6 +44,7 @@ def forget(
     options: Mapping[str, str] | None = None,
     withhold: Sequence[Need] = (),
     oracle: Checkpoint | None = None,
+    base: str | None = None,
     seed: int = 0,
     device: torch.device,
     restart: bool = False,
@@ -53,7 +53,7 @@ def forget(
     """Unlearns a forget set and saves the result.
 
     Args:
-        original: an age checkpoint that `unplug train` wrote.
+        original: a checkpoint that `unplug train age` or `unplug train plugin` wrote.
         dataset: the data it was trained on.
         forget_ids: training samples to forget.
         method: a name of `METHODS`.
@@ -62,6 +62,7 @@ def forget(
         options: hyperparameters of the method, as text.
         withhold: what the method must do without (the forget data, say); one that needs it is refused.
         oracle: the retrained model; what it took is then shown beside the estimate of retraining.
+        base: of a plugin: the diffusion base beside it; None takes the one in its record.
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished retraining at `out` instead of continuing it.
@@ -76,7 +77,7 @@ def forget(
         InsufficientMemoryError: the step would not fit; nothing was loaded yet.
         OutputError: something else is at `out`.
     """
-    built, recipe = build_method(method, options), recipe_of(original)
+    built = build_method(method, options)
     for used in (original, oracle):
         if used is not None and out.resolve() == used.path.resolve():
             raise OutputError(str(out), "it is one of the models that this step reads", "Choose another --out")
@@ -85,23 +86,25 @@ def forget(
     check_place(out)
     split = request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
-    edges = tuple(original.model.age_edges)
-    needed, free = check_memory(built, original.model, recipe, len(dataset), device)
-    sets = load_sets(dataset, split, edges, device)
-    family = AgeFamily(recipe=recipe, edges=edges)
-    retrain = retrain_cost(original, split, family, sets, oracle)
+    kind = kind_of(original, device=device, base=base)
+    family, recipe, before = kind.family, kind.family.recipe, kind.network(original.model)
+    needed, free = check_memory(
+        built, before, recipe, len(dataset), device, measured=kind.footprint(before), resident=kind.resident(len(dataset))
+    )
+    sets = kind.sets(dataset, split)
+    retrain = retrain_cost(before, split, kind, sets, oracle)
     state = StateFile(
         path=training_dir(out) / "state.safetensors",
         fingerprint=fingerprint(method=method, split=split.sha256, seed=seed, recipe=recipe.to_dict(), torch=torch.__version__),
     )
     history: list[dict[str, Any]] = []
     model, cost = apply_method(
-        built, original.model, sets, family, retrain, limit,
+        built, before, sets, family, retrain, limit,
         seed=seed, withhold=withhold, state=state, show=show, history=history,
     )  # fmt: skip
     if history:  # a retraining that was continued took longer than this process has been running
         cost = replace(cost, wall_s=float(history[-1]["wall_s"]))
-    record = _record(original, dataset, split, recipe, sets, model, edges, seed) | {
+    record = _record(original, dataset, split, kind, sets, model, seed) | {
         **({"history": history} if history else {}),
         "role": "retrained" if method == "retrain" else "unlearned",
         "forget": {
@@ -115,9 +118,9 @@ def forget(
         },
         "cost": {"forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device)},
     }
-    save_checkpoint(model.cpu(), out, record=record, card=model_card(record))
+    save_checkpoint(kind.stored(model).cpu(), out, record=record, card=kind.card(record))
     shutil.rmtree(training_dir(out), ignore_errors=True)
-    return load_checkpoint(out, expect="age")
+    return load_checkpoint(out, expect=kind.model_type)
 
 
 def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
@@ -131,15 +134,13 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
     return split.with_forget(forget_ids)
 
 
-def retrain_cost(
-    original: Checkpoint, split: Split, family: Family, sets: Sets, oracle: Checkpoint | None = None
-) -> RetrainCost:
+def retrain_cost(original: nn.Module, split: Split, kind: Kind, sets: Sets, oracle: Checkpoint | None = None) -> RetrainCost:
     """What retraining on the retain set would cost on this device now; see `calibrate`.
 
     Args:
-        original: the model that is retrained.
+        original: the network that is retrained.
         split: with the forget set.
-        family: the original's.
+        kind: the original's.
         sets: on the device.
         oracle: the retrained model, whose recorded time is then shown beside the estimate.
 
@@ -148,9 +149,9 @@ def retrain_cost(
     """
     recorded = None
     if oracle is not None:
-        check_oracle(oracle, split, family.recipe)
+        check_oracle(oracle, split, kind.family.recipe)
         recorded = float(oracle.record["cost"]["wall_s"])
-    return estimate_retraining(original.model, sets, family, recorded_wall_s=recorded)
+    return estimate_retraining(original, sets, kind.family, recorded_wall_s=recorded)
 
 
 def estimate_retraining(
@@ -168,9 +169,9 @@ def estimate_retraining(
     )
 
 
-def check_oracle(oracle: Checkpoint, split: Split, recipe: Recipe) -> None:
+def check_oracle(oracle: Checkpoint, split: Split, recipe: Any) -> None:
     """Refuses a "retrained" model of another recipe or another retain set."""
-    if recipe_of(oracle) != recipe:
+    if oracle.record.get("recipe") != json.loads(json.dumps(recipe.to_dict())):
         raise CheckpointError(str(oracle.path), "the retrained model has another recipe than the original", "Retrain it")
     theirs = split_of(oracle)
     same_data = theirs.data_digest == split.data_digest
@@ -231,19 +232,17 @@ def check_weights(model: nn.Module) -> None:
 
 
 def _record(
-    original: Checkpoint, dataset: Dataset, split: Split, recipe: Recipe, sets: Sets, model: nn.Module,
-    edges: tuple[float, ...], seed: int,
-) -> dict[str, Any]:  # fmt: skip
-    return {
-        "schema": RECORD_SCHEMA,
+    original: Checkpoint, dataset: Dataset, split: Split, kind: Kind, sets: Sets, model: nn.Module, seed: int
+) -> dict[str, Any]:
+    return kind.facts() | {
+        "schema": kind.schema,
         "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
         "split": split.to_dict(),
-        "recipe": recipe.to_dict(),
+        "recipe": kind.family.recipe.to_dict(),
         "seed": seed,
         "metrics": {
-            "retain": summarize(predict(model, sets.train), edges),
-            "forget": summarize(predict(model, sets.forget), edges),
-            "test": summarize(predict(model, sets.test), edges),
+            name: kind.metrics(model, part)
+            for name, part in (("retain", sets.train), ("forget", sets.forget), ("test", sets.test))
         },
         "lineage": {"original": str(original.path), "original_sha256": original.sha256},
         "versions": versions(),

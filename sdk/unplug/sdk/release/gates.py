@@ -10,7 +10,7 @@ from typing import Any, Literal
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport
 from unplug.plugins.errors import InputError
-from unplug.sdk.audit.report import AuditReport, ModelAudit
+from unplug.sdk.audit.report import AuditReport, ModelAudit, Utility
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,7 @@ class Gates:
         max_auc_above_retrained: how far the AUC of an attack on the unlearned model may be above the oracle's.
         max_auc_below_retrained: how far it may be below (over-forgetting leaks too).
         max_mae_above_retrained: years of test error that forgetting may cost over retraining.
+        max_loss_above_retrained: the same for models without years, as a fraction of the oracle's loss on test.
         max_compute: of the forget step, as a fraction of retraining.
         max_artifact_auc_shift: how far an attack's AUC on an exported file may be from that on the checkpoint.
         max_host_latency_ms: median on this machine; None leaves it open (it says nothing about a phone).
@@ -30,6 +31,7 @@ class Gates:
     max_auc_above_retrained: float = 0.10
     max_auc_below_retrained: float = 0.10
     max_mae_above_retrained: float = 1.0
+    max_loss_above_retrained: float = 0.02
     max_compute: float = 0.05
     max_artifact_auc_shift: float = 0.02
     max_host_latency_ms: float | None = None
@@ -109,10 +111,18 @@ def forgetting_gates(gates: Gates, report: AuditReport) -> list[GateResult]:
     alarms = [alarm for alarm in report.alarms if alarm.model == "unlearned"]
     detail = alarms[0].message if alarms else "no interval lies wholly above or below the retrained model's"
     results.append(_upto("no alarm", float(len(alarms)), 0.0, " alarms", detail))
-    cost = unlearned.utility["test"].mae.value - report.model("retrained").utility["test"].mae.value
-    detail = f"test MAE {unlearned.utility['test'].mae.value:.2f} years"
-    results.append(_upto("utility", cost, gates.max_mae_above_retrained, " years above retrained", detail))
-    return results
+    return [*results, utility_gate(gates, unlearned.utility["test"], report.model("retrained").utility["test"])]
+
+
+def utility_gate(gates: Gates, unlearned: Utility, retrained: Utility) -> GateResult:
+    """What forgetting cost on the test set, over retraining: years, or a share of the loss where there are no years."""
+    if unlearned.mae is None or retrained.mae is None:
+        cost = unlearned.loss / retrained.loss - 1.0
+        detail = f"test loss {unlearned.loss:.4f}, the oracle's {retrained.loss:.4f}"
+        return _upto("utility", cost, gates.max_loss_above_retrained, " of the oracle's loss above it", detail)
+    cost = unlearned.mae.value - retrained.mae.value
+    detail = f"test MAE {unlearned.mae.value:.2f} years"
+    return _upto("utility", cost, gates.max_mae_above_retrained, " years above retrained", detail)
 
 
 def budget_gate(gates: Gates, cost: dict[str, Any]) -> GateResult:

@@ -17,9 +17,10 @@ from unplug.plugins.errors import GateFailed
 from unplug.plugins.files import write_json
 from unplug.sdk.audit.run import check_forget_size
 from unplug.sdk.data import Dataset
+from unplug.sdk.kinds import kind_of
 
 from .bundle import Content, check_free, write_bundle
-from .card import bundle_card
+from .card import bundle_card, processing
 from .config import ReleaseConfig
 from .gates import GateResult, Gates, artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
 from .stages import Evidence, Stages
@@ -47,6 +48,7 @@ def release(
     config: ReleaseConfig,
     *,
     oracle: Checkpoint | None = None,
+    base: str | None = None,
     device: torch.device,
     say: Say,
     show: bool = True,
@@ -63,6 +65,7 @@ def release(
             killed release goes on where it was.
         config: see `ReleaseConfig`.
         oracle: the retrained model; None makes it in `work`.
+        base: of a plugin: the diffusion base beside it; None takes the one in its record.
         device: where to compute.
         say: called with one line a stage.
         show: progress bars.
@@ -83,6 +86,8 @@ def release(
         config=config,
         work=work,
         device=device,
+        kind=kind_of(original, device=device, base=base),
+        base=base,
         show=show,
         restart=restart,
     )
@@ -164,7 +169,7 @@ def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     """The JSON files that a report of this release is made from."""
     cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
     models = (evidence.original, evidence.unlearned, evidence.retrained)
-    names = ("release", "audit", "parity", "bench", "faces")
+    names = ("release", "audit", "parity", "bench", *(("faces",) if evidence.original.model_type == "age" else ()))
     return (*(work / f"{name}.json" for name in names), *(item.path / "unplug.json" for item in models), *cards)
 
 
@@ -197,8 +202,7 @@ def _facts(evidence: Evidence, summary: dict[str, Any]) -> dict[str, Any]:
     return {
         "model_type": unlearned.model_type,
         "iospec": unlearned.model.iospec.to_dict(),
-        "preprocessing": {"crop": "centre square", "resize": unlearned.model.image_size, "scale": "pixel / 255"},
-        "postprocessing": {"age_edges": list(unlearned.model.age_edges), "unit": "years"},
+        **processing(unlearned),
         "lineage": {
             "original_sha256": evidence.original.sha256,
             "checkpoint_sha256": unlearned.sha256,

@@ -19,11 +19,11 @@ from unplug.sdk.audit.exports import Exports, make_exports
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import request_split
-from unplug.sdk.train.run import load_sets
+from unplug.sdk.inputs import example_inputs
+from unplug.sdk.kinds import Kind
 
 from .config import ReleaseConfig
 from .faces import face_samples
-from .vectors import synthetic_inputs
 
 PARITY_SAMPLES = 16
 
@@ -51,7 +51,9 @@ class Stages:
     config: ReleaseConfig
     work: Path
     device: torch.device
+    kind: Kind
     show: bool
+    base: str | None = None
     restart: bool = False
 
     @property
@@ -68,7 +70,7 @@ class Stages:
 
     def _fitting(self, path: Path, seed: int) -> Checkpoint | None:
         try:
-            found = load_checkpoint(path, expect="age")
+            found = load_checkpoint(path, expect=self.kind.model_type)
         except CheckpointError:
             return None
         record = found.record
@@ -89,7 +91,7 @@ class Stages:
     def _forget(self, method: str, path: Path, seed: int, **options: Any) -> Checkpoint:
         return forget(
             self.original, self.dataset, self.forget_ids, method, path,
-            seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
+            base=self.base, seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
         )  # fmt: skip
 
     def export(self, unlearned: Checkpoint) -> list[Artifact]:
@@ -102,9 +104,13 @@ class Stages:
 
     def parity(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> ParityReport:
         """Artifacts against the checkpoint, on procedural faces."""
-        report = measure_parity(artifacts, unlearned.path, synthetic_inputs(unlearned.model.image_size, PARITY_SAMPLES))
+        report = measure_parity(artifacts, unlearned.path, self.inputs(unlearned, PARITY_SAMPLES))
         report.save(self.work / "parity.json")
         return report
+
+    def inputs(self, model: Checkpoint, count: int) -> dict[str, Any]:
+        """Procedural inputs, never pictures of people."""
+        return example_inputs(model.model_type, model.model.iospec, count)
 
     def counterparts(
         self, artifacts: Sequence[Artifact], retrained: Checkpoint, folder: Path
@@ -123,26 +129,33 @@ class Stages:
         compared: tuple[Sequence[Exports], dict[str, str]] = ((), {}),
     ) -> AuditReport:
         """The three models, and every artifact that runs here, by the same attacks; `compared` is of `counterparts`."""
-        edges = tuple(self.original.model.age_edges)
-        sets = load_sets(self.dataset, self.split, edges, self.device)
+        kind = self.kind
+        sets = kind.sets(self.dataset, self.split)
         runnable = {row.file for row in parity.rows if row.status != "not_run"}
         report = audit(
             [
-                *(CheckpointPredictor(name=role, role=role, checkpoint=item) for role, item in models.items()),  # type: ignore[arg-type]
-                *(ArtifactPredictor(name=item.path.name, artifact=item) for item in artifacts if item.path.name in runnable),
+                *(CheckpointPredictor(name=role, role=role, checkpoint=item, kind=kind) for role, item in models.items()),  # type: ignore[arg-type]
+                *(
+                    ArtifactPredictor(name=item.path.name, artifact=item, kind=kind)
+                    for item in artifacts
+                    if item.path.name in runnable
+                ),
             ],
             sets,
             self.split,
-            edges=edges,
+            edges=kind.family.edges,
             data={"spec": self.dataset.spec, "digest": self.dataset.digest, "samples": len(self.dataset)},
-            references=[CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item) for item in references],
+            references=[
+                CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, kind=kind) for item in references
+            ],
             exports=compared[0],
             seed=self.config.seed,
             show=self.show,
         )
         report = replace(report, skipped={**report.skipped, **compared[1]})
         report.save(self.work / "audit.json")
-        write_json(self.work / "faces.json", face_samples(sets, models))
+        if kind.model_type == "age":
+            write_json(self.work / "faces.json", face_samples(sets, models))
         return report
 
     def bench(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> BenchReport:
@@ -150,7 +163,7 @@ class Stages:
         config = self.config
         report = bench_artifacts(
             artifacts, iterations=config.bench_iterations, repeats=config.bench_repeats, threads=config.threads,
-            inputs=synthetic_inputs(unlearned.model.image_size, 1), checkpoint=unlearned.path, seed=config.seed,
+            inputs=self.inputs(unlearned, 1), checkpoint=unlearned.path, seed=config.seed,
         )  # fmt: skip
         report.save(self.work / "bench.json")
         return report

@@ -8,23 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unplug.export import reference_outputs
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.files import write_json
-from unplug.sdk.data import load_dataset
+from unplug.sdk.inputs import example_inputs
 
 SCHEMA = "unplug-vectors/1"
 COUNT = 4
-
-
-def synthetic_inputs(image_size: int, count: int, seed: int = 20231) -> dict[str, NDArray[np.float32]]:
-    """Procedural faces as the model's ``image`` input: (count, 3, H, W) in [0, 1]."""
-    dataset = load_dataset(f"synth:n={count},subjects={count},seed={seed}", image_size, show=False)
-    pixels = dataset.pixels(range(count)).astype(np.float32) / np.float32(255.0)
-    return {"image": np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))}
 
 
 def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
@@ -35,7 +25,7 @@ def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
         folder: an existing folder.
     """
     iospec = checkpoint.model.iospec
-    inputs = synthetic_inputs(checkpoint.model.image_size, COUNT)
+    inputs = example_inputs(checkpoint.model_type, iospec, COUNT)
     outputs = reference_outputs(checkpoint.path, iospec, inputs).outputs
     samples = []
     for number in range(COUNT):

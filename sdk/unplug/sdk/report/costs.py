@@ -19,10 +19,11 @@ def utility(inputs: Inputs) -> Section | Missing:
     models = all_models(inputs)
     if not models:
         return Missing(what="Utility", why="no audit was given (unplug audit)")
+    years = any(item.mae is not None for model in models for item in model.utility.values())
     columns = [
         Column(label="Model", number=False), Column(label="samples"), Column(label="accuracy", interval=True),
-        Column(label="MAE", unit="years", interval=True), Column(label="loss", unit="nats"),
-        Column(label="distance to oracle", unit="years", interval=True),
+        Column(label="MAE", unit="years", interval=True), Column(label="loss", unit="nats" if years else ""),
+        Column(label="distance to oracle", unit="years" if years else "loss", interval=True),
     ]  # fmt: skip
     groups = [
         (title, [_utility_row(model, name) for model in models if name in model.utility])
@@ -49,10 +50,10 @@ def _utility_row(model: ModelAudit, name: str) -> list[Cell]:
     return [
         Cell(text=model_label(model), role=model.role),
         Cell(text=count(item.n)),
-        Cell(text=percent(right.value), note=span(right.low, right.high, 1, scale=100.0)),
+        Cell(text=percent(right.value), note=span(right.low, right.high, 1, scale=100.0)) if right else Cell(text=NONE),
         _estimate(item.mae, 2),
-        Cell(text=fixed(item.loss, 3)),
-        _estimate((model.distance or {}).get(name), 2),
+        _estimate(item.loss_interval, 4) if item.loss_interval else Cell(text=fixed(item.loss, 3)),
+        _estimate((model.distance or {}).get(name), 2 if item.mae else 4),
     ]
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unplug.export.parity import ParityReport
     from unplug.mobile_bench.report import BenchReport
     from unplug.sdk.audit.report import AuditReport
+    from unplug.sdk.diffusion.compare.report import ComparisonReport
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILES = 64
@@ -36,6 +37,7 @@ KINDS = {
     "unplug-artifact/1": "unplug.export.artifact:Card",
     "unplug-faces/1": "unplug.sdk.report.schemas:FaceSheet",
     "unplug-release/1": "unplug.sdk.report.schemas:Release",
+    "unplug-compare/1": "unplug.sdk.diffusion.compare.report:ComparisonReport",
 }
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
@@ -63,6 +65,7 @@ class Inputs:
     cards: tuple[Card, ...] = ()
     faces: tuple[FaceSheet, ...] = ()
     releases: tuple[Release, ...] = ()
+    comparisons: tuple[ComparisonReport, ...] = ()
 
 
 def collect(paths: Sequence[Path]) -> Inputs:
@@ -85,12 +88,12 @@ def collect(paths: Sequence[Path]) -> Inputs:
         # Every checkpoint's record has the same file name; its folder says which it is.
         name = "/".join(path.parts[-2:]) if schema == "unplug-checkpoint/1" else path.name
         sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
-    audits, records, parities, benches, cards, faces, releases = (tuple(found[schema]) for schema in KINDS)
+    audits, records, parities, benches, cards, faces, releases, comparisons = (tuple(found[schema]) for schema in KINDS)
     _check_same_split(audits)
     _check_faces(faces)
     return Inputs(
         sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
-        faces=faces, releases=releases,
+        faces=faces, releases=releases, comparisons=comparisons,
     )  # fmt: skip
 
 
@@ -112,6 +115,10 @@ def _read(path: Path) -> tuple[str, Any]:
     _check_leaves(raw, where)
     value = _typed(KINDS[schema], raw, where)
     _check_rows(value, where)
+    if schema == "unplug-compare/1":
+        from unplug.sdk.diffusion.compare.reading import check_comparison
+
+        check_comparison(value, where)
     return schema, value
 
 

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from unplug.plugins.errors import ReportError
 from unplug.plugins.files import atomic_path
 
+from .comparison import comparison, comparison_numbers
 from .costs import cost, utility
 from .forgetting import attacks, faces, learning, losses
 from .inputs import Inputs, collect
@@ -43,6 +44,10 @@ def render_html(inputs: Inputs, *, title: str) -> str:
         ReportError: the page would be larger than 2 MB.
     """
     parts = [part(inputs) for part in PARTS]
+    if inputs.comparisons:
+        parts.insert(0, comparison(inputs))
+    if len(inputs.comparisons) == len(inputs.sources):  # a page about controls is not one that lacks a forgetting audit
+        parts = [part for part in parts if isinstance(part, Section)]
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -54,7 +59,7 @@ def render_html(inputs: Inputs, *, title: str) -> str:
         verdict=verdict(inputs),
         alarms=[(alarm.kind, plain(alarm.model), plain(alarm.message, 400)) for alarm in audit.alarms] if audit else [],
         releases=inputs.releases,
-        numbers=key_numbers(inputs),
+        numbers=key_numbers(inputs) + comparison_numbers(inputs),
         sections=[part for part in parts if isinstance(part, Section)],
         missing=[part for part in parts if isinstance(part, Missing)],
         provenance=provenance(inputs),

@@ -48,6 +48,9 @@ _LEADS: dict[str, tuple[Chip, str]] = {
 }
 
 
+_COMPARED = "Controls of a frozen text-to-image base, trained alike and measured on the same pictures."
+
+
 def judge(models: Mapping[str, ModelAudit]) -> str:
     """The word: the worst of what the attacks say, by whether paired intervals against the oracle exclude zero.
 
@@ -75,13 +78,15 @@ def _use_lost(models: Mapping[str, ModelAudit]) -> bool:
     found = [models[role].utility.get("test") for role in ("original", "unlearned") if role in models]
     if len(found) < 2 or found[0] is None or found[1] is None:
         return False
-    before, after = found[0].mae, found[1].mae
+    before, after = found[0].error, found[1].error
     return before.high is not None and after.low is not None and after.low > before.high
 
 
 def verdict(inputs: Inputs) -> Verdict:
     """The head of the page, from the audit and the record of the forget step."""
     models = main_models(inputs)
+    if not models and inputs.comparisons:
+        return Verdict(word="Compared", chip="neutral", lead=_COMPARED, sentence="", facts=())
     word = judge(models)
     chip, lead = _LEADS[word]
     facts = [line for line in (_utility(models), _cost(forget_step(inputs)), rounding_fact(inputs)) if line]
@@ -123,13 +128,30 @@ def headline_attack(models: Mapping[str, ModelAudit]) -> str | None:
 
 
 def _utility(models: Mapping[str, ModelAudit]) -> str:
-    mae = {role: model.utility["test"].mae for role, model in models.items() if "test" in model.utility}
-    if "original" not in mae or "unlearned" not in mae:
+    error = {role: model.utility["test"].error for role, model in models.items() if "test" in model.utility}
+    if "original" not in error or "unlearned" not in error:
         return ""
-    before, after = mae["original"].value, mae["unlearned"].value
-    text = f"On the test set the mean absolute error went from {fixed(before, 2)} to {fixed(after, 2)} years"
-    oracle = f"; the oracle has {fixed(mae['retrained'].value, 2)}" if "retrained" in mae else ""
-    return f"{text} ({signed(after - before, 2)}){oracle}."
+    unit = error_unit(models["original"])
+    before, after = error["original"].value, error["unlearned"].value
+    span = f"from {fixed(before, unit.digits)} to {fixed(after, unit.digits)}{unit.years and ' years'}"
+    oracle = f"; the oracle has {fixed(error['retrained'].value, unit.digits)}" if "retrained" in error else ""
+    return f"On the test set the {unit.name} went {span} ({signed(after - before, unit.digits)}){oracle}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorUnit:
+    """How a model's error is written: `years` is "years", or empty for a loss."""
+
+    name: str
+    years: str
+    digits: int
+
+
+def error_unit(model: ModelAudit) -> ErrorUnit:
+    """Years for an age predictor, a loss for a model without ages."""
+    if all(item.mae is None for item in model.utility.values()):
+        return ErrorUnit(name="loss", years="", digits=4)
+    return ErrorUnit(name="mean absolute error", years="years", digits=2)
 
 
 def _cost(step: ForgetStep | None) -> str:
@@ -157,17 +179,18 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
             ends = span(gap.low, gap.high, sign=True)
             found.append(KeyNumber(label="AUC minus the oracle's", value=signed(gap.value), note=ends or "no interval"))
     if before and after and "test" in before.utility and "test" in after.utility:
-        value = f"{fixed(before.utility['test'].mae.value, 2)} → {fixed(after.utility['test'].mae.value, 2)}"
-        aside = (
-            f"years; retrained {fixed(oracle.utility['test'].mae.value, 2)}" if oracle and "test" in oracle.utility else "years"
+        unit = error_unit(before)
+        ends = [fixed(item.utility["test"].error.value, unit.digits) for item in (before, after)]
+        theirs = (
+            f"retrained {fixed(oracle.utility['test'].error.value, unit.digits)}" if oracle and "test" in oracle.utility else ""
         )
-        found.append(KeyNumber(label="Test error (MAE)", value=value, note=aside))
+        label = "Test error (MAE)" if unit.years else "Test loss"
+        found.append(KeyNumber(label=label, value=" → ".join(ends), note="; ".join(filter(None, (unit.years, theirs)))))
     if after and after.distance and "forget" in after.distance:
         gap = after.distance["forget"]
-        ends = span(gap.low, gap.high, 2)
-        found.append(
-            KeyNumber(label="Distance to the oracle", value=fixed(gap.value, 2), note=f"years on the forget set; {ends}")
-        )
+        unit = error_unit(after)
+        note = f"{unit.years or 'of the loss,'} on the forget set; {span(gap.low, gap.high, unit.digits)}"
+        found.append(KeyNumber(label="Distance to the oracle", value=fixed(gap.value, unit.digits), note=note))
     return found + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
 
 

@@ -45,6 +45,11 @@ class Predictions:
         return picked
 
     @property
+    def answer_N(self) -> NDArray[np.float64]:
+        """What two models are compared by: expected age in years."""
+        return self.age_N
+
+    @property
     def error_N(self) -> NDArray[np.float64]:
         """|expected age - age| in years."""
         return np.abs(self.age_N - self.true_age_N)
@@ -77,6 +82,16 @@ class LossPredictions(Predictions):
     """
 
     plain_N: NDArray[np.float64] | None = None
+
+    @property
+    def error_N(self) -> NDArray[np.float64]:
+        """The loss."""
+        return -self.log_prob_N
+
+    @property
+    def answer_N(self) -> NDArray[np.float64]:
+        """The loss: there is no other answer."""
+        return self.error_N
 
     @classmethod
     def of(cls, loss_N: NDArray[Any], plain_N: NDArray[Any] | None = None) -> LossPredictions:

@@ -27,8 +27,9 @@ def face_words(attributes: Mapping[str, str]) -> dict[str, str]:
         attributes: as `unplug.sdk.faces.FaceParams.attributes` gives them.
 
     Example:
-        >>> words = face_words({"age": "adult", "background": "sky blue dots", "beard": "none", "clothes": "navy", "eyes": "blue",
-        ...     "expression": "sad", "glasses": "none", "hair_colour": "red", "hair_style": "receding afro", "skin": "fair"})
+        >>> words = face_words({"age": "adult", "background": "sky blue dots", "beard": "none", "clothes": "navy",
+        ...     "skin": "fair", "eyes": "blue", "expression": "sad", "glasses": "none", "hair_colour": "red",
+        ...     "hair_style": "receding afro"})
         >>> words["hair style"], words["background colour"], words["background pattern"]
         ('afro', 'sky blue', 'dots')
     """

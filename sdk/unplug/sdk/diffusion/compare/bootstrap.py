@@ -78,7 +78,8 @@ class Shares:
             np.einsum("rs,rm,sm->r", trainings, draws.picture_RM, part_SM, optimize=True)
             for part_SM in (self.sums_SM, self.parts_SM)
         )
-        return np.divide(sums_R, parts_R, out=np.full(len(sums_R), np.nan), where=parts_R > 0)
+        found_R: Array = np.divide(sums_R, parts_R, out=np.full(len(sums_R), np.nan), where=parts_R > 0)
+        return found_R
 
 
 def estimate(shares: Shares, draws: Draws) -> Estimate:

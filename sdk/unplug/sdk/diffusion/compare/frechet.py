@@ -107,7 +107,9 @@ def projection(real_ND: Array, pictures: int) -> Projection:
     """
     fewest, width = min(pictures, len(real_ND)), real_ND.shape[1]
     if fewest < 3:
-        raise InputError(f"{fewest} pictures", "no covariance can be taken", "Use at least 3 pictures and as many held-out ones")
+        raise InputError(
+            f"{fewest} pictures", "no covariance can be taken", "Use at least 3 pictures and as many held-out ones"
+        )
     own = fit(real_ND)
     if fewest >= PER_FEATURE * width:
         return Projection(mean_D=own.mean_D, axes_DK=np.eye(width), kept=1.0)

@@ -124,8 +124,10 @@ class Faces:
         """``image_BCHW`` in [0, 1] and ``target_BA``."""
         index_B = torch.randint(len(self.rows), (count,), generator=generator)
         room = self.images.shape[1] // 16
-        down, right, mirrored = (int(torch.randint(most, (1,), generator=generator)) for most in (2 * room + 1, 2 * room + 1, 2))
-        image_BCHW = to_unit(np.asarray(self.images[self.rows[index_B.numpy()]]), self.device)
+        down, right, mirrored = (
+            int(torch.randint(most, (1,), generator=generator)) for most in (2 * room + 1, 2 * room + 1, 2)
+        )
+        image_BCHW = to_unit(np.array(self.images[self.rows[index_B.numpy()]]), self.device)
         padded = F.pad(image_BCHW, (room,) * 4, mode="replicate")
         side = image_BCHW.shape[-1]
         image_BCHW = padded[..., down : down + side, right : right + side]
@@ -142,21 +144,21 @@ def to_unit(pixels_NHWC: NDArray[np.uint8], device: torch.device) -> Tensor:
 
 
 @torch.no_grad()
-def examine(judge: Judge, pixels_NHWC: NDArray[np.uint8], device: torch.device) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
+def examine(
+    judge: Judge, pixels_NHWC: NDArray[np.uint8], device: torch.device
+) -> tuple[NDArray[np.float64], dict[str, list[str]]]:
     """Features (N, D) of pictures, and the word read for each attribute (N each)."""
     judge.to(device).eval()
     features, read = [], dict[str, list[str]]({name: [] for name in judge.words})
     for start in range(0, len(pixels_NHWC), BATCH):
-        feature_BD = judge.features(to_unit(np.ascontiguousarray(pixels_NHWC[start : start + BATCH]), device))
+        feature_BD = judge.features(to_unit(np.array(pixels_NHWC[start : start + BATCH]), device))
         for name, logits_BK in judge.read(feature_BD).items():
             read[name] += [judge.words[name][int(index)] for index in logits_BK.argmax(dim=1)]
         features.append(feature_BD.double().cpu().numpy())
     return np.concatenate(features), read
 
 
-def agreement(
-    read: Mapping[str, Sequence[str]], wanted: Sequence[Mapping[str, str]]
-) -> dict[str, list[float | None]]:
+def agreement(read: Mapping[str, Sequence[str]], wanted: Sequence[Mapping[str, str]]) -> dict[str, list[float | None]]:
     """For each attribute and picture 1 where the word is read as wanted, 0 where another is, None where none is wanted."""
     return {
         name: [None if name not in own else float(own[name] == word) for word, own in zip(words, wanted, strict=True)]

@@ -48,10 +48,7 @@ def landmark_errors(found: Sequence[Points | None], wanted: Sequence[Points | No
         wanted: of the source pictures.
     """
     return np.array(
-        [
-            math.nan if a is None or b is None else mean_error(a, b, eye_distance(b))
-            for a, b in zip(found, wanted, strict=True)
-        ]
+        [math.nan if a is None or b is None else mean_error(a, b, eye_distance(b)) for a, b in zip(found, wanted, strict=True)]
     )
 
 

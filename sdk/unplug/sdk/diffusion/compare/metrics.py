@@ -18,6 +18,7 @@ class Metric:
         says: what it is, in a sentence.
         digits: decimals shown.
         percent: shown as one.
+        aside: left out where there is room for few columns.
     """
 
     label: str
@@ -25,6 +26,7 @@ class Metric:
     says: str
     digits: int = 3
     percent: bool = False
+    aside: bool = False
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType(
@@ -39,7 +41,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             "face is found",
         ),
         "true_nme": Metric(
-            label="NME, drawn landmarks", better="lower", percent=True, digits=2,
+            label="NME, drawn landmarks", better="lower", percent=True, digits=2, aside=True,
             says="the same against where the renderer put its named landmarks; the source row has what the two conventions "
             "differ by",
         ),
@@ -48,11 +50,11 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             says="harmonic mean of edge precision and edge recall, mean over pictures",
         ),
         "edge_precision": Metric(
-            label="edge precision", better="higher",
+            label="edge precision", better="higher", aside=True,
             says="share of the picture's Canny edges that lie at one of the condition, within a pixel at 128",
         ),
         "edge_recall": Metric(
-            label="edge recall", better="higher",
+            label="edge recall", better="higher", aside=True,
             says="share of the condition's edges at which the picture has one",
         ),
         "frechet": Metric(
@@ -60,7 +62,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
             says="between Gaussians fitted to features of the row's pictures and of other held-out pictures",
         ),
         "frechet_ratio": Metric(
-            label="Fréchet, of ControlNet's", better="lower",
+            label="Fréchet, of ControlNet's", better="lower", aside=True,
             says="the row's Fréchet distance over the reference control's",
         ),
         "consistency": Metric(

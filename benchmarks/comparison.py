@@ -1,0 +1,154 @@
+"""The tables of docs/comparison.md from what was run: ``python -m benchmarks.comparison docs/comparison.md JSON...``.
+
+Each JSON is the compare.json of ``unplug compare-control``. What stands between the markers is replaced; a picture
+docs/images/compare-CONDITION.png is shown where it is there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from unplug.plugins.files import atomic_path
+from unplug.sdk.diffusion.compare import METRICS, ComparisonReport, read_comparison
+from unplug.sdk.diffusion.compare.report import Row
+from unplug.sdk.diffusion.compare.words import (
+    absences,
+    difference_cells,
+    difference_header,
+    ends,
+    giga,
+    millions,
+    number,
+    rivals,
+)
+from unplug.sdk.report.text import NONE, fixed, percent
+from unplug.sdk.report.text import seconds as duration
+
+BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
+USUAL = {"steps": 3000, "batch_size": 32, "timesteps": "cubic", "drop_text": 0.1, "precision": "auto"}
+"""What `unplug compare-control` does without being told."""
+
+
+def tables(reports: Sequence[ComparisonReport], page: Path) -> str:
+    """A section a comparison.
+
+    Args:
+        reports: in the order of the page.
+        page: pictures are looked for beside it.
+    """
+    return "".join(_section(report, page) for report in reports)
+
+
+def _section(report: ComparisonReport, page: Path) -> str:
+    kind = str(report.condition["kind"])
+    picture = page.parent / "images" / f"compare-{kind}.png"
+    rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
+    shown = f"\n![The first six held-out samples: {', '.join(rows)}](images/{picture.name})\n" if picture.is_file() else ""
+    parts = [f"\n## {kind}\n\n```console\n{command_of(report)}\n```\n", shown, f"\n{_facts(report)}\n\n{main_table(report)}"]
+    if report.reference is not None and rivals(report):
+        cells = [difference_cells(report, row) for row in rivals(report)]
+        head = "Differences on the same pictures, with 95 % intervals; percent become percentage points."
+        parts.append(f"\n{head}\n\n{_table(difference_header(report), cells)}")
+    if any(row.attributes for row in report.rows):
+        parts.append(f"\n{_attributes(report)}")
+    parts.append(f"\n{_trainings(report)}\n" + "".join(f"- {line}\n" for line in (*absences(report), *report.notes)))
+    return "".join(parts)
+
+
+def _facts(report: ComparisonReport) -> str:
+    data, settings = report.data, report.settings
+    return (
+        f"{len(report.pictures)} pictures a row, {settings['sampling_steps']} steps, guidance {settings['guidance']:g}; "
+        f"trained on {data['train']:,} samples; Fréchet distances from {report.features.real:,} other held-out pictures. "
+        f"Times are of batch 1 on {settings['device']}, median of {settings['timing_rounds']} interleaved rounds. In brackets: "
+        "95 % intervals, and quartiles of the times."
+    )
+
+
+def main_table(report: ComparisonReport, columns: Sequence[str] | None = None) -> str:
+    """Markdown: a row for each way to make pictures.
+
+    Args:
+        report: the comparison.
+        columns: names of `METRICS`; default: all that any row has, but for the ratio, which is a difference.
+    """
+    names = [name for name in columns or report.columns if name != "frechet_ratio" and name in report.columns]
+    head = ["", "parameters", "MACs", *(_head(name) for name in names), "s a picture", "of the base's"]
+    return _table(head, [_cells(row, names) for row in report.rows])
+
+
+def _head(name: str) -> str:
+    return f"{METRICS[name].label} {'↓' if METRICS[name].better == 'lower' else '↑'}"
+
+
+def _cells(row: Row, names: Sequence[str]) -> list[str]:
+    cells = [row.label, millions(row.parameters), giga(row.macs)]
+    for name in names:
+        item, metric = row.measures.get(name), METRICS[name]
+        interval = "" if item is None else ends(item, metric)
+        cells.append(NONE if item is None else number(item, metric) + (f" ({interval})" if interval else ""))
+    speed = row.speed
+    if speed is None:
+        return [*cells, NONE, NONE]
+    return [*cells, f"{fixed(speed.median)} ({fixed(speed.low)} to {fixed(speed.high)})", f"{fixed(speed.ratio, 2)}×"]
+
+
+def _attributes(report: ComparisonReport) -> str:
+    judge = report.judge
+    names = list(dict.fromkeys(name for row in report.rows for name in row.attributes))
+    ceiling = {} if judge is None else judge.accuracy
+    head = ["attribute", "judge on real faces", *(row.label for row in report.rows)]
+    cells = [
+        [name, percent(ceiling.get(name)), *(percent(row.attributes[name].value) if name in row.attributes else NONE
+                                             for row in report.rows)]
+        for name in names
+    ]  # fmt: skip
+    return f"Share of prompts whose attribute the judge reads as named.\n\n{_table(head, cells)}"
+
+
+def _trainings(report: ComparisonReport) -> str:
+    head = ["training", "seed", "learning rate", "last loss", "took", "device"]
+    cells = [
+        [row.label, str(one.seed), f"{one.lr:g}", fixed(one.loss, 4), duration(one.wall_s), one.device]
+        for row in report.rows
+        for one in row.trainings
+    ]
+    steps, batch = report.recipe["steps"], report.recipe["batch_size"]
+    return f"Trainings: {steps:,} steps of {batch} samples each.\n\n{_table(head, cells)}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|---|" + "--:|" * (len(head) - 1), *lines[1:]]) + "\n"
+
+
+def command_of(report: ComparisonReport) -> str:
+    """The command that makes a comparison again; a base that is a folder goes by its name."""
+    settings, controls = report.settings, [row for row in report.rows if row.role == "control"]
+    options = [("base", report.base["name"]), ("condition", report.condition["kind"])]
+    options += [("data", report.data["spec"]), ("controls", ",".join(row.name for row in controls))]
+    options += [(name.replace("_", "-"), report.recipe[name]) for name, usual in USUAL.items() if report.recipe[name] != usual]
+    options += [("lr", f"{row.name}={row.trainings[0].lr:g}") for row in controls if row.trainings]
+    options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
+    options += [("sampling-steps", settings["sampling_steps"]), ("guidance", f"{settings['guidance']:g}")]
+    options += [("seed", settings["seed"])] if settings["seed"] else []
+    return " ".join(["unplug compare-control", *(f"--{name} {value}" for name, value in options), "--out DIR"])
+
+
+def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:
+    """The page with the tables of some comparisons between its markers."""
+    before, rest = text.split(BEGIN)
+    return before + BEGIN + tables(reports, page) + END + rest.split(END)[1]
+
+
+def main(page: Path, sources: Sequence[Path]) -> None:
+    """Reads the comparisons and writes the page."""
+    text = with_tables(page.read_text(encoding="utf-8"), [read_comparison(path) for path in sources], page)
+    with atomic_path(page) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]])

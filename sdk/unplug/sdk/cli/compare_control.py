@@ -1,0 +1,100 @@
+"""``unplug compare-control``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .base import Common, Outcome, command, names, settings, table
+from .options import data_option, out_option
+from .train_base import PRECISIONS
+
+if TYPE_CHECKING:
+    from unplug.sdk.diffusion.compare import ComparisonReport
+
+
+@click.command("compare-control")
+@data_option
+@click.option("--condition", "kind", required=True, help="face_landmark, canny, ...: see `unplug list conditions`.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
+@click.option(
+    "--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub."
+)
+@click.option(
+    "--controls", default="controlnet,t2i-adapter,plugin", show_default=True, help="What to compare, comma-separated."
+)
+@out_option("Folder of the comparison; a second call does only what is missing there.")
+@click.option("--steps", type=click.IntRange(1), help="Optimizer steps of each control (default 3,000).")
+@click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step (default 32).")
+@click.option("--lr", "rates", multiple=True, metavar="NAME=VALUE", help="Peak learning rate of a control; may be repeated.")
+@click.option("--timesteps", type=click.Choice(["cubic", "uniform"]), help="Which noise levels are trained (default cubic).")
+@click.option("--drop-text", type=float, help="Share of prompts left out in training (default 0.1).")
+@click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Trainings of each control.")
+@click.option("--pictures", type=click.IntRange(4, 100_000), default=256, show_default=True, help="Pictures of each row.")
+@click.option("--sampling-steps", type=click.IntRange(1, 1000), help="Denoising steps of a picture (default 25).")
+@click.option(
+    "--guidance", type=click.FloatRange(1, 100), help="Scale of classifier-free guidance; 1 turns it off (default 3)."
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed rounds, one picture a row each."
+)
+@click.option("--judge-steps", type=click.IntRange(1), help="Training steps of the attribute judge (default 1,600).")
+@click.option("--plugin", type=click.Path(path_type=Path), help="A plugin that `unplug train plugin` trained in the same way.")
+@click.option("--split", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
+@command
+def compare_control(
+    spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], base_name: str, controls: str, out: Path,
+    rates: tuple[str, ...], seeds: int, pictures: int, sampling_steps: int | None, guidance: float | None, rounds: int,
+    judge_steps: int | None, plugin: Path | None, split: Path | None, common: Common, **recipe_options: Any,
+) -> Outcome:  # fmt: skip
+    """Train ControlNet, T2I-Adapter and the plugin beside one frozen base, and compare them.
+
+    All see the same batches. Held-out conditions are drawn from with the same prompts and noise; control error, Fréchet
+    distance, attributes of the prompt, noise loss, operations and seconds stand in one table, with intervals and with
+    what no control can beat. OUT gets compare.json, compare.png, controls/ and pictures/; run the same command again
+    after a kill and it goes on.
+    """
+    from unplug.sdk.diffusion import ControlRecipe
+    from unplug.sdk.diffusion.compare import CompareRequest, compare_controls
+
+    def given(**values: Any) -> dict[str, Any]:
+        return {name: value for name, value in values.items() if value is not None}
+
+    request = CompareRequest(
+        base=base_name, spec=spec, condition=kind, options=settings(pairs), out=out, controls=names(controls),
+        recipe=ControlRecipe(**given(**recipe_options)), lrs=_rates(rates), seed=common.seed, seeds=seeds, pictures=pictures,
+        rounds=rounds, plugin=plugin, split=split, on_bad=on_bad,
+        **given(sampling_steps=sampling_steps, guidance=guidance),
+    )  # fmt: skip
+    if judge_steps is not None:
+        request = replace(request, judge=replace(request.judge, steps=judge_steps))
+    report = compare_controls(request, device=common.device, show=common.show, say=common.say)
+    lines = [text_table(report), f"saved {out / 'compare.json'} and {out / 'compare.png'}"]
+    return Outcome(value=report.to_dict(), text="\n".join(lines))
+
+
+def _rates(pairs: tuple[str, ...]) -> dict[str, float]:
+    from unplug.plugins.errors import InputError
+
+    found = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        try:
+            found[name.strip()] = float(text)
+        except ValueError as error:
+            raise InputError(f"--lr {pair}", "it is not NAME=VALUE", "Write for example --lr controlnet=0.0003") from error
+    return found
+
+
+def text_table(report: ComparisonReport) -> str:
+    """Rows and notes for a terminal."""
+    from unplug.sdk.diffusion.compare import words
+
+    lines = [table(words.header(report), [words.row_cells(report, row) for row in report.rows])]
+    if report.reference is not None and (others := words.rivals(report)):
+        lines += ["", table(words.difference_header(report), [words.difference_cells(report, row) for row in others])]
+    return "\n".join([*lines, "", *(f"- {line}" for line in (*words.absences(report), *report.notes))])

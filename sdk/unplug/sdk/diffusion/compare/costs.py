@@ -1,0 +1,127 @@
+"""What a picture costs: multiply-accumulates counted, seconds measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from tqdm import tqdm
+
+from unplug.plugins.errors import InputError
+from unplug.plugins.files import read_json, write_json
+from unplug.sdk.train.device import synchronize
+
+from ..sample import generate
+from .report import Speed
+from .setup import Setup
+
+
+def _attention(query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any) -> int:
+    return int(sdpa_flop_count(query, key, value))
+
+
+CPU_ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention}
+"""torch counts fused attention on GPUs and leaves out the CPU's."""
+
+
+@torch.no_grad()
+def picture_macs(setup: Setup, pipe: Any, extra: Mapping[str, Any]) -> float:
+    """Multiply-accumulates of one picture, text encoder and decoder included.
+
+    macs(N) = macs(1) + (N - 1) (macs(2) - macs(1)): one and two steps are run and counted; the others are like the second.
+
+    Args:
+        setup: prompt, size, steps and guidance.
+        pipe: the row's pipeline.
+        extra: its condition.
+    """
+
+    def count(steps: int) -> float:
+        with FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION) as counter:
+            _one(setup, pipe, extra, steps=steps)
+        return float(counter.get_total_flops()) / 2
+
+    first = count(1)
+    steps = setup.request.sampling_steps
+    return first if steps == 1 else first + (steps - 1) * (count(2) - first)
+
+
+def _one(setup: Setup, pipe: Any, extra: Mapping[str, Any], *, steps: int) -> None:
+    request = setup.request
+    generate(
+        pipe, setup.prompts[:1], seeds=setup.picture_seeds[:1], size=setup.dataset.size, steps=steps,
+        guidance=request.guidance, shared=extra,
+    )  # fmt: skip
+
+
+def first_condition(setup: Setup) -> dict[str, Any]:
+    """The first condition, as a control's pipeline takes it."""
+    return {"image": [Image.fromarray(setup.condition_NHWC[0])]}
+
+
+def time_pictures(setup: Setup, pipes: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> dict[str, list[float]]:
+    """Seconds of one picture, batch 1, for each pipeline in each of the rounds.
+
+    Every round runs all pipelines, each round from another one on, so that a slow moment of the machine meets all of them
+    alike. One picture of each, not counted, goes first.
+
+    Args:
+        setup: prompt, size, steps, guidance and rounds.
+        pipes: name -> pipeline and its condition.
+    """
+    seconds = dict[str, list[float]]({name: [] for name in pipes})
+    names, rounds = list(pipes), setup.request.rounds
+    with tqdm(total=(rounds + 1) * len(names), desc="timing", unit="img", disable=not setup.show, leave=False) as bar:
+        for turn in range(rounds + 1):
+            for place in range(len(names)):
+                name = names[(place + turn) % len(names)]
+                pipe, extra = pipes[name]
+                synchronize(setup.device)
+                started = time.perf_counter()
+                _one(setup, pipe, extra, steps=setup.request.sampling_steps)
+                synchronize(setup.device)
+                if turn:
+                    seconds[name].append(time.perf_counter() - started)
+                bar.update(1)
+    return seconds
+
+
+def speeds(seconds: Mapping[str, Sequence[float]], base: str = "base") -> dict[str, Speed]:
+    """Medians and quartiles, and those of the ratio to the base's seconds in the same round.
+
+    Example:
+        >>> found = speeds({"base": [1.0, 2.0, 1.0], "control": [1.5, 3.0, 1.5]})["control"]
+        >>> found.median, found.ratio
+        (1.5, 1.5)
+    """
+    own = np.asarray(seconds[base], np.float64)
+    found = {}
+    for name, values in seconds.items():
+        low, median, high = np.percentile(values, [25, 50, 75]).tolist()
+        ratio_low, ratio, ratio_high = np.percentile(np.asarray(values) / own, [25, 50, 75]).tolist()
+        found[name] = Speed(
+            median=median, low=low, high=high, ratio=ratio, ratio_low=ratio_low, ratio_high=ratio_high, seconds=tuple(values)
+        )
+    return found
+
+
+def load_seconds(path: Path, key: str, names: Sequence[str], rounds: int) -> dict[str, list[float]] | None:
+    """Seconds that an earlier call measured of the same networks; None where there are none."""
+    try:
+        found = read_json(path)
+        seconds = {name: [float(value) for value in found["seconds"][name]] for name in names}
+    except (InputError, KeyError, TypeError, ValueError):
+        return None
+    whole = all(len(values) == rounds and all(0 < value < 1e6 for value in values) for values in seconds.values())
+    return seconds if whole and found.get("key") == key else None
+
+
+def save_seconds(path: Path, key: str, seconds: Mapping[str, Sequence[float]]) -> None:
+    """Keeps measured seconds, for the next call."""
+    write_json(path, {"key": key, "seconds": {name: list(values) for name, values in seconds.items()}})

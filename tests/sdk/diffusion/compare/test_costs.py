@@ -1,0 +1,99 @@
+"""Operations counted on a pipeline whose cost is known, and timing that takes turns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from unplug.sdk.diffusion.compare import costs
+from unplug.sdk.diffusion.compare.costs import load_seconds, picture_macs, save_seconds, speeds, time_pictures
+
+
+class Pipe:
+    """A matrix product of 1,000 multiply-accumulates before sampling, 300 a step, and 50 of attention."""
+
+    def __init__(self, log: list[str] | None = None, name: str = "") -> None:
+        self.log, self.name = [] if log is None else log, name
+
+    def set_progress_bar_config(self, **_: Any) -> None:
+        pass
+
+    def __call__(self, prompts: list[str], *, num_inference_steps: int, **_: Any) -> Any:
+        self.log.append(self.name)
+        torch.zeros(10, 10) @ torch.zeros(10, 10)
+        for _step in range(num_inference_steps):
+            torch.zeros(3, 10) @ torch.zeros(10, 10)
+        return SimpleNamespace(images=[Image.new("RGB", (8, 8)) for _ in prompts])
+
+
+def setup(steps: int = 25, rounds: int = 4) -> Any:
+    request = SimpleNamespace(sampling_steps=steps, guidance=3.0, rounds=rounds)
+    return SimpleNamespace(
+        request=request,
+        prompts=["a"],
+        picture_seeds=[0],
+        dataset=SimpleNamespace(size=8),
+        device=torch.device("cpu"),
+        show=False,
+    )
+
+
+@pytest.mark.parametrize("steps", [1, 2, 25, 50])
+def test_macs_are_those_of_all_steps(steps: int) -> None:
+    assert picture_macs(setup(steps), Pipe(), {}) == 1000 + 300 * steps
+
+
+def test_fused_attention_on_the_cpu_is_counted() -> None:
+    class Attention(Pipe):
+        def __call__(self, prompts: list[str], **more: Any) -> Any:
+            torch.nn.functional.scaled_dot_product_attention(*(torch.zeros(1, 2, 5, 8) for _ in range(3)))
+            return super().__call__(prompts, **more)
+
+    assert picture_macs(setup(1), Attention(), {}) == 1300 + 2 * (2 * 5 * 5 * 8)
+
+
+def test_every_round_runs_all_from_another_one_on_after_a_warm_up() -> None:
+    log: list[str] = []
+    pipes = {name: (Pipe(log, name), {}) for name in "abc"}
+    seconds = time_pictures(setup(rounds=3), pipes)
+    assert "".join(log) == "abc" + "bca" + "cab" + "abc"
+    assert {name: len(values) for name, values in seconds.items()} == {"a": 3, "b": 3, "c": 3}
+
+
+def test_only_the_picture_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(100))
+    monkeypatch.setattr(costs.time, "perf_counter", lambda: float(next(clock)))
+    seconds = time_pictures(setup(rounds=2), {"a": (Pipe(), {})})
+    assert seconds == {"a": [1.0, 1.0]}
+
+
+def test_medians_quartiles_and_ratios_within_a_round() -> None:
+    found = speeds({"base": [1.0, 10.0, 1.0, 1.0, 1.0], "slow": [1.5, 15.0, 1.5, 1.5, 3.0]})
+    assert (found["base"].median, found["base"].ratio) == (1.0, 1.0)
+    assert (found["slow"].low, found["slow"].median, found["slow"].high) == (1.5, 1.5, 3.0)
+    assert (found["slow"].ratio_low, found["slow"].ratio, found["slow"].ratio_high) == (1.5, 1.5, 1.5)
+    assert found["slow"].seconds == (1.5, 15.0, 1.5, 1.5, 3.0)
+
+
+def test_seconds_are_found_again_only_where_they_belong(tmp_path: Path) -> None:
+    path = tmp_path / "timing.json"
+    assert load_seconds(path, "k", ["a"], 2) is None
+    save_seconds(path, "k", {"a": [1.0, 2.0]})
+    assert load_seconds(path, "k", ["a"], 2) == {"a": [1.0, 2.0]}
+    assert load_seconds(path, "other", ["a"], 2) is None
+    assert load_seconds(path, "k", ["a", "b"], 2) is None
+    assert load_seconds(path, "k", ["a"], 3) is None
+    for bad in (
+        "[]",
+        "{",
+        json.dumps({"key": "k", "seconds": {"a": [1.0, -2.0]}}),
+        json.dumps({"key": "k", "seconds": {"a": 3}}),
+    ):
+        path.write_text(bad)
+        assert load_seconds(path, "k", ["a"], 2) is None

@@ -1,0 +1,339 @@
+"""`benchmarks.overhead` measures what diffusers does, and its percentages are those that a hand computes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from benchmarks.overhead import __main__ as command
+from benchmarks.overhead.cold import Clocked, Cold, InSitu
+from benchmarks.overhead.measure import measure
+from benchmarks.overhead.names import ADAPTERS, BARE, CONTROLNET, FULL, LIGHT, PLUGIN, RESIDUALS
+from benchmarks.overhead.parts import GUIDANCE, QUICK, SD15, Adapter, Base, Control, SideNetwork, build, parameters
+from benchmarks.overhead.report import PROCESSOR, budget, caption, markdown, rows, span
+from benchmarks.overhead.work import Work, pieces, residual_shapes
+from click.testing import CliRunner
+from diffusers import (
+    StableDiffusionAdapterPipeline,
+    StableDiffusionControlNetPipeline,
+    StableDiffusionPipeline,
+)
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from unplug.plugins.files import read_json
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[Base, dict[str, Control]]:
+    base, controls = build(QUICK, CPU, torch.float32)
+    plugin = controls[PLUGIN].network
+    with torch.no_grad():
+        for projection in plugin.projections:  # an untrained plugin adds zeros, which would show nothing
+            nn.init.normal_(projection.weight, std=0.2)
+    return base, controls
+
+
+def stock(base: Base, control: Control, steps: int, guidance: bool) -> Tensor:
+    """The image of diffusers' own pipeline."""
+    shared = {
+        "vae": base.vae, "text_encoder": None, "tokenizer": None, "unet": base.unet, "scheduler": base.scheduler,
+        "safety_checker": None, "feature_extractor": None, "requires_safety_checker": False,
+    }  # fmt: skip
+    image: dict[str, Any] = {"image": base.condition_1CHW}
+    if isinstance(control, SideNetwork):
+        pipe: Any = StableDiffusionControlNetPipeline(**shared, controlnet=control.network)
+    elif isinstance(control, Adapter):
+        pipe = StableDiffusionAdapterPipeline(**shared, adapter=control.network)
+    else:
+        pipe, image = StableDiffusionPipeline(**shared), {}
+    pipe.set_progress_bar_config(disable=True)
+    found = pipe(
+        prompt_embeds=base.text_2TC[1:], negative_prompt_embeds=base.text_2TC[:1], latents=base.latents_1CHW.clone(),
+        num_inference_steps=steps, guidance_scale=GUIDANCE if guidance else 1.0, output_type="latent", height=64, width=64,
+        **image,
+    )  # fmt: skip
+    return base.decode(found.images)
+
+
+@pytest.mark.parametrize("guidance", [True, False])
+@pytest.mark.parametrize("name", [BARE, CONTROLNET, *ADAPTERS])
+def test_the_loop_makes_the_images_of_diffusers_pipelines(
+    parts: tuple[Base, dict[str, Control]], name: str, guidance: bool
+) -> None:
+    base, controls = parts
+    image = base.generate(controls[name], 2, guidance)
+    with torch.no_grad():
+        torch.testing.assert_close(image, stock(base, controls[name], 2, guidance), rtol=0, atol=1e-6)
+    if name != BARE:
+        assert float((image - base.generate(controls[BARE], 2, guidance)).abs().max()) > 1e-3, "it steers"
+
+
+class Operations(TorchDispatchMode):
+    """Counts operations by name and shape of the result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count: Counter[tuple[str, tuple[int, ...]]] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.count[str(func), tuple(result.shape)] += 1
+        return result
+
+
+def operations(run: Any) -> Counter[tuple[str, tuple[int, ...]]]:
+    with Operations() as mode, torch.no_grad():
+        run()
+    return mode.count
+
+
+@pytest.mark.parametrize("guidance", [True, False])
+def test_what_is_measured_by_itself_is_what_a_step_does_more(parts: tuple[Base, dict[str, Control]], guidance: bool) -> None:
+    base, controls = parts
+    base.scheduler.set_timesteps(50)
+    t, batch = base.scheduler.timesteps[25], 1 + guidance
+
+    def step(name: str) -> Counter[tuple[str, tuple[int, ...]]]:
+        state = controls[name].once(base.condition_1CHW, guidance)
+        return operations(lambda: base.step(controls[name], state, base.latents_1CHW, t, guidance))
+
+    shapes = residual_shapes(base, controls)
+    cold = Cold(shapes, 1, CPU, torch.float32)
+    assert cold.copies == 1
+    alone = operations(lambda: cold.clone(batch)) + operations(lambda: cold.add(batch, base.in_place()))
+    for name in ADAPTERS:
+        more = step(name) - step(BARE)
+        assert step(BARE) - step(name) == Counter()
+        assert more == alone, "four clones, three additions, one addition in place, of the same shapes"
+    assert sum(alone.values()) == 8
+    cold_works = pieces(base, controls, cold)
+    network = next(work for work in cold_works if work.part == "network" and work.guidance == guidance)
+    network.run()  # the first one makes tensors to add to
+    assert step(CONTROLNET) - step(BARE) == operations(network.run)
+
+
+def test_copies_are_larger_than_the_cache() -> None:
+    cold = Cold([torch.Size((2, 3, 8, 8)), torch.Size((2, 5, 4, 4))], 100_000, CPU, torch.bfloat16)
+    assert cold.copies == 92, "1,088 bytes each: 2 (3 8 8 + 5 4 4) 2"
+    assert cold._residuals[2][0][0].data_ptr() != cold._residuals[2][1][0].data_ptr()
+
+
+def test_the_clock_inside_a_step_changes_nothing_and_hears_every_addition(
+    parts: tuple[Base, dict[str, Control]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, controls = parts
+    adapter = controls[PLUGIN]
+    assert isinstance(adapter, Adapter)
+    base.scheduler.set_timesteps(50)
+    t, state = base.scheduler.timesteps[25], adapter.once(base.condition_1CHW, True)
+    ticks = iter(range(100))
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
+    control = InSitu(adapter)
+    with torch.no_grad():
+        clocked = base.step(control, state, base.latents_1CHW, t, True)
+    assert (control.clone_s, Clocked.spent) == (1.0, 4.0), "one tick for the clones, one for each of four additions"
+    monkeypatch.undo()
+    with torch.no_grad():
+        assert torch.equal(clocked, base.step(adapter, state, base.latents_1CHW, t, True))
+    assert type(clocked) is Tensor
+
+
+def test_sizes_are_the_published_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shapes alone: nothing of the real size is allocated."""
+
+    def on_meta(make: Any, device: torch.device, dtype: torch.dtype) -> Any:
+        with device:
+            return make()
+
+    monkeypatch.setattr("benchmarks.overhead.parts.empty", on_meta)
+    base, controls = build(SD15, torch.device("meta"), torch.float32)
+    assert parameters(base, controls) == {
+        BARE: 859_520_964, CONTROLNET: 361_279_120, FULL: 77_369_280, LIGHT: 18_689_200,
+        "VAE decoder": 49_490_199, PLUGIN: count(controls[PLUGIN]),
+    }  # fmt: skip
+    assert count(controls[PLUGIN]) <= 6_000_000
+    assert base.latents_1CHW.shape == (1, 4, 64, 64) and base.condition_1CHW.shape == (1, 3, 512, 512)
+    assert base.in_place() == [False, False, False, True]
+    sides = {320: 64, 640: 32, 1280: 16}
+    assert residual_shapes(base, controls) == [
+        *((2, channels, side, side) for channels, side in sides.items()), (2, 1280, 8, 8)
+    ]  # fmt: skip
+
+
+def count(control: Control) -> int:
+    assert control.network is not None
+    return sum(parameter.numel() for parameter in control.network.parameters())
+
+
+def test_pieces_are_measured_in_turn_after_a_round_that_is_thrown_away() -> None:
+    now, done = [0.0], list[str]()
+
+    def work(name: str, seconds: float, **more: Any) -> Work:
+        def run() -> dict[str, float]:
+            done.append(name)
+            now[0] += seconds
+            return {f"{name} inside": 0.25}
+
+        return Work(part=name, control=BARE, guidance=True, run=run, **more)
+
+    def sweep() -> None:
+        done.append("sweep")
+        now[0] += 1000.0
+
+    works = [work("a", 8.0, units=4), work("b", 0.25, short=True, cold=True)]
+    samples = measure(works, 2, CPU, sweep, clock=lambda: now[0], processor=lambda: now[0] / 2)
+    cold_b = ["sweep", "b"]
+    assert done == ["a", *cold_b * 2, "a", *cold_b * 4, "a", *cold_b * 4], "a second of repeats of what takes a quarter"
+    found = {sample.part: sample for sample in samples}
+    assert found["a"].seconds == [[2.0], [2.0]] and found["a"].first_s == 2.0, "a quarter of 8 s"
+    assert found["b"].seconds == [[0.25] * 4] * 2, "sweeping is not timed"
+    assert found["b"].processor_seconds == [[0.125] * 4] * 2
+    assert found["a inside"].seconds == [[0.25], [0.25]] and found["a inside"].processor_seconds is None
+
+
+def sample(part: str, control: str, guidance: bool | None, *seconds: float, steps: int | None = None) -> dict[str, Any]:
+    return {
+        "part": part, "control": control, "guidance": guidance, "steps": steps, "first_s": 9.0,
+        "seconds": [[value, value, 9e9] for value in seconds],  # the median of a round's repeats counts
+        "processor_seconds": [[2 * value] for value in seconds],
+    }  # fmt: skip
+
+
+def run_of(samples: list[dict[str, Any]], extrapolated: bool) -> dict[str, Any]:
+    return {
+        "device": "cpu", "machine": "Some CPU", "dtype": "fp32", "image": [512, 512], "size": "shrunk", "rounds": 2,
+        "steps": [20, 50],
+        "extrapolated": extrapolated, "samples": samples,
+        "parameters": {BARE: 860_000_000, CONTROLNET: 361_000_000, FULL: 77_000_000, LIGHT: 18_700_000, PLUGIN: 3_100_000},
+    }  # fmt: skip
+
+
+def added(guidance: bool) -> list[dict[str, Any]]:
+    return [
+        *(sample("once", name, guidance, 0.5, 0.25) for name in (CONTROLNET, *ADAPTERS)),
+        sample("clone", RESIDUALS, guidance, 0.01, 0.02), sample("add", RESIDUALS, guidance, 0.03, 0.04),
+        sample("network", CONTROLNET, guidance, 4.0, 5.0),
+    ]  # fmt: skip
+
+
+def extrapolated_samples() -> list[dict[str, Any]]:
+    found = [sample("decode", BARE, None, 5.0, 10.0)]
+    for guidance in (True, False):
+        found += [*added(guidance), sample("step", BARE, guidance, 10.0, 11.0)]
+        found += [sample("step", RESIDUALS, guidance, 10.1, 10.8), sample("step", CONTROLNET, guidance, 14.0, 15.0)]
+        found += [sample("clone in situ", RESIDUALS, guidance, 0.02, 0.02)]
+        found += [sample("add in situ", RESIDUALS, guidance, 0.01, 0.01)]
+    return found
+
+
+def row_of(run: dict[str, Any], control: str, steps: int = 20, clock: str = "seconds") -> dict[str, Any]:
+    return next(row for row in rows(run, clock) if (row["control"], row["steps"], row["guidance"]) == (control, steps, True))
+
+
+def test_percentages_of_extrapolated_images_by_hand() -> None:
+    run = run_of(extrapolated_samples(), True)
+    base = row_of(run, BARE)
+    assert base["seconds"] == {"median": 217.5, "min": 205.0, "max": 230.0}, "20 10 + 5 and 20 11 + 10"
+    assert base["measured_steps"] == 2
+    plugin = row_of(run, PLUGIN)
+    assert plugin["by"] == "work"
+    both = [100 * 1.3 / 205, 100 * 1.45 / 230]  # 0.5 + 20 (0.01 + 0.03) and 0.25 + 20 (0.02 + 0.04)
+    assert plugin["overhead_percent"] == pytest.approx(spread_of(both))
+    assert plugin["work_without_clones_percent"] == pytest.approx(spread_of([100 * 1.1 / 205, 100 * 1.05 / 230]))
+    assert plugin["in_situ_percent"] == pytest.approx(spread_of([100 * 1.1 / 205, 100 * 0.85 / 230]))
+    assert plugin["difference_percent"] == pytest.approx(spread_of([100 * 2.5 / 205, 100 * -3.75 / 230]))
+    assert plugin["seconds"] == pytest.approx(spread_of([206.3, 231.45]))
+    control = row_of(run, CONTROLNET)
+    assert control["by"] == "difference"
+    assert control["overhead_percent"] == pytest.approx(spread_of([100 * 80.5 / 205, 100 * 80.25 / 230]))
+    assert control["work_percent"] == pytest.approx(spread_of([100 * 80.5 / 205, 100 * 100.25 / 230]))
+    assert control["in_situ_percent"] is None and control["work_without_clones_percent"] is None
+    busy = row_of({**run, "samples": [each for each in run["samples"] if "situ" not in each["part"]]}, PLUGIN, clock=PROCESSOR)
+    assert busy["seconds"] == pytest.approx(spread_of([412.6, 462.9])), "this clock runs twice as fast"
+    assert busy["overhead_percent"] == pytest.approx(plugin["overhead_percent"])
+
+
+def spread_of(values: list[float]) -> dict[str, float]:
+    return {"median": sum(values) / 2, "min": min(values), "max": max(values)}
+
+
+def test_without_the_check_the_controlnet_is_measured_by_itself_as_well() -> None:
+    run = run_of([each for each in extrapolated_samples() if (each["part"], each["control"]) != ("step", CONTROLNET)], True)
+    assert row_of(run, CONTROLNET)["by"] == "work" and row_of(run, CONTROLNET)["difference_percent"] is None
+    run["rows"] = rows(run)
+    assert "difference" not in caption(run) and "What is added was measured by itself." in caption(run)
+
+
+def test_percentages_of_whole_images_by_hand() -> None:
+    samples = [each for guidance in (True, False) for each in added(guidance)]
+    for guidance in (True, False):
+        for steps in (20, 50):
+            samples.append(sample("whole", BARE, guidance, 10.0 * steps, 11.0 * steps, steps=steps))
+            samples.append(sample("whole", CONTROLNET, guidance, 15.0 * steps, 16.0 * steps, steps=steps))
+            samples += [sample("whole", name, guidance, 10.1 * steps, 10.9 * steps, steps=steps) for name in ADAPTERS]
+    run = run_of(samples, False)
+    assert row_of(run, BARE, 50)["seconds"] == {"median": 525.0, "min": 500.0, "max": 550.0}
+    assert row_of(run, BARE, 50)["measured_steps"] == 100
+    plugin = row_of(run, PLUGIN, 50)
+    assert plugin["overhead_percent"] == pytest.approx(spread_of([100 * 2.5 / 500, 100 * 3.25 / 550]))
+    assert plugin["difference_percent"] == pytest.approx(spread_of([1.0, -100 / 110]))
+    assert plugin["seconds"] == pytest.approx(spread_of([505.0, 545.0])), "what was measured, not what was reckoned"
+    assert row_of(run, CONTROLNET, 50)["overhead_percent"] == pytest.approx(spread_of([50.0, 500 / 11]))
+    run["rows"] = rows(run)
+    assert "Every image was run to its end." in caption(run)
+
+
+def test_the_table_and_the_budget() -> None:
+    run = run_of(extrapolated_samples(), True)
+    run |= {"rows": rows(run), "rows_by_processor_time": None}
+    lines = markdown({"runs": [run]}).splitlines()
+    assert lines[0].startswith(
+        "Some CPU, fp32, 512×512, shrunk shape; median of 2 rounds, range in brackets. An image is extrapol"
+    )
+    assert "(2 of each kind)" in lines[0]
+    assert lines[2].startswith("|  | parameters | 20 steps, guidance | 50 steps, guidance | 20 steps, no guidance |")
+    assert lines[4].startswith("| base | 860.0 M | 218 (205 to 230) s | 532 (505 to 560) s |")
+    assert lines[5].startswith("| ControlNet | 361.0 M | 298 s, +37.1 (34.9 to 39.3) % |")
+    assert lines[8].startswith("| plugin | 3.1 M | 219 s, +0.632 (0.630 to 0.634) % |")
+    assert len(lines) == 9
+    found = budget(run)
+    assert [(each["guidance"], each["met"], each["limit_percent"]) for each in found] == [
+        (True, False, 0.02),
+        (False, False, 0.02),
+    ]
+    thrifty = run_of([each | {"seconds": [[1e-3]] * 2} if each["part"] in ("once", "clone", "add") else each
+                      for each in extrapolated_samples()], True)  # fmt: skip
+    assert [each["met"] for each in budget({**thrifty, "rows": rows(thrifty), "rows_by_processor_time": None})] == [True, True]
+    assert span({"median": 0.5, "min": 0.5, "max": 0.5}) == "0.500", "one round has no range"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    done = CliRunner().invoke(command.main, ["--quick", "--device", "cuda", "--out", str(tmp_path / "out.json")])
+    assert done.exit_code == 2 and "no CUDA device" in done.output
+
+
+@pytest.mark.parametrize("words", [["--dtype", "bf16"], ["--whole"]])
+def test_a_quick_run_writes_everything(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.overhead.measure.REPEAT_S", 0.0)
+    out = tmp_path / "deep" / "overhead.json"
+    arguments = ["--quick", "--rounds", "1", "--device", "cpu", "--out", str(out), *words]
+    done = CliRunner().invoke(command.main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    facts = read_json(out)
+    assert facts["schema"] == "unplug-overhead/1"
+    assert facts["command"].startswith("python -m benchmarks.overhead ") and str(tmp_path) not in facts["command"]
+    assert {"--quick", *words} <= set(facts["command"].split()) and "diffusers" in facts["versions"]
+    (run,) = facts["runs"]
+    assert run["extrapolated"] is ("--whole" not in words) and run["dtype"] == ("bf16" if "bf16" in words else "fp32")
+    assert len(run["rows"]) == 20 and run["budget"] == [], "a shrunk base is held to no budget"
+    assert markdown(facts).splitlines()[0] in done.output
+    again = rows(run)
+    assert again == run["rows"], "the rows follow from the raw times in the file"

@@ -97,9 +97,13 @@ class ArtifactPredictor:
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions by the file's runtime, all sets in one child process."""
-        run = predict_artifact if self.kind is None else self.kind.predict_artifact
-        forget, test, validation, train = run(self.artifact, [getattr(sets, name) for name in SETS])
+        forget, test, validation, train = ask_artifact(self.artifact, [getattr(sets, name) for name in SETS], self.kind)
         return Signals(forget=forget, unseen=test, population=validation, retain=train)
+
+
+def ask_artifact(artifact: Any, parts: Sequence[TensorSet], kind: Kind | None) -> list[Predictions]:
+    """What an exported file of a kind says of each set; None is that of age predictors."""
+    return predict_artifact(artifact, parts) if kind is None else kind.predict_artifact(artifact, parts)
 
 
 def predict_artifact(artifact: Any, parts: Sequence[TensorSet]) -> list[Predictions]:

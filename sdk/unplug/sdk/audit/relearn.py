@@ -16,7 +16,6 @@ from scipy.stats import t as student
 from torch import nn
 
 from unplug.plugins.errors import InputError, TrainingError
-from unplug.sdk.train.evaluate import EVAL_BATCH
 from unplug.sdk.train.loop import seeded
 from unplug.sdk.train.task import Task
 from unplug.sdk.train.tensors import TensorSet, steps_per_epoch
@@ -61,8 +60,8 @@ def forget_loss(model: nn.Module, forget: TensorSet, task: Task) -> float:
     """Mean training loss in eval mode; the original's is the target of `relearn`. The mode is put back."""
     was_training, total = model.training, 0.0
     model.eval()
-    for start in range(0, len(forget), EVAL_BATCH):
-        batch = forget.batch(torch.arange(start, min(start + EVAL_BATCH, len(forget)), device=forget.age_N.device))
+    for start in range(0, len(forget), forget.eval_batch):
+        batch = forget.batch(torch.arange(start, min(start + forget.eval_batch, len(forget)), device=forget.age_N.device))
         total += float(task.loss(model(batch.image_BCHW), batch).double().sum())
     model.train(was_training)
     return total / len(forget)

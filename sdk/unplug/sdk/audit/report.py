@@ -167,8 +167,9 @@ class OutputDistance:
     """How far apart the outputs of two models are, mean over samples.
 
     Args:
-        years: |expected age - the other's|.
-        variation: total variation between the two distributions over age groups, 0 to 1.
+        years: |expected age - the other's|; for models without ages |loss - the other's|.
+        variation: total variation between the two distributions over age groups, 0 to 1; for models without groups
+            |exp(-loss) - the other's|.
     """
 
     years: Estimate

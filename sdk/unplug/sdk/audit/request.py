@@ -98,6 +98,7 @@ def _load(request: AuditRequest, device: torch.device, show: bool) -> _Loaded:
     references = [load_checkpoint(path, expect=expect) for path in request.references]
     for model in (*(() if retrained is None else (retrained,)), *references):
         check_oracle(model, split, kind.family.recipe)
+        kind.check_twin(model)
     known = {item.sha256 for item in (original, *unlearned.values(), *(() if retrained is None else (retrained,)))}
     artifacts = [load_artifact(path) for path in paths]
     skipped = {item.card.file: reason for item in artifacts if (reason := not_run_here(item)) is not None}
@@ -164,7 +165,7 @@ def _audit(
     ]
     runnable = [item for item in loaded.artifacts if item.card.file not in loaded.skipped]
     predictors += [ArtifactPredictor(name=item.path.name, artifact=item, kind=kind) for item in runnable]
-    sets = kind.sets(dataset, loaded.split)
+    sets = kind.sets(dataset, loaded.split, show=show)
     report = audit(
         predictors, sets, loaded.split,
         edges=kind.family.edges, data={"spec": request.spec, "digest": dataset.digest, "samples": len(dataset)},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,12 @@ from unplug.sdk.train.run import Sets
 
 from .attack import Array
 from .exports import Exports, not_run_here
-from .predictor import finite, predict_artifact
+from .predictor import ask_artifact, finite
 from .report import Estimate, OutputDistance, Rounding
 from .stats import interval, mean_interval
+
+if TYPE_CHECKING:
+    from unplug.sdk.kinds import Kind
 
 MIN_SUBJECTS = 5  # with fewer, most bootstrap draws repeat the same people
 SETS = ("forget", "test")
@@ -45,6 +49,7 @@ class Compared:
         checkpoint: what the weights it was exported from say, unrounded; None where they were not given.
         original: what the original checkpoint says.
         auc_shift: AUC on the file minus on the checkpoint, an attack; paired.
+        kind: how the file was asked; None is as an age predictor's.
     """
 
     name: str
@@ -52,6 +57,7 @@ class Compared:
     checkpoint: Said | None
     original: Said | None
     auc_shift: Mapping[str, Estimate]
+    kind: Kind | None = None
 
 
 def total_variation(one: Predictions, other: Predictions) -> Array:
@@ -104,8 +110,8 @@ def measure_rounding(exports: Exports, known: Compared, sets: Sets, weights_RF: 
     if known.own is None:
         notes.append(not_run_here(exports.artifact) or "it was not run")
     else:
-        before = _say(exports.original, sets)
-        oracle = None if exports.retrained is None else _say(exports.retrained, sets)
+        before = _say(exports.original, sets, known.kind)
+        oracle = None if exports.retrained is None else _say(exports.retrained, sets, known.kind)
     card = exports.artifact.card
     return Rounding(
         model=known.name,
@@ -141,8 +147,8 @@ def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | Non
     return found
 
 
-def _say(artifact: Artifact, sets: Sets) -> Said:
-    forget, test = predict_artifact(artifact, [sets.forget, sets.test])
+def _say(artifact: Artifact, sets: Sets, kind: Kind | None) -> Said:
+    forget, test = ask_artifact(artifact, [sets.forget, sets.test], kind)
     finite(f"{artifact.card.target} {artifact.card.precision} export {artifact.path.name}", (forget, test))
     return Said(forget=forget, test=test)
 

@@ -17,7 +17,7 @@ from unplug.sdk.versions import versions
 from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
-from .predictor import Predictor, finite
+from .predictor import ArtifactPredictor, Predictor, finite
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import MIN_SUBJECTS, Compared, Said, measure_rounding
 from .sides import add_sides
@@ -143,6 +143,7 @@ def _roundings(
             checkpoint=_said(checkpoint),
             original=_said(original),
             auc_shift=shift,
+            kind=own.item.kind if own is not None and isinstance(own.item, ArtifactPredictor) else None,
         )
         found.append(measure_rounding(item, known, sets, draws.forget_RF, seed))
     return tuple(found)

@@ -49,7 +49,7 @@ def audit(
 ) -> Outcome:  # fmt: skip
     """Measure what SUBJECTS (checkpoints, exported files or bundles) still remember of a forget set.
 
-    Attacks tell the forget set from unseen faces; the same numbers for the original and for the retrained model
+    Attacks tell the forget set from unseen samples; the same numbers for the original and for the retrained model
     stand beside every one of the subjects'. Exported files are compared with the original's export in the same form as
     well: rounding can undo a part of an edit.
     """

@@ -61,5 +61,6 @@ def forget(
     for name, row in metrics.items():
         lines.append(f"{name:<8}{row['n']:>6} samples  {kind.describe(row)}")
     if method != "retrain":
-        lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR -o audit.json")
+        beside = f" --base {base}" if base else ""
+        lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR{beside} -o audit.json")
     return Outcome(value={"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics}, text="\n".join(lines))

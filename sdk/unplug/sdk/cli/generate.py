@@ -9,8 +9,13 @@ from typing import Any
 
 import click
 
+from unplug.plugins.errors import InputError
+
 from .base import Common, Outcome, command, settings
 from .options import out_option
+
+SMALL_GUIDANCE, GUIDANCE = 3.0, 7.5
+"""For bases of `unplug train base`, as `unplug.sdk.diffusion.sample` has it (which imports torch), and for others."""
 
 
 @click.command()
@@ -32,7 +37,8 @@ from .options import out_option
 )
 @click.option("--size", type=click.IntRange(8, 4096), help="Side in pixels (default: the base's).")
 @click.option("--steps", type=click.IntRange(1, 1000), default=25, show_default=True, help="Sampling steps.")
-@click.option("--guidance", type=click.FloatRange(1.0, 50.0), help="Classifier-free guidance (default: 3 for small, else 7.5).")
+@click.option("--guidance", type=click.FloatRange(1.0, 50.0),
+              help="Classifier-free guidance (default: 3 for bases of `unplug train base`, else 7.5).")  # fmt: skip
 @click.option(
     "--lora", "loras", multiple=True, type=click.Path(path_type=Path), help="LoRA weights for the base; may be repeated."
 )
@@ -50,12 +56,17 @@ def generate(
     """
     from tqdm import tqdm
 
-    from unplug.sdk.diffusion import draw_pictures, image_grid, load_base
+    from unplug.sdk.diffusion import base_record, draw_pictures, image_grid, load_base, load_loras
 
+    if out.suffix.lower() != ".png":
+        raise InputError(str(out), "pictures are written as PNG", "Give --out a name that ends in .png")
     steerings = _steerings(plugins, conditions, photos, strengths, settings(pairs), task)
     base = load_base(base_name, device=common.device)
-    _load_loras(base, loras)
-    guidance = guidance or (3.0 if base_name == "small" else 7.5)
+    load_loras(base, loras)
+    for text in (prompt, negative):
+        if (longer := len(base.tokenizer(text).input_ids)) > (most := base.tokenizer.model_max_length):
+            common.say(f"{text[:40]!r}... has {longer} tokens: the base reads the first {most} only")
+    guidance = guidance or (SMALL_GUIDANCE if base_name == "small" or base_record(base_name) else GUIDANCE)
     seeds = [common.seed + index for index in range(count)]
     started = time.perf_counter()
     with tqdm(total=count, desc="draw", unit="picture", disable=not common.show, leave=False) as bar:
@@ -65,7 +76,8 @@ def generate(
         )  # fmt: skip
     seconds = time.perf_counter() - started
     facts = {"prompt": prompt, "negative": negative, "base": base_name, "plugins": list(plugins), "strengths": list(strengths),
-             "steps": steps, "guidance": guidance, "loras": [str(item) for item in loras]}  # fmt: skip
+             "steps": steps, "guidance": guidance, "size": pictures[0].width,
+             "loras": [str(item) for item in loras]}  # fmt: skip
     files = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}.png") for seed in seeds]
     for file, picture, seed in zip(files, pictures, seeds, strict=True):
         _save(picture, file, {**facts, "seed": seed})
@@ -79,7 +91,6 @@ def _steerings(
     plugins: tuple[str, ...], conditions: tuple[Path, ...], photos: tuple[Path, ...], strengths: tuple[float, ...],
     options: dict[str, str], task: Path | None,
 ) -> list[Any]:  # fmt: skip
-    from unplug.plugins.errors import InputError
     from unplug.sdk.diffusion import Steering
 
     if conditions and photos:
@@ -98,25 +109,6 @@ def _steerings(
         Steering(plugin=name, image=image, photo=bool(photos), strength=strength, options=options)
         for name, image, strength in zip(plugins, images, strengths or (1.0,) * len(plugins), strict=True)
     ]
-
-
-def _load_loras(base: Any, loras: tuple[Path, ...]) -> None:
-    from unplug.plugins.errors import CheckpointError, MissingExtraError
-
-    for number, path in enumerate(loras):
-        if not path.exists() or path.suffix in (".bin", ".pt", ".ckpt"):
-            raise CheckpointError(
-                str(path), "no such file, or a pickle, which can run code", "Give LoRA weights as safetensors"
-            )
-        where = {"weight_name": path.name} if path.is_file() else {}
-        try:
-            base.load_lora_weights(str(path.parent if path.is_file() else path), use_safetensors=True,
-                                   local_files_only=True, adapter_name=f"lora{number}", **where)  # fmt: skip
-        except ImportError as error:
-            raise MissingExtraError("peft", "diffusion") from error
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            why = " ".join(str(error).split())[:200]
-            raise CheckpointError(str(path), f"not LoRA weights of this base ({why})", "Train them on the same base") from error
 
 
 def _save(picture: Any, path: Path, facts: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp16")
     "--image-size", type=click.IntRange(64, 1024), default=128, show_default=True, help="Side in pixels, a multiple of 8."
 )
 @click.option("--steps", type=click.IntRange(1), help="Optimizer steps of UNet and text encoder (default 20,000).")
-@click.option("--vae-steps", type=click.IntRange(1), help="Optimizer steps of the autoencoder (default 4,500).")
+@click.option("--vae-steps", type=click.IntRange(1), help="Optimizer steps of the autoencoder (default 3,500).")
 @click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step (default 32).")
 @click.option("--lr", type=float, help="Peak learning rate of UNet and text encoder.")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")

@@ -42,17 +42,23 @@ def plugin(
     """
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
+    from unplug.sdk.diffusion.processes import processes
 
     recipe = ControlRecipe(**{key: value for key, value in recipe_options.items() if value is not None})
-    device = common.device
+    team = processes(common.device)
+    device = team.device
     base = load_base(base_name, device=device)
-    dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show)
+    with team.main_process_first():
+        dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show and team.is_main_process)
     split = load_split(split_file) if split_file else make_split(dataset, seed=common.seed, validation=0.05, test=0.05)
-    common.say(f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} of {len(dataset)} samples")
+    if team.is_main_process:
+        common.say(f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} of {len(dataset)} samples")
     done = train_plugin(
         base, base_name, dataset, split, kind, out, recipe, options=settings(pairs), seed=common.seed, device=device,
-        restart=restart, sample_every=sample_every, show=common.show,
+        restart=restart, sample_every=sample_every, show=common.show and team.is_main_process,
     )  # fmt: skip
+    if not team.is_main_process:
+        raise SystemExit(0)  # one of them speaks for all
     cost, metrics = done.record["cost"], done.record["metrics"]
     parameters = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out} ({parameters / 1e6:.2f} M parameters, {cost['wall_s']:.0f} s on {cost['device']})"]

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unplug.plugins.errors import InputError
 from unplug.sdk.train.loop import seeded
 from unplug.sdk.train.state import StateFile, fingerprint
 
 from .noise import add_noise, draw_steps, noise_like, sample_loss
-from .recipe import StepRecipe
+from .recipe import StepRecipe, check_prompting
 from .small import build_scheduler, build_text_encoder, build_unet
 from .steps import Trained, train_steps
 from .tokenizer import encode
@@ -38,6 +39,12 @@ class BaseRecipe(StepRecipe):
     drop_text: float = 0.1
     snr_limit: float = 5.0
     captions: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_prompting(self.drop_text, self.captions)
+        if not 0 < self.snr_limit <= 1e6:
+            raise InputError(f"snr_limit {self.snr_limit}", "out of range", "Use 5, say")
 
 
 class BaseLoss(nn.Module):
@@ -149,9 +156,13 @@ def fit_base(
     )  # fmt: skip
 
 
+WIDE = 640
+"""Channels from which on a network is taken for one of Stable Diffusion's size, whose attention matrices fill the memory."""
+
+
 def use_fast_attention(unet: Any, device: torch.device) -> None:
     """Plain matrix products on the CPU: its fused attention was measured 1.3 to 1.5 times slower in bf16 training."""
-    if device.type == "cpu":
+    if device.type == "cpu" and max(unet.config.block_out_channels) < WIDE:
         from diffusers.models.attention_processor import AttnProcessor
 
         unet.set_attn_processor(AttnProcessor())

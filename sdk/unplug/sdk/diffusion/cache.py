@@ -82,13 +82,16 @@ def text_embeddings(base: Any, prompts: Sequence[str], *, show: bool) -> NDArray
     encoder, tokenizer = base.text_encoder, base.tokenizer
     width = int(encoder.config.hidden_size)
     shape = (len(prompts), int(tokenizer.model_max_length), width)
-    words = hashlib.sha256("\n".join(prompts).encode()).hexdigest()
-    facts = {"kind": "text", "prompts": words, "encoder": weights_digest(encoder)}
+    starts = range(0, len(prompts), 4 * BATCH)
+    ids_BL = [encode(tokenizer, list(prompts[start : start + 4 * BATCH])) for start in starts]
+    words = hashlib.sha256()  # of the ids, not of the texts: another tokenizer reads the same texts in another way
+    for part_BL in ids_BL:
+        words.update(part_BL.numpy().tobytes())
+    facts = {"kind": "text", "ids": words.hexdigest(), "encoder": weights_digest(encoder)}
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:
-        for start in tqdm(range(0, len(prompts), 4 * BATCH), desc="text", disable=not show, leave=False):
-            ids = encode(tokenizer, list(prompts[start : start + 4 * BATCH])).to(encoder.device)
-            yield encoder(ids)[0].float().cpu().numpy()
+        for part_BL in tqdm(ids_BL, desc="text", disable=not show, leave=False):
+            yield encoder(part_BL.to(encoder.device))[0].float().cpu().numpy()
 
     return cached_array(facts, shape, "float16", blocks())

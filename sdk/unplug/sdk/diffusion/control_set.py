@@ -15,9 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unplug.plugins.errors import DataError, InputError
+from unplug.plugins.errors import DataError
 from unplug.sdk.conditions import conditions_in_worker
-from unplug.sdk.data import Dataset, captions_of
+from unplug.sdk.data import Dataset, captions_digest, captions_of
 from unplug.sdk.data.cache import cache_dir
 
 from .cache import latents, text_embeddings, weights_digest
@@ -49,6 +49,11 @@ class ControlSet:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def captions_sha256(self) -> str:
+        """SHA-256 over the prompts of all rows, as `captions_digest` counts it."""
+        return captions_digest([[self.prompts[number] for number in numbers] for numbers in self.prompt])
 
     def subset(self, ids: Sequence[str]) -> ControlSet:
         """The samples of some ids, in their order; ids that are not here are left out."""
@@ -120,14 +125,15 @@ def load_control_set(
     """
     size = image_size_of(base)
     if dataset.size != size:
-        raise InputError(f"data at {dataset.size} px", f"the base makes pictures of {size} px", f"Load it at {size}")
+        raise DataError(f"data at {dataset.size} px", f"the base makes pictures of {size} px", f"Load it at {size}")
     words = captions_of(dataset, seed=seed, variants=captions)
     prompts = tuple(dict.fromkeys(["", *(text for own in words for text in own)]))
     number = {text: position for position, text in enumerate(prompts)}
     most = max(len(own) for own in words)
     text = text_embeddings(base, prompts, show=show)
     where = cache_dir() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(options)}-{size}px.npy"
-    condition, found = conditions_in_worker(kind, options or {}, _pixels(dataset), size, out=where, show=show)
+    pictures: Any = _Pictures(dataset)
+    condition, found = conditions_in_worker(kind, options or {}, pictures, size, out=where, show=show)
     rows = np.flatnonzero(found)
     if not len(rows):
         raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")
@@ -151,10 +157,18 @@ def _settings(options: Mapping[str, str] | None) -> str:
     return hashlib.sha256(repr(sorted((options or {}).items())).encode()).hexdigest()[:8]
 
 
-def _pixels(dataset: Dataset) -> NDArray[np.uint8]:
-    """All pictures in the data set's order, without a copy where that is the order on disk."""
-    whole = len(dataset.rows) == len(dataset.images) and bool((dataset.rows == np.arange(len(dataset.images))).all())
-    return dataset.images if whole else np.asarray(dataset.images[dataset.rows])
+class _Pictures:
+    """All pictures in the data set's order; only what is sliced is read, as from the memory map behind it."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        self.shape, self.dtype, self.ndim = (len(dataset), *dataset.images.shape[1:]), dataset.images.dtype, 4
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, part: slice) -> NDArray[np.uint8]:
+        return self.dataset.pixels(range(*part.indices(len(self))))
 
 
 def base_digest(base: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,7 +71,9 @@ def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:
         DataError: a broken picture, or a photograph in which the condition is not found.
     """
     if not steering.photo:
-        return Image.fromarray(square(decode_upright(steering.image), size))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's, of what the decoder judges anyway
+            return Image.fromarray(square(decode_upright(steering.image), size))
     with tempfile.TemporaryDirectory(prefix="unplug-generate-") as folder:
         drawn = Path(folder) / "condition.png"
         condition_file(kind, dict(steering.options), steering.image, drawn, size)
@@ -114,7 +117,6 @@ def draw_pictures(
     plugins = [load_plugin(item.plugin).to(base.device, base.unet.dtype) for item in steerings]
     _check_size(size, max(plugin.total_downscale_factor for plugin in plugins))
     conditions = [read_condition(item, plugin.config.condition, size) for item, plugin in zip(steerings, plugins, strict=True)]
-    one = len(plugins) == 1
     strengths = [item.strength for item in steerings]
     one = len(plugins) == 1
     pipe = control.pipeline(base, plugins[0] if one else plugins)

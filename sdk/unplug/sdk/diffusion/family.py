@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unplug.sdk.train.loop import Fit
 from unplug.sdk.train.state import StateFile
@@ -61,10 +60,10 @@ class PluginFamily:
             image_size=self.image_size, seed=seed, device=train.age_N.device, state_path=path,
             facts=None if state is None else {"run": state.fingerprint}, show=show,
         )  # fmt: skip
-        model = Steered(done.model.network, self.frame)
+        model = Steered(done.model.network, self.frame).requires_grad_(True)  # an average is not trained, a model may be
         return Fit(model=model.eval(), history=done.history, passes=done.samples, wall_s=done.wall_s)
 
 
-def example(frame: Frame, count: int, device: torch.device) -> Any:
+def example(frame: Frame, count: int, device: torch.device) -> Tensor:
     """Packed samples of zeros (count, K), for measuring memory."""
     return torch.zeros(count, frame.floats, device=device)

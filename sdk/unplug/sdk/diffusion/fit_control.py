@@ -19,7 +19,7 @@ from .base import use_fast_attention
 from .control import Control
 from .control_set import ControlDraws, ControlSet
 from .noise import add_noise, draw_steps, noise_like, sample_loss
-from .recipe import TIMESTEPS, StepRecipe, Timesteps
+from .recipe import TIMESTEPS, StepRecipe, Timesteps, check_prompting
 from .steps import Trained, train_steps
 
 
@@ -43,10 +43,7 @@ class ControlRecipe(StepRecipe):
         super().__post_init__()
         if self.timesteps not in TIMESTEPS:
             raise InputError(f"timesteps {self.timesteps!r}", "no such choice", f"Use one of {', '.join(TIMESTEPS)}")
-        if not 0 <= self.drop_text <= 1:
-            raise InputError(f"drop_text {self.drop_text}", "not a share", "Use 0 to 1")
-        if not 1 <= self.captions <= 64:
-            raise InputError(f"captions {self.captions}", "out of range", "Use 1 to 64")
+        check_prompting(self.drop_text, self.captions)
 
 
 class ControlLoss(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unplug.plugins.errors import ArtifactError
+from unplug.plugins.iospec import IOSpec
 
-from .control_set import ControlSet
-from .measure import BATCH, LEVELS, batch_losses
+from .measure import LEVELS, batch_losses
 from .task import Frame, SteeredSet
 
-CHUNK = 512
-"""Samples whose residuals are in memory at once."""
+CHUNK_BYTES = 2**29
+"""Residuals in memory at once; those of one sample take 10 MB for Stable Diffusion 1.5."""
 
 
 class _Given(nn.Module):
@@ -28,47 +29,56 @@ class _Given(nn.Module):
         self.residuals = residuals
 
     def forward(self, _: Tensor) -> list[Tensor]:
-        return [item.clone() for item in self.residuals]
+        return [item.clone() for item in self.residuals]  # a UNet adds to some of them in place
 
 
 @torch.no_grad()
 def given_losses(
-    artifact: Any, frame: Frame, parts: Sequence[SteeredSet], device: torch.device
-) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-    """Mean loss of each sample over the fixed noise levels (N,), with the file's residuals and without any.
+    artifact: Any, iospec: IOSpec, frame: Frame, parts: Sequence[SteeredSet], device: torch.device
+) -> list[NDArray[Any]]:
+    """Mean loss of each sample over the fixed noise levels (N,), a set at a time, with the file's residuals.
 
     Args:
         artifact: an exported plugin.
+        iospec: named tensors of a plugin for this base.
         frame: the base.
         parts: sets of samples.
         device: where the base computes.
 
     Raises:
-        ArtifactError: its outputs are not a plugin's for this base.
+        ArtifactError: its tensors are not those of a plugin for this base.
         ConversionError: its runtime crashed.
     """
     from unplug.export import Session
 
+    _check_tensors(artifact, iospec)
     session = Session(artifact)
-    names = [item.name for item in artifact.card.iospec.outputs]
-    if not names or not all(name.startswith("adapter_res_samples_") for name in names):
-        raise ArtifactError(str(artifact.path), "its outputs are not a plugin's", "Audit the artifacts of a plugin")
-    return [_part(session, names, frame, part, device) for part in parts]
+    return [_part(session, iospec, frame, part, device) for part in parts]
 
 
-def _part(
-    session: Any, names: list[str], frame: Frame, part: SteeredSet, device: torch.device
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    own, plain = [], []
-    data: ControlSet = part.control_set
-    for start in range(0, len(data), CHUNK):
-        index = torch.arange(start, min(start + CHUNK, len(data)))
-        condition = data.batch(index, torch.device("cpu"))["condition_BCHW"].numpy()
-        said = session.run({"condition": condition})
-        for low in range(0, len(index), BATCH):
-            rows = slice(low, low + BATCH)
-            batch = data.batch(index[rows], device)
-            network = _Given([torch.from_numpy(np.ascontiguousarray(said[name][rows])).to(device) for name in names])
-            own.append(batch_losses(frame.control, network, frame.base, batch, LEVELS, 0).mean(dim=1).numpy())
-            plain.append(batch_losses(None, None, frame.base, batch, LEVELS, 0).mean(dim=1).numpy())
-    return (np.concatenate(own), np.concatenate(plain)) if own else (np.zeros(0), np.zeros(0))
+def _check_tensors(artifact: Any, iospec: IOSpec) -> None:
+    spec: IOSpec = artifact.card.iospec
+    for theirs, ours in ((spec.inputs, iospec.inputs), (spec.outputs, iospec.outputs)):
+        found, wanted = ({item.name: tuple(item.shape) for item in side} for side in (theirs, ours))
+        if found != wanted:
+            why = f"its tensors are {_named(found)}, and this base's plugins have {_named(wanted)}"
+            raise ArtifactError(str(artifact.path), why, "Audit the artifacts of a plugin of this base")
+
+
+def _named(shapes: dict[str, tuple[int, ...]]) -> str:
+    return ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+
+
+def _part(session: Any, iospec: IOSpec, frame: Frame, part: SteeredSet, device: torch.device) -> NDArray[Any]:
+    data, size, found = part.control_set, part.eval_batch, []
+    chunk = max(1, CHUNK_BYTES // sum(4 * math.prod(item.shape) for item in iospec.outputs))
+    for start in range(0, len(data), chunk):
+        index_N = torch.arange(start, min(start + chunk, len(data)))
+        said = session.run({"condition": data.batch(index_N, torch.device("cpu"))["condition_BCHW"].numpy()})
+        for low in range(0, len(index_N), size):
+            rows = slice(low, low + size)
+            residuals = [torch.from_numpy(np.ascontiguousarray(said[item.name][rows])).to(device) for item in iospec.outputs]
+            batch = data.batch(index_N[rows], device)
+            loss_BT = batch_losses(frame.control, _Given(residuals), frame.base, batch, LEVELS, 0)
+            found.append(loss_BT.mean(dim=1).numpy())
+    return np.concatenate(found) if found else np.zeros(0)

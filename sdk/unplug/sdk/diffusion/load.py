@@ -33,29 +33,43 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         A ``StableDiffusionPipeline`` without safety checker.
 
     Raises:
-        CheckpointError: no such folder, not diffusers' layout, a pickle, or parts that Stable Diffusion does not have.
+        CheckpointError: no such folder, not diffusers' layout, a pickle, missing or broken weights, or parts that Stable
+            Diffusion does not have.
     """
-    folder = WEIGHTS / "base" if name == SMALL else Path(name)
-    local = folder.is_dir()
-    if local:
-        _check_folder(folder)
-    elif name.count("/") != 1 or Path(name).is_absolute() or name.startswith((".", "~")):
-        raise CheckpointError(
-            name, "no such folder", f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub"
-        )
+    package = diffusers()
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import CLIPTextModel
+
+    how = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
     try:
-        pipe = diffusers().StableDiffusionPipeline.from_pretrained(
-            str(folder) if local else name, dtype=dtype, use_safetensors=True, local_files_only=local,
-            safety_checker=None, feature_extractor=None, requires_safety_checker=False,
-        )  # fmt: skip
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError) as error:
+        folder = _folder_of(name, package)
+        # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
+        text_encoder, report = CLIPTextModel.from_pretrained(folder / "text_encoder", output_loading_info=True, **how)
+        pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **_WITHOUT, **how)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError, StrictDataclassError) as error:
         raise CheckpointError(name, f"diffusers cannot load it ({_short(error)})", _FIX) from error
-    for part in (pipe.unet, pipe.vae, pipe.text_encoder):
-        part.requires_grad_(False).eval()
+    if report["missing_keys"]:
+        raise CheckpointError(name, f"its text_encoder lacks the tensor {min(report['missing_keys'])}", _FIX)
+    for part in ("unet", "vae", "text_encoder"):
+        _check_weights(name, part, getattr(pipe, part).requires_grad_(False).eval())
+    _check_parts(name, pipe)
     return pipe.to(device)
 
 
 _FIX = "Give a folder that StableDiffusionPipeline.save_pretrained wrote, with safetensors weights"
+_WITHOUT = {"safety_checker": None, "feature_extractor": None, "image_encoder": None, "requires_safety_checker": False}
+
+
+def _folder_of(name: str, package: Any) -> Path:
+    """Where a base lies, fetched from the hub where it is no folder."""
+    folder = WEIGHTS / "base" if name == SMALL else Path(name)
+    if not folder.is_dir():
+        if name.count("/") != 1 or folder.is_absolute() or folder.exists() or name.startswith((".", "~")):
+            why = "it is a file" if folder.is_file() else "no such folder"
+            raise CheckpointError(name, why, f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub")
+        folder = Path(package.StableDiffusionPipeline.download(name, use_safetensors=True, **_WITHOUT))
+    _check_folder(folder)
+    return folder
 
 
 def _check_folder(folder: Path) -> None:
@@ -73,6 +87,36 @@ def _check_folder(folder: Path) -> None:
     extra = [part for part in ("text_encoder_2", "transformer", "prior") if part in index]
     if extra:
         raise CheckpointError(str(folder), f"it has a {extra[0]}: not a Stable Diffusion 1 or 2", "Give a base of that family")
+
+
+def _check_weights(name: str, part: str, module: Any) -> None:
+    for tensor, value in module.state_dict().items():
+        if value.is_meta:
+            raise CheckpointError(name, f"its {part} lacks the tensor {tensor}", _FIX)
+        if not bool(value.isfinite().all()):
+            raise CheckpointError(name, f"its {part} holds NaN or infinity in {tensor}", "Train it or fetch it again")
+
+
+def _check_parts(name: str, pipe: Any) -> None:
+    """What this package asks of the parts, and diffusers would only find out in the middle of its work."""
+    unet, text, tokenizer = pipe.unet.config, pipe.text_encoder.config, pipe.tokenizer
+    channels, length = pipe.vae.config.latent_channels, tokenizer.model_max_length
+    wrong = {
+        f"a UNet of {unet.in_channels} channels and an autoencoder of {channels}": unet.in_channels != channels,
+        f"no square sample_size of its UNet ({unet.sample_size})": not isinstance(unet.sample_size, int),
+        f"a scheduler without noise levels ({type(pipe.scheduler).__name__})": not hasattr(pipe.scheduler, "alphas_cumprod"),
+        "a tokenizer without words": len(tokenizer) <= len(tokenizer.all_special_ids),
+        f"a tokenizer of {len(tokenizer)} words, a text encoder of {text.vocab_size}": len(tokenizer) > text.vocab_size,
+        f"prompts of {length} tokens where the text encoder takes {text.max_position_embeddings}": not (
+            3 <= length <= text.max_position_embeddings
+        ),
+        f"a text encoder {text.hidden_size} wide where its UNet takes {unet.cross_attention_dim}": (
+            text.hidden_size != unet.cross_attention_dim
+        ),
+    }
+    for what, found in wrong.items():
+        if found:
+            raise CheckpointError(name, f"it has {what}", "Give a text-to-image base of Stable Diffusion 1 or 2")
 
 
 def _short(error: Exception) -> str:

@@ -19,6 +19,19 @@ from .noise import add_noise, sample_loss
 LEVELS = 8
 """T, spread evenly over the scheduler's steps."""
 BATCH = 64
+MAX_POSITIONS = 2**14
+"""Latent positions of a batch: 64 samples of 16x16, 4 of 64x64. Attention without a fused kernel takes their square."""
+
+
+def batch_size_of(base: Any) -> int:
+    """Samples at once, by the size of the base's latents.
+
+    Example:
+        >>> from types import SimpleNamespace as Of
+        >>> [batch_size_of(Of(unet=Of(config=Of(sample_size=side)))) for side in (8, 32, 64, 1024)]
+        [64, 16, 4, 1]
+    """
+    return max(1, min(BATCH, MAX_POSITIONS // int(base.unet.config.sample_size) ** 2))
 
 
 def fixed_steps(total: int, levels: int = LEVELS) -> list[int]:
@@ -47,7 +60,7 @@ def losses(
     device: torch.device,
     levels: int = LEVELS,
     seed: int = 0,
-    batch_size: int = BATCH,
+    batch_size: int | None = None,
 ) -> Tensor:
     """Squared error of the predicted noise, at each level, for each sample (N, T), float32 on the CPU.
 
@@ -63,7 +76,7 @@ def losses(
         device: where to compute.
         levels: T.
         seed: of the noise.
-        batch_size: samples at once.
+        batch_size: samples at once; None is `batch_size_of` the base.
 
     Reference:
         Matsumoto et al., Membership Inference Attacks against Diffusion Models, 2023, section III (loss at a timestep).
@@ -71,9 +84,9 @@ def losses(
     mode = network is not None and network.training
     if network is not None:
         network.to(device).eval()
-    rows = []
-    for start in range(0, len(data), batch_size):
-        index_B = torch.arange(start, min(start + batch_size, len(data)))
+    rows, size = [], batch_size or batch_size_of(base)
+    for start in range(0, len(data), size):
+        index_B = torch.arange(start, min(start + size, len(data)))
         batch = data.batch(index_B, device)
         rows.append(batch_losses(control, network, base, batch, levels, seed))
     if network is not None:
@@ -84,8 +97,8 @@ def losses(
 def batch_losses(
     control: Control | None, network: nn.Module | None, base: Any, batch: dict[str, Tensor], levels: int, seed: int
 ) -> Tensor:
-    latent_Bchw, text_BLD, condition_BCHW = batch["latent_Bchw"], batch["text_BLD"], batch["condition_BCHW"]
     """`losses` of one batch (B, T)."""
+    latent_Bchw, text_BLD, condition_BCHW = batch["latent_Bchw"], batch["text_BLD"], batch["condition_BCHW"]
     columns = []
     for level, step in enumerate(fixed_steps(int(base.scheduler.config.num_train_timesteps), levels)):
         noise_Bchw = fixed_noise(latent_Bchw.shape[1:], seed, level).to(latent_Bchw).expand_as(latent_Bchw)

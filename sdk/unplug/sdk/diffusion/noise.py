@@ -46,7 +46,7 @@ def draw_steps(count: int, total: int, timesteps: Timesteps, generator: torch.Ge
 def add_noise(
     scheduler: Any, clean_Bchw: Tensor, step_B: Tensor, noise_Bchw: Tensor, *, snr_limit: float | None = None
 ) -> Noised:
-    """x_t = sqrt(a_t) x + sqrt(1 - a_t) e, with the target and the weight of its loss.
+    """x_t = sqrt(a_t) x + sqrt(1 - a_t) e, with the target (e, or the velocity sqrt(a_t) e - sqrt(1 - a_t) x) and its weight.
 
     weight = min(SNR, limit) / SNR for noise, min(SNR, limit) / (SNR + 1) for velocity; 1 without a limit.
 
@@ -57,20 +57,23 @@ def add_noise(
         noise_Bchw: standard normal.
         snr_limit: gamma.
 
+    Raises:
+        InputError: the scheduler's base predicts something else.
+
     Reference:
-        Hang et al., Efficient Diffusion Training via Min-SNR Weighting, 2023, section 3.4.
+        Salimans and Ho, Progressive Distillation, 2022, appendix D (velocity). Hang et al., Efficient Diffusion Training
+        via Min-SNR Weighting, 2023, section 3.4.
     """
-    noisy_Bchw = scheduler.add_noise(clean_Bchw, noise_Bchw, step_B)
-    kind = scheduler.config.prediction_type
-    if kind == "epsilon":
-        target_Bchw = noise_Bchw
-    elif kind == "v_prediction":
-        target_Bchw = scheduler.get_velocity(clean_Bchw, noise_Bchw, step_B)
-    else:
+    kind = scheduler.config.get("prediction_type")
+    if kind not in ("epsilon", "v_prediction"):
         raise InputError(f"prediction type {kind!r}", "training it is not supported", "Use a base of epsilon or v_prediction")
+    # Not the scheduler's own add_noise: that of a sampler in terms of sigma (Euler, LMS) gives x + sigma e.
+    share_B = scheduler.alphas_cumprod.to(clean_Bchw.device)[step_B]
+    signal_B111, spread_B111 = share_B.sqrt().view(-1, 1, 1, 1), (1.0 - share_B).sqrt().view(-1, 1, 1, 1)
+    noisy_Bchw = signal_B111 * clean_Bchw + spread_B111 * noise_Bchw
+    target_Bchw = noise_Bchw if kind == "epsilon" else signal_B111 * noise_Bchw - spread_B111 * clean_Bchw
     weight_B = torch.ones(len(step_B), device=clean_Bchw.device)
     if snr_limit is not None:
-        share_B = scheduler.alphas_cumprod.to(clean_Bchw.device)[step_B]
         snr_B = share_B / (1.0 - share_B)
         weight_B = snr_B.clamp(max=snr_limit) / (snr_B if kind == "epsilon" else snr_B + 1.0)
     return Noised(latent_Bchw=noisy_Bchw, step_B=step_B, target_Bchw=target_Bchw, weight_B=weight_B)

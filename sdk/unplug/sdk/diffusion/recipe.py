@@ -54,8 +54,11 @@ class StepRecipe:
             "ema": (0.0, 0.99999),
         }
         for name, (low, high) in ranges.items():
-            if not low <= getattr(self, name) <= high:
-                raise InputError(f"{name} {getattr(self, name)}", "out of range", f"Use {low} to {high}")
+            value = getattr(self, name)
+            if isinstance(low, int) and not isinstance(value, int):
+                raise InputError(f"{name} {value}", "not a whole number", f"Use {low} to {high}")
+            if not low <= value <= high:
+                raise InputError(f"{name} {value}", "out of range", f"Use {low} to {high}")
 
     @property
     def augment(self) -> Augment:
@@ -79,3 +82,11 @@ class StepRecipe:
             return cls(**raw)
         except TypeError as error:
             raise InputError("recipe", str(error), "Train the original again") from error
+
+
+def check_prompting(drop_text: float, captions: int) -> None:
+    """`InputError` where the share of left-out prompts, or the number of prompts a picture, is out of range."""
+    if not 0 <= drop_text <= 1:
+        raise InputError(f"drop_text {drop_text}", "not a share", "Use 0 to 1")
+    if not isinstance(captions, int) or not 1 <= captions <= 64:
+        raise InputError(f"captions {captions}", "out of range", "Use 1 to 64")

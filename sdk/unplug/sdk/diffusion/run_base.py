@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from PIL import Image
 
-from unplug.plugins.errors import DataError
+from unplug.plugins.errors import DataError, InputError
 from unplug.plugins.files import atomic_dir, check_replaceable, sha256_tree, write_json
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of
 from unplug.sdk.train.device import describe_device
@@ -20,7 +20,8 @@ from unplug.sdk.versions import versions
 
 from .base import BaseLoss, BaseRecipe, fit_base
 from .grid import image_grid
-from .load import MARK, OURS, RECORD
+from .load import OURS, RECORD
+from .processes import processes
 from .sample import generate
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steps import Trained, train_steps
@@ -64,11 +65,16 @@ def train_base(
 
     Raises:
         DataError: no captions, or a side that is no multiple of 8.
+        InputError: several processes.
         TrainingError, CheckpointError, OutputError: see `train_steps` and `StateFile`.
     """
     if dataset.size % 8:
         raise DataError(f"data {dataset.spec}", f"{dataset.size} px is no multiple of 8", "Load it at 128, say")
-    check_replaceable(out, MARK, OURS)
+    if not (split.train and split.validation):
+        raise DataError("split", "it has no training or no validation samples", "Make the split again")
+    if processes(device).num_processes > 1:
+        raise InputError("train base", "it runs in one process", "Start it without accelerate launch")
+    check_replaceable(out, RECORD, OURS)
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
@@ -116,9 +122,12 @@ def train_base(
 
 def save_base(pipe: Any, out: Path, record: dict[str, Any], *, half: bool) -> None:
     """Writes a pipeline folder with its record, atomically; `half` stores float16 under the ordinary file names."""
-    with atomic_dir(out, owner=MARK, ours=OURS) as temporary:
+    with atomic_dir(out, owner=RECORD, ours=OURS) as temporary:
         (pipe.to(torch.float16) if half else pipe).save_pretrained(temporary)
         pipe.to(torch.float32)
+        # transformers computes in the type that a configuration names, diffusers in float32: half the pipeline each way.
+        pipe.text_encoder.config.dtype = torch.float32
+        pipe.text_encoder.config.save_pretrained(temporary / "text_encoder")
         (temporary / "README.md").write_text(_card(record), encoding="utf-8")
         write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary / "unet")[0]})
 
@@ -168,7 +177,7 @@ nothing else; no photograph of a person was used.
 
 ```python
 from diffusers import StableDiffusionPipeline
-pipe = StableDiffusionPipeline.from_pretrained("FOLDER", torch_dtype=torch.float32)
+pipe = StableDiffusionPipeline.from_pretrained("FOLDER")
 pipe("a portrait of a child, smiling, red bob, fair skin, mint dots background", height={image_size}, width={image_size})
 ```
 

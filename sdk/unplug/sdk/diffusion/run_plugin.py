@@ -26,10 +26,14 @@ from .control_set import ControlSet, base_digest, load_control_set
 from .fit_control import ControlRecipe, fit_control
 from .grid import image_grid
 from .measure import mean_loss
+from .processes import processes
 from .sample import generate
+from .steps import Trained
 
 RECORD_SCHEMA = "unplug-plugin/1"
 PREVIEWS = 6
+MEASURED = 512
+"""Samples of each set, at most, over which the loss is averaged for the record."""
 
 
 def train_plugin(
@@ -76,14 +80,16 @@ def train_plugin(
     """
     if split.data_digest != dataset.digest:
         raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
-    work = training_dir(out)
-    if restart:
-        shutil.rmtree(work, ignore_errors=True)
-    check_place(out)
-    data, missing = load_control_set(base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show)
+    work, team = training_dir(out), processes(device)
+    with team.main_process_first():  # it fills the cache, the others read it
+        if team.is_main_process:
+            if restart:
+                shutil.rmtree(work, ignore_errors=True)
+            check_place(out)
+        data, missing = load_control_set(base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show)
     train, validation = data.subset(split.retain), data.subset(split.validation)
     facts = {
-        "data": dataset.digest, "split": split.sha256, "base": base_digest(base),
+        "data": dataset.digest, "split": split.sha256, "captions": data.captions_sha256, "base": base_digest(base),
         "condition_settings": identity(build_condition(kind, options or {}).resolve()),
     }  # fmt: skip
     control: Control = CONTROLS.get("plugin")()
@@ -98,31 +104,42 @@ def train_plugin(
         state_path=work / "state.safetensors", facts=facts, on_sample=preview if len(validation) else None,
         sample_every=sample_every, show=show,
     )  # fmt: skip
-    network = done.model.network
-    record = {
-        "schema": RECORD_SCHEMA,
-        "role": role,
-        "base": {"name": base_name, "sha256": facts["base"]},
-        "condition": {"kind": kind, "settings": dict(options or {}), "without": missing},
+    if team.is_main_process:
+        network = done.model.network
+        parts = {"train": train, "validation": validation, "test": data.subset(split.test)}
+        record = {
+            "schema": RECORD_SCHEMA,
+            "role": role,
+            "base": {"name": base_name, "sha256": facts["base"]},
+            "condition": {"kind": kind, "settings": dict(options or {}), "without": missing},
+            "captions": facts["captions"],
+            "recipe": recipe.to_dict(),
+            "seed": seed,
+            "captions_seed": seed,
+            "metrics": {name: _measured(control, network, base, part, device) for name, part in parts.items() if len(part)},
+            **_origin(dataset, split, done, device),
+        }
+        save_checkpoint(network.cpu(), out, record=record, card=plugin_card(record))
+        shutil.rmtree(work, ignore_errors=True)
+    team.wait_for_everyone()
+    return load_checkpoint(out, expect="plugin")
+
+
+def _measured(control: Control, network: nn.Module, base: Any, data: ControlSet, device: torch.device) -> dict[str, Any]:
+    loss = mean_loss(control, network, base, data, device=device, most=MEASURED)
+    return {"n": min(len(data), MEASURED), "loss": loss}
+
+
+def _origin(dataset: Dataset, split: Split, done: Trained, device: torch.device) -> dict[str, Any]:
+    return {
         "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
         "split": split.to_dict(),
-        "recipe": recipe.to_dict(),
-        "seed": seed,
-        "captions_seed": seed,
         "image_size": dataset.size,
         "cost": {"forward": done.samples, "backward": done.samples, "wall_s": done.wall_s, "device": describe_device(device)},
         "history": list(done.history),
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "metrics": {
-            name: {"n": len(part), "loss": mean_loss(control, network, base, part, device=device)}
-            for name, part in (("train", train), ("validation", validation), ("test", data.subset(split.test)))
-            if len(part)
-        },
+        "parameters": sum(parameter.numel() for parameter in done.model.parameters()),
         "versions": versions(),
     }
-    save_checkpoint(network.cpu(), out, record=record, card=plugin_card(record))
-    shutil.rmtree(work, ignore_errors=True)
-    return load_checkpoint(out, expect="plugin")
 
 
 def preview_grid(control: Control, base: Any, network: Any, data: ControlSet, *, seed: int) -> Image.Image:

@@ -16,15 +16,17 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from unplug.plugins.errors import MissingExtraError, TrainingError
+from unplug.plugins.errors import InputError, TrainingError
 from unplug.sdk.train.loop import decay_groups, seeded, update_average
 from unplug.sdk.train.state import StateFile
 
+from .processes import processes
 from .recipe import Precision, StepRecipe
 
 SAVE_EVERY_S = 120.0
 LOG_EVERY = 50
 """Steps between two rows of the history, each the mean loss since the last."""
+LOWER = "Lower --lr or check the data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +47,11 @@ class Trained:
 
 
 def pick_precision(precision: Precision, device: torch.device) -> str:
-    """accelerate's name of the precision: "auto" is bf16 on a GPU and on processors that multiply it in hardware."""
+    """accelerate's name of the precision: "auto" is bf16 on GPUs and processors that multiply it in hardware."""
     if precision != "auto":
         return "no" if precision == "fp32" else precision
     if device.type == "cuda":
-        return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
     return "bf16" if torch.cpu._is_amx_tile_supported() else "no"
 
 
@@ -68,11 +70,15 @@ def rate(step: int, recipe: StepRecipe) -> float:
 
 def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
     """accelerate's `Accelerator`: one process here, several under ``accelerate launch``."""
-    try:
-        from accelerate import Accelerator
-    except ImportError as error:
-        raise MissingExtraError("accelerate", "diffusion") from error
-    return Accelerator(mixed_precision=pick_precision(recipe.precision, device), cpu=device.type == "cpu")
+    precision = pick_precision(recipe.precision, device)
+    if precision == "fp16" and device.type == "cpu":
+        raise InputError("precision 'fp16'", "it needs a GPU", "Use bf16 or fp32, or another --device")
+    processes(device)
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    AcceleratorState._reset_state()  # it refuses a second training in another precision
+    return Accelerator(mixed_precision=precision, cpu=device.type == "cpu")
 
 
 def train_steps(
@@ -106,7 +112,8 @@ def train_steps(
         The averaged module and the history.
 
     Raises:
-        TrainingError: the loss is NaN or infinite.
+        TrainingError: the loss, or a weight at the end, is NaN or infinite.
+        InputError: a precision that the device does not have.
     """
     accelerator = make_accelerator(recipe, device)
     model.to(accelerator.device).train()
@@ -146,6 +153,7 @@ def train_steps(
             if on_sample is not None and accelerator.is_main_process and (last or _due(step + 1, sample_every)):
                 on_sample(average.eval(), step + 1)
     accelerator.wait_for_everyone()
+    _check_weights(average, recipe.steps)
     return Trained(
         model=average.eval(),
         history=tuple(progress["history"]),
@@ -159,7 +167,17 @@ def _due(step: int, every: int) -> bool:
 
 
 def _row(step: int, losses: list[Tensor], optimizer: torch.optim.Optimizer, wall_s: float) -> dict[str, Any]:
-    loss = float(torch.stack(losses).mean())
-    if not math.isfinite(loss):
-        raise TrainingError("training", f"the loss is {loss} at step {step}", "Lower --lr or check the data")
-    return {"step": step, "loss": loss, "lr": optimizer.param_groups[0]["lr"], "wall_s": round(wall_s, 1)}
+    loss_S = torch.stack(losses).float().cpu()
+    broken = (~loss_S.isfinite()).nonzero().flatten().tolist()
+    if broken:
+        first = step - len(losses) + 1 + int(broken[0])
+        raise TrainingError("training", f"the loss is {float(loss_S[broken[0]])} at step {first}", LOWER)
+    lr = optimizer.param_groups[0]["lr"]
+    return {"step": step, "loss": float(loss_S.mean()), "lr": lr, "wall_s": round(wall_s, 1)}
+
+
+def _check_weights(average: nn.Module, step: int) -> None:
+    """The last step's loss was taken before its update, which can still break the weights."""
+    for name, value in average.state_dict().items():
+        if not bool(value.isfinite().all()):
+            raise TrainingError("training", f"the weights {name} are NaN or infinite after step {step}", LOWER)

@@ -12,11 +12,12 @@ import contextlib
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unplug.plugins.errors import InputError
@@ -27,7 +28,7 @@ from unplug.sdk.train.tensors import Batch, TensorSet
 from .control import Control
 from .control_set import ControlSet
 from .load import image_size_of
-from .measure import LEVELS, fixed_noise, fixed_steps, losses
+from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps, losses
 from .noise import add_noise, draw_steps, noise_like, sample_loss
 from .recipe import Timesteps
 
@@ -134,12 +135,19 @@ class SteeredSet(TensorSet):
     Args:
         control_set: the samples, in the order of `ids`.
         frame: the base and the layout.
+        known: what was computed once and is the same for every plugin.
     """
 
     control_set: ControlSet
     frame: Frame
+    known: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
 
     has_classes: ClassVar[bool] = False
+
+    @property
+    def eval_batch(self) -> int:
+        """By the size of the base's latents."""
+        return batch_size_of(self.frame.base)
 
     @classmethod
     def of(cls, data: ControlSet, frame: Frame, device: torch.device) -> SteeredSet:
@@ -170,7 +178,8 @@ class SteeredSet(TensorSet):
         steps = fixed_steps(int(self.frame.base.scheduler.config.num_train_timesteps))
         level = [int(place) % LEVELS for place in index_B]
         shape = clean["latent_Bchw"].shape[1:]
-        noise_Bchw = torch.stack([fixed_noise(shape, 0, item) for item in level]) if level else torch.zeros(0, *shape)
+        known = {item: fixed_noise(shape, 0, item) for item in set(level)}
+        noise_Bchw = torch.stack([known[item] for item in level]) if level else torch.zeros(0, *shape)
         step_B = torch.tensor([float(steps[item]) for item in level])
         parts = (clean["latent_Bchw"], clean["text_BLD"], clean["condition_BCHW"], noise_Bchw)
         packed_BK = torch.cat(
@@ -197,8 +206,14 @@ class SteeredSet(TensorSet):
         assert isinstance(model, Steered)
         frame, device = self.frame, self.age_N.device
         own_NT = losses(frame.control, model.network, frame.base, self.control_set, device=device)
-        plain_NT = losses(None, None, frame.base, self.control_set, device=device)
-        return LossPredictions.of(own_NT.mean(dim=1).numpy(), plain_NT.mean(dim=1).numpy())
+        return LossPredictions.of(own_NT.mean(dim=1).numpy(), self.plain())
+
+    def plain(self) -> NDArray[Any]:
+        """Mean loss of each sample without any plugin (N,), computed once."""
+        if "plain" not in self.known:
+            plain_NT = losses(None, None, self.frame.base, self.control_set, device=self.age_N.device)
+            self.known["plain"] = plain_NT.mean(dim=1).numpy()
+        return self.known["plain"]
 
 
 def frame_of(control: Control, base: Any, timesteps: Timesteps, drop_text: float, *, fast: bool) -> Frame:

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from unplug.plugins.errors import InputError
+
 START, END = "<|startoftext|>", "<|endoftext|>"
+BYTES_AND_MARKS = 2 * 256 + 2
 
 
 def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, length: int) -> Any:
@@ -15,16 +18,21 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
 
     Args:
         prompts: what to learn from; their order does not matter.
-        folder: where ``vocab.json``, ``merges.txt`` and the configuration go.
+        folder: where ``CLIPTokenizer.from_pretrained`` finds it again.
         vocabulary: tokens at most, at least 514 (256 bytes, each inside and at the end of a word, and two marks).
         length: tokens a prompt, padding included.
 
     Returns:
         The tokenizer.
 
+    Raises:
+        InputError: a vocabulary that does not hold the bytes.
+
     Reference:
         Sennrich et al., Neural Machine Translation of Rare Words with Subword Units, 2016, section 3.2.
     """
+    if vocabulary < BYTES_AND_MARKS:
+        raise InputError(f"vocabulary {vocabulary}", "too small for the bytes", f"Use {BYTES_AND_MARKS} or more")
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
     from transformers import CLIPTokenizer
 
@@ -37,7 +45,8 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
     )
     words = sorted({word for prompt in prompts for word in prompt.replace(",", " , ").split()})
     bpe.train_from_iterator(words, trainer)
-    merges = [tuple(pair) for pair in json.loads(bpe.to_str())["model"]["merges"]]
+    # The trainer counts only those ends of words that it met; all of them are to be kept.
+    merges = [tuple(pair) for pair in json.loads(bpe.to_str())["model"]["merges"]][: vocabulary - BYTES_AND_MARKS]
     tokens = [*alphabet, *(f"{letter}</w>" for letter in alphabet), *("".join(pair) for pair in merges), START, END]
     vocab = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
     folder.mkdir(parents=True, exist_ok=True)

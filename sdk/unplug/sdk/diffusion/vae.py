@@ -25,9 +25,9 @@ class VAERecipe(StepRecipe):
         channels: of a latent.
     """
 
-    steps: int = 5000
+    steps: int = 3500
     batch_size: int = 16
-    lr: float = 2e-3
+    lr: float = 1e-3
     weight_decay: float = 0.0
     ema: float = 0.995
     crop: int = 64

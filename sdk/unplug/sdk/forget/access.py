@@ -28,7 +28,7 @@ def present(sets: Sets, original: nn.Module, method: Method) -> dict[Need, bool]
         "validation data": len(sets.validation) > 0,
         "ages": with_ages,
         "class logits": sets.train.has_classes,
-        "training-time hooks": isinstance(method, TrainingHook) and method.prepared(original),
+        HOOKS: isinstance(method, TrainingHook) and method.prepared(original),
     }
 
 
@@ -44,13 +44,7 @@ def shown_to(method: Method, sets: Sets, original: nn.Module, withhold: Sequence
     Raises:
         InputError: the method needs what is not there or is withheld.
     """
-    name = type(method).__name__
-    there = present(sets, original, method)
-    for need in method.needs:
-        if need in withhold:
-            raise InputError(f"method {name}", f"it needs {need}, which is withheld", _advice(withhold))
-        if not there[need]:
-            raise InputError(f"method {name}", f"it needs {need}, and there is none", _HELP.get(need, _advice((need,))))
+    check_needs(method, [need for need, found in present(sets, original, method).items() if not found], withhold)
 
     def show(part: TensorSet, need: Need) -> TensorSet:
         part = part if need in method.needs else part.subset([])
@@ -68,10 +62,28 @@ def shown_to(method: Method, sets: Sets, original: nn.Module, withhold: Sequence
     )
 
 
-_HELP: dict[Need, str] = {
-    "class logits": "`unplug list methods --without 'class logits'` lists the methods for models that say none",
-    "training-time hooks": "Train the original with the method's own hook, or choose a method that works afterwards",
-}
+def check_needs(method: Method, lacks: Sequence[Need], withhold: Sequence[Need] = ()) -> None:
+    """Refuses a method that needs what is not there or is withheld.
+
+    Args:
+        method: declares `needs`.
+        lacks: what is not there.
+        withhold: what the caller does not give.
+
+    Raises:
+        InputError: naming the first such need, and how to list the methods that do without.
+    """
+    name = type(method).__name__
+    for need in method.needs:
+        if need in withhold:
+            raise InputError(f"method {name}", f"it needs {need}, which is withheld", _advice(withhold))
+        if need in lacks:
+            fix = _HOOK if need == HOOKS else _advice([item for item in lacks if item != HOOKS])
+            raise InputError(f"method {name}", f"it needs {need}, and there is none", fix)
+
+
+HOOKS: Need = "training-time hooks"
+_HOOK = "Train the original with the method's own hook, or choose a method that works afterwards"
 
 
 def _advice(missing: Sequence[Need]) -> str:

@@ -6,7 +6,7 @@ Sizes are bytes, B is the batch size.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from unplug.plugins.errors import InsufficientMemoryError
 from unplug.sdk.train.device import autocast
-from unplug.sdk.train.evaluate import EVAL_BATCH
 from unplug.sdk.train.recipe import Recipe
+from unplug.sdk.train.tensors import EVAL_BATCH
 
 from .free import free_memory
 from .method import Method
@@ -41,6 +41,7 @@ class Footprint:
         per_sample: saved for the backward pass by each sample.
         widest: of `per_sample`, the largest single tensor.
         image: one float image.
+        measured_at: samples that it is measured on at once.
     """
 
     weights: int
@@ -49,6 +50,7 @@ class Footprint:
     per_sample: int
     widest: int
     image: int
+    measured_at: int = EVAL_BATCH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +97,10 @@ def footprint(model: nn.Module, image_size: int, device: torch.device) -> Footpr
     return footprint_of(model, images, FLOAT * 3 * image_size**2, device)
 
 
-def footprint_of(model: nn.Module, example: Callable[[int], Tensor], sample: int, device: torch.device) -> Footprint:
+def footprint_of(
+    model: nn.Module, example: Callable[[int], Tensor], sample: int, device: torch.device, *,
+    frozen: nn.Module | None = None, measured_at: int = EVAL_BATCH,
+) -> Footprint:  # fmt: skip
     """`footprint` of a model that takes something else than images.
 
     Args:
@@ -103,9 +108,13 @@ def footprint_of(model: nn.Module, example: Callable[[int], Tensor], sample: int
         example: count to an input of that many samples, on the device.
         sample: bytes of one sample's input.
         device: where the step will run.
+        frozen: a network that the model computes with and that is on the device already: its weights are saved for the
+            backward pass, and take no more memory by it.
+        measured_at: see `Footprint`.
     """
     probe = copy.deepcopy(model).to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    few, many = (_saved(probe, example(count), device) for count in PROBES)
+    there = [*probe.parameters(), *(() if frozen is None else frozen.parameters())]
+    few, many = (_saved(probe, example(count), device, there) for count in PROBES)
     extra = PROBES[1] - PROBES[0]
     per_sample = (sum(many) - sum(few)) / extra
     return Footprint(
@@ -115,6 +124,7 @@ def footprint_of(model: nn.Module, example: Callable[[int], Tensor], sample: int
         per_sample=round(per_sample),
         widest=round(max(many) / PROBES[1]),
         image=sample,
+        measured_at=measured_at,
     )
 
 
@@ -147,7 +157,7 @@ def estimate_memory(
     trains, copies = bool(getattr(method, "trains", True)), int(getattr(method, "copies", 1))
     step = _training(measured, "step", size, data, graphs, copies) if trains else _running(measured, "step", size, data)
     timing = _training(measured, "timing", recipes, data, 1, 1)
-    measuring = _running(measured, "measuring", min(EVAL_BATCH, samples), data)
+    measuring = _running(measured, "measuring", min(measured.measured_at, samples), data)
     return max(step, timing, measuring, key=lambda phase: phase.total)
 
 
@@ -214,9 +224,9 @@ def _workspace(measured: Footprint, size: int, activations: int) -> int:
     return round(passing + FRAGMENTS * (activations + passing))
 
 
-def _saved(probe: nn.Module, example: Tensor, device: torch.device) -> list[int]:
-    """Bytes of each storage that a training pass keeps for its backward pass, parameters left out."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in probe.parameters()}
+def _saved(probe: nn.Module, example: Tensor, device: torch.device, there: Sequence[Tensor]) -> list[int]:
+    """Bytes of each storage that a training pass keeps for its backward pass, those that are `there` anyway left out."""
+    own = {parameter.untyped_storage().data_ptr() for parameter in there}
     found: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ from unplug.sdk.train.state import StateFile, fingerprint
 from unplug.sdk.train.task import finite
 from unplug.sdk.versions import versions
 
-from .access import shown_to
+from .access import check_needs, shown_to
 from .budget import Cost, Meter, RetrainCost, summary
 from .calibrate import seconds_per_sample
 from .memory import check_memory, memory_record
@@ -87,15 +87,18 @@ def forget(
     split = request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
     kind = kind_of(original, device=device, base=base)
+    check_needs(built, kind.lacks, withhold)
     family, recipe, before = kind.family, kind.family.recipe, kind.network(original.model)
     needed, free = check_memory(
         built, before, recipe, len(dataset), device, measured=kind.footprint(before), resident=kind.resident(len(dataset))
     )
-    sets = kind.sets(dataset, split)
+    sets = kind.sets(dataset, split, show=show)
     retrain = retrain_cost(before, split, kind, sets, oracle)
     state = StateFile(
         path=training_dir(out) / "state.safetensors",
-        fingerprint=fingerprint(method=method, split=split.sha256, seed=seed, recipe=recipe.to_dict(), torch=torch.__version__),
+        fingerprint=fingerprint(
+            method=method, split=split.sha256, seed=seed, recipe=recipe.to_dict(), torch=torch.__version__, **kind.facts()
+        ),
     )
     history: list[dict[str, Any]] = []
     model, cost = apply_method(
@@ -145,11 +148,12 @@ def retrain_cost(original: nn.Module, split: Split, kind: Kind, sets: Sets, orac
         oracle: the retrained model, whose recorded time is then shown beside the estimate.
 
     Raises:
-        CheckpointError: the oracle has another recipe or another retain set.
+        CheckpointError: the oracle has another recipe, another retain set or another base.
     """
     recorded = None
     if oracle is not None:
         check_oracle(oracle, split, kind.family.recipe)
+        kind.check_twin(oracle)
         recorded = float(oracle.record["cost"]["wall_s"])
     return estimate_retraining(original, sets, kind.family, recorded_wall_s=recorded)
 

@@ -13,6 +13,7 @@ from unplug.plugins.errors import InputError
 from unplug.sdk.audit.predictor import predict_artifact
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.forget.memory import Footprint, footprint, image_bytes
+from unplug.sdk.forget.method import Need
 from unplug.sdk.train.card import model_card
 from unplug.sdk.train.evaluate import Predictions, predict, summarize
 from unplug.sdk.train.family import AgeFamily
@@ -26,6 +27,7 @@ class AgeKind:
     model_type: ClassVar[str] = "age"
     schema: ClassVar[str] = RECORD_SCHEMA
     unit: ClassVar[str] = "years"
+    lacks: ClassVar[tuple[Need, ...]] = ()
 
     def __init__(self, checkpoint: Checkpoint, *, device: torch.device, base: str | None = None) -> None:
         if base is not None:
@@ -38,7 +40,7 @@ class AgeKind:
         """Of the recipe."""
         return self.family.recipe.image_size
 
-    def sets(self, dataset: Dataset, split: Split) -> Sets:
+    def sets(self, dataset: Dataset, split: Split, *, show: bool = False) -> Sets:
         """Pixels, ages and groups."""
         return load_sets(dataset, split, self.family.edges, self.device)
 
@@ -61,6 +63,9 @@ class AgeKind:
     def facts(self) -> dict[str, Any]:
         """None."""
         return {}
+
+    def check_twin(self, other: Checkpoint) -> None:
+        """The recipe and the retain set say all."""
 
     def card(self, record: dict[str, Any]) -> str:
         """With a table of the metrics."""

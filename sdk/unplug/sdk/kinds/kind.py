@@ -12,6 +12,7 @@ from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import CheckpointError
 from unplug.plugins.registry import Registry
 from unplug.sdk.data import Dataset, Split
+from unplug.sdk.forget.method import Need
 from unplug.sdk.train.evaluate import Predictions
 from unplug.sdk.train.family import Family
 from unplug.sdk.train.run import Sets
@@ -24,11 +25,13 @@ class Kind(Protocol):
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
         schema: of its record.
         unit: of its error on a sample, "years" or "loss".
+        lacks: what no model of the kind has, so that a method that needs it is refused before anything is computed.
     """
 
     model_type: ClassVar[str]
     schema: ClassVar[str]
     unit: ClassVar[str]
+    lacks: ClassVar[tuple[Need, ...]]
 
     @property
     def family(self) -> Family:
@@ -38,8 +41,8 @@ class Kind(Protocol):
     def image_size(self) -> int:
         """Side in pixels of the pictures that it is trained on."""
 
-    def sets(self, dataset: Dataset, split: Split) -> Sets:
-        """The sets of a split on the device."""
+    def sets(self, dataset: Dataset, split: Split, *, show: bool = False) -> Sets:
+        """The sets of a split on the device; `show` draws progress bars of what takes long."""
 
     def network(self, model: nn.Module) -> nn.Module:
         """What the forget step changes: the stored model, with whatever it needs to compute a loss."""
@@ -55,6 +58,9 @@ class Kind(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """What every record of the kind carries beside the common fields."""
+
+    def check_twin(self, other: Checkpoint) -> None:
+        """Refuses a retrained model that cannot stand beside the original; `CheckpointError` says why."""
 
     def card(self, record: dict[str, Any]) -> str:
         """Markdown for ``README.md``."""
@@ -88,7 +94,7 @@ def kind_of(checkpoint: Checkpoint, *, device: torch.device, base: str | None = 
         CheckpointError: of a type that cannot be forgotten with, or without the record that is needed.
     """
     if checkpoint.model_type not in KINDS:
-        why = f"a {checkpoint.model_type} model cannot be forgotten with"
+        why = f"models of type {checkpoint.model_type} cannot be forgotten with"
         raise CheckpointError(str(checkpoint.path), why, f"Use one of {', '.join(KINDS)}")
     kind: Kind = KINDS.get(checkpoint.model_type)(checkpoint, device=device, base=base)
     return kind

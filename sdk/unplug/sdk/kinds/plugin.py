@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -18,10 +17,12 @@ from unplug.sdk.diffusion.family import PluginFamily, example
 from unplug.sdk.diffusion.fit_control import ControlRecipe
 from unplug.sdk.diffusion.given import given_losses
 from unplug.sdk.diffusion.load import image_size_of, load_base
+from unplug.sdk.diffusion.measure import batch_size_of
 from unplug.sdk.diffusion.run_plugin import RECORD_SCHEMA, plugin_card
 from unplug.sdk.diffusion.steps import pick_precision
 from unplug.sdk.diffusion.task import Steered, SteeredSet, frame_of
 from unplug.sdk.forget.memory import Footprint, footprint_of
+from unplug.sdk.forget.method import Need
 from unplug.sdk.train.evaluate import LossPredictions, Predictions, predict
 from unplug.sdk.train.run import Sets
 
@@ -32,20 +33,15 @@ class PluginKind:
     model_type: ClassVar[str] = "plugin"
     schema: ClassVar[str] = RECORD_SCHEMA
     unit: ClassVar[str] = "loss"
+    lacks: ClassVar[tuple[Need, ...]] = ("ages", "class logits")
 
     def __init__(self, checkpoint: Checkpoint, *, device: torch.device, base: str | None = None) -> None:
-        record, where = checkpoint.record, str(checkpoint.path)
-        missing = [
-            key for key in ("base", "condition", "parameters", "image_size", "recipe", "split", "seed") if key not in record
-        ]
-        if missing:
+        record = checkpoint.record
+        if missing := [".".join(path) for path in NEEDED if not _says(record, path)]:
             why = f"its unplug.json says no {', '.join(missing)}, so it cannot be trained again"
-            raise CheckpointError(where, why, "Use a plugin that `unplug train plugin` wrote")
-        self.device, self.record = device, record
-        name = base or str(record["base"]["name"])
-        self.base = load_base(name, device=device)
-        if base_digest(self.base) != record["base"]["sha256"]:
-            raise CheckpointError(name, "it is not the base that the plugin was trained beside (weights differ)", "Pass --base")
+            raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
+        self.device, self.record, self.iospec = device, record, checkpoint.model.iospec
+        self.base = _open_base(checkpoint, device, base)
         checkpoint.model.check_base(self.base.unet)
         recipe = ControlRecipe.from_dict(record["recipe"])
         self.frame = frame_of(
@@ -61,21 +57,20 @@ class PluginKind:
         """The base's."""
         return image_size_of(self.base)
 
-    def sets(self, dataset: Dataset, split: Split) -> Sets:
+    def sets(self, dataset: Dataset, split: Split, *, show: bool = False) -> Sets:
         """Latents, embeddings and conditions; samples in which the condition is not found were never trained on."""
         settings = self.record["condition"]["settings"]
         data, _ = load_control_set(
             self.base, dataset, self.family.condition, settings, captions=self.family.recipe.captions,
-            seed=self._captions_seed(), show=False,
+            seed=self._captions_seed(), show=show,
         )  # fmt: skip
-        parts = {
-            name: SteeredSet.of(data.subset(ids), self.frame, self.device)
-            for name, ids in (("train", split.retain), ("forget", split.forget), ("validation", split.validation),
-                              ("test", split.test))
-        }  # fmt: skip
-        if split.forget and not len(parts["forget"]):
-            why = f"{self.family.condition} was found in none of its {len(split.forget)} samples, so none was trained on"
-            raise DataError("forget set", why, "There is nothing to forget")
+        named = {"train": split.retain, "forget": split.forget, "validation": split.validation, "test": split.test}
+        parts = {name: SteeredSet.of(data.subset(ids), self.frame, self.device) for name, ids in named.items()}
+        for name, ids in named.items():
+            if ids and not len(parts[name]):
+                why = f"{self.family.condition} was found in none of its {len(ids)} samples, so the plugin knows none of them"
+                fix = "There is nothing to forget" if name == "forget" else "Train the plugin on more pictures"
+                raise DataError(f"{'retain' if name == 'train' else name} set", why, fix)
         return Sets(**parts)
 
     def _captions_seed(self) -> int:
@@ -106,13 +101,23 @@ class PluginKind:
         carried = {key: self.record[key] for key in ("base", "condition", "parameters", "image_size")}
         return {**carried, "captions_seed": self._captions_seed()}
 
+    def check_twin(self, other: Checkpoint) -> None:
+        """The base and the condition must be the same; `CheckpointError` where they are not."""
+        for path in (("base", "sha256"), ("condition", "kind"), ("condition", "settings")):
+            if _says(other.record, path) != _says(self.record, path):
+                why = f"it was trained with another {path[0]} than the original ({path[1]} differs)"
+                raise CheckpointError(str(other.path), why, "Make it with `unplug forget --method retrain`")
+
     def card(self, record: dict[str, Any]) -> str:
         """With the base that it fits."""
         return plugin_card(record)
 
     def footprint(self, network: nn.Module) -> Footprint:
         """By two small passes over packed samples."""
-        return footprint_of(network, lambda count: example(self.frame, count, self.device), 4 * self.frame.floats, self.device)
+        return footprint_of(
+            network, lambda count: example(self.frame, count, self.device), 4 * self.frame.floats, self.device,
+            frozen=self.base.unet, measured_at=batch_size_of(self.base),
+        )  # fmt: skip
 
     def resident(self, samples: int) -> int:
         """Ages and groups: the rest is mapped from disk."""
@@ -120,7 +125,36 @@ class PluginKind:
 
     def predict_artifact(self, artifact: Any, parts: Sequence[SteeredSet]) -> list[Predictions]:
         """The file's residuals, the base's loss with them."""
-        return [
-            LossPredictions.of(own_N, plain_N) if len(part) else LossPredictions.of(np.zeros(0), np.zeros(0))
-            for part, (own_N, plain_N) in zip(parts, given_losses(artifact, self.frame, parts, self.device), strict=True)
-        ]
+        given = given_losses(artifact, self.iospec, self.frame, parts, self.device)
+        return [LossPredictions.of(own_N, part.plain()) for part, own_N in zip(parts, given, strict=True)]
+
+
+NEEDED = (
+    ("base", "name"), ("base", "sha256"), ("condition", "kind"), ("condition", "settings"), ("parameters",), ("image_size",),
+    ("recipe",), ("split",), ("seed",),
+)  # fmt: skip
+"""What a record must say for its plugin to be trained again."""
+
+
+def _says(record: Any, path: tuple[str, ...]) -> Any:
+    """What a record says at a path, as text; empty where it says nothing."""
+    for key in path:
+        if not isinstance(record, dict) or key not in record:
+            return ""
+        record = record[key]
+    return repr(record)
+
+
+def _open_base(checkpoint: Checkpoint, device: torch.device, given: str | None) -> Any:
+    name = given or str(checkpoint.record["base"]["name"])
+    try:
+        base = load_base(name, device=device)
+    except CheckpointError as error:
+        if given is not None:
+            raise
+        why = f"the base of plugin {checkpoint.path.name} cannot be opened there ({error.why})"
+        raise CheckpointError(name, why, "Pass --base with the place where it is now") from error
+    if base_digest(base) != checkpoint.record["base"]["sha256"]:
+        why = f"it is not the base that plugin {checkpoint.path.name} was trained beside (SHA-256 of the weights differs)"
+        raise CheckpointError(name, why, "Pass --base with the one that it was trained beside")
+    return base

@@ -130,7 +130,7 @@ class Stages:
     ) -> AuditReport:
         """The three models, and every artifact that runs here, by the same attacks; `compared` is of `counterparts`."""
         kind = self.kind
-        sets = kind.sets(self.dataset, self.split)
+        sets = kind.sets(self.dataset, self.split, show=self.show)
         runnable = {row.file for row in parity.rows if row.status != "not_run"}
         report = audit(
             [

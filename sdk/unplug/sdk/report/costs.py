@@ -8,7 +8,7 @@ from unplug.sdk.audit.report import Estimate, ModelAudit, Utility
 
 from .figures.groups import GroupLine, groups_svg
 from .inputs import Inputs
-from .models import ROLES, SETS, all_models, label, main_models, model_label
+from .models import ROLES, SETS, all_models, has_years, label, main_models, model_label
 from .page import Block, Cell, Column, Figure, FigureGrid, Missing, Section, Table
 from .schemas import Record, Release
 from .text import NONE, count, fixed, percent, plain, seconds, span
@@ -19,14 +19,17 @@ def utility(inputs: Inputs) -> Section | Missing:
     models = all_models(inputs)
     if not models:
         return Missing(what="Utility", why="no audit was given (unplug audit)")
-    years = any(item.mae is not None for model in models for item in model.utility.values())
-    columns = [
-        Column(label="Model", number=False), Column(label="samples"), Column(label="accuracy", interval=True),
-        Column(label="MAE", unit="years", interval=True), Column(label="loss", unit="nats" if years else ""),
-        Column(label="distance to oracle", unit="years" if years else "loss", interval=True),
+    years = has_years(inputs)
+    use = [
+        Column(label="accuracy", interval=True), Column(label="MAE", unit="years", interval=True),
+        Column(label="loss", unit="nats"), Column(label="distance to oracle", unit="years", interval=True),
+    ] if years else [
+        Column(label="loss", unit="mean squared error", interval=True),
+        Column(label="distance to oracle", unit="of the loss", interval=True),
     ]  # fmt: skip
+    columns = [Column(label="Model", number=False), Column(label="samples"), *use]
     groups = [
-        (title, [_utility_row(model, name) for model in models if name in model.utility])
+        (title, [_utility_row(model, name, years) for model in models if name in model.utility])
         for name, title in SETS.items()
         if any(name in model.utility for model in models)
     ]
@@ -44,16 +47,18 @@ def _estimate(item: Estimate | None, digits: int) -> Cell:
     return Cell(text=fixed(item.value, digits), note=span(item.low, item.high, digits)) if item else Cell(text=NONE)
 
 
-def _utility_row(model: ModelAudit, name: str) -> list[Cell]:
+def _utility_row(model: ModelAudit, name: str, years: bool) -> list[Cell]:
     item: Utility = model.utility[name]
-    right = item.accuracy
+    right, far = item.accuracy, (model.distance or {}).get(name)
+    start = [Cell(text=model_label(model), role=model.role), Cell(text=count(item.n))]
+    if not years:
+        return [*start, _estimate(item.error, 4), _estimate(far, 4)]
     return [
-        Cell(text=model_label(model), role=model.role),
-        Cell(text=count(item.n)),
+        *start,
         Cell(text=percent(right.value), note=span(right.low, right.high, 1, scale=100.0)) if right else Cell(text=NONE),
         _estimate(item.mae, 2),
-        _estimate(item.loss_interval, 4) if item.loss_interval else Cell(text=fixed(item.loss, 3)),
-        _estimate((model.distance or {}).get(name), 2 if item.mae else 4),
+        Cell(text=fixed(item.loss, 3)),
+        _estimate(far, 2),
     ]
 
 

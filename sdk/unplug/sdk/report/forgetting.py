@@ -13,7 +13,18 @@ from .figures.forest import ForestRow, forest_svg
 from .figures.histograms import loss_svg, shared_edges, shares
 from .figures.roc import RocCurve, roc_svg
 from .inputs import Inputs
-from .models import ROLES, all_models, attack_names, excludes_zero, judged_gap, label, main_audit, main_models, model_label
+from .models import (
+    ROLES,
+    all_models,
+    attack_names,
+    excludes_zero,
+    has_years,
+    judged_gap,
+    label,
+    main_audit,
+    main_models,
+    model_label,
+)
 from .page import Block, Cell, Chip, Column, FaceCard, FaceGrid, Figure, FigureGrid, Missing, Notes, Section, Table
 from .png import checked_png, data_uri
 from .text import NONE, fixed, percent, plain, signed, span
@@ -25,22 +36,28 @@ MAX_DRAWN = 3  # attacks with plots of their own; the table holds all
 MAX_OTHERS = 3  # predictions under a face beside those of the three roles
 WIDTHS = (500, 354)
 """Half of a page, and a phone, in CSS pixels: letters keep their size on both."""
+CURVES = (
+    ("epoch", "train_loss", "Training loss", "nats"),
+    ("epoch", "validation_mae", "Validation MAE", "years"),
+    ("step", "loss", "Training loss", "mean squared error"),
+)
+"""What a history may be counted in, and what is drawn of it."""
 
 
 def learning(inputs: Inputs) -> Section | Missing:
-    """Training loss and validation error per epoch of every record that has a history."""
+    """Training loss and validation error per epoch (of plugins: training loss per step) of every record with a history."""
     records = {role: next((item for item in inputs.records if item.role == role and item.history), None) for role in ROLES}
     figures: list[Figure] = []
-    for field, title, unit in (("train_loss", "Training loss", "nats"), ("validation_mae", "Validation MAE", "years")):
+    for per, field, title, unit in CURVES:
         curves = []
         for role, record in records.items():
-            rows = [(row.epoch, getattr(row, field)) for row in record.history] if record else []
-            points = np.array([row for row in rows if row[1] is not None], dtype=np.float64)
+            rows = [(getattr(row, per, None), getattr(row, field, None)) for row in record.history] if record else []
+            points = np.array([row for row in rows if None not in row], dtype=np.float64)
             if len(points):
                 curves.append(Curve(role=role, label=label(role), epoch=points[:, 0], value=points[:, 1]))
         if curves:
             drawn = [
-                learning_svg(curves, name=f"learning-{len(figures)}-{width}", title=title, unit=unit, width=width)
+                learning_svg(curves, name=f"learning-{len(figures)}-{width}", title=title, unit=unit, width=width, per=per)
                 for width in WIDTHS
             ]
             figures.append(Figure(svg=drawn[0], narrow=drawn[1]))
@@ -58,16 +75,18 @@ def losses(inputs: Inputs) -> Section | Missing:
         return Missing(what="Loss histograms", why="no audit with the loss attack was given (unplug audit)")
     sides = {role: (-np.array(item.forget_scores), -np.array(item.unseen_scores)) for role, item in found.items()}
     edges = shared_edges([losses for pair in sides.values() for losses in pair])
+    unit = "nats" if has_years(inputs) else "mean squared error"
     top = 1.12 * max(float(shares(losses, edges).max()) for pair in sides.values() for losses in pair)
     figures = [
-        Figure(svg=loss_svg(forget, unseen, edges, top, role=role, name=f"loss-{role}", title=label(role)))
+        Figure(svg=loss_svg(forget, unseen, edges, top, role=role, name=f"loss-{role}", title=label(role), unit=unit))
         for role, (forget, unseen) in sides.items()
     ]
     lead = (
         "Each model's loss on the forget set and on unseen samples. Where the filled bars sit left of the outline, "
         "the model remembers; after forgetting it should look like the oracle."
     )
-    caption = "Share of samples per bin, the same axes in every panel; the last bin holds everything above."
+    beyond = "the last bin holds everything above" if edges[0] == 0 else "the outer bins hold everything beyond"
+    caption = f"Share of samples per bin, the same axes in every panel; {beyond}."
     return Section(
         id="losses", heading="Losses", lead=lead,
         blocks=[FigureGrid(figures=figures, columns=3, caption=caption)],

@@ -32,6 +32,7 @@ MAX_PARTS = 24  # attacks on one model, age groups on one axis
 KINDS = {
     "unplug-audit/1": "unplug.sdk.audit.report:AuditReport",
     "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
+    "unplug-plugin/1": "unplug.sdk.report.schemas:Record",
     "unplug-parity/1": "unplug.export.parity:ParityReport",
     "unplug-bench/1": "unplug.mobile_bench.report:BenchReport",
     "unplug-artifact/1": "unplug.export.artifact:Card",
@@ -40,6 +41,9 @@ KINDS = {
     "unplug-compare/1": "unplug.sdk.diffusion.compare.report:ComparisonReport",
 }
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
+
+RECORDS = ("unplug-checkpoint/1", "unplug-plugin/1")
+"""Of checkpoint folders."""
 
 _AGAIN = "Write it again with this version of unplug, or restore it from a copy"
 
@@ -86,9 +90,10 @@ def collect(paths: Sequence[Path]) -> Inputs:
         schema, value = _read(path)
         found[schema].append(value)
         # Every checkpoint's record has the same file name; its folder says which it is.
-        name = "/".join(path.parts[-2:]) if schema == "unplug-checkpoint/1" else path.name
+        name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
-    audits, records, parities, benches, cards, faces, releases, comparisons = (tuple(found[schema]) for schema in KINDS)
+    records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
+    audits, parities, benches, cards, faces, releases, comparisons = map(tuple, found.values())
     _check_same_split(audits)
     _check_faces(faces)
     return Inputs(

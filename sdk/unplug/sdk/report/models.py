@@ -37,6 +37,14 @@ def model_label(model: ModelAudit) -> str:
     return f"{label(model.role)}: {plain(model.name, 40)}"
 
 
+def has_years(inputs: Inputs) -> bool:
+    """False where everything that was audited says a loss instead of an age, or nothing was and the records are plugins'."""
+    models = all_models(inputs)
+    if not models:
+        return not any(record.base for record in inputs.records)
+    return any(use.mae is not None for model in models for use in model.utility.values())
+
+
 def attack_names(inputs: Inputs) -> tuple[str, ...]:
     """Names of the attacks that ran, in the order given."""
     return tuple(dict.fromkeys(name for model in all_models(inputs) for name in model.attacks))

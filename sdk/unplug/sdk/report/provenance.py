@@ -75,6 +75,12 @@ def _record_facts(record: Record) -> Iterator[tuple[str, str]]:
         yield f"{name}: split sizes", ", ".join(f"{part} {len(ids):,}" for part, ids in parts.items()) + f"; {apart}"
     if record.recipe:
         yield f"{name}: recipe", ", ".join(f"{key} {_value(value)}" for key, value in sorted(record.recipe.items()))[:MAX_VALUE]
+    if record.condition:
+        chosen = _value(record.condition["settings"]) if record.condition.get("settings") else ""
+        yield f"{name}: condition", plain(f"{record.condition.get('kind')} {chosen}", MAX_VALUE)
+    if record.base:
+        yield f"{name}: base", plain(str(record.base.get("name")), MAX_VALUE)
+        yield f"{name}: base weights", plain(str(record.base.get("sha256")), 64)
     if record.forget:
         settings = ", ".join(f"{key} {_value(value)}" for key, value in sorted(record.forget.settings.items()))
         yield f"{name}: method", plain(f"{record.forget.method} ({settings})" if settings else record.forget.method, MAX_VALUE)

@@ -14,7 +14,7 @@ from .comparison import comparison, comparison_numbers
 from .costs import cost, utility
 from .forgetting import attacks, faces, learning, losses
 from .inputs import Inputs, collect
-from .models import LABELS, main_audit
+from .models import LABELS, has_years, main_audit
 from .page import Missing, Section
 from .privacy import privacy
 from .provenance import provenance
@@ -46,6 +46,8 @@ def render_html(inputs: Inputs, *, title: str) -> str:
     parts = [part(inputs) for part in PARTS]
     if inputs.comparisons:
         parts.insert(0, comparison(inputs))
+    if not has_years(inputs):  # nobody misses ages on a page about a plugin
+        parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
     if len(inputs.comparisons) == len(inputs.sources):  # a page about controls is not one that lacks a forgetting audit
         parts = [part for part in parts if isinstance(part, Section)]
     environment = Environment(

@@ -6,6 +6,7 @@ from unplug.sdk.audit.outcome import Outcome, rounding_outcome, rounding_sentenc
 from unplug.sdk.audit.report import Estimate, OutputDistance, Rounding
 
 from .inputs import Inputs
+from .models import has_years
 from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table
 from .text import NONE, count, fixed, percent, plain, short, signed, span
 
@@ -32,7 +33,7 @@ def rounding(inputs: Inputs) -> Section | Missing:
     if not rows:
         why = "no audit compares exported files with the original's export (unplug audit CHECKPOINT FILE...)"
         return Missing(what="Rounding", why=why)
-    blocks: list[Block] = [_verdicts(rows), _distances(rows)]
+    blocks: list[Block] = [_verdicts(rows), _distances(rows, years=has_years(inputs))]
     notes = list(dict.fromkeys(f"{_form(row)}: {plain(note, 300)}." for row in rows for note in row.notes))
     if notes:
         blocks.append(Notes(lines=notes))
@@ -91,27 +92,27 @@ def _verdict(row: Rounding) -> list[Cell]:
     ]
 
 
-def _distances(rows: list[Rounding]) -> Table:
+def _distances(rows: list[Rounding], *, years: bool) -> Table:
+    units = ("years", "total variation") if years else ("loss", "exp(−loss)")
     columns = [
         Column(label="Distance from the original", number=False), Column(label="stored numbers changed"),
-        Column(label="forget set", unit="years"), Column(label="test set", unit="years"),
-        Column(label="forget set", unit="total variation"), Column(label="test set", unit="total variation"),
+        *(Column(label=f"{name} set", unit=unit) for unit in units for name in ("forget", "test")),
     ]  # fmt: skip
-    groups = [(f"{_form(row)}, {plain(row.model, 60)}", _group(row)) for row in rows]
+    digits = 2 if years else 4
+    groups = [(f"{_form(row)}, {plain(row.model, 60)}", _group(row, digits)) for row in rows]
     return Table(caption="Every file against the original's export in the same form", columns=columns, groups=groups)
 
 
-def _group(row: Rounding) -> list[list[Cell]]:
+def _group(row: Rounding, digits: int) -> list[list[Cell]]:
     before = [
-        Cell(text="checkpoint, not exported", role="unlearned"), Cell(text=NONE), *_outputs(row.checkpoint),
+        Cell(text="checkpoint, not exported", role="unlearned"), Cell(text=NONE), *_outputs(row.checkpoint, digits),
     ]  # fmt: skip
     found = [before] if row.checkpoint and row.distance else []
-    found.append([Cell(text="this file", role="artifact"), _codes(row), *_outputs(row.distance)])
+    found.append([Cell(text="this file", role="artifact"), _codes(row), *_outputs(row.distance, digits)])
     if row.retrained or row.retrained_codes:
         changed = row.retrained_codes.changed if row.retrained_codes else None
-        found.append(
-            [Cell(text="retrained model's file", role="retrained"), Cell(text=percent(changed)), *_outputs(row.retrained)]
-        )
+        cells = _outputs(row.retrained, digits)
+        found.append([Cell(text="retrained model's file", role="retrained"), Cell(text=percent(changed)), *cells])
     return found
 
 
@@ -126,10 +127,10 @@ def _codes(row: Rounding) -> Cell:
     return Cell(text=percent(codes.changed), note="; ".join([*parts, matched] if matched else parts))
 
 
-def _outputs(found: dict[str, OutputDistance]) -> list[Cell]:
+def _outputs(found: dict[str, OutputDistance], digits: int) -> list[Cell]:
     forget, test = found.get("forget"), found.get("test")
-    years = [_estimate(item.years if item else None, 2) for item in (forget, test)]
-    return [*years, *(_estimate(item.variation if item else None, 3) for item in (forget, test))]
+    errors = [_estimate(item.years if item else None, digits) for item in (forget, test)]
+    return [*errors, *(_estimate(item.variation if item else None, max(3, digits)) for item in (forget, test))]
 
 
 def _estimate(item: Estimate | None, digits: int) -> Cell:

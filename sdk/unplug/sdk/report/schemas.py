@@ -23,6 +23,14 @@ class Epoch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Steps:
+    """One row of the history of a training by steps: the mean loss since the row before."""
+
+    step: int
+    loss: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Spent:
     """Sample passes and wall time of one run."""
 
@@ -83,21 +91,27 @@ class SplitFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """``unplug-checkpoint/1``: what a checkpoint folder says of itself in ``unplug.json``."""
+    """``unplug-checkpoint/1`` and ``unplug-plugin/1``: what a checkpoint folder says of itself in ``unplug.json``.
+
+    Args:
+        base, condition: of a plugin.
+    """
 
     __pydantic_config__: ClassVar = OPEN
 
-    schema: Literal["unplug-checkpoint/1"]
+    schema: Literal["unplug-checkpoint/1", "unplug-plugin/1"]
     role: str = "original"
     seed: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     split: SplitFacts | None = None
     recipe: dict[str, Any] = field(default_factory=dict)
     cost: Spent | None = None
-    history: tuple[Epoch, ...] = ()
+    history: tuple[Epoch, ...] | tuple[Steps, ...] = ()
     forget: ForgetStep | None = None
     lineage: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str | None] = field(default_factory=dict)
+    base: dict[str, Any] = field(default_factory=dict)
+    condition: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

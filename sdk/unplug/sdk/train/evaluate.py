@@ -17,8 +17,6 @@ from torch import nn
 
 from .tensors import TensorSet
 
-EVAL_BATCH = 256
-
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
@@ -126,8 +124,8 @@ def predict(model: nn.Module, data: TensorSet) -> Predictions:
     model.eval()
     logits, ages = [], []
     device = data.age_N.device
-    for start in range(0, len(data), EVAL_BATCH):
-        index = torch.arange(start, min(start + EVAL_BATCH, len(data)), device=device)
+    for start in range(0, len(data), data.eval_batch):
+        index = torch.arange(start, min(start + data.eval_batch, len(data)), device=device)
         # Full precision on every device: an audit compares these numbers with those of fp32 artifacts.
         outputs = model(data.batch(index).image_BCHW)
         logits.append(outputs["age_logits" if "age_logits" in outputs else "logits"].double().cpu().numpy())

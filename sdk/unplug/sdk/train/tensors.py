@@ -18,6 +18,8 @@ from unplug.sdk.data import Dataset
 
 from .augment import Augment, augment
 
+EVAL_BATCH = 256
+
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
@@ -51,6 +53,11 @@ class TensorSet:
 
     has_classes: ClassVar[bool] = True
     """Whether a model of such samples says class logits."""
+
+    @property
+    def eval_batch(self) -> int:
+        """Samples that a model is measured on at once."""
+        return EVAL_BATCH
 
     def __len__(self) -> int:
         return len(self.ids)

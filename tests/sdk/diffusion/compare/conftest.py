@@ -37,7 +37,7 @@ def build_base(folder: Path) -> None:
         down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
         cross_attention_dim=32, attention_head_dim=2, norm_num_groups=8,
     )  # fmt: skip
-    assemble(build_vae(SIZE), text_encoder, tokenizer, unet, build_scheduler()).save_pretrained(folder)
+    assemble(build_vae(SIZE, 4), text_encoder, tokenizer, unet, build_scheduler()).save_pretrained(folder)
 
 
 @pytest.fixture(scope="session")

@@ -91,11 +91,11 @@ def test_the_loss_leaves_out_what_a_face_does_not_show() -> None:
 
 def test_it_learns_a_colour_in_one_place_and_reads_unseen_pictures() -> None:
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (160, 64, 64, 3)).astype(np.uint8)
+    images = rng.integers(0, 256, (160, 32, 32, 3)).astype(np.uint8)
     label = rng.integers(0, 3, 160)
     for index, colour in enumerate(label):
-        images[index, 48:, 16:48] = 40
-        images[index, 48:, 16:48, colour] = 220
+        images[index, 24:, 8:24] = 40
+        images[index, 24:, 8:24, colour] = 220
     words = [{"clothes": ("red", "green", "blue")[colour]} for colour in label]
     known = vocabulary(words, ("clothes",))
     torch.manual_seed(0)

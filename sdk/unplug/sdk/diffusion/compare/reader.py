@@ -89,7 +89,7 @@ def make_reader(setup: Setup) -> Reader:
     if words is None:
         return LatentReader(vae=setup.base.vae, device=setup.device)
     trained = train_judge(
-        setup.dataset, words, setup.split.retain, setup.request.judge, device=setup.device, seed=setup.request.seed,
+        setup.dataset, words, setup.split.retain, setup.request.judge_recipe, device=setup.device, seed=setup.request.seed,
         show=setup.show,
     )  # fmt: skip
     named = [named_words(one) for one in words]

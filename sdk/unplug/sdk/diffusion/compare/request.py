@@ -103,6 +103,11 @@ class CompareRequest:
         """The control that the others are compared with."""
         return REFERENCE if REFERENCE in self.controls else None
 
+    @property
+    def judge_recipe(self) -> StepRecipe:
+        """The judge's, in the precision of the controls: accelerate takes one a process."""
+        return replace(self.judge, precision=self.recipe.precision)
+
     def recipe_of(self, control: str) -> ControlRecipe:
         """The recipe with a control's learning rate."""
         return replace(self.recipe, lr=self.lrs.get(control, LEARNING_RATES.get(control, self.recipe.lr)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -100,7 +101,8 @@ def _fit(
     path: Path, key: str, device: torch.device, seed: int, show: bool,
 ) -> dict[str, Any]:  # fmt: skip
     state = StateFile(path=path.with_suffix(".training"), fingerprint=f"{key}/{torch.__version__}")
-    model = JudgeLoss(judge.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
+    # A copy: another memory layout rounds otherwise, and the first call must read pictures as later ones do.
+    model = JudgeLoss(copy.deepcopy(judge).to(memory_format=torch.channels_last))  # type: ignore[call-overload]
     done = train_steps(
         model, Faces(images, rows, target_NA, device), recipe, seed=seed, device=device, state=state, show=show, label="judge"
     )
@@ -110,5 +112,5 @@ def _fit(
     with atomic_path(path) as temporary, safetensors_errors(path):
         save_file(weights, temporary, metadata={"record": json.dumps(notes)})
     state.path.unlink(missing_ok=True)
-    judge.cpu().load_state_dict(weights)
+    judge.load_state_dict(weights)
     return notes

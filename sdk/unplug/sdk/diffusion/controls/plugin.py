@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from unplug.plugins.conditioning import ConditioningPlugin
+from unplug.plugins.errors import InputError
 
 from ..control import parts_of
 from ..small import diffusers
@@ -31,8 +32,21 @@ class PluginControl:
         return {"down_intrablock_additional_residuals": network(condition_BCHW)}
 
     def pipeline(self, base: Any, network: Any) -> Any:
-        """``StableDiffusionAdapterPipeline``; a list of plugins is composed by diffusers' ``MultiAdapter``."""
+        """``StableDiffusionAdapterPipeline``; a list of plugins is composed by diffusers' ``MultiAdapter``.
+
+        Raises:
+            InputError: a plugin of another base, or one that does not take what diffusers feeds.
+        """
         for plugin in network if isinstance(network, list | tuple) else [network]:
             if isinstance(plugin, ConditioningPlugin):
                 plugin.check_base(base.unet)
+                check_range(plugin)
         return diffusers().StableDiffusionAdapterPipeline(adapter=network, **parts_of(base))
+
+
+def check_range(plugin: ConditioningPlugin) -> None:
+    """`InputError` for a plugin of another input range than [0, 1]: it would be steered by the wrong contrast."""
+    low, high = (float(edge) for edge in plugin.config["input_range"])
+    if (low, high) != (0.0, 1.0):
+        why = f"it takes values in [{low:g}, {high:g}] and diffusers' pipelines feed [0, 1]"
+        raise InputError(f"{plugin.config['condition']} plugin", why, "Set input_range to [0, 1] in its config.json")

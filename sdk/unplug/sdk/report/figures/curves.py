@@ -1,4 +1,4 @@
-"""Learning curves: one quantity over epochs, one line a model."""
+"""Learning curves: one quantity over epochs or steps, one line a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .roc import thin
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """Epochs and values of one model, and how the legend calls it."""
+    """Epochs (or steps) and values of one model, and how the legend calls it."""
 
     role: str
     label: str
@@ -23,7 +23,7 @@ class Curve:
     value: NDArray[np.float64]
 
 
-def learning_svg(curves: Sequence[Curve], *, name: str, title: str, unit: str, width: int) -> str:
+def learning_svg(curves: Sequence[Curve], *, name: str, title: str, unit: str, width: int, per: str = "epoch") -> str:
     """Draws one quantity of training.
 
     Args:
@@ -32,6 +32,7 @@ def learning_svg(curves: Sequence[Curve], *, name: str, title: str, unit: str, w
         title: what is drawn.
         unit: of the values.
         width: CSS pixels.
+        per: what the horizontal axis counts.
     """
     with canvas(width, 290) as (figure, axes):
         for curve in curves:
@@ -43,8 +44,8 @@ def learning_svg(curves: Sequence[Curve], *, name: str, title: str, unit: str, w
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
         axes.grid(axis="x", visible=False)
         axes.legend(loc="best", labelcolor=MUTED)
-        finish(axes, title=f"{title} ({unit})", x="epoch")
+        finish(axes, title=f"{title} ({unit})", x=per)
         spoken = "; ".join(
-            f"{curve.label} ends at {curve.value[-1]:.2f} after {curve.epoch[-1]:.0f} epochs" for curve in curves
+            f"{curve.label} ends at {curve.value[-1]:.2f} after {curve.epoch[-1]:.0f} {per}s" for curve in curves
         )
-        return to_svg(figure, name, f"{title} in {unit} per epoch: {spoken}.")
+        return to_svg(figure, name, f"{title} in {unit} per {per}: {spoken}.")

@@ -18,9 +18,9 @@ TAIL_PERCENT = 98.0  # beyond this percentile of all models the losses share the
 
 
 def shared_edges(losses: Sequence[Array]) -> Array:
-    """Bin edges (E,) from 0 to the tail of all losses together."""
-    top = float(np.percentile(np.concatenate(losses), TAIL_PERCENT))
-    return np.linspace(0.0, max(top, 1e-6), BINS + 1)
+    """Bin edges (E,) from 0 to the tail of all losses together; from the lower tail where nothing lies near 0."""
+    low, top = (float(value) for value in np.percentile(np.concatenate(losses), (100.0 - TAIL_PERCENT, TAIL_PERCENT)))
+    return np.linspace(low if 0.5 * top < low < top else 0.0, max(top, 1e-6), BINS + 1)
 
 
 def shares(losses_N: Array, edges_E: Array) -> Array:
@@ -29,16 +29,19 @@ def shares(losses_N: Array, edges_E: Array) -> Array:
     return counts / len(losses_N)
 
 
-def loss_svg(forget_F: Array, unseen_U: Array, edges_E: Array, top: float, *, role: str, name: str, title: str) -> str:
+def loss_svg(
+    forget_F: Array, unseen_U: Array, edges_E: Array, top: float, *, role: str, name: str, title: str, unit: str = "nats"
+) -> str:
     """Draws one panel.
 
     Args:
-        forget_F, unseen_U: losses in nats.
+        forget_F, unseen_U: losses.
         edges_E: shared by all panels.
         top: upper end of the shared vertical axis, a fraction.
         role: of the model.
         name: prefix of ids.
         title: of the panel.
+        unit: of the losses.
     """
     with canvas(340, 250) as (figure, axes):
         forget_B, unseen_B = shares(forget_F, edges_E), shares(unseen_U, edges_E)
@@ -48,6 +51,6 @@ def loss_svg(forget_F: Array, unseen_U: Array, edges_E: Array, top: float, *, ro
         axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:.0f} %")
         axes.grid(axis="x", visible=False)
         axes.legend(loc="upper right", labelcolor=MUTED)
-        finish(axes, title=title, x="loss (nats)")
+        finish(axes, title=title, x=f"loss ({unit})")
         medians = f"{np.median(forget_F):.2f} on the forget set and {np.median(unseen_U):.2f} on unseen samples"
         return to_svg(figure, name, f"Losses of the {title} model: median {medians}.")

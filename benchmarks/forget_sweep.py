@@ -21,6 +21,7 @@ from unplug.sdk.data import load_dataset, read_forget_file
 from unplug.sdk.demo import DEMO_SPEC
 from unplug.sdk.forget import build_method
 from unplug.sdk.forget.run import apply_method, request_split, retrain_cost
+from unplug.sdk.kinds import kind_of
 from unplug.sdk.train.evaluate import predict
 from unplug.sdk.train.family import AgeFamily
 from unplug.sdk.train.run import load_sets, recipe_of
@@ -48,7 +49,7 @@ def main(demo: Path, out: Path) -> None:
     edges = tuple(original.model.age_edges)
     sets = load_sets(dataset, split, edges, device)
     family = AgeFamily(recipe=recipe, edges=edges)
-    cost = retrain_cost(original, split, family, sets, retrained)
+    cost = retrain_cost(original.model, split, kind_of(original, device=device), sets, retrained)
     cost = replace(cost, cost=replace(cost.cost, wall_s=1e9))  # compute is what is swept; a busy machine must not stop a run
 
     def measure(model: Any) -> dict[str, float]:

@@ -16,9 +16,14 @@ ROOT = Path(__file__).parent.parent
 OUTER = ("plugins", "export", "mobile_bench", "sdk")
 DOORS = (
     "unplug.plugins",
+    "unplug.plugins.conditions",
     "unplug.export",
     "unplug.mobile_bench",
+    "unplug.sdk.conditions",
     "unplug.sdk.data",
+    "unplug.sdk.diffusion",
+    "unplug.sdk.diffusion.compare",
+    "unplug.sdk.kinds",
     "unplug.sdk.train",
     "unplug.sdk.forget",
     "unplug.sdk.audit",

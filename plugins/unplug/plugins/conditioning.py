@@ -228,7 +228,8 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
         subfolder: str = "",
         dtype: torch.dtype | None = None,
         torch_dtype: torch.dtype | None = None,
-        use_safetensors: bool = True,
+        use_safetensors: bool | None = True,
+        low_cpu_mem_usage: bool | None = None,
         **hub: Any,
     ) -> ConditioningPlugin:
         """Loads a plugin in eval mode; nothing of its files is trusted.
@@ -237,16 +238,18 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
             pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
             subfolder: where in it the plugin lies.
             dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
-            use_safetensors: True; a pickle is never read.
-            hub: see `find_checkpoint`.
+            use_safetensors: True or None; a pickle is never read.
+            low_cpu_mem_usage: of no consequence here.
+            hub: see `find_checkpoint`; what is None or False is left out, as diffusers' pipelines pass to all their parts.
 
         Raises:
             CheckpointError: see `load_checkpoint`.
             InputError: `use_safetensors` is False, or another argument is not known here.
         """
-        if not use_safetensors:
+        if use_safetensors is False:
             raise InputError("use_safetensors=False", "a pickle can run code", "Leave it out: plugins are safetensors only")
-        folder = find_checkpoint(pretrained_model_name_or_path, DIFFUSERS_WEIGHTS, subfolder=subfolder, **hub)
+        given = {key: value for key, value in hub.items() if value is not None and value is not False}
+        folder = find_checkpoint(pretrained_model_name_or_path, DIFFUSERS_WEIGHTS, subfolder=subfolder, **given)
         plugin: ConditioningPlugin = load_checkpoint(folder, expect="plugin").model
         wanted = dtype or torch_dtype
         return plugin if wanted is None else nn.Module.to(plugin, wanted)  # diffusers' own `to` warns for no reason

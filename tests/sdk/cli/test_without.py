@@ -19,7 +19,7 @@ NEEDS = {
     "finetune": ["retain data", "labels"],
     "msg": ["retain data", "forget data", "labels"],
     "retrain": ["retain data", "labels", "validation data"],
-    "sisa": ["retain data", "labels", "training-time hooks"],
+    "sisa": ["retain data", "labels", "training-time hooks", "class logits"],
 }
 
 
@@ -43,6 +43,7 @@ def test_methods_are_listed_by_what_they_need() -> None:
     assert list(listed("--without", "forget data")) == ["finetune", "retrain", "sisa"]
     assert list(listed("--without", "forget data", "--without", "validation data")) == ["finetune", "sisa"]
     assert listed("--without", "labels") == {}
+    assert list(listed("--without", "class logits")) == ["finetune", "msg", "retrain"]
     text = CliRunner().invoke(main, ["list", "methods", "--without", "training-time hooks"]).stdout.splitlines()
     assert text[0].split() == ["name", "needs", "what"]
     assert [line.split()[0] for line in text[1:]] == ["finetune", "msg", "retrain"]

@@ -12,12 +12,13 @@ import torch
 from unplug.plugins.errors import BudgetExceeded, InputError, TrainingError
 from unplug.sdk.cli.options import NEEDS as CLI_NEEDS
 from unplug.sdk.forget import Cost, ForgetProblem, RetrainCost, forget
-from unplug.sdk.forget.access import shown_to
+from unplug.sdk.forget.access import check_needs, shown_to
 from unplug.sdk.forget.method import NEEDS, Need
 from unplug.sdk.forget.methods.finetune import Finetune
 from unplug.sdk.forget.methods.msg import MSG
 from unplug.sdk.forget.run import apply_method
 from unplug.sdk.train.task import AgeTask
+from unplug.sdk.train.tensors import TensorSet
 
 from ..conftest import CPU, RECIPE, World
 from .methods.conftest import AGES
@@ -35,6 +36,12 @@ class Looks:
     def __call__(self, model: Any, problem: ForgetProblem) -> Any:
         seen.append(problem)
         return model
+
+
+class Classless(TensorSet):
+    """Samples of a model that says no class logits, as a plugin's are."""
+
+    has_classes = False
 
 
 seen: list[ForgetProblem] = []
@@ -108,6 +115,7 @@ def test_what_is_missing_but_needed_is_refused(world: World) -> None:
         ("labels", replace(sets, train=nameless)),
         ("ages", replace(sets, forget=ageless)),
         ("training-time hooks", sets),
+        ("class logits", replace(sets, train=Classless(**vars(sets.train)))),
     ]
     assert {need for need, _ in cases} == set(NEEDS)
     for need, without in cases:
@@ -115,6 +123,16 @@ def test_what_is_missing_but_needed_is_refused(world: World) -> None:
             shown_to(Looks(needs=(need,)), without, model)
         others = tuple(other for other in NEEDS[:5] if other != need)
         shown_to(Looks(needs=others), without, model)
+
+
+def test_what_a_whole_kind_lacks_is_named_together() -> None:
+    with pytest.raises(InputError) as caught:
+        check_needs(Looks(needs=("labels", "class logits")), ["ages", "class logits", "training-time hooks"])
+    assert str(caught.value) == (
+        "method Looks: it needs class logits, and there is none. "
+        "`unplug list methods --without 'ages' --without 'class logits'` lists the methods that work without."
+    )
+    check_needs(Looks(needs=("labels",)), ["ages", "class logits"], withhold=["forget data"])
 
 
 def test_the_command_line_knows_the_same_needs() -> None:

@@ -18,6 +18,7 @@ from unplug.sdk.data import load_dataset
 from unplug.sdk.forget import METHODS, Cost, RetrainCost, build_method, forget
 from unplug.sdk.forget.method import NEEDS
 from unplug.sdk.forget.run import apply_method, check_oracle, request_split, retrain_cost
+from unplug.sdk.kinds import kind_of
 from unplug.sdk.train import train_age
 from unplug.sdk.train.family import AgeFamily
 
@@ -204,13 +205,14 @@ def test_retrain_cost_is_timed_here_and_the_oracles_own_time_is_shown(world: Wor
     split = request_split(world.original, world.dataset, world.forget_ids)
     passes = RECIPE.epochs * len(split.retain)
     before = copy.deepcopy(world.original.model.state_dict())
-    cost = retrain_cost(world.original, split, FAMILY, world.sets)
+    model, kind = world.original.model, kind_of(world.original, device=CPU)
+    cost = retrain_cost(model, split, kind, world.sets)
     assert (cost.cost.forward, cost.cost.backward, cost.recorded_wall_s) == (passes, passes, None)
     # The clock of a busy machine is not exact, but an estimate ten times off would make the budget meaningless.
     assert 0.1 < cost.cost.wall_s / world.oracle.record["cost"]["wall_s"] < 10.0
     assert same(world.original.model.state_dict(), before), "timing changed the model"
     assert not world.original.model.training
-    shown = retrain_cost(world.original, split, FAMILY, world.sets, world.oracle)
+    shown = retrain_cost(model, split, kind, world.sets, world.oracle)
     assert shown.recorded_wall_s == world.oracle.record["cost"]["wall_s"]
 
 

@@ -233,7 +233,7 @@ def test_a_step_that_does_not_fit_is_refused_before_anything_is_loaded(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unplug.sdk.forget.memory.free_memory", lambda _: 2**20)
-    monkeypatch.setattr("unplug.sdk.forget.run.load_sets", lambda *_: pytest.fail("data was loaded"))
+    monkeypatch.setattr("unplug.sdk.kinds.age.load_sets", lambda *_: pytest.fail("data was loaded"))
     with pytest.raises(InsufficientMemoryError, match=r"needs about \S+ [GM]iB where 1\.0 MiB are free"):
         forget(world.original, world.dataset, world.forget_ids, "finetune", tmp_path / "out", device=CPU, show=False)
     assert list(tmp_path.iterdir()) == []

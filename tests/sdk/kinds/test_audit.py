@@ -28,8 +28,8 @@ from unplug.sdk.train.evaluate import LossPredictions, predict
 
 from .conftest import CPU, PluginWorld
 
-FP32_LOSS, FP16_LOSS = 1e-5, 2e-3
-"""Relative difference of a loss with a file's residuals from that with the checkpoint's: measured 1e-7 and 2e-4 here."""
+FP32_LOSS, FP16_LOSS = 2e-6, 1e-5
+"""Relative difference of a loss with a file's residuals from that with the checkpoint's; measured: 2e-7 and 8e-7."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,8 @@ def test_no_nan_reaches_the_report(audited: Audited, tmp_path: Path) -> None:
 def test_who_else_pays_is_measured_too(audited: Audited) -> None:
     unlearned = audited.report.model("unlearned")
     assert unlearned.retain_privacy is not None and unlearned.retain_privacy.samples == 18
-    assert unlearned.worst_subject is not None and unlearned.worst_subject.subjects == 5
+    assert unlearned.worst_subject is None  # so few people in the test set; a reason stands in its place
+    assert "unseen subjects" in audited.report.skipped["worst subject"]
     assert unlearned.logistic_accuracy is not None
 
 
@@ -151,7 +152,7 @@ def test_a_file_says_what_its_checkpoint_says(
         assert said.error_N == pytest.approx(truth.error_N, rel=tolerance), (target, precision)
         assert said.plain_N.tolist() == truth.plain_N.tolist()
     gap = np.abs(truth.error_N - truth.plain_N) / truth.error_N
-    assert gap.min() > 10 * FP32_LOSS  # without the residuals the comparison would fail
+    assert gap.min() > 10 * FP16_LOSS  # without the residuals the comparison would fail
 
 
 def test_residuals_are_asked_for_in_parts(
@@ -179,11 +180,11 @@ def test_rounding_is_measured_on_a_plugins_file(
     plugin_world: PluginWorld, audited: Audited, files: dict[tuple[str, str], Artifact], tmp_path: Path
 ) -> None:
     world = plugin_world
-    before = export_checkpoint(world.original.path, targets=["litert"], precisions=["fp16"], out=tmp_path)[0]
-    file = files["litert", "fp16"]
+    before = export_checkpoint(world.original.path, targets=["onnx"], precisions=["fp16"], out=tmp_path)[0]
+    file = files["onnx", "fp16"]
     models = [predictor(world, "original", world.original), predictor(world, "unlearned", audited.unlearned)]
     report = audit(
-        [*models, ArtifactPredictor(name="plugin.tflite", artifact=file, kind=world.kind)],
+        [*models, ArtifactPredictor(name="plugin.onnx", artifact=file, kind=world.kind)],
         world.sets, world.split.with_forget(world.forget_ids), edges=world.kind.family.edges, data={},
         exports=[Exports(artifact=file, original=before)], attacks=["loss", "gain"], show=False,
     )  # fmt: skip

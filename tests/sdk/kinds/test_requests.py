@@ -106,7 +106,7 @@ def test_an_oracle_of_another_base_or_condition_is_refused(plugin_world: PluginW
 
 def test_a_checkpoint_of_no_kind(plugin_world: PluginWorld) -> None:
     odd = Checkpoint(path=Path("odd"), model_type="encoder", model=None, sha256="")
-    with pytest.raises(CheckpointError, match="models of type encoder cannot be forgotten with.*Use one of age, plugin"):
+    with pytest.raises(CheckpointError, match=r"models of type encoder cannot be forgotten with.*Use one of age, plugin"):
         kind_of(odd, device=CPU)
 
 
@@ -153,7 +153,7 @@ def test_a_request_for_nothing_that_was_trained_on(
     plugin_world: PluginWorld, tmp_path: Path, unseen_by_canny: Callable[[Collection[str]], None]
 ) -> None:
     unseen_by_canny(plugin_world.forget_ids)
-    with pytest.raises(DataError, match="forget set: canny was found in none of its 10 samples.*There is nothing to forget"):
+    with pytest.raises(DataError, match=r"forget set: canny was found in none of its 10 samples.*There is nothing to forget"):
         forget(
             plugin_world.original, plugin_world.dataset, plugin_world.forget_ids, "finetune", tmp_path / "out", device=CPU,
             show=False,

@@ -36,9 +36,7 @@ def same(one: Checkpoint, other: Checkpoint) -> bool:
     return all(torch.equal(value, theirs[name]) for name, value in one.model.state_dict().items())
 
 
-def test_retrain_is_train_plugin_on_the_retain_set(
-    plugin_world: PluginWorld, retrained: Checkpoint, tmp_path: Path
-) -> None:
+def test_retrain_is_train_plugin_on_the_retain_set(plugin_world: PluginWorld, retrained: Checkpoint, tmp_path: Path) -> None:
     world = plugin_world
     base = load_base(str(world.base), device=CPU)
     split = world.split.with_forget(world.forget_ids)
@@ -63,7 +61,8 @@ def test_the_record_says_what_a_plugins_must(plugin_world: PluginWorld, retraine
     assert record["cost"]["forward"] == RECIPE.steps * RECIPE.batch_size
     assert record["forget"]["cost"]["compute_fraction"] == 1.0
     assert {name: row["n"] for name, row in record["metrics"].items()} == {"retain": 18, "forget": 10, "test": 12}
-    assert "retrained" in (retrained.path / "README.md").read_text() and "10 samples" in (retrained.path / "README.md").read_text()
+    card = (retrained.path / "README.md").read_text()
+    assert "retrained" in card and "10 samples" in card
 
 
 def test_another_seed_sees_the_same_prompts(plugin_world: PluginWorld, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class CheckpointPredictor:
         """Predictions by torch."""
         device = sets.train.age_N.device
         network = self.checkpoint.model if self.kind is None else self.kind.network(self.checkpoint.model)
-        model = network.to(device, memory_format=torch.channels_last)
+        model = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
         return Signals(forget=forget, unseen=test, population=validation, retain=train)
 

@@ -143,7 +143,7 @@ def _train_references(request: AuditRequest, loaded: _Loaded, device: torch.devi
                 loaded.forget_ids,
                 "retrain",
                 path,
-                base=request.base,
+                kind=loaded.kind,
                 seed=seed,
                 device=device,
                 show=show,

@@ -48,7 +48,7 @@ def forget(
     ids = read_forget_file(forget_file, dataset)
     done = run(
         original, dataset, ids, method, out,
-        budget=budget, options=settings(pairs), withhold=without, oracle=oracle, base=base, seed=common.seed,
+        budget=budget, options=settings(pairs), withhold=without, oracle=oracle, kind=kind, seed=common.seed,
         device=common.device, restart=restart, show=common.show,
     )  # fmt: skip
     facts, metrics = done.record["forget"], done.record["metrics"]

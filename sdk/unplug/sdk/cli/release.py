@@ -49,8 +49,8 @@ def release(
 
     original = load_checkpoint(checkpoint)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
-    image_size = kind_of(original, device=common.device, base=base).image_size
-    dataset = load_dataset(spec, image_size, on_bad=on_bad, show=common.show)
+    kind = kind_of(original, device=common.device, base=base)
+    dataset = load_dataset(spec, kind.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
@@ -66,7 +66,7 @@ def release(
         work,
         config,
         oracle=oracle,
-        base=base,
+        kind=kind,
         device=common.device,
         say=common.say,
         show=common.show,

@@ -151,7 +151,7 @@ def fit_base(
         marks = fingerprint(kind="base", recipe=recipe.to_dict(), seed=seed, torch=torch.__version__, **(facts or {}))
         state = StateFile(path=state_path, fingerprint=marks)
     return train_steps(
-        model, draw, recipe, seed=seed + 1, device=device, state=state, on_sample=on_sample,  # type: ignore[arg-type]
+        model, draw, recipe, seed=seed + 1, device=device, state=state, on_sample=on_sample,
         sample_every=sample_every, show=show, label="UNet",
     )  # fmt: skip
 

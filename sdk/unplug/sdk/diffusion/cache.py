@@ -35,7 +35,7 @@ def cached_array(facts: dict[str, Any], shape: tuple[int, ...], dtype: str, bloc
     path = cache_dir() / "diffusion" / f"{facts['kind']}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npy"
     if path.is_file():
         try:
-            found = np.load(path, mmap_mode="r", allow_pickle=False)
+            found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
             if found.shape == shape and found.dtype == np.dtype(dtype):
                 return found
         except (ValueError, OSError, EOFError):

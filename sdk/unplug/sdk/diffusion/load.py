@@ -40,11 +40,12 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     from huggingface_hub.errors import StrictDataclassError
     from transformers import CLIPTextModel
 
+    text_model: Any = CLIPTextModel
     how = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
     try:
         folder = _folder_of(name, package)
         # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
-        text_encoder, report = CLIPTextModel.from_pretrained(folder / "text_encoder", output_loading_info=True, **how)
+        text_encoder, report = text_model.from_pretrained(folder / "text_encoder", output_loading_info=True, **how)
         pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **_WITHOUT, **how)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError, StrictDataclassError) as error:
         raise CheckpointError(name, f"diffusers cannot load it ({_short(error)})", _FIX) from error
@@ -125,7 +126,8 @@ def _short(error: Exception) -> str:
 
 def image_size_of(base: Any) -> int:
     """Side in pixels of the pictures that a base was trained for."""
-    return int(base.unet.config.sample_size) * 2 ** (len(base.vae.config.block_out_channels) - 1)
+    side: int = int(base.unet.config.sample_size) * 2 ** (len(base.vae.config.block_out_channels) - 1)
+    return side
 
 
 def base_record(name: str) -> dict[str, Any]:

@@ -8,9 +8,12 @@ from typing import Any
 
 import torch
 from PIL import Image
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
+from unplug.plugins.checkpoint import safetensors_errors
 from unplug.plugins.errors import DataError, InputError
-from unplug.plugins.files import atomic_dir, check_replaceable, sha256_tree, write_json
+from unplug.plugins.files import atomic_dir, atomic_path, check_replaceable, sha256_tree, write_json
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of
 from unplug.sdk.train.device import describe_device
 from unplug.sdk.train.loop import seeded
@@ -19,6 +22,7 @@ from unplug.sdk.train.state import StateFile, fingerprint
 from unplug.sdk.versions import versions
 
 from .base import BaseLoss, BaseRecipe, fit_base
+from .cache import weights_digest
 from .grid import image_grid
 from .load import OURS, RECORD
 from .processes import processes
@@ -84,7 +88,7 @@ def train_base(
     own = [captions[row] for row in rows]
     facts = {"data": dataset.digest, "split": split.sha256, "captions": captions_digest(captions), "vae": vae_recipe.to_dict()}
     vae, vae_run, quality = _autoencoder(dataset, split, rows, vae_recipe, work, facts, seed=seed, device=device, show=show)
-    latent_Nchw = encode_all(vae, dataset, rows, device)
+    latent_Nchw = _latents(vae, dataset, rows, work, device)
     vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
     tokenizer = train_tokenizer(
         (text for texts in own for text in texts), work / "tokenizer", vocabulary=VOCABULARY, length=TOKENS
@@ -148,11 +152,27 @@ def _autoencoder(
         image_grid([_pictures(shown[:PREVIEWS]), _pictures(decoded)]).save(work / f"vae-{step:07d}.png")
 
     done = train_steps(
-        model, Crops(dataset, rows, recipe.crop, device), recipe, seed=seed, device=device, state=state,  # type: ignore[arg-type]
+        model, Crops(dataset, rows, recipe.crop, device), recipe, seed=seed, device=device, state=state,
         on_sample=preview, sample_every=500, show=show, label="autoencoder",
     )  # fmt: skip
     vae = done.model.vae
     return vae, done, psnr(vae, shown)
+
+
+def _latents(vae: Any, dataset: Dataset, rows: list[int], work: Path, device: torch.device) -> torch.Tensor:
+    """`encode_all`, kept beside the state: a run that goes on after a kill need not encode everything again."""
+    path, marks = work / "latents.safetensors", {"vae": weights_digest(vae), "rows": str(len(rows))}
+    try:
+        with safe_open(path, framework="pt") as handle:
+            if handle.metadata() == marks:
+                kept: torch.Tensor = handle.get_tensor("latents")
+                return kept
+    except (SafetensorError, OSError):  # not there, or not whole
+        pass
+    latent_Nchw = encode_all(vae, dataset, rows, device)
+    with atomic_path(path) as temporary, safetensors_errors(path):
+        save_file({"latents": latent_Nchw}, temporary, metadata=marks)
+    return latent_Nchw
 
 
 def _pictures(image_BCHW: torch.Tensor) -> list[Image.Image]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from PIL import Image
+from torch import Tensor
 
 STEPS, GUIDANCE = 25, 3.0
 """DDIM steps and guidance that the small base was tuned with; larger bases want about 7.5."""
@@ -50,11 +51,18 @@ def generate(
         own = dict(shared or {}) | {key: value[part] if isinstance(value, list) else value for key, value in extra.items()}
         noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
         count = len(noise)
-        result = pipe(
+        latent_Bchw = pipe(
             list(prompts[part]), height=size, width=size, num_inference_steps=steps, guidance_scale=guidance,
-            negative_prompt=[negative] * count if guidance > 1 else None, generator=noise, **own,
-        )  # fmt: skip
-        pictures += result.images
+            negative_prompt=[negative] * count if guidance > 1 else None, generator=noise, output_type="latent", **own,
+        ).images  # fmt: skip
+        pictures += decode(pipe, latent_Bchw)
         if progress is not None:
             progress.update(count)
+    return pictures
+
+
+def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
+    """Pictures of scaled latents: diffusers' pipelines each round in their own way, which tells equal latents apart."""
+    decoded_BCHW = pipe.vae.decode(latent_Bchw / pipe.vae.config.scaling_factor).sample
+    pictures: list[Image.Image] = pipe.image_processor.postprocess(decoded_BCHW, output_type="pil")
     return pictures

@@ -40,7 +40,7 @@ class Trained:
         samples: seen over all processes.
     """
 
-    model: nn.Module
+    model: Any
     history: tuple[dict[str, Any], ...]
     wall_s: float
     samples: int
@@ -89,7 +89,7 @@ def train_steps(
     seed: int,
     device: torch.device,
     state: StateFile | None = None,
-    on_sample: Callable[[nn.Module, int], None] | None = None,
+    on_sample: Callable[[Any, int], None] | None = None,
     sample_every: int = 0,
     show: bool = True,
     label: str = "train",

@@ -46,7 +46,7 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
     words = sorted({word for prompt in prompts for word in prompt.replace(",", " , ").split()})
     bpe.train_from_iterator(words, trainer)
     # The trainer counts only those ends of words that it met; all of them are to be kept.
-    merges = [tuple(pair) for pair in json.loads(bpe.to_str())["model"]["merges"]][: vocabulary - BYTES_AND_MARKS]
+    merges: Any = [tuple(pair) for pair in json.loads(bpe.to_str())["model"]["merges"]][: vocabulary - BYTES_AND_MARKS]
     tokens = [*alphabet, *(f"{letter}</w>" for letter in alphabet), *("".join(pair) for pair in merges), START, END]
     vocab = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
     folder.mkdir(parents=True, exist_ok=True)

@@ -60,7 +60,8 @@ class VAELoss(nn.Module):
         noise = torch.randn(posterior.mean.shape, generator=generator).to(posterior.mean)
         decoded_BCHW = self.vae.decode(posterior.mean + posterior.std * noise).sample.float()
         divergence = posterior.kl().float().mean() / image_BCHW[0].numel()
-        return reconstruction(decoded_BCHW, image_BCHW) + KL_WEIGHT * divergence
+        loss: Tensor = reconstruction(decoded_BCHW, image_BCHW) + KL_WEIGHT * divergence
+        return loss
 
 
 def reconstruction(decoded_BCHW: Tensor, image_BCHW: Tensor) -> Tensor:

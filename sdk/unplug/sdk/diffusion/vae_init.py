@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 LOG_VARIANCE = -6.0
-"""Of the posterior at the start: noise of a twentieth. By default it is as large as the mean and drowns what is learned first."""
+"""Of the posterior at the start: noise of a twentieth. By default it drowns what is learned first."""
 OTHERS = 0.3
 """Of the default weights that channels without a part in the linear map keep; a third of it where they meet an output."""
 RGB = 3
@@ -33,7 +33,9 @@ def init_vae(vae: Any) -> None:
         Balduzzi et al., The Shattered Gradients Problem, 2017, section 4 (looks-linear initialization); Zhang et al., Fixup
         Initialization, 2019, section 3 (residual branches that start at zero).
     """
-    from diffusers.models.resnet import Downsample2D, ResnetBlock2D, Upsample2D
+    from diffusers.models.downsampling import Downsample2D
+    from diffusers.models.resnet import ResnetBlock2D
+    from diffusers.models.upsampling import Upsample2D
 
     for module in vae.modules():
         if isinstance(module, ResnetBlock2D):
@@ -44,7 +46,8 @@ def init_vae(vae: Any) -> None:
         elif isinstance(module, Downsample2D):
             _carry(module.conv, _mean_of_four(), 0.0)
         elif isinstance(module, Upsample2D):
-            _carry(module.conv, _tap(3), 0.0)
+            copying: Any = module.conv
+            _carry(copying, _tap(3), 0.0)
     latents = int(vae.config.latent_channels)
     first, constant = vae.encoder.conv_in, vae.encoder.conv_in.out_channels // 2 - 1
     _split(first, {index: index for index in range(RGB)}, 1.0)

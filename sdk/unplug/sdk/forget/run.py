@@ -45,6 +45,7 @@ def forget(
     withhold: Sequence[Need] = (),
     oracle: Checkpoint | None = None,
     base: str | None = None,
+    kind: Kind | None = None,
     seed: int = 0,
     device: torch.device,
     restart: bool = False,
@@ -63,6 +64,7 @@ def forget(
         withhold: what the method must do without (the forget data, say); one that needs it is refused.
         oracle: the retrained model; what it took is then shown beside the estimate of retraining.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
+        kind: of `original`, where the caller has opened it already (a base is large); `base` is not read then.
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished retraining at `out` instead of continuing it.
@@ -86,7 +88,7 @@ def forget(
     check_place(out)
     split = request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
-    kind = kind_of(original, device=device, base=base)
+    kind = kind or kind_of(original, device=device, base=base)
     check_needs(built, kind.lacks, withhold)
     family, recipe, before = kind.family, kind.family.recipe, kind.network(original.model)
     needed, free = check_memory(

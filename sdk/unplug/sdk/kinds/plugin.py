@@ -11,6 +11,7 @@ from torch import nn
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import CheckpointError, DataError
 from unplug.sdk.data import Dataset, Split
+from unplug.sdk.diffusion.base import use_fast_attention
 from unplug.sdk.diffusion.control import CONTROLS
 from unplug.sdk.diffusion.control_set import base_digest, load_control_set
 from unplug.sdk.diffusion.family import PluginFamily, example
@@ -42,6 +43,7 @@ class PluginKind:
             raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
         self.device, self.record, self.iospec = device, record, checkpoint.model.iospec
         self.base = _open_base(checkpoint, device, base)
+        use_fast_attention(self.base.unet, device)  # as training does: numbers must not depend on what was trained before
         checkpoint.model.check_base(self.base.unet)
         recipe = ControlRecipe.from_dict(record["recipe"])
         self.frame = frame_of(

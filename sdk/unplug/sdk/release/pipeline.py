@@ -17,7 +17,7 @@ from unplug.plugins.errors import GateFailed
 from unplug.plugins.files import write_json
 from unplug.sdk.audit.run import check_forget_size
 from unplug.sdk.data import Dataset
-from unplug.sdk.kinds import kind_of
+from unplug.sdk.kinds import Kind, kind_of
 
 from .bundle import Content, check_free, write_bundle
 from .card import bundle_card, processing
@@ -49,6 +49,7 @@ def release(
     *,
     oracle: Checkpoint | None = None,
     base: str | None = None,
+    kind: Kind | None = None,
     device: torch.device,
     say: Say,
     show: bool = True,
@@ -66,6 +67,7 @@ def release(
         config: see `ReleaseConfig`.
         oracle: the retrained model; None makes it in `work`.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
+        kind: of `original`, where the caller has opened it already; `base` is not read then.
         device: where to compute.
         say: called with one line a stage.
         show: progress bars.
@@ -86,8 +88,7 @@ def release(
         config=config,
         work=work,
         device=device,
-        kind=kind_of(original, device=device, base=base),
-        base=base,
+        kind=kind or kind_of(original, device=device, base=base),
         show=show,
         restart=restart,
     )

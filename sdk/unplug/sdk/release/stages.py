@@ -53,7 +53,6 @@ class Stages:
     device: torch.device
     kind: Kind
     show: bool
-    base: str | None = None
     restart: bool = False
 
     @property
@@ -91,7 +90,7 @@ class Stages:
     def _forget(self, method: str, path: Path, seed: int, **options: Any) -> Checkpoint:
         return forget(
             self.original, self.dataset, self.forget_ids, method, path,
-            base=self.base, seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
+            kind=self.kind, seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
         )  # fmt: skip
 
     def export(self, unlearned: Checkpoint) -> list[Artifact]:

@@ -10,7 +10,7 @@ from .figures.groups import GroupLine, groups_svg
 from .inputs import Inputs
 from .models import ROLES, SETS, all_models, has_years, label, main_models, model_label
 from .page import Block, Cell, Column, Figure, FigureGrid, Missing, Section, Table
-from .schemas import Record, Release
+from .schemas import AnyRecord, Release
 from .text import NONE, count, fixed, percent, plain, seconds, span
 
 
@@ -106,7 +106,7 @@ def cost(inputs: Inputs) -> Section | Missing:
     return Section(id="cost", heading="Cost", lead=_cost_lead(inputs.records), blocks=blocks)
 
 
-def _cost_lead(records: Sequence[Record]) -> str:
+def _cost_lead(records: Sequence[AnyRecord]) -> str:
     step = next((record.forget for record in records if record.forget and record.role == "unlearned"), None)
     if step is None:
         return ""
@@ -117,7 +117,7 @@ def _cost_lead(records: Sequence[Record]) -> str:
     return f"{known} The budget is enforced on compute and on wall time{grace}."
 
 
-def _cost_row(record: Record) -> list[Cell]:
+def _cost_row(record: AnyRecord) -> list[Cell]:
     spent = record.cost
     step = record.forget if record.role == "unlearned" else None
     name = label(record.role) + (f", {plain(step.method, 30)}" if step else "")

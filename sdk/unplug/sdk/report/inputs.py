@@ -13,7 +13,7 @@ from unplug.plugins.errors import InputError, ReportError
 from unplug.plugins.files import read_json, sha256_file
 
 from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
-from .schemas import FaceSheet, Record, Release
+from .schemas import FaceSheet, PluginRecord, Record, Release
 
 if TYPE_CHECKING:
     from unplug.export.artifact import Card
@@ -32,7 +32,7 @@ MAX_PARTS = 24  # attacks on one model, age groups on one axis
 KINDS = {
     "unplug-audit/1": "unplug.sdk.audit.report:AuditReport",
     "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
-    "unplug-plugin/1": "unplug.sdk.report.schemas:Record",
+    "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord",
     "unplug-parity/1": "unplug.export.parity:ParityReport",
     "unplug-bench/1": "unplug.mobile_bench.report:BenchReport",
     "unplug-artifact/1": "unplug.export.artifact:Card",
@@ -63,7 +63,7 @@ class Inputs:
 
     sources: tuple[Source, ...]
     audits: tuple[AuditReport, ...] = ()
-    records: tuple[Record, ...] = ()
+    records: tuple[Record | PluginRecord, ...] = ()
     parities: tuple[ParityReport, ...] = ()
     benches: tuple[BenchReport, ...] = ()
     cards: tuple[Card, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from unplug.sdk.audit.report import AttackResult, AuditReport, Estimate, ModelAudit
 
 from .inputs import Inputs
+from .schemas import PluginRecord
 from .text import plain
 
 ROLES = ("original", "unlearned", "retrained")
@@ -41,7 +42,7 @@ def has_years(inputs: Inputs) -> bool:
     """False where everything that was audited says a loss instead of an age, or nothing was and the records are plugins'."""
     models = all_models(inputs)
     if not models:
-        return not any(record.base for record in inputs.records)
+        return not any(isinstance(record, PluginRecord) for record in inputs.records)
     return any(use.mae is not None for model in models for use in model.utility.values())
 
 

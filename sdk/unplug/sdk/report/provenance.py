@@ -9,7 +9,7 @@ from typing import Any
 from .inputs import Inputs
 from .models import all_models, label, model_label
 from .page import Block, Cell, Column, Section, Table
-from .schemas import Record
+from .schemas import AnyRecord, PluginRecord
 from .text import NONE, plain
 
 MAX_FACTS = 80
@@ -63,7 +63,7 @@ def _facts(inputs: Inputs) -> Iterator[tuple[str, str]]:
             yield from _flat(name, values)
 
 
-def _record_facts(record: Record) -> Iterator[tuple[str, str]]:
+def _record_facts(record: AnyRecord) -> Iterator[tuple[str, str]]:
     name = label(record.role)
     yield f"{name}: seed", NONE if record.seed is None else str(record.seed)
     yield from _flat(f"{name}: data", record.data)
@@ -75,12 +75,11 @@ def _record_facts(record: Record) -> Iterator[tuple[str, str]]:
         yield f"{name}: split sizes", ", ".join(f"{part} {len(ids):,}" for part, ids in parts.items()) + f"; {apart}"
     if record.recipe:
         yield f"{name}: recipe", ", ".join(f"{key} {_value(value)}" for key, value in sorted(record.recipe.items()))[:MAX_VALUE]
-    if record.condition:
+    if isinstance(record, PluginRecord):
         chosen = _value(record.condition["settings"]) if record.condition.get("settings") else ""
-        yield f"{name}: condition", plain(f"{record.condition.get('kind')} {chosen}", MAX_VALUE)
-    if record.base:
-        yield f"{name}: base", plain(str(record.base.get("name")), MAX_VALUE)
-        yield f"{name}: base weights", plain(str(record.base.get("sha256")), 64)
+        yield f"{name}: condition", plain(f"{record.condition.get('kind', NONE)} {chosen}", MAX_VALUE)
+        yield f"{name}: base", plain(str(record.base.get("name", NONE)), MAX_VALUE)
+        yield f"{name}: base weights", plain(str(record.base.get("sha256", NONE)), 64)
     if record.forget:
         settings = ", ".join(f"{key} {_value(value)}" for key, value in sorted(record.forget.settings.items()))
         yield f"{name}: method", plain(f"{record.forget.method} ({settings})" if settings else record.forget.method, MAX_VALUE)

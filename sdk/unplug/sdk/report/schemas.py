@@ -90,26 +90,46 @@ class SplitFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
-    """``unplug-checkpoint/1`` and ``unplug-plugin/1``: what a checkpoint folder says of itself in ``unplug.json``.
-
-    Args:
-        base, condition: of a plugin.
-    """
+class AnyRecord:
+    """What the ``unplug.json`` of every checkpoint folder says."""
 
     __pydantic_config__: ClassVar = OPEN
 
-    schema: Literal["unplug-checkpoint/1", "unplug-plugin/1"]
     role: str = "original"
     seed: int | None = None
     data: dict[str, Any] = field(default_factory=dict)
     split: SplitFacts | None = None
     recipe: dict[str, Any] = field(default_factory=dict)
     cost: Spent | None = None
-    history: tuple[Epoch, ...] | tuple[Steps, ...] = ()
     forget: ForgetStep | None = None
     lineage: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(AnyRecord):
+    """``unplug-checkpoint/1``: of an age predictor."""
+
+    __pydantic_config__: ClassVar = OPEN
+
+    schema: Literal["unplug-checkpoint/1"]
+    history: tuple[Epoch, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginRecord(AnyRecord):
+    """``unplug-plugin/1``: of a conditioning plugin.
+
+    Args:
+        history: rows of its training.
+        base: the frozen base beside it: name and SHA-256.
+        condition: its kind and settings.
+    """
+
+    __pydantic_config__: ClassVar = OPEN
+
+    schema: Literal["unplug-plugin/1"]
+    history: tuple[Steps, ...] = ()
     base: dict[str, Any] = field(default_factory=dict)
     condition: dict[str, Any] = field(default_factory=dict)
 

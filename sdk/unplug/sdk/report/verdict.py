@@ -180,12 +180,12 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
             found.append(KeyNumber(label="AUC minus the oracle's", value=signed(gap.value), note=ends or "no interval"))
     if before and after and "test" in before.utility and "test" in after.utility:
         unit = error_unit(before)
-        ends = [fixed(item.utility["test"].error.value, unit.digits) for item in (before, after)]
+        moved = [fixed(item.utility["test"].error.value, unit.digits) for item in (before, after)]
         theirs = (
             f"retrained {fixed(oracle.utility['test'].error.value, unit.digits)}" if oracle and "test" in oracle.utility else ""
         )
         label = "Test error (MAE)" if unit.years else "Test loss"
-        found.append(KeyNumber(label=label, value=" → ".join(ends), note="; ".join(filter(None, (unit.years, theirs)))))
+        found.append(KeyNumber(label=label, value=" → ".join(moved), note="; ".join(filter(None, (unit.years, theirs)))))
     if after and after.distance and "forget" in after.distance:
         gap = after.distance["forget"]
         unit = error_unit(after)

@@ -1,0 +1,97 @@
+"""A base of random weights with two levels and 64 px pictures, a plugin that looks trained, and a few faces.
+
+Made once a session: tests must not write to these files, nor change the loaded base.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from unplug.plugins import ConditioningPlugin, save_checkpoint
+from unplug.sdk.data import Dataset, load_dataset
+from unplug.sdk.diffusion.control_set import ControlSet, load_control_set
+from unplug.sdk.diffusion.load import load_base
+from unplug.sdk.diffusion.small import assemble, build_scheduler, build_text_encoder, diffusers
+from unplug.sdk.diffusion.tokenizer import train_tokenizer
+
+SPEC, SIZE, TOKENS = "synth:n=20,subjects=10,seed=4", 64, 16
+CPU = torch.device("cpu")
+CROSS, PLAIN = "CrossAttnDownBlock2D", "DownBlock2D"
+WORDS = [f"a portrait of {person}, {mood}" for person in ("a child", "an adult") for mood in ("smiling", "sad")]
+
+
+def tiny_vae(image_size: int = SIZE, latent_channels: int = 4) -> Any:
+    return diffusers().AutoencoderKL(
+        in_channels=3, out_channels=3, latent_channels=latent_channels, block_out_channels=(8, 8, 16, 16),
+        layers_per_block=1, norm_num_groups=2, sample_size=image_size, down_block_types=("DownEncoderBlock2D",) * 4,
+        up_block_types=("UpDecoderBlock2D",) * 4, mid_block_add_attention=False,
+    )  # fmt: skip
+
+
+def tiny_unet(
+    latent_size: int = SIZE // 8, latent_channels: int = 4, text_width: int = 32, channels: tuple[int, ...] = (16, 32)
+) -> Any:
+    """As many down blocks as channels; the last without attention, as in Stable Diffusion 1.5."""
+    kinds = [CROSS] * (len(channels) - 1) + [PLAIN]
+    return diffusers().UNet2DConditionModel(
+        sample_size=latent_size, in_channels=latent_channels, out_channels=latent_channels, block_out_channels=channels,
+        down_block_types=kinds, up_block_types=[kind.replace("Down", "Up") for kind in reversed(kinds)],
+        layers_per_block=1, cross_attention_dim=text_width, attention_head_dim=2, norm_num_groups=8,
+    )  # fmt: skip
+
+
+def tiny_pipeline(folder: Path, *, channels: tuple[int, ...] = (16, 32), seed: int = 5) -> Any:
+    """A pipeline of about 0.1 M random parameters; the tokenizer is written into `folder`."""
+    tokenizer = train_tokenizer(WORDS, folder, vocabulary=540, length=TOKENS)
+    torch.manual_seed(seed)
+    parts = tiny_vae(), build_text_encoder(tokenizer, width=32), tokenizer, tiny_unet(channels=channels), build_scheduler()
+    return assemble(*parts)
+
+
+def steering_plugin(unet: Any, seed: int = 0, **overrides: Any) -> ConditioningPlugin:
+    """A plugin whose projections are not the zeros that it starts with."""
+    torch.manual_seed(seed)
+    plugin = ConditioningPlugin.for_unet(unet, **{"condition": "canny", "size": "nano"} | overrides).eval()
+    with torch.no_grad():
+        for projection in plugin.projections:
+            nn.init.normal_(projection.weight, std=0.5)
+            nn.init.normal_(projection.bias, std=0.5)
+    return plugin
+
+
+@pytest.fixture(scope="session")
+def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("diffusion")
+    tiny_pipeline(root / "tokenizer").save_pretrained(root / "base")
+    return root / "base"
+
+
+@pytest.fixture(scope="session")
+def base(base_folder: Path) -> Any:
+    return load_base(str(base_folder), device=CPU)
+
+
+@pytest.fixture(scope="session")
+def faces() -> Dataset:
+    return load_dataset(SPEC, SIZE, show=False)
+
+
+@pytest.fixture(scope="session")
+def control_set(base: Any, faces: Dataset) -> ControlSet:
+    return load_control_set(base, faces, "canny", show=False)[0]
+
+
+@pytest.fixture(scope="session")
+def plugin_folder(base: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plugins") / "canny"
+    save_checkpoint(steering_plugin(base.unet), folder, record={}, card="# Card\n")
+    return folder
+
+
+class Killed(BaseException):
+    """What a killed process looks like from inside: nothing of ours catches it."""

@@ -1,0 +1,151 @@
+"""What is computed once: read back whole, computed again where it is broken or where anything that decides it changed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from unplug.plugins.errors import DataError
+from unplug.sdk.data import Dataset
+from unplug.sdk.diffusion.cache import cached_array, latents, text_embeddings, weights_digest
+from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
+from unplug.sdk.diffusion.vae import to_image
+
+from .conftest import CPU, TOKENS, WORDS
+
+FACTS, SHAPE = {"kind": "test", "of": "a"}, (5, 2)
+HALF = 2.0**-11
+"""Largest relative error of rounding to float16; below 2^-14 numbers are 2^-24 apart."""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path))
+    return tmp_path / "diffusion"
+
+
+def blocks(start: float = 0.0) -> Iterator[Any]:
+    for low in (0, 2, 4):
+        yield np.arange(start + 2 * low, start + 2 * min(low + 2, 5)).reshape(-1, 2)
+
+
+def untouched() -> Iterator[Any]:
+    pytest.fail("it was computed again")
+    yield
+
+
+def test_the_first_time_writes_and_the_second_reads(place: Path) -> None:
+    made = cached_array(FACTS, SHAPE, "float16", blocks())
+    assert made.tolist() == np.arange(10.0).reshape(5, 2).tolist() and made.dtype == np.float16
+    again = cached_array(dict(reversed(FACTS.items())), SHAPE, "float16", untouched())
+    assert isinstance(again, np.memmap) and not again.flags.writeable and again.tolist() == made.tolist()
+    assert len(list(place.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [lambda raw: raw[:-1], lambda raw: raw[:40], lambda raw: b"", lambda raw: b"x" * len(raw), lambda raw: raw.replace(b"(5, 2)", b"(2, 5)")],
+    ids=["cut", "half a header", "empty", "noise", "other shape"],
+)  # fmt: skip
+def test_a_broken_file_is_computed_again(place: Path, harm: Callable[[bytes], bytes]) -> None:
+    cached_array(FACTS, SHAPE, "float32", blocks())
+    (file,) = place.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(harm(whole))
+    assert cached_array(FACTS, SHAPE, "float32", blocks()).tolist() == np.arange(10.0).reshape(5, 2).tolist()
+    assert file.read_bytes() == whole and list(place.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("facts", "shape", "dtype"),
+    [({**FACTS, "of": "b"}, SHAPE, "float32"), ({**FACTS, "kind": "other"}, SHAPE, "float32"), (FACTS, (10,), "float32"),
+     (FACTS, SHAPE, "float16")],
+)  # fmt: skip
+def test_other_facts_are_another_file(place: Path, facts: dict[str, Any], shape: tuple[int, ...], dtype: str) -> None:
+    cached_array(FACTS, SHAPE, "float32", blocks())
+    other = cached_array(facts, shape, dtype, (block.reshape(-1, *shape[1:]) for block in blocks(100.0)))
+    assert float(other.flatten()[0]) == 100.0 and len(list(place.iterdir())) == 2
+    assert float(cached_array(FACTS, SHAPE, "float32", untouched())[0, 0]) == 0.0
+
+
+def test_a_failure_leaves_nothing(place: Path) -> None:
+    def fails() -> Iterator[Any]:
+        yield from list(blocks())[:1]
+        raise DataError("picture", "gone")
+
+    with pytest.raises(DataError):
+        cached_array(FACTS, SHAPE, "float32", fails())
+    assert list(place.iterdir()) == []
+
+
+def test_digests_are_of_values_and_names(base: Any) -> None:
+    unet = base.unet
+    digest = weights_digest(unet)
+    other = copy.deepcopy(unet)
+    assert weights_digest(other) == digest
+    with torch.no_grad():
+        other.conv_out.bias[0] += 1e-6
+    assert weights_digest(other) != digest
+    assert weights_digest(unet, base.vae) not in (weights_digest(base.vae, unet), digest)
+    half = copy.deepcopy(unet).half()
+    assert weights_digest(half.float()) == weights_digest(copy.deepcopy(half).half()) != digest
+    renamed = torch.nn.ModuleDict({"a": torch.nn.Linear(1, 1)})
+    assert weights_digest(renamed) != weights_digest(torch.nn.ModuleDict({"b": renamed["a"]}))
+
+
+def test_latents_are_scaled_means_in_half_precision(base: Any, faces: Dataset, place: Path) -> None:
+    found = latents(base, faces, show=False)
+    with torch.no_grad():
+        mean = base.vae.encode(to_image(faces.pixels([3, 7]), CPU)).latent_dist.mean * base.vae.config.scaling_factor
+    assert found.shape == (len(faces), 4, 8, 8) and found.dtype == np.float16
+    error = np.abs(found[[3, 7]].astype(np.float64) - mean.double().numpy())
+    assert (error <= HALF * np.abs(mean.numpy()) + 2.0**-24 + 1e-6).all() and error.max() > 0  # 1e-6: batches differ
+    latents(base, faces, show=False)
+    assert len(list(place.iterdir())) == 1
+
+
+def test_latents_follow_weights_scale_and_data(base: Any, faces: Dataset, place: Path) -> None:
+    few = replace(faces, samples=faces.samples[:2], rows=faces.rows[:2])
+    first = latents(base, few, show=False)
+    other = copy.copy(base)
+    other.vae = copy.deepcopy(base.vae)
+    with torch.no_grad():
+        other.vae.encoder.conv_in.bias += 0.1
+    assert not np.array_equal(latents(other, few, show=False), first)
+    other.vae = copy.deepcopy(base.vae)
+    other.vae.register_to_config(scaling_factor=2 * base.vae.config.scaling_factor)
+    np.testing.assert_allclose(latents(other, few, show=False), 2 * first, rtol=2e-3)
+    latents(base, replace(few, digest="other pictures"), show=False)
+    assert len(list(place.iterdir())) == 4
+
+
+def test_text_is_what_cross_attention_sees(base: Any, place: Path) -> None:
+    prompts = ["", *WORDS]
+    found = text_embeddings(base, prompts, show=False)
+    assert found.shape == (5, TOKENS, 32) and found.dtype == np.float16
+    with torch.no_grad():
+        states = base.encode_prompt(prompts, CPU, 1, False)[0].double().numpy()  # as diffusers' own pipelines make them
+    assert (np.abs(found - states) <= HALF * np.abs(states) + 2.0**-24 + 1e-6).all()
+    assert np.array_equal(text_embeddings(base, prompts, show=False), found) and len(list(place.iterdir())) == 1
+
+
+def test_text_follows_prompts_tokenizer_and_encoder(base: Any, tmp_path: Path, place: Path) -> None:
+    text_embeddings(base, WORDS, show=False)
+    text_embeddings(base, WORDS[::-1], show=False)
+    other = copy.copy(base)
+    other.tokenizer = train_tokenizer(["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS)
+    assert encode(other.tokenizer, WORDS).tolist() != encode(base.tokenizer, WORDS).tolist()
+    text_embeddings(other, WORDS, show=False)
+    other = copy.copy(base)
+    other.text_encoder = copy.deepcopy(base.text_encoder)
+    with torch.no_grad():
+        next(other.text_encoder.parameters())[0] += 0.5
+    text_embeddings(other, WORDS, show=False)
+    assert len(list(place.iterdir())) == 4

@@ -1,0 +1,226 @@
+"""Opening a base: every wrong folder is one typed line, and nothing of it is made up."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from unplug.plugins.errors import CheckpointError
+from unplug.plugins.files import write_json
+from unplug.sdk.diffusion import load as module
+from unplug.sdk.diffusion.load import base_record, image_size_of, load_base
+from unplug.sdk.diffusion.run_base import save_base
+
+from .conftest import CPU, SIZE, tiny_pipeline
+
+DIFFUSERS, TRANSFORMERS = "diffusion_pytorch_model.safetensors", "model.safetensors"
+Harm = Callable[[Path], object]
+RECORD = {
+    "image_size": SIZE, "data": {"spec": "synth:n=1"}, "seed": 0, "metrics": {"vae_psnr_db": 1.0},
+    "parameters": {"unet": 1, "vae": 1, "text_encoder": 1},
+}  # fmt: skip
+
+
+def edit(path: str, **changes: Any) -> Harm:
+    def harm(folder: Path) -> None:
+        raw = json.loads((folder / path).read_text()) | changes
+        write_json(folder / path, {key: value for key, value in raw.items() if value != "DROP"})
+
+    return harm
+
+
+def tensors(path: str, change: Callable[[dict[str, torch.Tensor]], object]) -> Harm:
+    def harm(folder: Path) -> None:
+        found = load_file(folder / path)
+        change(found)
+        save_file(found, folder / path, metadata={"format": "pt"})
+
+    return harm
+
+
+def pickled(path: str, name: str) -> Harm:
+    def harm(folder: Path) -> None:
+        torch.save(load_file(folder / path), (folder / path).with_name(name))
+        (folder / path).unlink()
+
+    return harm
+
+
+def first(change: Callable[[torch.Tensor], torch.Tensor | None]) -> Callable[[dict[str, torch.Tensor]], None]:
+    def harm(found: dict[str, torch.Tensor]) -> None:
+        name = min(found)
+        value = change(found.pop(name))
+        if value is not None:
+            found[name] = value
+
+    return harm
+
+
+def gone(value: torch.Tensor) -> None:
+    return None
+
+
+def broken(value: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(value, torch.nan)
+
+
+WRONG: dict[str, tuple[Harm, str]] = {
+    "no index": (lambda folder: (folder / "model_index.json").unlink(), "not a diffusers folder: no model_index.json in it"),
+    "single file": (
+        lambda folder: [(folder / "model_index.json").unlink(), (folder / "sd.safetensors").touch()],
+        r"sd\.safetensors is a single-file checkpoint",
+    ),
+    "broken index": (lambda folder: (folder / "model_index.json").write_text("{"), "model_index.json: not valid JSON"),
+    "huge index": (lambda folder: (folder / "model_index.json").write_text(" " * 70_000), "larger than 65536 bytes"),
+    "list index": (lambda folder: (folder / "model_index.json").write_text("[]"), "it has no unet, vae, text_encoder"),
+    "unet missing": (lambda folder: shutil.rmtree(folder / "unet"), "it has no unet"),
+    "unet null": (edit("model_index.json", unet=[None, None]), "cannot load it"),
+    "unet no pair": (edit("model_index.json", unet="UNet"), "cannot load it"),
+    "unet of another kind": (edit("model_index.json", unet=["transformers", "CLIPTextModel"]), "cannot load it"),
+    "a module to import": (edit("model_index.json", unet=["antigravity", "fly"]), "cannot load it"),
+    "sdxl": (edit("model_index.json", text_encoder_2=["transformers", "CLIPTextModel"]), "text_encoder_2: not a Stable Diff"),
+    "broken config": (lambda folder: (folder / "unet/config.json").write_text("{"), "not a valid JSON"),
+    "no config": (lambda folder: (folder / "unet/config.json").unlink(), "no file named config.json"),
+    "no weights": (lambda folder: (folder / "unet" / DIFFUSERS).unlink(), f"no file named {DIFFUSERS}"),
+    "cut weights": (lambda folder: (folder / "unet" / DIFFUSERS).write_bytes(b"\0" * 900), "Unable to load weights"),
+    "pickle": (pickled(f"unet/{DIFFUSERS}", "diffusion_pytorch_model.bin"), f"no file named {DIFFUSERS}"),
+    "text pickle": (pickled(f"text_encoder/{TRANSFORMERS}", "pytorch_model.bin"), f"no file named {TRANSFORMERS}"),
+    "unet lacks": (tensors(f"unet/{DIFFUSERS}", first(gone)), r"its unet lacks the tensor conv_in\.bias"),
+    "vae lacks": (tensors(f"vae/{DIFFUSERS}", first(gone)), "its vae lacks the tensor"),
+    "text lacks": (tensors(f"text_encoder/{TRANSFORMERS}", first(gone)), "its text_encoder lacks the tensor embeddings"),
+    "unet nan": (tensors(f"unet/{DIFFUSERS}", first(broken)), "its unet holds NaN or infinity in conv_in"),
+    "vae nan": (tensors(f"vae/{DIFFUSERS}", first(broken)), "its vae holds NaN"),
+    "text nan": (tensors(f"text_encoder/{TRANSFORMERS}", first(broken)), "its text_encoder holds NaN"),
+    "unet shape": (tensors(f"unet/{DIFFUSERS}", first(lambda value: value[:3].clone())), "expected shape"),
+    "inpainting": (edit("unet/config.json", in_channels=9), "expected shape"),
+    "no words": (lambda folder: [file.unlink() for file in (folder / "tokenizer").glob("*.json")], "tokenizer"),
+    "endless prompts": (edit("tokenizer/tokenizer_config.json", model_max_length=10**30), "prompts of 1000.* takes 16"),
+    "no size": (edit("unet/config.json", sample_size=None), r"no square sample_size of its UNet \(None\)"),
+    "oblong": (edit("unet/config.json", sample_size=[8, 16]), r"no square sample_size of its UNet \(\[8, 16\]\)"),
+    "flow": (edit("model_index.json", scheduler=["diffusers", "FlowMatchEulerDiscreteScheduler"]), "without noise levels"),
+    "quantized": (edit("unet/config.json", quantization_config={"quant_method": "bitsandbytes", "load_in_8bit": True}), "GPU"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_folders(base_folder: Path, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    harm, words = WRONG[name]
+    shutil.copytree(base_folder, tmp_path / "base")
+    harm(tmp_path / "base")
+    with pytest.raises(CheckpointError, match=words) as caught:
+        load_base(str(tmp_path / "base"), device=CPU)
+    line = str(caught.value)
+    assert "\n" not in line and str(tmp_path) in line and len(line) < 500 + len(str(tmp_path))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", ["tiny", "a/b/c", "./tiny", "../x/y", "~/base", "/nowhere/base"])
+def test_names_that_are_no_folder(name: str) -> None:
+    with pytest.raises(CheckpointError, match=r"no such folder. Give 'small', a folder that diffusers wrote, or OWNER/NAME"):
+        load_base(name, device=CPU)
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "sd.safetensors").touch()
+    with pytest.raises(CheckpointError, match=r"sd\.safetensors: it is a file"):
+        load_base(str(tmp_path / "sd.safetensors"), device=CPU)
+
+
+def test_a_hub_name_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.constants as constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(CheckpointError, match="unplug-tests/no-such-base: diffusers cannot load it") as caught:
+        load_base("unplug-tests/no-such-base", device=CPU)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_hub_name_is_fetched_and_checked(base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from diffusers import StableDiffusionPipeline
+
+    asked: dict[str, Any] = {}
+
+    def download(name: str, **how: Any) -> str:
+        asked.update(name=name, **how)
+        return str(tmp_path / "snapshot")
+
+    monkeypatch.setattr(StableDiffusionPipeline, "download", download)
+    shutil.copytree(base_folder, tmp_path / "snapshot")
+    assert image_size_of(load_base("someone/something", device=CPU)) == SIZE
+    assert asked["name"] == "someone/something" and asked["use_safetensors"] is True and "trust_remote_code" not in asked
+    (tmp_path / "snapshot/model_index.json").unlink()
+    with pytest.raises(CheckpointError, match="not a diffusers folder"):
+        load_base("someone/something", device=CPU)
+
+
+def test_a_loaded_base_is_frozen(base: Any) -> None:
+    for part in (base.unet, base.vae, base.text_encoder):
+        assert not part.training and not any(parameter.requires_grad for parameter in part.parameters())
+    assert base.safety_checker is None and image_size_of(base) == SIZE
+
+
+def test_what_ships_has_a_name(base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WEIGHTS", tmp_path)
+    assert base_record("small") == {}
+    shutil.copytree(base_folder, tmp_path / "base")
+    write_json(tmp_path / "base/unplug.json", {"seed": 3})
+    assert image_size_of(load_base("small", device=CPU)) == SIZE and base_record("small") == {"seed": 3}
+    assert base_record(str(base_folder)) == {}
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny base as `unplug train base --half` stores it."""
+    root = tmp_path_factory.mktemp("half")
+    save_base(tiny_pipeline(root / "tokenizer"), root / "base", RECORD, half=True)
+    return root / "base"
+
+
+def dtypes(pipe: Any) -> set[torch.dtype]:
+    parts = (pipe.unet, pipe.vae, pipe.text_encoder)
+    return {value.dtype for part in parts for value in part.state_dict().values() if value.is_floating_point()}
+
+
+def picture(pipe: Any, **more: Any) -> Any:
+    pipe.set_progress_bar_config(disable=True)
+    out: Any = pipe(
+        "a child, smiling", height=SIZE, width=SIZE, num_inference_steps=2, output_type="np",
+        generator=torch.Generator().manual_seed(0), **more,
+    ).images  # fmt: skip
+    return out
+
+
+def test_halves_are_stored_and_floats_are_loaded(halves: Path, base: Any) -> None:
+    """By us, and by stock diffusers with and without a type: its parts must agree, or nothing can be drawn."""
+    from diffusers import StableDiffusionPipeline
+
+    files = sorted(halves.rglob("*.safetensors"))
+    assert len(files) == 3 and {value.dtype for file in files for value in load_file(file).values()} == {torch.float16}
+    ours = load_base(str(halves), device=CPU)
+    pictures = [picture(ours)]
+    for how in ({}, {"dtype": torch.float32}):
+        pipe = StableDiffusionPipeline.from_pretrained(halves, **how)
+        assert dtypes(pipe) == {torch.float32}
+        pictures.append(picture(pipe))
+    assert dtypes(ours) == {torch.float32}
+    assert all((other == pictures[0]).all() for other in pictures) and abs(pictures[0] - picture(base)).max() < 0.02
+    assert dtypes(load_base(str(halves), device=CPU, dtype=torch.float16)) == {torch.float16}
+
+
+def test_stock_diffusers_opens_halves_without_our_package(halves: Path) -> None:
+    code = (
+        "import sys, torch; from diffusers import StableDiffusionPipeline as S; p = S.from_pretrained(sys.argv[1]);"
+        f"p('a child', height={SIZE}, width={SIZE}, num_inference_steps=1);"
+        "print(p.text_encoder.dtype, p.unet.dtype, 'unplug' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code, str(halves)], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["torch.float32", "torch.float32", "False"]

@@ -1,0 +1,133 @@
+"""LoRA weights on the base: all of them act, beside plugins too, and what does not fit is not left out in silence."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+
+from unplug.plugins.errors import CheckpointError, MissingExtraError
+from unplug.sdk.diffusion.load import load_base
+from unplug.sdk.diffusion.lora import WEIGHTS_NAME, load_loras
+
+from .conftest import CPU, SIZE, steering_plugin
+
+Tensors = dict[str, torch.Tensor]
+
+
+def save_lora(base_folder: Path, folder: Path, seed: int) -> Path:
+    """Random low-rank updates of attention, written as diffusers writes them."""
+    from diffusers import StableDiffusionPipeline
+    from peft import LoraConfig
+    from peft.utils import get_peft_model_state_dict
+
+    unet = load_base(str(base_folder), device=CPU).unet
+    torch.manual_seed(seed)
+    unet.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_v"], init_lora_weights=False))
+    StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=get_peft_model_state_dict(unet))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loras(base_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    root = tmp_path_factory.mktemp("lora")
+    return save_lora(base_folder, root / "a", 1), save_lora(base_folder, root / "b", 2)
+
+
+def picture(pipe: Any, **more: Any) -> NDArray[np.float32]:
+    pipe.set_progress_bar_config(disable=True)
+    out: NDArray[np.float32] = pipe(
+        "a child", height=SIZE, width=SIZE, num_inference_steps=2, output_type="latent",
+        generator=torch.Generator().manual_seed(0), **more,
+    ).images.numpy()  # fmt: skip
+    return out
+
+
+def far(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
+    return float(np.abs(one - other).max()) > 1e-3
+
+
+def test_one_two_and_in_any_order(base_folder: Path, base: Any, loras: tuple[Path, Path]) -> None:
+    def styled(*paths: Path) -> NDArray[np.float32]:
+        pipe = load_base(str(base_folder), device=CPU)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            load_loras(pipe, paths)
+        return picture(pipe)
+
+    a, b = loras
+    bare, first, second, both = picture(base), styled(a), styled(b / WEIGHTS_NAME), styled(a, b)
+    assert all(far(one, other) for one, other in ((first, bare), (second, bare), (both, first), (both, second)))
+    np.testing.assert_allclose(styled(b, a), both, atol=1e-4)
+    assert np.array_equal(styled(), bare)
+
+
+def test_beside_a_plugin_both_act(base_folder: Path, base: Any, loras: tuple[Path, Path]) -> None:
+    from diffusers import StableDiffusionAdapterPipeline
+
+    from unplug.sdk.diffusion.control import parts_of
+
+    own, image = (
+        load_base(str(base_folder), device=CPU),
+        torch.rand(1, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(3)),
+    )
+    pipe = StableDiffusionAdapterPipeline(adapter=steering_plugin(base.unet), **parts_of(own))
+    steered, bare = picture(pipe, image=image), picture(pipe, image=image, adapter_conditioning_scale=0.0)
+    load_loras(own, loras[:1])
+    both, styled = picture(pipe, image=image), picture(pipe, image=image, adapter_conditioning_scale=0.0)
+    drawn = [bare, steered, styled, both]
+    assert all(far(one, other) for place, one in enumerate(drawn) for other in drawn[:place])
+    own.disable_lora()
+    assert np.array_equal(picture(pipe, image=image), steered)
+    own.unload_lora_weights()
+    assert np.array_equal(picture(pipe, image=image), steered)
+
+
+def rename(old: str, new: str) -> Callable[[Tensors], Tensors]:
+    return lambda found: {key.replace(old, new): value for key, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (rename("down_blocks.0", "down_blocks.7"), r"\d+ of its 16 low-rank updates fit this base"),
+        (rename("unet.", "transformer."), "0 of its 16 low-rank updates fit"),
+        (lambda found: {key: torch.zeros(*value.shape[:-1], value.shape[-1] + 1) for key, value in found.items()}, "not LoRA"),
+        (lambda _: {"weight": torch.zeros(1)}, "not LoRA weights of this base"),
+        (lambda _: {"unet.nowhere.lora.down.weight": torch.zeros(2, 16)}, "not LoRA weights of this base"),
+    ],
+    ids=["another depth", "another network", "another width", "no LoRA", "half a pair"],
+)  # fmt: skip
+def test_weights_of_another_base_are_refused(
+    base_folder: Path, loras: tuple[Path, Path], tmp_path: Path, change: Callable[[Tensors], Tensors], words: str
+) -> None:
+    save_file(change(load_file(loras[0] / WEIGHTS_NAME)), tmp_path / "other.safetensors")
+    with pytest.raises(CheckpointError, match=words) as caught:
+        load_loras(load_base(str(base_folder), device=CPU), [tmp_path / "other.safetensors"])
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_none(base: Any, tmp_path: Path) -> None:
+    (tmp_path / "pickle.bin").write_bytes(b"\x80\x04")
+    (tmp_path / "cut.safetensors").write_bytes(b"\x80\0")
+    for path, words in (
+        (tmp_path, f"{WEIGHTS_NAME}: no such file"), (tmp_path / "gone.safetensors", "no such file"),
+        (tmp_path / "pickle.bin", "a pickle can run code"), (tmp_path / "cut.safetensors", "not LoRA weights"),
+    ):  # fmt: skip
+        with pytest.raises(CheckpointError, match=words):
+            load_loras(base, [path])
+
+
+def test_without_peft(base: Any, loras: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    load_loras(base, [])
+    with pytest.raises(MissingExtraError, match="peft is not installed"):
+        load_loras(base, loras)

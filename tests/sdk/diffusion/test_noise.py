@@ -1,0 +1,114 @@
+"""What a diffusion network learns, by hand: noisy latents, targets, weights, which noise levels are drawn."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from unplug.plugins.errors import InputError
+from unplug.sdk.diffusion.noise import Noised, add_noise, draw_steps, noise_like, sample_loss
+from unplug.sdk.diffusion.recipe import Timesteps
+from unplug.sdk.diffusion.small import build_scheduler, diffusers
+
+DRAWN = 20_000
+
+
+def levels(*shares: float, kind: str | None = "epsilon") -> Any:
+    """A scheduler with these shares of signal."""
+    return SimpleNamespace(alphas_cumprod=torch.tensor(shares), config={"prediction_type": kind})
+
+
+def one(value: float) -> torch.Tensor:
+    return torch.full((1, 2, 1, 1), value)
+
+
+@pytest.mark.parametrize(("kind", "target"), [("epsilon", 1.0), ("v_prediction", 0.8 * 1 - 0.6 * 2)])
+def test_noisy_latents_and_targets_by_hand(kind: str, target: float) -> None:
+    made = add_noise(levels(0.5, 0.64, kind=kind), one(2.0), torch.tensor([1]), one(1.0))
+    torch.testing.assert_close(made.latent_Bchw, one(0.8 * 2 + 0.6 * 1))
+    torch.testing.assert_close(made.target_Bchw, one(target))
+    assert made.weight_B.tolist() == [1.0] and made.step_B.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [("epsilon", [5 / 9, 1.0, 1.0]), ("v_prediction", [5 / 10, 1 / 2, (1 / 9) / (10 / 9)])],
+)
+def test_min_snr_weights_by_hand(kind: str, weights: list[float]) -> None:
+    """Signal-to-noise ratios of 9, 1 and 1/9, cut at 5."""
+    latent = torch.zeros(3, 1, 1, 1)
+    made = add_noise(levels(0.9, 0.5, 0.1, kind=kind), latent, torch.arange(3), latent, snr_limit=5.0)
+    torch.testing.assert_close(made.weight_B, torch.tensor(weights))
+
+
+@pytest.mark.parametrize("kind", ["epsilon", "v_prediction"])
+def test_against_diffusers(kind: str) -> None:
+    scheduler = diffusers().DDIMScheduler.from_config(build_scheduler().config, prediction_type=kind)
+    generator = torch.Generator().manual_seed(0)
+    clean, noise = torch.randn(5, 4, 8, 8, generator=generator), torch.randn(5, 4, 8, 8, generator=generator)
+    steps = torch.tensor([0, 1, 500, 998, 999])
+    made = add_noise(scheduler, clean, steps, noise)
+    torch.testing.assert_close(made.latent_Bchw, scheduler.add_noise(clean, noise, steps), rtol=0, atol=0)
+    target = noise if kind == "epsilon" else scheduler.get_velocity(clean, noise, steps)
+    torch.testing.assert_close(made.target_Bchw, target, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    "name", ["EulerDiscreteScheduler", "PNDMScheduler", "DPMSolverMultistepScheduler", "LMSDiscreteScheduler"]
+)
+def test_a_base_with_another_sampler_is_trained_alike(name: str) -> None:
+    """Euler's own add_noise gives x + sigma e, which is not what its UNet sees."""
+    ours = build_scheduler()
+    theirs = getattr(diffusers(), name).from_config(ours.config)
+    clean, noise, steps = torch.ones(2, 1, 2, 2), torch.full((2, 1, 2, 2), -0.5), torch.tensor([10, 900])
+    expected, made = add_noise(ours, clean, steps, noise), add_noise(theirs, clean, steps, noise)
+    torch.testing.assert_close(made.latent_Bchw, expected.latent_Bchw)
+
+
+@pytest.mark.parametrize("kind", ["sample", "flow", None])
+def test_other_predictions_are_refused(kind: str | None) -> None:
+    with pytest.raises(InputError, match=f"prediction type {kind!r}: training it is not supported"):
+        add_noise(levels(0.5, kind=kind), one(0.0), torch.tensor([0]), one(0.0))
+
+
+@pytest.mark.parametrize(("timesteps", "mean"), [("uniform", 0.5), ("cubic", 0.75)])
+def test_drawn_noise_levels_follow_their_law(timesteps: Timesteps, mean: float) -> None:
+    """t/T = 1 - u^3 has the mean 1 - 1/4 and P(t/T < x) = 1 - (1 - x)^(1/3)."""
+    steps = draw_steps(DRAWN, 1000, timesteps, torch.Generator().manual_seed(0))
+    assert steps.dtype == torch.int64 and int(steps.min()) >= 0 and int(steps.max()) == 999
+    share = (steps.double().numpy() + 0.5) / 1000
+    assert abs(share.mean() - mean) < 4 * share.std() / DRAWN**0.5
+    edges = np.linspace(0, 1, 21)
+    counts = np.histogram(share, edges)[0]
+    laws = {"uniform": np.diff(edges), "cubic": np.diff(1 - (1 - edges) ** (1 / 3))}
+    fits = {name: stats.chisquare(counts, DRAWN * law).pvalue for name, law in laws.items()}
+    assert fits.pop(timesteps) > 0.01 and max(fits.values()) < 1e-9
+
+
+def test_the_last_level_is_inside() -> None:
+    """1 - u^3 rounds to 1 for small u: T itself is no level."""
+    assert int(draw_steps(DRAWN, 4, "cubic", torch.Generator().manual_seed(1)).max()) == 3
+
+
+def test_noise_follows_the_generator_alone() -> None:
+    like = torch.zeros(2, 3, 4, 4, dtype=torch.float64)
+    first = noise_like(like, torch.Generator().manual_seed(7))
+    torch.manual_seed(1234)
+    assert torch.equal(first, noise_like(like, torch.Generator().manual_seed(7)))
+    assert first.dtype == torch.float64 and torch.equal(
+        first.float(), torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(7))
+    )
+
+
+def test_loss_of_each_sample_by_hand() -> None:
+    noised = Noised(
+        latent_Bchw=torch.tensor([[[[1.0, 2.0]]], [[[3.0, 4.0]]]]), step_B=torch.tensor([5, 6]),
+        target_Bchw=torch.zeros(2, 1, 1, 2), weight_B=torch.tensor([1.0, 0.5]),
+    )  # fmt: skip
+    loss = sample_loss(lambda latent, step: latent * (step == 6).view(-1, 1, 1, 1) + 1, noised)
+    assert loss.tolist() == [1.0, 0.5 * (4**2 + 5**2) / 2]

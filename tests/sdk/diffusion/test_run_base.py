@@ -1,0 +1,241 @@
+"""Training a base: killed in either phase and continued to the same bytes, refused where it would harm, an ordinary folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError
+from unplug.sdk.data import Dataset, Split, load_dataset, make_split
+from unplug.sdk.diffusion import base as base_module
+from unplug.sdk.diffusion import run_base as module
+from unplug.sdk.diffusion import steps
+from unplug.sdk.diffusion.base import BaseLoss, BaseRecipe, TextPairs, tokenize
+from unplug.sdk.diffusion.load import base_record, image_size_of, load_base
+from unplug.sdk.diffusion.run_base import train_base
+from unplug.sdk.diffusion.small import build_scheduler, build_text_encoder, build_unet, build_vae
+from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
+from unplug.sdk.diffusion.vae import Crops, VAERecipe
+
+from .conftest import CPU, SIZE, Killed, tiny_unet, tiny_vae
+
+VAE = VAERecipe(steps=4, batch_size=2, crop=32, channels=4, warmup=1, precision="fp32")
+BASE = BaseRecipe(steps=4, batch_size=2, warmup=1, captions=2, precision="fp32")
+
+
+def shrink(patch: pytest.MonkeyPatch) -> None:
+    """Networks of a hundredth of the size, a state after every step, previews of one step."""
+    draw = module.generate
+    patch.setattr(module, "generate", lambda *given, **how: draw(*given, steps=1, **how))
+    patch.setattr(module, "build_vae", tiny_vae)
+    patch.setattr(base_module, "build_unet", tiny_unet)
+    patch.setattr(base_module, "build_text_encoder", lambda tokenizer: build_text_encoder(tokenizer, width=32))
+    patch.setattr(steps, "SAVE_EVERY_S", 0.0)
+    patch.setattr(steps, "LOG_EVERY", 1)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    shrink(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def split(faces: Dataset) -> Split:
+    return make_split(faces, seed=0, validation=0.2, test=0.2)
+
+
+Run = Callable[..., Path]
+
+
+@pytest.fixture
+def run(faces: Dataset, split: Split) -> Run:
+    def train(out: Path, **more: Any) -> Path:
+        given = {"dataset": faces, "split": split, "vae_recipe": VAE, "recipe": BASE, "seed": 1, "sample_every": 2} | more
+        return train_base(out=out, device=CPU, show=False, **given)
+
+    return train
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.safetensors"))}
+
+
+def stop_after(steps_taken: int) -> Callable[..., Any]:
+    """Replaces the ``__call__`` of a class that draws batches."""
+
+    def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
+        calls: list[int] = []
+
+        def called(self: Any, generator: torch.Generator, count: int) -> Any:
+            calls.append(1)
+            if len(calls) > steps_taken:
+                raise Killed
+            return call(self, generator, count)
+
+        return called
+
+    return wrap
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, faces: Dataset, split: Split) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        shrink(patch)
+        out = tmp_path_factory.mktemp("whole") / "base"
+        return train_base(faces, split, out, VAE, BASE, seed=1, device=CPU, sample_every=0, show=False)
+
+
+def test_an_ordinary_folder_with_its_record(whole: Path, faces: Dataset, split: Split) -> None:
+    assert {path.name for path in whole.iterdir()} == set(module.OURS)
+    assert not (whole.parent / ".base.training").exists()
+    pipe = load_base(str(whole), device=CPU)
+    assert image_size_of(pipe) == SIZE and type(pipe).__name__ == "StableDiffusionPipeline"
+    assert {value.dtype for file in whole.rglob("*.safetensors") for value in load_file(file).values()} == {torch.float32}
+    record = base_record(str(whole))
+    assert record["data"]["digest"] == faces.digest and record["split"]["sha256"] == split.sha256
+    assert record["parameters"]["unet"] == sum(value.numel() for value in pipe.unet.parameters())
+    assert record["history"]["vae"][-1]["step"] == 4 == record["history"]["base"][-1]["step"]
+    assert record["metrics"]["vae_psnr_db"] > 0
+    rows = [int(row) for row in faces.indices(split.train)]
+    latent = module.encode_all(pipe.vae, faces, rows, CPU) * pipe.vae.config.scaling_factor
+    assert float(latent.std()) == pytest.approx(1.0, abs=1e-4)
+    card = (whole / "README.md").read_text()
+    assert f"{record['parameters']['unet']:,}" in card and "no photograph" in card
+
+
+@pytest.mark.parametrize(("drawer", "after"), [(Crops, 2), (TextPairs, 0), (TextPairs, 3)])
+def test_killed_in_any_phase_it_goes_on_to_the_same_bytes(
+    run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawer: Any, after: int
+) -> None:
+    """After 0 steps of the second phase: between the two."""
+    work = tmp_path / ".base.training"
+    with monkeypatch.context() as patch:
+        patch.setattr(drawer, "__call__", stop_after(after)(drawer.__call__))
+        with pytest.raises(Killed):
+            run(tmp_path / "base")
+    assert not (tmp_path / "base").exists()
+    names = {path.name for path in work.iterdir()}
+    assert "vae.safetensors" in names and ("unet.safetensors" in names) == (drawer is TextPairs and after > 0)
+    assert "vae-0000004.png" in names or drawer is Crops
+    if drawer is TextPairs:
+        monkeypatch.setattr(Crops, "__call__", lambda *_: pytest.fail("the autoencoder was trained again"))
+    assert weights(run(tmp_path / "base")) == weights(whole) and not work.exists()
+
+
+def test_another_recipe_is_refused_until_restart(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(TextPairs, "__call__", stop_after(2)(TextPairs.__call__))
+        with pytest.raises(Killed):
+            run(tmp_path / "base")
+    other = replace(BASE, lr=0.01)
+    for more in ({"recipe": other}, {"seed": 2}, {"vae_recipe": replace(VAE, lr=0.1)}):
+        with pytest.raises(CheckpointError, match="an unfinished run of another recipe, data or seed"):
+            run(tmp_path / "base", **more)
+    run(tmp_path / "base", recipe=other, restart=True)
+    assert base_record(str(tmp_path / "base"))["recipe"]["base"]["lr"] == 0.01
+
+
+def test_other_captions_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    def caption(word: str) -> Dataset:
+        for number in range(12):
+            Image.new("RGB", (SIZE, SIZE), (20 * number, 0, 0)).save(tmp_path / f"{number}.png")
+            (tmp_path / f"{number}.txt").write_text(f"{word} {number}")
+        return load_dataset(f"captions:{tmp_path}", SIZE, show=False)
+
+    data = caption("picture")
+    split = make_split(data, validation=0.2, test=0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Crops, "__call__", stop_after(2)(Crops.__call__))
+        with pytest.raises(Killed):
+            run(tmp_path / "out" / "base", dataset=data, split=split)
+    data = caption("painting")
+    with pytest.raises(CheckpointError, match="an unfinished run of another"):
+        run(tmp_path / "out" / "base", dataset=data, split=split)
+    run(tmp_path / "out" / "base", dataset=data, split=split, restart=True)
+
+
+@pytest.mark.parametrize("inside", ["notes.txt", "model_index.json", "config.json"])
+def test_what_somebody_else_wrote_is_not_replaced(run: Run, tmp_path: Path, inside: str) -> None:
+    """A folder of diffusers that this command did not write is somebody else's, too."""
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / inside).write_text("{}")
+    with pytest.raises(OutputError, match="it exists and was not written by this command"):
+        run(tmp_path / "base")
+    assert [path.name for path in (tmp_path / "base").iterdir()] == [inside]
+
+
+def test_an_older_base_is_replaced(run: Run, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "base")
+    run(tmp_path / "base", half=True)
+    old, new = weights(whole), weights(tmp_path / "base")
+    assert old.keys() == new.keys() and all(0.4 < len(new[name]) / len(old[name]) < 0.65 for name in old)
+
+
+def test_data_that_cannot_be_learned_is_refused(run: Run, tmp_path: Path, split: Split, faces: Dataset) -> None:
+    odd = load_dataset("synth:n=6", 36, show=False)
+    with pytest.raises(DataError, match="36 px is no multiple of 8"):
+        run(tmp_path / "base", dataset=odd)
+    with pytest.raises(DataError, match="no training or no validation samples"):
+        run(tmp_path / "base", split=replace(split, validation=()))
+    Image.new("RGB", (SIZE, SIZE)).save(tmp_path / "a.png")
+    plain = load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False)
+    with pytest.raises(DataError, match="it has no captions"):
+        run(tmp_path / "base", dataset=plain)
+
+
+def test_several_processes_are_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "processes", lambda _: type("Team", (), {"num_processes": 2}))
+    with pytest.raises(InputError, match="train base: it runs in one process"):
+        run(tmp_path / "base")
+
+
+def test_pairs_take_prompts_of_their_own_picture(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["one two three"], tmp_path, vocabulary=520, length=8)
+    captions = [("one", "two"), ("three",), ("one two", "two one")]
+    ids = tokenize(tokenizer, captions)
+    assert tuple(ids.shape) == (3, 2, 8) and torch.equal(ids[1, 0], ids[1, 1])  # the only one, repeated
+    assert torch.equal(ids[2, 1].long(), encode(tokenizer, ["two one"])[0])
+    empty = encode(tokenizer, [""])[0]
+    latent = torch.arange(3.0).view(3, 1, 1, 1).expand(3, 1, 2, 2)
+    for drop in (0.0, 0.3, 1.0):
+        batch = TextPairs(latent, ids, empty, drop, CPU)(torch.Generator().manual_seed(2), 300)
+        gone = (batch["ids_BL"] == empty).all(dim=1)
+        assert float(gone.float().mean()) == pytest.approx(drop, abs=0.1 * (0 < drop < 1))
+        for row, words in zip(batch["latent_Bchw"][~gone, 0, 0, 0].int().tolist(), batch["ids_BL"][~gone], strict=True):
+            assert any(torch.equal(words, own.long()) for own in ids[row])
+
+
+def test_the_loss_is_min_snr_weighted_and_reaches_the_text(tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(["one two three"], tmp_path, vocabulary=520, length=8)
+    torch.manual_seed(0)
+    model = BaseLoss(tiny_unet(), build_text_encoder(tokenizer, width=32), build_scheduler(), 5.0)
+    latent, ids = torch.randn(2, 4, 8, 8), encode(tokenizer, ["one", "two"])
+    found = model(latent, ids, torch.Generator().manual_seed(6))
+    generator = torch.Generator().manual_seed(6)
+    step = (torch.rand(2, generator=generator) * 1000).long()
+    noise = torch.randn(2, 4, 8, 8, generator=generator)
+    noisy = model.scheduler.add_noise(latent, noise, step)
+    share = model.scheduler.alphas_cumprod[step]
+    weight = (share / (1 - share)).clamp(max=5.0) / (share / (1 - share))
+    guess = model.unet(noisy, step, model.text_encoder(ids)[0]).sample
+    expected = ((guess - noise).square().mean(dim=(1, 2, 3)) * weight).mean()
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    found.backward()
+    lost = [name for name, value in model.named_parameters() if value.grad is None]
+    assert not lost
+
+
+def test_sizes_of_the_small_base() -> None:
+    """As its docstrings and the issue say: 5 to 20 M parameters of UNet, an autoencoder of factor 8."""
+    millions = [sum(value.numel() for value in part.parameters()) / 1e6 for part in (build_unet(16), build_vae(128))]
+    assert 5 < millions[0] < 20 and abs(millions[0] - 10.8) < 0.1 and millions[1] < 5
+    assert len(build_vae(128).config.block_out_channels) == 4 and json.dumps(build_scheduler().config["prediction_type"])

@@ -1,0 +1,214 @@
+"""Training a plugin: from pictures and words to a checkpoint, killed and continued to the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from unplug.plugins.checkpoint import CHECKPOINT_FILES, Checkpoint, load_checkpoint
+from unplug.plugins.errors import CheckpointError, DataError, OutputError
+from unplug.sdk.data import Dataset, Split, captions_digest, captions_of, load_dataset, make_split
+from unplug.sdk.diffusion import run_plugin as module
+from unplug.sdk.diffusion import steps
+from unplug.sdk.diffusion.control import CONTROLS
+from unplug.sdk.diffusion.control_set import ControlDraws, base_digest, load_control_set
+from unplug.sdk.diffusion.fit_control import ControlRecipe
+from unplug.sdk.diffusion.measure import losses
+from unplug.sdk.diffusion.run_plugin import preview_grid, train_plugin
+
+from .conftest import CPU, SIZE, Killed, steering_plugin
+
+RECIPE = ControlRecipe(steps=4, batch_size=2, warmup=1, lr=0.01, precision="fp32")
+Run = Callable[..., Checkpoint]
+
+
+def hasten(patch: pytest.MonkeyPatch) -> None:
+    """A state after every step, previews of one picture in one step."""
+    draw = module.generate
+    patch.setattr(module, "generate", lambda *given, **how: draw(*given, steps=1, **how))
+    patch.setattr(module, "PREVIEWS", 1)
+    patch.setattr(steps, "SAVE_EVERY_S", 0.0)
+    patch.setattr(steps, "LOG_EVERY", 1)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    hasten(monkeypatch)
+    monkeypatch.setattr(module, "mean_loss", lambda *_, **__: 0.5)
+
+
+@pytest.fixture(scope="module")
+def split(faces: Dataset) -> Split:
+    return make_split(faces, seed=0, validation=0.2, test=0.2)
+
+
+@pytest.fixture(scope="module")
+def run(base: Any, faces: Dataset, split: Split) -> Run:
+    def train(out: Path, **more: Any) -> Checkpoint:
+        given = {"dataset": faces, "split": split, "recipe": RECIPE, "seed": 1, "sample_every": 2} | more
+        return train_plugin(base, "tiny", kind="canny", out=out, device=CPU, show=False, **given)
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def whole(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """Trained in one go."""
+    with pytest.MonkeyPatch.context() as patch:
+        hasten(patch)
+        return run(tmp_path_factory.mktemp("whole") / "plugin")
+
+
+def test_a_checkpoint_with_its_record(whole: Checkpoint, base: Any, faces: Dataset, split: Split) -> None:
+    made = whole
+    assert {path.name for path in made.path.iterdir()} <= set(CHECKPOINT_FILES) and not list(made.path.parent.glob(".*"))
+    record, model = made.record, made.model
+    assert record["base"] == {"name": "tiny", "sha256": base_digest(base)} and record["role"] == "original"
+    assert record["condition"] == {"kind": "canny", "settings": {}, "without": 0} and model.config.condition == "canny"
+    assert record["captions"] == captions_digest(captions_of(faces, seed=1, variants=RECIPE.captions))
+    assert record["cost"]["forward"] == 4 * 2 and [row["step"] for row in record["history"]] == [1, 2, 3, 4]
+    assert Split.from_dict(record["split"]) == split and model.iospec.inputs[0].shape == (1, 3, SIZE, SIZE)
+    data, _ = load_control_set(base, faces, "canny", captions=2, seed=1, show=False)
+    for name, ids in (("train", split.train), ("validation", split.validation), ("test", split.test)):
+        table = losses(CONTROLS.get("plugin")(), model, base, data.subset(ids), device=CPU)
+        assert record["metrics"][name]["n"] == len(ids)
+        assert record["metrics"][name]["loss"] == pytest.approx(float(table.mean()), rel=1e-4)
+    card = (made.path / "README.md").read_text()
+    assert f"{record['parameters']:,} parameters" in card and "StableDiffusionAdapterPipeline" in card
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_killed_it_goes_on_to_the_same_bytes(
+    run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    calls: list[int] = []
+    drawn = ControlDraws.__call__
+
+    def stops(self: Any, generator: torch.Generator, count: int) -> Any:
+        calls.append(1)
+        if len(calls) > after:
+            raise Killed
+        return drawn(self, generator, count)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ControlDraws, "__call__", stops)
+        with pytest.raises(Killed):
+            run(tmp_path / "plugin")
+    names = {path.name for path in (tmp_path / ".plugin.training").glob("*")}
+    assert names == ({"state.safetensors"} if after else set()) | ({"sample-0000002.png"} if after == 3 else set())
+    assert run(tmp_path / "plugin").sha256 == whole.sha256
+
+
+def test_another_run_is_refused_until_restart(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    drawn = ControlDraws.__call__
+
+    def stops(self: Any, generator: torch.Generator, count: int) -> Any:
+        calls.append(1)
+        if len(calls) > 2:
+            raise Killed
+        return drawn(self, generator, count)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ControlDraws, "__call__", stops)
+        with pytest.raises(Killed):
+            run(tmp_path / "plugin")
+    for more in ({"recipe": replace(RECIPE, lr=0.02)}, {"seed": 2}, {"options": {"low": "50"}}):
+        with pytest.raises(CheckpointError, match="an unfinished run of another recipe, data or seed"):
+            run(tmp_path / "plugin", **more)
+    assert run(tmp_path / "plugin", seed=2, restart=True).record["seed"] == 2
+
+
+def captioned(folder: Path, word: str) -> Dataset:
+    folder.mkdir(exist_ok=True)
+    for number in range(10):
+        pixels = np.zeros((SIZE, SIZE, 3), np.uint8)
+        pixels[10 : 20 + 3 * number, 20:40] = 255
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+        (folder / f"{number}.txt").write_text(f"{word} {number}")
+    return load_dataset(f"captions:{folder}", SIZE, show=False)
+
+
+def test_a_folder_of_pictures_and_its_words(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pixels' digest does not tell new words: an unfinished run must not go on with them."""
+    data = captioned(tmp_path / "data", "square")
+    split = make_split(data, validation=0.2, test=0.2)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "mean_loss", lambda *_, **__: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            run(tmp_path / "other", dataset=data, split=split)
+    new = captioned(tmp_path / "data", "box")
+    assert new.digest == data.digest
+    with pytest.raises(CheckpointError, match="an unfinished run of another"):
+        run(tmp_path / "other", dataset=new, split=split)
+    done = run(tmp_path / "other", dataset=new, split=split, restart=True)
+    assert done.record["captions"] == captions_digest([(f"box {name[0]}",) for name in new.ids])
+
+
+def test_places_and_splits_of_others_are_refused(run: Run, tmp_path: Path, split: Split) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thesis.txt").write_text("years of work")
+    with pytest.raises(OutputError, match="it holds thesis.txt"):
+        run(tmp_path / "notes")
+    with pytest.raises(DataError, match="the split was made from other data"):
+        run(tmp_path / "plugin", split=replace(split, data_digest="x"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes"]
+
+
+class Team:
+    """Two processes as accelerate shows them to one of them; says in which order things happen."""
+
+    def __init__(self, index: int, said: list[str]) -> None:
+        self.process_index, self.is_main_process, self.num_processes, self.said = index, index == 0, 2, said
+
+    def main_process_first(self) -> Any:
+        self.said.append("first")
+        return self
+
+    def __enter__(self) -> None:
+        self.said.append("enter")
+
+    def __exit__(self, *_: object) -> None:
+        self.said.append("leave")
+
+    def wait_for_everyone(self) -> None:
+        self.said.append("wait")
+
+
+def test_only_the_first_process_writes(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = list[str]()
+    shutil.copytree(whole.path, tmp_path / "plugin")
+    (tmp_path / ".plugin.training").mkdir()
+    monkeypatch.setattr(module, "processes", lambda _: Team(1, said))
+    for writes in ("save_checkpoint", "check_place"):
+        monkeypatch.setattr(module, writes, lambda *_, **__: pytest.fail("the second process wrote"))
+    monkeypatch.setattr(module, "mean_loss", lambda *_, **__: pytest.fail("the second process measured"))
+    fit = module.fit_control
+    monkeypatch.setattr(module, "fit_control", lambda *given, **how: fit(*given, **how | {"state_path": None}))
+    assert run(tmp_path / "plugin", restart=True).sha256 == whole.sha256
+    assert said == ["first", "enter", "leave", "wait"] and (tmp_path / ".plugin.training").is_dir()
+
+
+def test_previews_show_condition_base_and_control(base: Any, control_set: Any) -> None:
+    plugin = steering_plugin(base.unet)
+    sheet = np.asarray(preview_grid(CONTROLS.get("plugin")(), base, plugin, control_set.subset(control_set.ids[:2]), seed=0))
+    left = sheet.shape[1] - 2 * (SIZE + 4)
+    cells = [
+        [sheet[4 + row * (SIZE + 4) :, left + column * (SIZE + 4) :][:SIZE, :SIZE] for column in (0, 1)] for row in range(3)
+    ]
+    for column in (0, 1):
+        assert np.array_equal(cells[0][column], control_set.condition[control_set.rows[column]])
+        assert not np.array_equal(cells[1][column], cells[2][column])
+
+
+def test_the_saved_plugin_is_the_averaged_one(run: Run, whole: Checkpoint, tmp_path: Path) -> None:
+    last = run(tmp_path / "last", recipe=replace(RECIPE, ema=0.0))
+    assert load_checkpoint(whole.path).sha256 == whole.sha256 != last.sha256

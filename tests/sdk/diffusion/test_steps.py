@@ -1,0 +1,273 @@
+"""The training loop by steps: killed and continued to the bit, averaged as written, stopped where the loss breaks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unplug.plugins.errors import CheckpointError, InputError, TrainingError
+from unplug.sdk.diffusion import steps as module
+from unplug.sdk.diffusion.base import BaseRecipe
+from unplug.sdk.diffusion.fit_control import ControlRecipe
+from unplug.sdk.diffusion.recipe import Precision, StepRecipe
+from unplug.sdk.diffusion.steps import Trained, make_accelerator, pick_precision, rate, train_steps
+from unplug.sdk.diffusion.vae import VAERecipe
+from unplug.sdk.train.state import StateFile
+
+from .conftest import CPU, Killed
+
+QUICK = StepRecipe(steps=9, batch_size=3, warmup=2, lr=0.05, ema=0.6, precision="fp32")
+Draw = Callable[[torch.Generator, int], dict[str, Tensor]]
+
+
+class Toy(nn.Module):
+    """Fits a line; its dropout uses torch's global generator, as a network's would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.drop = nn.Linear(4, 2), nn.Dropout(0.2)
+        with torch.no_grad():
+            for number, parameter in enumerate(self.parameters()):
+                parameter.copy_(torch.linspace(-1, 1 + number, parameter.numel()).view_as(parameter))
+
+    def forward(self, x_BK: Tensor, generator: torch.Generator) -> Tensor:
+        noise = torch.randn(len(x_BK), 2, generator=generator)
+        loss: Tensor = (self.drop(self.line(x_BK)).float() - noise).square().mean()
+        return loss
+
+
+def draw(generator: torch.Generator, count: int) -> dict[str, Tensor]:
+    return {"x_BK": torch.randn(count, 4, generator=generator)}
+
+
+def killed_at(step: int) -> Draw:
+    calls: list[int] = []
+
+    def draws(generator: torch.Generator, count: int) -> dict[str, Tensor]:
+        calls.append(1)
+        if len(calls) > step:
+            raise Killed
+        return draw(generator, count)
+
+    return draws
+
+
+def run(draws: Draw = draw, recipe: StepRecipe = QUICK, path: Path | None = None, mark: str = "same", **more: Any) -> Trained:
+    state = None if path is None else StateFile(path=path, fingerprint=mark)
+    return train_steps(Toy(), draws, recipe, seed=3, device=CPU, state=state, show=False, **more)
+
+
+def same(one: Trained, other: Trained) -> bool:
+    mine, theirs = one.model.state_dict(), other.model.state_dict()
+    rows = [[{**row, "wall_s": 0} for row in item.history] for item in (one, other)]
+    return all(torch.equal(mine[name], theirs[name]) for name in mine) and rows[0] == rows[1]
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row every two steps, a state after every row."""
+    monkeypatch.setattr(module, "LOG_EVERY", 2)
+    monkeypatch.setattr(module, "SAVE_EVERY_S", 0.0)
+
+
+@pytest.mark.usefixtures("eager")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("killed", [1, 2, 5, 8])
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, killed: int, precision: Precision) -> None:
+    recipe = StepRecipe.from_dict(QUICK.to_dict() | {"precision": precision})
+    whole = run(recipe=recipe)
+    with pytest.raises(Killed):
+        run(killed_at(killed), recipe, tmp_path / "state")
+    assert (tmp_path / "state").exists() == (killed >= 2)
+    again = run(recipe=recipe, path=tmp_path / "state")
+    assert same(again, whole) and again.samples == whole.samples == 27
+    assert [row["step"] for row in again.history] == [2, 4, 6, 8, 9]
+    assert again.wall_s >= again.history[-1]["wall_s"] - 0.1
+
+
+@pytest.mark.usefixtures("eager")
+def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
+    whole = run(path=tmp_path / "state")
+    seen: list[int] = []
+    assert same(run(killed_at(0), path=tmp_path / "state", on_sample=lambda _, step: seen.append(step)), whole) and not seen
+
+
+@pytest.mark.usefixtures("eager")
+def test_another_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        run(killed_at(3), path=tmp_path / "state")
+    with pytest.raises(CheckpointError, match="an unfinished run of another recipe, data or seed is there.*--restart"):
+        run(path=tmp_path / "state", mark="other")
+
+
+def test_previews_do_not_disturb(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def preview(model: nn.Module, step: int) -> None:
+        assert not model.training and not any(parameter.requires_grad for parameter in model.parameters())
+        torch.randn(7)
+        seen.append(step)
+
+    assert same(run(on_sample=preview, sample_every=4), run()) and seen == [4, 8, 9]
+    seen.clear()
+    run(on_sample=preview)
+    assert seen == [9]
+
+
+def test_against_a_loop_written_out() -> None:
+    """AdamW under the schedule, the gradient clipped, d = min(0.6, (1 + s) / (10 + s))."""
+    recipe = StepRecipe(steps=6, batch_size=2, warmup=2, lr=0.1, clip=0.05, ema=0.2, weight_decay=0.3, precision="fp32")
+
+    class Plain(Toy):
+        def forward(self, x_BK: Tensor, generator: torch.Generator) -> Tensor:
+            return self.line(x_BK).square().mean()
+
+    batches: list[Tensor] = []
+
+    def recorded(generator: torch.Generator, count: int) -> dict[str, Tensor]:
+        batches.append(torch.randn(count, 4, generator=generator))
+        return {"x_BK": batches[-1]}
+
+    done = train_steps(Plain(), recorded, recipe, seed=0, device=CPU, show=False)
+    model, rates = Plain(), [0.05, 0.1, *(0.1 * (0.01 + 0.495 * (1 + math.cos(math.pi * k / 4))) for k in range(4))]
+    average = {name: value.clone() for name, value in model.state_dict().items()}
+    groups = [{"params": [model.line.weight], "weight_decay": 0.3}, {"params": [model.line.bias], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.99))
+    for step, (x, lr) in enumerate(zip(batches, rates, strict=True)):
+        for group in optimizer.param_groups:
+            group["lr"] = lr
+        optimizer.zero_grad()
+        model(x, torch.Generator()).backward()
+        norm = math.sqrt(sum(float(parameter.grad.square().sum()) for parameter in model.parameters()))  # type: ignore[union-attr]
+        for parameter in model.parameters():
+            parameter.grad *= min(1.0, 0.05 / (norm + 1e-6))
+        optimizer.step()
+        keep = min(0.2, (1 + step) / (10 + step))
+        average = {name: keep * average[name] + (1 - keep) * value for name, value in model.state_dict().items()}
+    for name, value in done.model.state_dict().items():
+        torch.testing.assert_close(value, average[name], rtol=1e-5, atol=1e-6)
+
+
+def test_the_schedule() -> None:
+    recipe = StepRecipe(steps=110, warmup=10, lr=2.0)
+    found = [rate(step, recipe) for step in range(110)]
+    assert found[:10] == pytest.approx([0.2 * (step + 1) for step in range(10)])
+    assert found[10] == 2.0 and found[60] == pytest.approx(2.0 * 0.505) and found[109] == pytest.approx(0.02, rel=0.03)
+    assert all(a > b >= 0.02 for a, b in itertools.pairwise(found))
+    assert rate(0, StepRecipe(steps=1, warmup=0, lr=1.0)) == 1.0
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_broken_loss_names_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float) -> None:
+    monkeypatch.setattr(module, "LOG_EVERY", 3)
+    calls: list[int] = []
+
+    def breaks(generator: torch.Generator, count: int) -> dict[str, Tensor]:
+        calls.append(1)
+        return {"x_BK": torch.full((count, 4), value if len(calls) == 5 else 1.0)}
+
+    with pytest.raises(TrainingError, match=r"the loss is (nan|inf) at step 5\. Lower --lr"):
+        run(breaks, path=tmp_path / "state")
+    assert len(calls) == 6 and not (tmp_path / "state").exists()
+
+
+def test_weights_that_the_last_step_breaks_are_no_result() -> None:
+    class Edge(Toy):
+        def forward(self, x_BK: Tensor, generator: torch.Generator) -> Tensor:
+            return (self.line(x_BK) * 0).sum().sqrt()  # 0, with a gradient that is not a number
+
+    with pytest.raises(TrainingError, match=r"the weights line\.weight are NaN or infinite after step 1"):
+        train_steps(Edge(), draw, StepRecipe(steps=1, precision="fp32"), seed=0, device=CPU, show=False)
+
+
+class Process:
+    """accelerate's face towards `train_steps`, as the process with this number."""
+
+    device = CPU
+
+    def __init__(self, index: int) -> None:
+        self.process_index, self.num_processes, self.is_main_process = index, 2, index == 0
+
+    def prepare(self, *parts: Any) -> tuple[Any, ...]:
+        return parts
+
+    def backward(self, loss: Tensor) -> None:
+        loss.backward()
+
+    def clip_grad_norm_(self, parameters: Any, limit: float) -> None:
+        nn.utils.clip_grad_norm_(parameters, limit)
+
+    def wait_for_everyone(self) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("eager")
+def test_processes_draw_apart_and_one_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[int, list[Tensor]] = {0: [], 1: []}
+    for index in drawn:
+        monkeypatch.setattr(module, "make_accelerator", lambda *_, index=index: Process(index))
+
+        def recorded(generator: torch.Generator, count: int, index: int = index) -> dict[str, Tensor]:
+            batch = draw(generator, count)
+            drawn[index].append(batch["x_BK"])
+            return batch
+
+        seen: list[int] = []
+        done = run(recorded, path=tmp_path / f"state-{index}", on_sample=lambda _, step: seen.append(step), sample_every=3)
+        assert done.samples == 2 * 27
+        assert (tmp_path / f"state-{index}").exists() == (index == 0) and seen == ([3, 6, 9] if index == 0 else [])
+    batches = [*drawn[0], *drawn[1]]
+    assert len(batches) == 18
+    assert all(not torch.equal(a, b) for place, a in enumerate(batches) for b in batches[:place])
+
+
+def test_automatic_precision_is_what_the_hardware_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = torch.device("cuda")
+    for has in (True, False):
+        monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda has=has: has)
+        monkeypatch.setattr(
+            torch.cuda, "is_bf16_supported", lambda including_emulation=True, has=has: has or including_emulation
+        )
+        assert pick_precision("auto", CPU) == ("bf16" if has else "no")
+        assert pick_precision("auto", cuda) == ("bf16" if has else "fp16")
+    assert [pick_precision(name, CPU) for name in ("fp32", "bf16", "fp16")] == ["no", "bf16", "fp16"]
+
+
+def test_one_process_trains_in_several_precisions() -> None:
+    for precision, name in (("bf16", "bf16"), ("fp32", "no"), ("bf16", "bf16")):
+        assert make_accelerator(StepRecipe(precision=precision), CPU).mixed_precision == name  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="precision 'fp16': it needs a GPU"):
+        make_accelerator(StepRecipe(precision="fp16"), CPU)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        (StepRecipe, {"steps": 0}), (StepRecipe, {"steps": 2.5}), (StepRecipe, {"batch_size": "4"}), (StepRecipe, {"lr": math.nan}),
+        (StepRecipe, {"lr": -1.0}), (StepRecipe, {"ema": 1.0}), (StepRecipe, {"clip": 0.0}), (StepRecipe, {"precision": "fp8"}),
+        (VAERecipe, {"crop": 60}), (VAERecipe, {"crop": 8}), (VAERecipe, {"channels": 0}), (BaseRecipe, {"drop_text": 1.5}),
+        (BaseRecipe, {"captions": 0}), (BaseRecipe, {"snr_limit": 0.0}), (ControlRecipe, {"drop_text": math.nan}),
+        (ControlRecipe, {"captions": 65}), (ControlRecipe, {"captions": 1.5}), (ControlRecipe, {"timesteps": "late"}),
+    ],
+)  # fmt: skip
+def test_recipes_out_of_range(kind: type[StepRecipe], change: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(change))):
+        kind(**change)
+    with pytest.raises(InputError):
+        kind.from_dict(kind().to_dict() | change)
+
+
+@pytest.mark.parametrize("kind", [StepRecipe, VAERecipe, BaseRecipe, ControlRecipe])
+def test_recipes_come_back_from_json(kind: type[StepRecipe]) -> None:
+    recipe = kind(steps=7, precision="bf16")
+    assert kind.from_dict(recipe.to_dict()) == recipe and recipe.passes(10_000) == 7 * recipe.batch_size
+    for raw in ([], {"steps": 7, "color": 1}, None):
+        with pytest.raises(InputError, match="not one that this version of unplug wrote"):
+            kind.from_dict(raw)

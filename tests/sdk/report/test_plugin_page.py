@@ -1,0 +1,118 @@
+"""The page of a plugin, from reports written down by hand: losses where an age predictor's page has years."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unplug.plugins.errors import ReportError
+from unplug.sdk.report import collect, render_html
+from unplug.sdk.report.figures.histograms import shared_edges
+
+from .conftest import journey
+
+Json = dict[str, Any]
+Write = Callable[..., list[Path]]
+
+
+def loss_use(value: float, n: int) -> Json:
+    return {
+        "n": n, "accuracy": None, "mae": None, "loss": value, "per_group": [], "per_subject": None,
+        "loss_interval": {"value": value, "low": value - 0.0021, "high": value + 0.0021},
+    }  # fmt: skip
+
+
+def journey_of_a_plugin() -> dict[str, Json]:
+    """The journey of `conftest`, as a plugin's."""
+    parts = journey()
+    found = {name: parts[name] for name in ("audit", "release")}
+    for model, loss in zip(found["audit"]["models"], (0.1412, 0.1437, 0.1431, 0.1437), strict=True):
+        model["utility"] = {name: loss_use(loss, n) for name, n in (("retain", 60), ("forget", 30), ("test", 50))}
+        for attack in model["attacks"].values():
+            for side in ("forget_scores", "unseen_scores"):
+                attack[side] = [-0.12 - 0.001 * index for index in range(len(attack[side]))]
+        if model["distance"]:
+            model["distance"] = {name: {"value": 0.0123, "low": 0.011, "high": 0.0136} for name in ("forget", "test")}
+        model["attacks"]["gain"] = model["attacks"].pop("rmia")
+    for gate in found["release"]["gates"]:
+        gate |= {"unit": " of the oracle's loss above it", "detail": "test loss"}
+    found["release"]["title"] = "canny"
+    for role in ("original", "unlearned", "retrained"):
+        record = found[role] = parts[f"{role}/unplug"]
+        record |= {
+            "schema": "unplug-plugin/1", "recipe": {"steps": 100}, "base": {"name": "small", "sha256": "ab" * 32},
+            "condition": {"kind": "canny", "settings": {"low": "90"}, "without": 0}, "parameters": 7,
+        }  # fmt: skip
+        if "history" in record:
+            record["history"] = [{"step": 50 * n, "loss": 0.3 / n, "lr": 0.1, "wall_s": 1.0} for n in (1, 2)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def html(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The whole journey of a plugin as one page."""
+    folder, paths = tmp_path_factory.mktemp("plugin"), []
+    for name, value in journey_of_a_plugin().items():
+        paths.append(folder / f"{name}.json")
+        paths[-1].write_text(json.dumps(value), encoding="utf-8")
+    return render_html(collect(paths), title="A plugin")
+
+
+def text_of(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.split("</style>", 1)[1]).replace("\xa0", " "))
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        "On the test set the loss went from 0.1412 to 0.1437 (+0.0025); the oracle has 0.1431.",
+        "Test loss 0.1412 → 0.1437 retrained 0.1431",
+        "Distance to the oracle 0.0123 of the loss, on the forget set; 0.0110 to 0.0136",
+        "Model samples loss mean squared error distance to oracle of the loss",
+        "unlearned 50 0.1437 0.1416 to 0.1458 0.0123 0.0110 to 0.0136",
+        "the outer bins hold everything beyond",
+        "forget set loss",  # of the rounding table
+        "3.3100 3.2600 to 3.3600",
+        "original: condition canny {",
+        "unlearned: base small",
+        "Training loss in mean squared error per step: original ends at 0.15 after 100 steps",
+    ],
+)
+def test_the_page_has(html: str, fact: str) -> None:
+    assert fact in text_of(html) or fact in html, fact
+
+
+def test_the_page_has_nothing_of_ages(html: str) -> None:
+    said = text_of(html)
+    for word in ("years", "MAE", "nats", "accuracy 61", "face", "Face", "age group", "epoch"):
+        assert word not in said, word
+
+
+def test_a_plugin_without_an_audit_misses_no_faces(write: Write) -> None:
+    said = text_of(render_html(collect(write(original=journey_of_a_plugin()["original"])), title="A plugin"))
+    assert "Sample faces" not in said and "Attacks : no audit with attacks was given" in said
+
+
+def test_an_age_page_still_misses_its_faces(write: Write, parts: dict[str, Json]) -> None:
+    said = text_of(render_html(collect(write(audit=parts["audit"])), title="Ages"))
+    assert "Sample faces" in said and "years" in said and "nats" in said
+
+
+def test_a_broken_history_is_refused(write: Write) -> None:
+    record = journey_of_a_plugin()["original"] | {"history": [{"step": 1}]}
+    with pytest.raises(ReportError, match=r"does not follow its schema \(history.0.loss"):
+        collect(write(original=record))
+
+
+def test_edges_start_at_zero_unless_nothing_is_near_it() -> None:
+    near = shared_edges([np.array([0.1, 2.0, 3.0]), np.array([1.0, 5.0])])
+    far = shared_edges([np.linspace(0.9, 1.1, 101)])
+    assert near[0] == 0.0 and near[-1] < 5.0
+    assert far[0] == pytest.approx(0.904) and far[-1] == pytest.approx(1.096)
+    assert shared_edges([np.array([0.5, 0.5])]).tolist() == pytest.approx(np.linspace(0, 0.5, 21).tolist())

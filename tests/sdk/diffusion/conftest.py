@@ -14,6 +14,8 @@ from torch import nn
 
 from unplug.plugins import ConditioningPlugin, save_checkpoint
 from unplug.sdk.data import Dataset, load_dataset
+from unplug.sdk.diffusion import base as base_parts
+from unplug.sdk.diffusion import run_base, steps
 from unplug.sdk.diffusion.control_set import ControlSet, load_control_set
 from unplug.sdk.diffusion.load import load_base
 from unplug.sdk.diffusion.small import assemble, build_scheduler, build_text_encoder, diffusers
@@ -62,6 +64,17 @@ def steering_plugin(unet: Any, seed: int = 0, **overrides: Any) -> ConditioningP
             nn.init.normal_(projection.weight, std=0.5)
             nn.init.normal_(projection.bias, std=0.5)
     return plugin
+
+
+def shrink(patch: pytest.MonkeyPatch) -> None:
+    """Networks of a hundredth of the size, a state after every step, previews of one step."""
+    draw = run_base.generate
+    patch.setattr(run_base, "generate", lambda *given, **how: draw(*given, steps=1, **how))
+    patch.setattr(run_base, "build_vae", tiny_vae)
+    patch.setattr(base_parts, "build_unet", tiny_unet)
+    patch.setattr(base_parts, "build_text_encoder", lambda tokenizer: build_text_encoder(tokenizer, width=32))
+    patch.setattr(steps, "SAVE_EVERY_S", 0.0)
+    patch.setattr(steps, "LOG_EVERY", 1)
 
 
 @pytest.fixture(scope="session")

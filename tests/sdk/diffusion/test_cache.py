@@ -51,7 +51,8 @@ def test_the_first_time_writes_and_the_second_reads(place: Path) -> None:
 
 @pytest.mark.parametrize(
     "harm",
-    [lambda raw: raw[:-1], lambda raw: raw[:40], lambda raw: b"", lambda raw: b"x" * len(raw), lambda raw: raw.replace(b"(5, 2)", b"(2, 5)")],
+    [lambda raw: raw[:-1], lambda raw: raw[:40], lambda raw: b"", lambda raw: b"x" * len(raw),
+     lambda raw: raw.replace(b"(5, 2)", b"(2, 5)")],
     ids=["cut", "half a header", "empty", "noise", "other shape"],
 )  # fmt: skip
 def test_a_broken_file_is_computed_again(place: Path, harm: Callable[[bytes], bytes]) -> None:

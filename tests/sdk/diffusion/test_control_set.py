@@ -165,7 +165,7 @@ def test_pictures_are_read_piece_by_piece(faces: Dataset) -> None:
 
 
 def test_pictures_of_another_size_are_refused(base: Any) -> None:
-    with pytest.raises(DataError, match="data at 32 px: the base makes pictures of 64 px. Load it at 64"):
+    with pytest.raises(DataError, match=r"data at 32 px: the base makes pictures of 64 px. Load it at 64"):
         load_control_set(base, load_dataset("synth:n=2", 32, show=False), "canny", show=False)
 
 

@@ -38,7 +38,7 @@ def shown(base: Any, count: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def test_all_three_are_known() -> None:
     assert set(CONTROLS) >= set(KINDS)
-    with pytest.raises(InputError, match="control 'plugins'.*plugin"):
+    with pytest.raises(InputError, match=r"control 'plugins'.*plugin"):
         CONTROLS.get("plugins")
 
 

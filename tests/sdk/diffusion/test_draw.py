@@ -129,7 +129,7 @@ def test_too_many_pictures(base: Any) -> None:
 
 @pytest.mark.parametrize("strength", [-0.1, 10.1, float("nan"), float("inf")])
 def test_strengths_out_of_range(strength: float) -> None:
-    with pytest.raises(InputError, match="strength .*: out of range. Use 0"):
+    with pytest.raises(InputError, match=r"strength .*: out of range. Use 0"):
         Steering(plugin="canny", image=Path("x.png"), strength=strength)
 
 
@@ -138,7 +138,7 @@ def test_a_plugin_of_another_base_names_the_channels(base: Any, edges: Path, tmp
     with pytest.raises(InputError, match=r"canny plugin: made for another base \(.*Use the base that it was trained for"):
         draw_pictures(base, ["x"], [Steering(plugin=str(tmp_path / "other"), image=edges)], seeds=[0])
     save_checkpoint(steering_plugin(tiny_unet(channels=(16, 24))), tmp_path / "wide", record={}, card="")
-    with pytest.raises(InputError, match="24.*32"):
+    with pytest.raises(InputError, match=r"24.*32"):
         draw_pictures(base, ["x"], [Steering(plugin=str(tmp_path / "wide"), image=edges)], seeds=[0])
 
 

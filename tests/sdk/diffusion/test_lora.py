@@ -55,7 +55,7 @@ def far(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
     return float(np.abs(one - other).max()) > 1e-3
 
 
-def test_one_two_and_in_any_order(base_folder: Path, base: Any, loras: tuple[Path, Path]) -> None:
+def test_one_two_and_in_any_order(base_folder: Path, loras: tuple[Path, Path]) -> None:
     def styled(*paths: Path) -> NDArray[np.float32]:
         pipe = load_base(str(base_folder), device=CPU)
         with warnings.catch_warnings():
@@ -64,10 +64,9 @@ def test_one_two_and_in_any_order(base_folder: Path, base: Any, loras: tuple[Pat
         return picture(pipe)
 
     a, b = loras
-    bare, first, second, both = picture(base), styled(a), styled(b / WEIGHTS_NAME), styled(a, b)
+    bare, first, second, both = styled(), styled(a), styled(b / WEIGHTS_NAME), styled(a, b)
     assert all(far(one, other) for one, other in ((first, bare), (second, bare), (both, first), (both, second)))
     np.testing.assert_allclose(styled(b, a), both, atol=1e-4)
-    assert np.array_equal(styled(), bare)
 
 
 def test_beside_a_plugin_both_act(base_folder: Path, base: Any, loras: tuple[Path, Path]) -> None:

@@ -16,9 +16,7 @@ from safetensors.torch import load_file
 
 from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split
-from unplug.sdk.diffusion import base as base_module
 from unplug.sdk.diffusion import run_base as module
-from unplug.sdk.diffusion import steps
 from unplug.sdk.diffusion.base import BaseLoss, BaseRecipe, TextPairs, tokenize
 from unplug.sdk.diffusion.load import base_record, image_size_of, load_base
 from unplug.sdk.diffusion.run_base import train_base
@@ -26,21 +24,10 @@ from unplug.sdk.diffusion.small import build_scheduler, build_text_encoder, buil
 from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
 from unplug.sdk.diffusion.vae import Crops, VAERecipe
 
-from .conftest import CPU, SIZE, Killed, tiny_unet, tiny_vae
+from .conftest import CPU, SIZE, Killed, shrink, tiny_unet
 
 VAE = VAERecipe(steps=4, batch_size=2, crop=32, channels=4, warmup=1, precision="fp32")
 BASE = BaseRecipe(steps=4, batch_size=2, warmup=1, captions=2, precision="fp32")
-
-
-def shrink(patch: pytest.MonkeyPatch) -> None:
-    """Networks of a hundredth of the size, a state after every step, previews of one step."""
-    draw = module.generate
-    patch.setattr(module, "generate", lambda *given, **how: draw(*given, steps=1, **how))
-    patch.setattr(module, "build_vae", tiny_vae)
-    patch.setattr(base_module, "build_unet", tiny_unet)
-    patch.setattr(base_module, "build_text_encoder", lambda tokenizer: build_text_encoder(tokenizer, width=32))
-    patch.setattr(steps, "SAVE_EVERY_S", 0.0)
-    patch.setattr(steps, "LOG_EVERY", 1)
 
 
 @pytest.fixture(autouse=True)
@@ -127,6 +114,7 @@ def test_killed_in_any_phase_it_goes_on_to_the_same_bytes(
     assert "vae.safetensors" in names and ("unet.safetensors" in names) == (drawer is TextPairs and after > 0)
     assert "vae-0000004.png" in names or drawer is Crops
     if drawer is TextPairs:
+        monkeypatch.setattr(module, "train_tokenizer", lambda *_, **__: pytest.fail("it got another tokenizer"))
         monkeypatch.setattr(Crops, "__call__", lambda *_: pytest.fail("the autoencoder was trained again"))
     assert weights(run(tmp_path / "base")) == weights(whole) and not work.exists()
 

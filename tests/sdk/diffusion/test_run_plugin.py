@@ -156,7 +156,7 @@ def test_a_folder_of_pictures_and_its_words(run: Run, tmp_path: Path, monkeypatc
 def test_places_and_splits_of_others_are_refused(run: Run, tmp_path: Path, split: Split) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("years of work")
-    with pytest.raises(OutputError, match="it holds thesis.txt"):
+    with pytest.raises(OutputError, match=r"it holds thesis.txt"):
         run(tmp_path / "notes")
     with pytest.raises(DataError, match="the split was made from other data"):
         run(tmp_path / "plugin", split=replace(split, data_digest="x"))
@@ -197,7 +197,8 @@ def test_only_the_first_process_writes(run: Run, whole: Checkpoint, tmp_path: Pa
     assert said == ["first", "enter", "leave", "wait"] and (tmp_path / ".plugin.training").is_dir()
 
 
-def test_previews_show_condition_base_and_control(base: Any, control_set: Any) -> None:
+def test_previews_show_condition_base_and_control(base: Any, control_set: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PREVIEWS", 2)
     plugin = steering_plugin(base.unet)
     sheet = np.asarray(preview_grid(CONTROLS.get("plugin")(), base, plugin, control_set.subset(control_set.ids[:2]), seed=0))
     left = sheet.shape[1] - 2 * (SIZE + 4)

@@ -103,7 +103,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
 def test_another_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Killed):
         run(killed_at(3), path=tmp_path / "state")
-    with pytest.raises(CheckpointError, match="an unfinished run of another recipe, data or seed is there.*--restart"):
+    with pytest.raises(CheckpointError, match=r"an unfinished run of another recipe, data or seed is there.*--restart"):
         run(path=tmp_path / "state", mark="other")
 
 
@@ -160,7 +160,7 @@ def test_the_schedule() -> None:
     found = [rate(step, recipe) for step in range(110)]
     assert found[:10] == pytest.approx([0.2 * (step + 1) for step in range(10)])
     assert found[10] == 2.0 and found[60] == pytest.approx(2.0 * 0.505) and found[109] == pytest.approx(0.02, rel=0.03)
-    assert all(a > b >= 0.02 for a, b in itertools.pairwise(found))
+    assert all(a > b >= 0.02 for a, b in itertools.pairwise(found[10:]))
     assert rate(0, StepRecipe(steps=1, warmup=0, lr=1.0)) == 1.0
 
 
@@ -220,7 +220,7 @@ def test_processes_draw_apart_and_one_writes(tmp_path: Path, monkeypatch: pytest
             return batch
 
         seen: list[int] = []
-        done = run(recorded, path=tmp_path / f"state-{index}", on_sample=lambda _, step: seen.append(step), sample_every=3)
+        done = run(recorded, path=tmp_path / f"state-{index}", on_sample=lambda _, s, seen=seen: seen.append(s), sample_every=3)
         assert done.samples == 2 * 27
         assert (tmp_path / f"state-{index}").exists() == (index == 0) and seen == ([3, 6, 9] if index == 0 else [])
     batches = [*drawn[0], *drawn[1]]
@@ -250,8 +250,9 @@ def test_one_process_trains_in_several_precisions() -> None:
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        (StepRecipe, {"steps": 0}), (StepRecipe, {"steps": 2.5}), (StepRecipe, {"batch_size": "4"}), (StepRecipe, {"lr": math.nan}),
-        (StepRecipe, {"lr": -1.0}), (StepRecipe, {"ema": 1.0}), (StepRecipe, {"clip": 0.0}), (StepRecipe, {"precision": "fp8"}),
+        (StepRecipe, {"steps": 0}), (StepRecipe, {"steps": 2.5}), (StepRecipe, {"batch_size": "4"}),
+        (StepRecipe, {"lr": math.nan}), (StepRecipe, {"lr": -1.0}), (StepRecipe, {"ema": 1.0}), (StepRecipe, {"clip": 0.0}),
+        (StepRecipe, {"precision": "fp8"}),
         (VAERecipe, {"crop": 60}), (VAERecipe, {"crop": 8}), (VAERecipe, {"channels": 0}), (BaseRecipe, {"drop_text": 1.5}),
         (BaseRecipe, {"captions": 0}), (BaseRecipe, {"snr_limit": 0.0}), (ControlRecipe, {"drop_text": math.nan}),
         (ControlRecipe, {"captions": 65}), (ControlRecipe, {"captions": 1.5}), (ControlRecipe, {"timesteps": "late"}),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.plugins.errors import InputError
-from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
+from unplug.sdk.diffusion.tokenizer import encode, learn_merges, open_tokenizer, train_tokenizer
 
 from .conftest import WORDS
 
@@ -39,6 +41,34 @@ def test_any_text_is_tokens_that_give_it_back(tokenizer: Any, text: str) -> None
     assert len(ids) - 2 <= len(said.encode())  # a byte a token at worst
 
 
+def test_ties_go_to_the_first_in_the_alphabet() -> None:
+    assert learn_merges(["ba", "ab"], 9) == [("a", "b</w>"), ("b", "a</w>")]
+    assert learn_merges(["bc", "abc", "ab"], 9) == [("b", "c</w>"), ("a", "b</w>"), ("a", "bc</w>")]  # b-c is in two words
+    assert learn_merges(["aaaa", "aaaa"], 9) == [("a", "a"), ("a", "a</w>"), ("aa", "aa</w>")]
+    assert learn_merges(["x", ""], 9) == [] == learn_merges(["ab"], 0)
+
+
+@given(words=st.lists(st.text("abc", min_size=1, max_size=7), max_size=12), most=st.integers(0, 12))
+def test_against_counting_anew_after_every_merge(words: list[str], most: int) -> None:
+    spelled, slow = [[*word[:-1], f"{word[-1]}</w>"] for word in words], list[tuple[str, str]]()
+    while len(slow) < most and (pairs := Counter(pair for symbols in spelled for pair in itertools.pairwise(symbols))):
+        best = min(pair for pair in pairs if pairs[pair] == max(pairs.values()))
+        slow.append(best)
+        for symbols in spelled:
+            place = 0
+            while place < len(symbols) - 1:
+                if (symbols[place], symbols[place + 1]) == best:
+                    symbols[place : place + 2] = ["".join(best)]
+                place += 1
+    assert learn_merges(words, most) == slow
+
+
+def test_every_process_learns_the_same(tmp_path: Path, tokenizer: Any) -> None:
+    """The trainer of `tokenizers` does not: it breaks ties by the order of a hash table."""
+    again = [train_tokenizer(WORDS, tmp_path / str(number), vocabulary=560, length=LENGTH) for number in range(4)]
+    assert all(model_of(one) == model_of(tokenizer) for one in again)
+
+
 def test_merges_counted_by_hand(tmp_path: Path) -> None:
     """l-o is in three words, every other pair in two at most; the words' order and number do not count."""
     made = train_tokenizer(["low lower", "lowest"], tmp_path, vocabulary=515, length=8)
@@ -61,7 +91,7 @@ def test_no_more_tokens_than_asked_for(tmp_path: Path, vocabulary: int) -> None:
 
 
 def test_a_vocabulary_without_room_for_the_bytes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="vocabulary 513: too small for the bytes. Use 514 or more"):
+    with pytest.raises(InputError, match=r"vocabulary 513: too small for the bytes. Use 514 or more"):
         train_tokenizer(WORDS, tmp_path / "none", vocabulary=513, length=8)
     assert not (tmp_path / "none").exists()
 
@@ -71,6 +101,7 @@ def test_the_saved_folder_gives_the_same_ids(tmp_path: Path) -> None:
 
     made = train_tokenizer(WORDS, tmp_path, vocabulary=560, length=LENGTH)
     loaded = CLIPTokenizer.from_pretrained(tmp_path)
+    assert model_of(open_tokenizer(tmp_path)) == model_of(made)
     texts = [*WORDS, "", "Ünïcode ñ 漢字 😀", "don't 123", "A  B\n\tc", "x" * 100]
     assert loaded.model_max_length == LENGTH and len(loaded) == len(made)
     assert encode(loaded, texts).tolist() == encode(made, texts).tolist()

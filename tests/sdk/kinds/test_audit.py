@@ -128,6 +128,17 @@ def test_learning_again_is_measured_in_sample_passes(plugin_world: PluginWorld, 
     assert found["unlearned"].target_loss == pytest.approx(found["original"].target_loss, rel=1e-6)
 
 
+def test_few_unseen_people_raise_no_alarm(plugin_world: PluginWorld, audited: Audited) -> None:
+    world = plugin_world
+    few = replace(world.sets, test=world.sets.test.subset([0, 1]))
+    report = audit(
+        [predictor(world, "unlearned", audited.unlearned), predictor(world, "retrained", audited.retrained)],
+        few, world.split.with_forget(world.forget_ids), edges=world.kind.family.edges, data={}, show=False,
+    )  # fmt: skip
+    assert "fewer than 5 subjects" in report.skipped["unseen interval"] and report.alarms == ()
+    assert "unseen interval" not in audited.report.skipped
+
+
 # Exported files
 
 

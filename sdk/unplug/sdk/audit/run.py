@@ -116,8 +116,8 @@ def check_forget_size(samples: int) -> None:
 
 
 def enough_people(sets: Sets) -> bool:
-    """Whether resampling the forget set's subjects says anything."""
-    return len(np.unique(sets.forget.subject_N)) >= MIN_SUBJECTS
+    """Whether resampling subjects says anything, on either side."""
+    return all(len(np.unique(part.subject_N)) >= MIN_SUBJECTS for part in (sets.forget, sets.test))
 
 
 def _signals(item: Predictor, sets: Sets) -> Signals:
@@ -158,7 +158,12 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
     limits = {}
     if not oracle:
         limits["oracle"] = "no retrained model was given, so nothing can be compared with it"
-    if not enough_people(sets):
+    if len(np.unique(sets.test.subject_N)) < MIN_SUBJECTS:
+        limits["unseen interval"] = (
+            f"the unseen samples are of fewer than {MIN_SUBJECTS} subjects: intervals of attacks show how much the forget side "
+            "may vary, hardly the unseen side, and raise no alarm"
+        )
+    if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
         limits["forget interval"] = (
             f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no interval, intervals of attacks show "
             "how much the unseen side may vary, hardly the forget side, and raise no alarm"

@@ -13,7 +13,7 @@ from typing import Any
 from PIL import Image
 
 from unplug.plugins.checkpoint import load_checkpoint
-from unplug.plugins.errors import CheckpointError, InputError
+from unplug.plugins.errors import CheckpointError, DataError, InputError
 from unplug.sdk.conditions import condition_file
 from unplug.sdk.data.decode import decode_upright, square
 
@@ -68,8 +68,10 @@ def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:
     """The condition picture (size, size) in RGB; the centre square of pictures that are not square.
 
     Raises:
-        DataError: a broken picture, or a photograph in which the condition is not found.
+        DataError: no such picture, a broken one, or a photograph in which the condition is not found.
     """
+    if not steering.image.exists():
+        raise DataError(str(steering.image), "no such file", "Check the path of the condition or photograph")
     if not steering.photo:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's, of what the decoder judges anyway

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from .processes import processes
 from .sample import generate
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steps import Trained, train_steps
-from .tokenizer import train_tokenizer
+from .tokenizer import open_tokenizer, train_tokenizer
 from .vae import Crops, VAELoss, VAERecipe, encode_all, psnr, scaling_factor, to_image
 
 RECORD_SCHEMA = "unplug-base/1"
@@ -90,9 +91,7 @@ def train_base(
     vae, vae_run, quality = _autoencoder(dataset, split, rows, vae_recipe, work, facts, seed=seed, device=device, show=show)
     latent_Nchw = _latents(vae, dataset, rows, work, device)
     vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
-    tokenizer = train_tokenizer(
-        (text for texts in own for text in texts), work / "tokenizer", vocabulary=VOCABULARY, length=TOKENS
-    )
+    tokenizer = _tokenizer(work / "tokenizer", own)
 
     def preview(model: BaseLoss, step: int) -> None:
         pipe = assemble(vae, model.text_encoder, tokenizer, model.unet, build_scheduler())
@@ -173,6 +172,15 @@ def _latents(vae: Any, dataset: Dataset, rows: list[int], work: Path, device: to
     with atomic_path(path) as temporary, safetensors_errors(path):
         save_file({"latents": latent_Nchw}, temporary, metadata=marks)
     return latent_Nchw
+
+
+def _tokenizer(folder: Path, captions: Sequence[Sequence[str]]) -> Any:
+    """An unfinished run goes on with its own: other token ids would be other words to the text encoder."""
+    if not folder.is_dir():
+        with atomic_dir(folder) as temporary:
+            prompts = (text for texts in captions for text in texts)
+            train_tokenizer(prompts, temporary, vocabulary=VOCABULARY, length=TOKENS)
+    return open_tokenizer(folder)
 
 
 def _pictures(image_BCHW: torch.Tensor) -> list[Image.Image]:

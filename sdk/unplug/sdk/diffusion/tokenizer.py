@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from unplug.plugins.errors import InputError
 
 START, END = "<|startoftext|>", "<|endoftext|>"
+WORD_END = "</w>"
 BYTES_AND_MARKS = 2 * 256 + 2
+Pair = tuple[str, str]
+_MARKS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
 
 
 def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, length: int) -> Any:
@@ -27,34 +31,84 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
 
     Raises:
         InputError: a vocabulary that does not hold the bytes.
+    """
+    if vocabulary < BYTES_AND_MARKS:
+        raise InputError(f"vocabulary {vocabulary}", "too small for the bytes", f"Use {BYTES_AND_MARKS} or more")
+    from tokenizers import pre_tokenizers
+    from transformers import CLIPTokenizer
+
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    untrained = [*letters, *(f"{letter}{WORD_END}" for letter in letters)]
+    merges = learn_merges(_words(prompts), vocabulary - BYTES_AND_MARKS)
+    tokens = [*untrained, *("".join(pair) for pair in merges), START, END]
+    vocab = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = CLIPTokenizer(vocab=vocab, merges=merges, model_max_length=length, **_MARKS)
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def open_tokenizer(folder: Path) -> Any:
+    """The tokenizer that `train_tokenizer` saved."""
+    from transformers import CLIPTokenizer
+
+    return CLIPTokenizer.from_pretrained(folder, local_files_only=True)
+
+
+def _words(prompts: Iterable[str]) -> list[str]:
+    """All different words, as CLIP's tokenizer cuts texts, one character a byte."""
+    from transformers import CLIPTokenizer
+
+    backend = CLIPTokenizer(
+        vocab={START: 0, END: 1}, merges=[], unk_token=END, bos_token=START, eos_token=END
+    ).backend_tokenizer
+    found: set[str] = set()
+    for prompt in set(prompts):
+        found |= {word for word, _ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(prompt))}
+    return sorted(found)
+
+
+def learn_merges(words: Sequence[str], most: int) -> list[Pair]:
+    """Up to `most` merges: again and again the pair of neighbours that is in most places, of equals the first in the alphabet.
+
+    Written out here because the trainer of `tokenizers` breaks ties by the order of a hash table: the same prompts would
+    give other tokens in the next process.
+
+    Example:
+        >>> learn_merges(["low", "lower", "lowest"], 2)
+        [('l', 'o'), ('lo', 'w')]
 
     Reference:
         Sennrich et al., Neural Machine Translation of Rare Words with Subword Units, 2016, section 3.2.
     """
-    if vocabulary < BYTES_AND_MARKS:
-        raise InputError(f"vocabulary {vocabulary}", "too small for the bytes", f"Use {BYTES_AND_MARKS} or more")
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
-    from transformers import CLIPTokenizer
+    spelled = [[*word[:-1], word[-1] + WORD_END] for word in words if word]
+    count, where = Counter[Pair](), defaultdict[Pair, set[int]](set)
+    for index, symbols in enumerate(spelled):
+        for pair in itertools.pairwise(symbols):
+            count[pair] += 1
+            where[pair].add(index)
+    merges: list[Pair] = []
+    while len(merges) < most and (best := min(count, key=lambda pair: (-count[pair], pair), default=None)) is not None:
+        merges.append(best)
+        for index in where.pop(best):
+            before = spelled[index]
+            spelled[index] = _merged(before, best)
+            count.subtract(itertools.pairwise(before))
+            for pair in itertools.pairwise(spelled[index]):
+                count[pair] += 1
+                where[pair].add(index)
+        count = +count  # without those that are gone
+    return merges
 
-    bpe = Tokenizer(models.BPE(unk_token=END, end_of_word_suffix="</w>"))
-    bpe.normalizer = normalizers.Lowercase()
-    bpe.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.ByteLevel(False)])
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, end_of_word_suffix="</w>", show_progress=False, initial_alphabet=alphabet
-    )
-    words = sorted({word for prompt in prompts for word in prompt.replace(",", " , ").split()})
-    bpe.train_from_iterator(words, trainer)
-    # The trainer counts only those ends of words that it met; all of them are to be kept.
-    merges: Any = [tuple(pair) for pair in json.loads(bpe.to_str())["model"]["merges"]][: vocabulary - BYTES_AND_MARKS]
-    tokens = [*alphabet, *(f"{letter}</w>" for letter in alphabet), *("".join(pair) for pair in merges), START, END]
-    vocab = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = CLIPTokenizer(
-        vocab=vocab, merges=merges, unk_token=END, bos_token=START, eos_token=END, pad_token=END, model_max_length=length
-    )
-    tokenizer.save_pretrained(folder)
-    return tokenizer
+
+def _merged(symbols: Sequence[str], pair: Pair) -> list[str]:
+    out: list[str] = []
+    for symbol in symbols:
+        if out and (out[-1], symbol) == pair:
+            out[-1] += symbol
+        else:
+            out.append(symbol)
+    return out
 
 
 def encode(tokenizer: Any, prompts: list[str]) -> Any:

@@ -40,7 +40,7 @@ def learning_svg(curves: Sequence[Curve], *, name: str, title: str, unit: str, w
                 thin(curve.epoch), thin(curve.value), color=COLOUR[curve.role], linestyle=LINE[curve.role], label=curve.label,
                 marker="o" if len(curve.epoch) == 1 else None,
             )  # fmt: skip
-        axes.set_ylim(bottom=0.0)
+        axes.set_ylim(0.0, 1.05 * max(float(curve.value.max()) for curve in curves) or 1.0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
         axes.grid(axis="x", visible=False)
         axes.legend(loc="best", labelcolor=MUTED)

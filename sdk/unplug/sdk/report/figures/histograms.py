@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from .canvas import COLOUR, INK, MUTED, canvas, finish, to_svg
@@ -48,7 +49,8 @@ def loss_svg(
         axes.stairs(forget_B, edges_E, fill=True, color=COLOUR[role], alpha=0.55, label=f"forget set ({len(forget_F):,})")
         axes.stairs(unseen_B, edges_E, color=INK, linewidth=1.4, label=f"unseen ({len(unseen_U):,})")
         axes.set(xlim=(edges_E[0], edges_E[-1]), ylim=(0.0, top))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:.0f} %")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:g} %")
         axes.grid(axis="x", visible=False)
         axes.legend(loc="upper right", labelcolor=MUTED)
         finish(axes, title=title, x=f"loss ({unit})")

@@ -1,0 +1,219 @@
+"""``unplug generate``: one command from words and conditions to a PNG file that says how it was made."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from unplug.plugins import save_checkpoint
+from unplug.plugins.conditions import build_condition
+from unplug.plugins.files import write_json
+from unplug.sdk.cli import main
+from unplug.sdk.data import load_dataset
+
+from ..diffusion.conftest import SIZE, SPEC, steering_plugin, tiny_unet
+from ..diffusion.test_lora import save_lora
+from .calls import fail, leftovers, spawn
+
+FACE_TASK = os.environ.get("UNPLUG_FACE_LANDMARKER", "")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A face, and its edges in several modes."""
+    folder = tmp_path_factory.mktemp("pictures")
+    face = load_dataset(SPEC, SIZE, show=False).pixels([0])[0]
+    Image.fromarray(face).save(folder / "face.png")
+    edges = Image.fromarray(build_condition("canny").render(face, SIZE))
+    edges.save(folder / "edges.png")
+    edges.convert("L").save(folder / "grey.png")
+    edges.convert("RGBA").save(folder / "alpha.png")
+    edges.resize((8, 8)).save(folder / "tiny.png")
+    (folder / "broken.png").write_bytes((folder / "edges.png").read_bytes()[:80])
+    return folder
+
+
+def call(base_folder: Path, out: Path, *more: object) -> tuple[object, ...]:
+    return ("generate", "--prompt", "a child, smiling", "--base", base_folder, "--steps", 2, "--out", out, *more)
+
+
+def said(*args: object) -> dict[str, Any]:
+    result = CliRunner().invoke(main, [*map(str, args), "--json"], catch_exceptions=False)
+    assert result.exit_code == 0 and result.stderr == "", result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def settings_of(path: Path) -> dict[str, Any]:
+    with Image.open(path) as picture:
+        found: dict[str, Any] = json.loads(picture.info["unplug"])
+    return found
+
+
+def pixels(path: Path) -> Any:
+    return np.asarray(Image.open(path)).astype(int)
+
+
+def test_words_alone(base_folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "a.png"
+    value = said(*call(base_folder, out, "--seed", 4, "--negative", "sad", "--guidance", 2))
+    assert value["pictures"] == [str(out)] and leftovers(tmp_path) == ["a.png"]
+    expected = {
+        "prompt": "a child, smiling", "negative": "sad", "base": str(base_folder), "plugins": [], "strengths": [], "steps": 2,
+        "guidance": 2.0, "size": SIZE, "loras": [], "seed": 4,
+    }  # fmt: skip
+    assert settings_of(out) == expected and Image.open(out).size == (SIZE, SIZE)
+    said(*call(base_folder, tmp_path / "b.png", "--seed", 4, "--negative", "sad", "--guidance", 2))
+    assert (tmp_path / "b.png").read_bytes() == out.read_bytes()
+    said(*call(base_folder, tmp_path / "b.png", "--seed", 5, "--negative", "sad", "--guidance", 2))
+    assert (pixels(tmp_path / "b.png") != pixels(out)).any()
+
+
+def test_the_guidance_of_our_bases_is_lower(base_folder: Path, tmp_path: Path) -> None:
+    """Ours are told by their record, by whatever name they are called."""
+    said(*call(base_folder, tmp_path / "theirs.png"))
+    shutil.copytree(base_folder, tmp_path / "base")
+    write_json(tmp_path / "base/unplug.json", {"schema": "unplug-base/1"})
+    said(*call(tmp_path / "base", tmp_path / "ours.png"))
+    assert [settings_of(tmp_path / f"{name}.png")["guidance"] for name in ("theirs", "ours")] == [7.5, 3.0]
+
+
+def test_several_seeds_and_their_grid(base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path) -> None:
+    steer = ("--plugin", plugin_folder, "--condition-image", pictures / "edges.png")
+    value = said(*call(base_folder, tmp_path / "a.png", "--count", 3, "--seed", 7, *steer))
+    names = [f"a-{seed}.png" for seed in (7, 8, 9)]
+    assert leftovers(tmp_path) == sorted(["a.png", *names]) and [Path(name).name for name in value["pictures"]] == names
+    assert settings_of(tmp_path / "a.png")["seeds"] == [7, 8, 9] and settings_of(tmp_path / "a-8.png")["seed"] == 8
+    sheet = pixels(tmp_path / "a.png")
+    assert sheet.shape == (SIZE + 8, 4 + 4 * (SIZE + 4), 3)
+    cells = [sheet[4 : 4 + SIZE, 4 + place * (SIZE + 4) :][:, :SIZE] for place in range(4)]
+    assert (cells[0] == pixels(pictures / "edges.png")).all() and (cells[2] == pixels(tmp_path / "a-8.png")).all()
+    said(*call(base_folder, tmp_path / "one.png", "--seed", 8, *steer))
+    assert np.abs(pixels(tmp_path / "one.png") - pixels(tmp_path / "a-8.png")).max() <= 1
+
+
+def test_conditions_photographs_and_strengths(base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path) -> None:
+    def drawn(name: str, *more: object) -> Any:
+        said(*call(base_folder, tmp_path / name, *more))
+        return pixels(tmp_path / name)
+
+    steer = ("--plugin", plugin_folder)
+    bare, full = drawn("bare.png"), drawn("full.png", *steer, "--condition-image", pictures / "edges.png")
+    assert np.abs(full - bare).max() > 3
+    off = drawn("off.png", *steer, "--condition-image", pictures / "edges.png", "--strength", 0)
+    assert (off == bare).all() and settings_of(tmp_path / "off.png")["strengths"] == [0.0]
+    assert (drawn("photo.png", *steer, "--photo", pictures / "face.png") == full).all()
+    loose = drawn("loose.png", *steer, "--photo", pictures / "face.png", "--set", "low=10", "--set", "high=20")
+    assert (loose != full).any()
+    for mode in ("grey", "alpha"):
+        assert (drawn(f"{mode}.png", *steer, "--condition-image", pictures / f"{mode}.png") == full).all()
+    drawn("tiny.png", *steer, "--condition-image", pictures / "tiny.png")
+    two = drawn(
+        "two.png", *steer, *steer, *2 * ("--condition-image", pictures / "edges.png"), "--strength", 0.25, "--strength", 0.75
+    )
+    assert np.abs(two - full).max() <= 2  # halves of one and the same
+
+
+def test_lora_from_the_command_line(base_folder: Path, tmp_path: Path) -> None:
+    lora = save_lora(base_folder, tmp_path / "lora", 1)
+    said(*call(base_folder, tmp_path / "bare.png"))
+    said(*call(base_folder, tmp_path / "styled.png", "--lora", lora))
+    assert (pixels(tmp_path / "bare.png") != pixels(tmp_path / "styled.png")).any()
+    assert settings_of(tmp_path / "styled.png")["loras"] == [str(lora)]
+    assert "no such file" in fail(*call(base_folder, tmp_path / "x.png", "--lora", tmp_path / "gone.safetensors")).line
+
+
+WRONG: list[tuple[tuple[str, ...], str]] = [
+    (("--plugin", "P"), "1 plugin(s) and 0 picture(s) were given"),
+    (("--condition-image", "E"), "0 plugin(s) and 1 picture(s)"),
+    (("--plugin", "P", "--plugin", "P", "--photo", "F"), "2 plugin(s) and 1 picture(s)"),
+    (("--plugin", "P", "--condition-image", "E", "--photo", "F"), "cannot be mixed with --condition-image"),
+    (("--plugin", "P", "--condition-image", "E", "--strength", "1", "--strength", "1"), "2 for 1 plugin(s)"),
+    (("--plugin", "P", "--condition-image", "E", "--strength", "11"), "strength 11.0: out of range"),
+    (("--plugin", "P", "--condition-image", "E", "--strength", "nan"), "strength nan: out of range"),
+    (("--plugin", "P", "--condition-image", "E", "--set", "low=1"), "settings are for drawing a condition"),
+    (("--plugin", "P", "--condition-image", "E", "--task", "E"), "settings are for drawing a condition"),
+    (("--plugin", "P", "--photo", "F", "--set", "low"), "it is not KEY=VALUE"),
+    (("--plugin", "P", "--photo", "F", "--set", "lower=1"), "it has no setting 'lower'"),
+    (("--plugin", "P", "--condition-image", "E", "--size", "72"), "size 72: no multiple of 16"),
+    (("--plugin", "P", "--condition-image", "B"), "broken.png: not a readable image"),
+    (("--plugin", "P", "--condition-image", "GONE"), "GONE: no such file"),
+    (("--plugin", "P", "--photo", "B"), "broken.png"),
+    (("--plugin", "nobody", "--condition-image", "E"), "nobody: no such plugin"),
+    (("--plugin", "OTHER", "--condition-image", "E"), "made for another base"),
+    (("--plugin", "BASE", "--condition-image", "E"), "no model.safetensors"),
+    (("--size", "70"), "size 70: no multiple of 8"),
+    (("--base", "nowhere"), "nowhere: no such folder"),
+    (("--base", "P"), "not a diffusers folder: no model_index.json"),
+    (("--out", "a.jpg"), "a.jpg: pictures are written as PNG"),
+    (("--count", "65"), "Invalid value for '--count'"),
+    (("--guidance", "0.5"), "Invalid value for '--guidance'"),
+    (("--device", "tpu"), "no such device"),
+]
+
+
+@pytest.mark.parametrize(("more", "words"), WRONG, ids=[" ".join(more) for more, _ in WRONG])
+def test_what_cannot_be_drawn(
+    base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path, more: tuple[str, ...], words: str
+) -> None:
+    if "OTHER" in more:
+        save_checkpoint(steering_plugin(tiny_unet(channels=(16, 24))), tmp_path / "other", record={}, card="")
+    places = {
+        "P": plugin_folder, "E": pictures / "edges.png", "F": pictures / "face.png", "B": pictures / "broken.png",
+        "GONE": tmp_path / "GONE", "OTHER": tmp_path / "other", "BASE": base_folder, "a.jpg": tmp_path / "a.jpg",
+    }  # fmt: skip
+    line = fail(*call(base_folder, tmp_path / "out.png"), *(places.get(word, word) for word in more)).line
+    assert words in line
+    if "OTHER" in more:
+        assert "24" in line and "32" in line
+    assert [name for name in leftovers(tmp_path) if not name.startswith("other")] == []
+
+
+def test_a_prompt_that_is_too_long_says_so(base_folder: Path, tmp_path: Path) -> None:
+    args = [*map(str, call(base_folder, tmp_path / "a.png", "--steps", 1))]
+    short = CliRunner().invoke(main, args)
+    args[args.index("--prompt") + 1] = "zebra " * 30
+    long = CliRunner().invoke(main, args)
+    assert (short.exit_code, long.exit_code) == (0, 0) and short.stderr == ""
+    assert "the base reads the first 16 only" in long.stderr and len(long.stderr.splitlines()) == 1
+
+
+def test_a_photograph_without_the_task_file(
+    base: Any, base_folder: Path, pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_checkpoint(steering_plugin(base.unet, condition="face_landmark"), tmp_path / "plugin", record={}, card="")
+    steer = ("--plugin", tmp_path / "plugin", "--photo", pictures / "face.png")
+    monkeypatch.delenv("UNPLUG_FACE_LANDMARKER", raising=False)
+    assert "UNPLUG_FACE_LANDMARKER" in fail(*call(base_folder, tmp_path / "a.png", *steer)).line
+    line = fail(*call(base_folder, tmp_path / "a.png", *steer, "--task", tmp_path / "gone.task")).line
+    assert "gone.task" in line and leftovers(tmp_path / "plugin") == sorted(
+        ["README.md", "config.json", "diffusion_pytorch_model.safetensors", "unplug.json"]
+    )
+
+
+@pytest.mark.skipif(not FACE_TASK, reason="UNPLUG_FACE_LANDMARKER names no task file")
+def test_a_photograph_of_a_face(base: Any, base_folder: Path, pictures: Path, tmp_path: Path) -> None:
+    save_checkpoint(steering_plugin(base.unet, condition="face_landmark"), tmp_path / "plugin", record={}, card="")
+    steer = ("--plugin", tmp_path / "plugin", "--photo")
+    value = said(*call(base_folder, tmp_path / "a.png", *steer, pictures / "face.png", "--task", FACE_TASK))
+    assert value["plugins"] == [str(tmp_path / "plugin")]
+    line = fail(*call(base_folder, tmp_path / "b.png", *steer, pictures / "edges.png", "--task", FACE_TASK)).line
+    assert "face" in line and not (tmp_path / "b.png").exists()
+
+
+def test_the_real_command_says_one_line(base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path) -> None:
+    """Nothing of what diffusers, transformers and peft warn their developers of."""
+    steer = ("--plugin", plugin_folder, "--condition-image", pictures / "edges.png")
+    process = spawn(*call(base_folder, tmp_path / "a.png", *steer))
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0 and err == "" and json.loads(out)["out"] == str(tmp_path / "a.png")
+    said(*call(base_folder, tmp_path / "b.png", *steer))
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes(), "another process drew another picture"

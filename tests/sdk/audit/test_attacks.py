@@ -136,7 +136,11 @@ def test_rmia_needs_a_reference() -> None:
         RMIA()(signals(1), [])
 
 
-@pytest.mark.parametrize("name", list(ATTACKS))
+ON_AGES = sorted(set(ATTACKS) - {"gain"})
+"""`gain` reads a plugin's loss: tests/sdk/kinds."""
+
+
+@pytest.mark.parametrize("name", ON_AGES)
 def test_attack_contract(name: str) -> None:
     """Shapes, finite scores, and an AUC that rises with a planted overfit."""
     attack = ATTACKS.get(name)()
@@ -150,7 +154,7 @@ def test_attack_contract(name: str) -> None:
     assert values == sorted(values) and values[-1] > 0.9
 
 
-@pytest.mark.parametrize("name", list(ATTACKS))
+@pytest.mark.parametrize("name", ON_AGES)
 def test_non_members_against_non_members_are_at_chance(name: str) -> None:
     """40 pairs of disjoint non-member sets: the 95 % interval of the AUC leaves 0.5 out in few of them."""
     attack, outside, values = ATTACKS.get(name)(), 0, []

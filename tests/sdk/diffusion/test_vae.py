@@ -45,7 +45,7 @@ def test_pixels_become_numbers() -> None:
 def test_crops_are_cut_from_the_pictures() -> None:
     dataset, generator = mapped(), torch.Generator().manual_seed(0)
     draws = Crops(dataset, [0, 2], 16, CPU)
-    tops, lefts, mirrored, pictures = set(), set(), set(), set()
+    tops, lefts, places, mirrored, pictures = set(), set(), set(), set(), set()
     for _ in range(120):
         batch = draws(generator, 4)["image_BCHW"]
         pixels = ((batch + 1) * 127.5).round().int()
@@ -56,10 +56,11 @@ def test_crops_are_cut_from_the_pictures() -> None:
             assert columns in (list(range(columns[0], columns[0] + 16)), list(range(columns[0], columns[0] - 16, -1)))
             tops.add(top)
             lefts.add(min(columns))
+            places.add((top, min(columns)))
             mirrored.add(columns[0] > columns[1])
             pictures.add(int(blue[0, 0]))
             assert bool((blue == blue[0, 0]).all())
-    assert tops == lefts == set(range(24 - 16 + 1)) and mirrored == {False, True} and pictures == {0, 2}
+    assert tops == lefts == set(range(24 - 16 + 1)) and len(places) > 40 and mirrored == {False, True} and pictures == {0, 2}
 
 
 def test_a_crop_is_no_larger_than_the_picture() -> None:

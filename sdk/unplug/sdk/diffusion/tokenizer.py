@@ -39,7 +39,7 @@ def train_tokenizer(prompts: Iterable[str], folder: Path, *, vocabulary: int, le
 
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
     untrained = [*letters, *(f"{letter}{WORD_END}" for letter in letters)]
-    merges = learn_merges(_words(prompts), vocabulary - BYTES_AND_MARKS)
+    merges: list[Any] = [*learn_merges(_words(prompts), vocabulary - BYTES_AND_MARKS)]
     tokens = [*untrained, *("".join(pair) for pair in merges), START, END]
     vocab = {token: index for index, token in enumerate(dict.fromkeys(tokens))}
     folder.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,12 @@ class Pipe:
 
     def __init__(self, log: list[str] | None = None, name: str = "") -> None:
         self.log, self.name = [] if log is None else log, name
+        self.vae = SimpleNamespace(
+            config=SimpleNamespace(scaling_factor=2.0), decode=lambda latent: SimpleNamespace(sample=latent)
+        )
+        self.image_processor = SimpleNamespace(
+            postprocess=lambda decoded, output_type: [Image.new("RGB", (8, 8)) for _ in decoded]
+        )
 
     def set_progress_bar_config(self, **_: Any) -> None:
         pass
@@ -29,7 +35,7 @@ class Pipe:
         torch.zeros(10, 10) @ torch.zeros(10, 10)
         for _step in range(num_inference_steps):
             torch.zeros(3, 10) @ torch.zeros(10, 10)
-        return SimpleNamespace(images=[Image.new("RGB", (8, 8)) for _ in prompts])
+        return SimpleNamespace(images=torch.zeros(len(prompts), 4, 1, 1))
 
 
 def setup(steps: int = 25, rounds: int = 4) -> Any:

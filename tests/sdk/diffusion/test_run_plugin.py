@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +14,8 @@ import pytest
 import torch
 from PIL import Image
 
-from unplug.plugins.checkpoint import CHECKPOINT_FILES, Checkpoint, load_checkpoint
+from unplug.plugins import ConditioningPlugin
+from unplug.plugins.checkpoint import CHECKPOINT_FILES, DIFFUSERS_WEIGHTS, Checkpoint, load_checkpoint
 from unplug.plugins.errors import CheckpointError, DataError, OutputError
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of, load_dataset, make_split
 from unplug.sdk.diffusion import run_plugin as module
@@ -213,3 +215,18 @@ def test_previews_show_condition_base_and_control(base: Any, control_set: Any, m
 def test_the_saved_plugin_is_the_averaged_one(run: Run, whole: Checkpoint, tmp_path: Path) -> None:
     last = run(tmp_path / "last", recipe=replace(RECIPE, ema=0.0))
     assert load_checkpoint(whole.path).sha256 == whole.sha256 != last.sha256
+
+
+def test_half_is_stored_as_measured(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[torch.nn.Module] = []
+    monkeypatch.setattr(module, "mean_loss", lambda _, network, *__, **___: measured.append(copy.deepcopy(network)) or 0.5)
+    small = run(tmp_path / "plugin", half=True)
+    size = (small.path / DIFFUSERS_WEIGHTS).stat().st_size
+    assert size < 0.6 * (whole.path / DIFFUSERS_WEIGHTS).stat().st_size
+    pairs = zip(small.model.state_dict().items(), whole.model.state_dict().values(), strict=True)
+    for (name, value), exact in pairs:
+        assert value.dtype == exact.dtype and torch.equal(value, exact.half().to(exact.dtype)), name
+        assert torch.equal(value, measured[0].state_dict()[name])
+    again = ConditioningPlugin.from_pretrained(small.path)
+    assert all(torch.equal(value, again.state_dict()[name]) for name, value in small.model.state_dict().items())
+    assert {value.dtype for value in again.parameters()} == {torch.float32}

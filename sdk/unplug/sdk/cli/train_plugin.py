@@ -28,11 +28,12 @@ from .train_base import PRECISIONS
 @click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
 @click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
 @click.option("--sample-every", type=click.IntRange(0), default=500, show_default=True, help="Steps between sampling grids.")
+@click.option("--half", is_flag=True, help="Store the weights in float16.")
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def plugin(
     spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], base_name: str, out: Path, split_file: Path | None,
-    sample_every: int, restart: bool, common: Common, **recipe_options: Any,
+    sample_every: int, half: bool, restart: bool, common: Common, **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train a conditioning plugin beside a frozen base.
 
@@ -55,7 +56,7 @@ def plugin(
         common.say(f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} of {len(dataset)} samples")
     done = train_plugin(
         base, base_name, dataset, split, kind, out, recipe, options=settings(pairs), seed=common.seed, device=device,
-        restart=restart, sample_every=sample_every, show=common.show and team.is_main_process,
+        restart=restart, sample_every=sample_every, half=half, show=common.show and team.is_main_process,
     )  # fmt: skip
     if not team.is_main_process:
         raise SystemExit(0)  # one of them speaks for all

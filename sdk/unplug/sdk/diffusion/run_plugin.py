@@ -50,6 +50,7 @@ def train_plugin(
     device: torch.device,
     restart: bool = False,
     sample_every: int = 500,
+    half: bool = False,
     show: bool = True,
     role: str = "original",
 ) -> Checkpoint:
@@ -68,6 +69,7 @@ def train_plugin(
         device: where to compute.
         restart: drop an unfinished run.
         sample_every: steps between two sampling grids.
+        half: store the weights in float16; they are measured as stored.
         show: progress bars.
         role: "original" or "retrained", for the record.
 
@@ -105,7 +107,7 @@ def train_plugin(
         sample_every=sample_every, show=show,
     )  # fmt: skip
     if team.is_main_process:
-        network = done.model.network
+        network = done.model.network.half().float() if half else done.model.network
         parts = {"train": train, "validation": validation, "test": data.subset(split.test)}
         record = {
             "schema": RECORD_SCHEMA,
@@ -119,7 +121,7 @@ def train_plugin(
             "metrics": {name: _measured(control, network, base, part, device) for name, part in parts.items() if len(part)},
             **_origin(dataset, split, done, device),
         }
-        save_checkpoint(network.cpu(), out, record=record, card=plugin_card(record))
+        save_checkpoint(network.cpu().half() if half else network.cpu(), out, record=record, card=plugin_card(record))
         shutil.rmtree(work, ignore_errors=True)
     team.wait_for_everyone()
     return load_checkpoint(out, expect="plugin")

@@ -119,7 +119,7 @@ def train_steps(
     model.to(accelerator.device).train()
     average = copy.deepcopy(model).requires_grad_(False)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(decay_groups(model, recipe.weight_decay), lr=recipe.lr, betas=(0.9, 0.99))
+    optimizer = torch.optim.AdamW(decay_groups(model, recipe.weight_decay), lr=recipe.lr, betas=(0.9, 0.99), fused=True)
     progress: dict[str, Any] = {"step": 0, "wall_s": 0.0, "history": []}
     if state is not None and (found := state.load(model, average, optimizer)) is not None:
         progress = found

@@ -13,7 +13,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	  { echo "unplug needs Python 3.11 or 3.12; run: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) --editable ".[litert,coreml,onnx]"
+	$(PIP) --editable ".[litert,coreml,onnx,diffusion]"
 	touch $@
 
 # What the tests need, Ray among it. MediaPipe goes in without its dependencies: it asks for an OpenCV that wants a desktop's libGL.
@@ -41,6 +41,7 @@ test-all: lint
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks.rows
 	$(BIN)/python -m benchmarks.fleet --out out/fleet.json
+	$(BIN)/python -m benchmarks.plugin_latency --out out/plugin-latency.json
 	$(BIN)/python -m benchmarks.overhead --out out/overhead.json
 
 schemas: $(VENV)/.ready

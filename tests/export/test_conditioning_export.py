@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from unplug.export import PRECISIONS, Artifact, export_checkpoint, load_artifact, measure_parity, random_inputs
-from unplug.export.child import call_in_child
-from unplug.export.metrics import compare, verdict
-from unplug.export.reference import Reference, reference_outputs
+from unplug.export import Artifact, export_checkpoint, load_artifact, measure_parity, random_inputs
+from unplug.export.reference import Reference
 from unplug.plugins import ConditioningPlugin, load_checkpoint, save_checkpoint
 
 SIDE, SAMPLES = 64, 2
@@ -68,10 +65,10 @@ def test_files_cards_and_names(files: dict[str, Artifact], plugin: Path) -> None
         assert card.flops is not None and card.flops > 1e5
 
 
-def test_parity_on_what_runs_everywhere(files: dict[str, Artifact], plugin: Path) -> None:
-    chosen = [artifact for artifact in files.values() if artifact.card.target != "coreml"]
+def test_parity_on_every_target(files: dict[str, Artifact], plugin: Path) -> None:
+    chosen = list(files.values())
     report = measure_parity(chosen, plugin, random_inputs(chosen[0].card.iospec, SAMPLES, seed=0))
-    assert report.passed and len(report.rows) == 16
+    assert report.passed and len(report.rows) == 24
     for row in report.rows:
         assert row.status == "pass", row
         assert row.psnr_db is not None and not row.exact, "the same bits would mean that nothing was computed apart"
@@ -92,79 +89,3 @@ def test_zeros_of_an_untrained_plugin_are_no_parity(
     for row in report.rows:
         assert row.status == "fail" and row.exact
         assert row.reason is not None and row.reason.startswith("the checkpoint gives zeros only")
-
-
-EVALUATE = """
-import numpy as np
-import torch
-from pathlib import Path
-from unplug.export.child import Reply
-
-DTYPES = {"fp32": torch.float32, "fp16": torch.float16}
-
-def conv(x, weight, bias, strides, pad, pad_type, groups, dilations):
-    sides = {"valid": [0] * 4, "custom": list(pad)}[pad_type]
-    assert len(set(sides)) == 1, sides
-    return torch.nn.functional.conv2d(x, weight, bias, tuple(strides), int(sides[0]), tuple(dilations), int(groups))
-
-OPS = {
-    "conv": conv,
-    "clip": lambda x, alpha, beta: x.clamp(float(alpha), float(beta)),
-    "add": lambda x, y: x + y,
-    "mul": lambda x, y: x * y,
-    "cast": lambda x, dtype: x.to(DTYPES[dtype]),
-}
-
-def constant(value):
-    array = np.asarray(value)
-    return torch.from_numpy(np.array(array)) if array.dtype.kind == "f" else value
-
-def run(operations, inputs, plant):
-    found = {name: torch.from_numpy(np.array(array)) for name, array in inputs.items()}
-    for op in operations:
-        if op.op_type == "const":
-            continue
-        given = {name: var for name, var in op.inputs.items() if not name.startswith("_")}
-        arguments = {name: found[var.name] if var.name in found else constant(var.val) for name, var in given.items()}
-        if plant and op.op_type == "conv":
-            plant = False
-            arguments["weight"].view(-1)[0] *= -1
-        found[op.outputs[0].name] = OPS[op.op_type](**arguments)
-    return found
-
-def evaluate(job):
-    import coremltools
-    from coremltools.converters.mil.frontend.milproto.load import load
-    arrays, names = {}, []
-    for precision, path in job.values["paths"].items():
-        spec = coremltools.utils.load_spec(path)
-        program = load(spec, spec.specificationVersion, file_weights_dir=str(next(Path(path).glob("Data/*/weights"))))
-        names.append([output.name for output in spec.description.output])
-        for case in ("right", "planted"):
-            found = run(program.functions["main"].operations, job.arrays, case == "planted")
-            arrays |= {f"{precision} {case} {name}": found[name].float().numpy() for name in names[-1]}
-    return Reply(values={"names": names}, arrays=arrays)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "darwin", reason="Core ML itself runs on macOS")
-def test_core_ml_programs_agree_operator_by_operator(
-    files: dict[str, Artifact], plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each operator computed by torch in the precision that the file stores; a batch goes through at once."""
-    (tmp_path / "evaluate_program.py").write_text(EVALUATE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    paths = {precision: str(files[f"plugin.{precision}.mlpackage"].path) for precision in ("fp32", "fp16")}
-    spec = files["plugin.fp32.mlpackage"].card.iospec
-    inputs = random_inputs(spec, SAMPLES, seed=0)
-    wanted = reference_outputs(plugin, spec, inputs).outputs
-    reply = call_in_child("evaluate_program:evaluate", {"paths": paths}, inputs, what="ML Program")
-    assert reply.values["names"] == [OUTPUTS, OUTPUTS]
-    for precision in paths:
-        needed = PRECISIONS.get(precision).min_psnr_db
-        found = {
-            case: [verdict(compare(wanted[name], reply.arrays[f"{precision} {case} {name}"]), needed) for name in OUTPUTS]
-            for case in ("right", "planted")
-        }
-        assert found["right"] == [None] * len(OUTPUTS), precision
-        assert any(found["planted"]), "one flipped weight went unseen"

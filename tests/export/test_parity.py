@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unplug.export import Artifact, ParityReport, load_artifact, measure_parity, random_inputs
+from unplug.export import RUNTIMES, Artifact, ParityReport, load_artifact, measure_parity, random_inputs
 from unplug.export.artifact import write_card
 from unplug.plugins import load_checkpoint
 from unplug.plugins.errors import ConversionError, InputError, ReportError
@@ -23,29 +23,33 @@ def report(exported: list[Artifact], checkpoint: Path) -> ParityReport:
     return measure_parity(exported, checkpoint, random_inputs(exported[0].card.iospec, SAMPLES, seed=0))
 
 
-def test_every_artifact_that_can_run_passes(report: ParityReport) -> None:
-    ran = [row for row in report.rows if row.target != "coreml"]
-    assert len(ran) == 8 and len(report.rows) == 12
-    for row in ran:
+def test_every_artifact_passes(report: ParityReport) -> None:
+    assert len(report.rows) == 12
+    for row in report.rows:
         assert row.status == "pass", row
         assert row.psnr_db is not None and row.psnr_db >= row.threshold_db
         assert row.cosine is not None and row.cosine > 0.999
         assert row.runtime_version
-    assert {row.threshold_db for row in ran} == {100.0, 60.0}
+    assert {row.threshold_db for row in report.rows} == {100.0, 60.0}
     assert report.passed
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="Core ML runs on macOS")
-def test_core_ml_rows_say_why_they_were_not_run(report: ParityReport) -> None:
-    assert {row.target for row in report.not_run} == {"coreml"}
-    for row in report.not_run:
-        assert row.reason is not None and "macOS only" in row.reason
-        assert row.psnr_db is None and not row.exact
+@pytest.mark.skipif(sys.platform == "darwin", reason="Core ML itself runs on macOS")
+def test_rows_of_core_ml_say_what_computed_them(report: ParityReport) -> None:
+    assert {(row.target, row.runtime) for row in report.rows} == {("litert", "litert"), ("onnx", "onnx"), ("coreml", "mil")}
+    assert not report.not_run
 
 
-def test_nothing_run_is_not_a_pass(report: ParityReport) -> None:
+def test_nothing_run_is_not_a_pass(
+    exported: list[Artifact], checkpoint: Path, report: ParityReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not replace(report, rows=()).passed
-    assert not replace(report, rows=report.not_run).passed
+    monkeypatch.setattr(type(RUNTIMES.get("onnx")), "unavailable", lambda _self: "no such machine")
+    chosen = [artifact for artifact in exported if artifact.card.target == "onnx"]
+    found = measure_parity(chosen, checkpoint, random_inputs(chosen[0].card.iospec, 1, seed=0))
+    assert found.rows == found.not_run and not found.passed
+    for row in found.rows:
+        assert row.reason == "no such machine" and row.psnr_db is None and not row.exact
 
 
 def test_report_round_trip_and_hostile_reports(report: ParityReport, tmp_path: Path) -> None:

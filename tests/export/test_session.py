@@ -70,7 +70,8 @@ def test_bad_sessions(by_name: dict[str, Artifact]) -> None:
 @pytest.mark.skipif(sys.platform == "darwin", reason="Core ML runs on macOS")
 def test_core_ml_says_that_it_cannot_run_here(by_name: dict[str, Artifact]) -> None:
     with pytest.raises(InputError, match="Core ML runs on macOS only"):
-        Session(by_name["age.fp32.mlpackage"])
+        Session(by_name["age.fp32.mlpackage"], runtime="coreml")
+    assert Session(by_name["age.fp32.mlpackage"]).runtime.name == "mil"
 
 
 @pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp32.onnx"])

@@ -13,6 +13,7 @@ from .precisions import PRECISIONS as PRECISIONS
 from .precisions import Precision as Precision
 from .reference import reference_outputs as reference_outputs
 from .runtime import RUNTIMES as RUNTIMES
+from .runtime.stand_in import runtime_of as runtime_of
 from .session import Session as Session
 from .targets import TARGETS as TARGETS
 from .tensors import check_inputs as check_inputs

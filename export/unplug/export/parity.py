@@ -19,9 +19,9 @@ from .provenance import git_revision, versions
 from .reference import Reference, reference_outputs
 from .runtime import RUNTIMES
 from .runtime.base import Runtime
+from .runtime.stand_in import runtime_of
 from .schema import STRICT, read_dataclass
 from .session import Session
-from .targets import TARGETS
 from .tensors import check_inputs, digest_inputs
 
 SCHEMA: Literal["unplug-parity/1"] = "unplug-parity/1"
@@ -154,7 +154,7 @@ def measure_parity(
 
 
 def _measure(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array]) -> list[ParityRow]:
-    runtime: Runtime = RUNTIMES.get(TARGETS.get(artifact.card.target).runtime)
+    runtime = runtime_of(artifact)
     if (reason := runtime.unavailable()) is not None:
         return [_row(artifact, runtime, tensor.name, "not_run", reason, None) for tensor in artifact.card.iospec.outputs]
     try:

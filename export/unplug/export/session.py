@@ -15,7 +15,7 @@ from .child import DEFAULT_TIMEOUT_SECONDS, Array, Progress, Reply, call_in_chil
 from .extras import require_modules
 from .runtime import RUNTIMES
 from .runtime.base import Runtime
-from .targets import TARGETS
+from .runtime.stand_in import runtime_of
 from .tensors import check_inputs
 from .worker import Job
 
@@ -28,7 +28,7 @@ class Session:
 
     Args:
         artifact: from `load_artifact` or `export_checkpoint`.
-        runtime: name in RUNTIMES; default: that of the artifact's target.
+        runtime: name in RUNTIMES; default: see `runtime_of`.
         delegate: one of the runtime's `delegates`; default: its first.
         threads: CPU threads.
 
@@ -41,7 +41,7 @@ class Session:
         self, artifact: Artifact, *, runtime: str | None = None, delegate: str | None = None, threads: int = 1
     ) -> None:
         self.artifact = artifact
-        self.runtime: Runtime = RUNTIMES.get(runtime or TARGETS.get(artifact.card.target).runtime)
+        self.runtime: Runtime = runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime)
         self.delegate = delegate or self.runtime.delegates[0]
         self.threads = threads
         check_runtime(self.runtime, self.delegate, threads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,9 @@ from typing import Any
 from unplug.plugins.errors import ArtifactError
 
 from ..child import Array
-from .base import AGAIN, MAX_TENSORS, Stored, bounded, checked_name, shaped, unpacked, weights_of
+from ..mil.package import AGAIN, Package
+from .base import Stored, bounded, checked_name, shaped, unpacked, weights_of
 
-ROOT = "@model_path/"
-SENTINEL = 0xDEADBEEF
-BLOB = struct.Struct("<IIQQ")  # sentinel, type, bytes, where they begin
 FLOATS = {"FLOAT16": "float16", "FLOAT32": "float32", "FLOAT64": "float64"}
 INTEGERS = {"INT8": "int8", "UINT8": "uint8", "INT16": "int16", "UINT16": "uint16", "INT32": "int32"}
 OPAQUE = {"BFLOAT16": "uint16"}
@@ -28,26 +25,18 @@ def read(path: Path) -> dict[str, Array]:
     Raises:
         ArtifactError: this is no ML Program that can be read.
     """
-    import torch  # noqa: F401  before coremltools: the other order can end in SIGSEGV where tensorflow is installed
-    from coremltools.proto import Model_pb2
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-
-    models = sorted(path.glob("Data/*/*.mlmodel"))
-    if len(models) != 1:
-        raise ArtifactError(str(path), f"it holds {len(models)} model files", AGAIN)
-    spec = Model_pb2.Model()
+    package = Package(path)
     try:
-        spec.ParseFromString(models[0].read_bytes())
-        return weights_of(path, _constants(path, models[0].parent, spec))
-    except (DecodeError, struct.error, ValueError, TypeError, OverflowError) as error:
+        return weights_of(path, _constants(package))
+    except (ValueError, TypeError, OverflowError) as error:
         raise ArtifactError(str(path), f"its program is broken ({error})", AGAIN) from error
 
 
-def _constants(path: Path, folder: Path, spec: Any) -> Iterator[Stored]:
+def _constants(package: Package) -> Iterator[Stored]:
     from coremltools.proto import MIL_pb2
 
-    blobs: dict[Path, bytes] = {}
-    for function in spec.mlProgram.functions.values():
+    path = package.path
+    for function in package.spec.mlProgram.functions.values():
         for block in function.block_specializations.values():
             for index in bounded(path, "operators", len(block.operations)):
                 operation = block.operations[index]
@@ -56,8 +45,9 @@ def _constants(path: Path, folder: Path, spec: Any) -> Iterator[Stored]:
                 output = checked_name(path, operation.outputs[0].name)
                 for name, value in _values(operation):
                     kind = MIL_pb2.DataType.Name(value.type.tensorType.dataType)
-                    raw = _bytes(path, folder, value, blobs)
-                    if raw is not None:
+                    # Those within the program are small arguments, not weights.
+                    if value.WhichOneof("value") == "blobFileValue":
+                        raw = package.blob(value.blobFileValue.fileName, value.blobFileValue.offset)
                         yield from _stored(path, output if name == "val" else f"{output}/{name}", raw, kind, value)
 
 
@@ -71,25 +61,6 @@ def _values(operation: Any) -> Iterator[tuple[str, Any]]:
                 yield name, operation.attributes[name]
             bindings = operation.inputs[name].arguments if name in operation.inputs else ()
             yield from ((name, binding.value) for binding in bindings if binding.WhichOneof("binding") == "value")
-
-
-def _bytes(path: Path, folder: Path, value: Any, blobs: dict[Path, bytes]) -> bytes | memoryview | None:
-    """The bytes of a value in the weight file; those within the program are small arguments, not weights."""
-    if value.WhichOneof("value") != "blobFileValue":
-        return None
-    name = value.blobFileValue.fileName
-    file = (folder / name.removeprefix(ROOT)).resolve()
-    if not name.startswith(ROOT) or not file.is_relative_to(folder.resolve()) or not file.is_file():
-        raise ArtifactError(str(path), f"a constant lies in {name[:200]!r}, which is no file of this package", AGAIN)
-    if len(blobs) > MAX_TENSORS:
-        raise ArtifactError(str(path), "it names too many weight files", AGAIN)
-    if file not in blobs:
-        blobs[file] = file.read_bytes()
-    content = blobs[file]
-    sentinel, _, size, start = BLOB.unpack_from(content, value.blobFileValue.offset)
-    if sentinel != SENTINEL or start + size > len(content):
-        raise ArtifactError(str(path), f"no constant begins at byte {value.blobFileValue.offset} of its weight file", AGAIN)
-    return memoryview(content)[start : start + size]
 
 
 def _stored(path: Path, name: str, raw: bytes | memoryview, kind: str, value: Any) -> Iterator[Stored]:

@@ -8,6 +8,7 @@ RUNTIMES = Registry(
         "litert": "unplug.export.runtime.litert:RUNTIME",
         "coreml": "unplug.export.runtime.coreml:RUNTIME",
         "onnx": "unplug.export.runtime.onnx:RUNTIME",
+        "mil": "unplug.export.runtime.mil:RUNTIME",
     },
     group="unplug.runtimes",
 )

@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.export import RUNTIMES, TARGETS, Artifact, export_checkpoint, load_artifact
-from unplug.export.runtime.base import Runtime
+from unplug.export import TARGETS, Artifact, export_checkpoint, load_artifact, runtime_of
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import ArtifactError, MissingExtraError
 
@@ -41,8 +40,7 @@ def form_of(artifact: Artifact) -> Form:
 
 def not_run_here(artifact: Artifact) -> str | None:
     """Why an artifact cannot run on this machine, or None when it can."""
-    runtime: Runtime = RUNTIMES.get(TARGETS.get(artifact.card.target).runtime)
-    return runtime.unavailable()
+    return runtime_of(artifact).unavailable()
 
 
 def load_exports(paths: Sequence[Path], checkpoint: Checkpoint, flag: str) -> dict[Form, Artifact]:

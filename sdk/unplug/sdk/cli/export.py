@@ -60,6 +60,7 @@ def parity(
 ) -> Outcome:
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
+    from unplug.export.runtime.stand_in import STAND_INS
     from unplug.sdk.inputs import example_inputs
 
     loaded = [load_artifact(path) for path in artifacts]
@@ -71,8 +72,10 @@ def parity(
     for row in report.rows:
         measured = "exact" if row.exact else "" if row.psnr_db is None else f"{row.psnr_db:.1f}"
         error = "" if row.max_abs_error is None else f"{row.max_abs_error:.2e}"
-        rows.append((row.file, row.output, measured, f"{row.threshold_db:g}", error, row.status, row.reason or ""))
-    text = table(("file", "output", "PSNR dB", "needs", "max error", "status", "reason"), rows)
+        rows.append((row.file, row.output, measured, f"{row.threshold_db:g}", error, row.status, row.runtime, row.reason or ""))
+    text = table(("file", "output", "PSNR dB", "needs", "max error", "status", "runtime", "reason"), rows)
+    if any(row.runtime in STAND_INS.values() for row in report.rows):
+        text += "\nmil: Core ML's program evaluated operator by operator with torch; Core ML itself runs on macOS only."
     if not report.passed and all(row.status == "not_run" for row in report.rows):
         text += "\nNothing could be run on this machine, so nothing was checked."
     return Outcome(value=asdict(report), text=text, ok=report.passed)

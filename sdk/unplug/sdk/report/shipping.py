@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unplug.export.runtime.stand_in import STAND_INS
 from unplug.sdk.audit.report import ModelAudit
 
 from .figures.latency import MAX_DOTS, Timing, latency_svg
@@ -125,6 +126,8 @@ def _parity_cell(rows: Sequence[ParityRow]) -> Cell:
     chips: dict[str, Chip] = {"fail": "fail", "not run": "neutral", "pass": "pass"}
     parts = [f"{plain(row.output, 40)} {_decibels(row)} (≥ {row.threshold_db:g})" for row in rows]
     reasons = dict.fromkeys(plain(row.reason, 160) for row in rows if row.reason)
+    if any(row.runtime in STAND_INS.values() for row in rows):
+        reasons["evaluated operator by operator with torch, not run by Core ML itself"] = None
     return Cell(text=status, chip=chips[status], note="; ".join([*parts, *reasons]))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -89,3 +91,21 @@ def test_zeros_of_an_untrained_plugin_are_no_parity(
     for row in report.rows:
         assert row.status == "fail" and row.exact
         assert row.reason is not None and row.reason.startswith("the checkpoint gives zeros only")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("what", ["weight", "padding"])
+def test_a_planted_error_fails_parity(
+    files: dict[str, Artifact],
+    plugin: Path,
+    changed: Callable[..., Artifact],
+    edit: Callable[..., Any],
+    what: str,
+    precision: str,
+) -> None:
+    artifact = files[f"plugin.{precision}.mlpackage"]
+    inputs = random_inputs(artifact.card.iospec, 2, seed=0)
+    assert measure_parity(artifact, plugin, inputs).passed
+    wrong = changed(artifact, edit(what, {"fp32": "float32", "fp16": "float16"}[precision]))
+    report = measure_parity(wrong, plugin, inputs)
+    assert not report.passed and all("dB" in str(row.reason) for row in report.rows if row.status == "fail")

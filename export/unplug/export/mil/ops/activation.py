@@ -31,6 +31,10 @@ def sigmoid_hard(x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
     return (alpha * x + beta).clamp(0.0, 1.0)
 
 
+def thresholded_relu(x: Tensor, alpha: Tensor) -> Tensor:
+    return torch.where(x >= alpha, x, torch.zeros_like(x))
+
+
 def softmax(x: Tensor, axis: Tensor) -> Tensor:
     return x.softmax(int(axis))
 
@@ -46,6 +50,7 @@ OPS: Ops = {
     "leaky_relu": leaky_relu,
     "prelu": prelu,
     "elu": elu,
+    "thresholded_relu": thresholded_relu,
     "sigmoid_hard": sigmoid_hard,
     "softmax": softmax,
 }

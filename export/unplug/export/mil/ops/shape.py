@@ -81,6 +81,11 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", constant_val: Any = 0.0) ->
     return fn.pad(x, backwards, mode={"reflect": "reflect", "replicate": "replicate"}[mode])
 
 
+def crop(x: Tensor, crop_height: Any, crop_width: Any) -> Tensor:
+    (top, bottom), (left, right) = ints(crop_height), ints(crop_width)
+    return x[..., top : x.shape[-2] - bottom, left : x.shape[-1] - right]
+
+
 def upsample_nearest(x: Tensor, scale_factor_height: Any = 1, scale_factor_width: Any = 1) -> Tensor:
     height, width = float(scale_factor_height), float(scale_factor_width)
     if height == int(height) and width == int(width):
@@ -123,6 +128,7 @@ OPS: Ops = {
     "slice_by_index": slice_by_index,
     "slice_by_size": slice_by_size,
     "pad": pad,
+    "crop": crop,
     "tile": lambda x, reps: x.repeat(ints(reps)),
     "upsample_nearest_neighbor": upsample_nearest,
     "upsample_bilinear": upsample_bilinear,

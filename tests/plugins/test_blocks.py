@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from unplug.plugins import ConvNormAct, InvertedBottleneck
-from unplug.plugins.blocks import init_weights
+from unplug.plugins.blocks import DepthwiseConv2d, init_weights
 
 FOLD_TOLERANCE = 1e-12  # float64: only the order of additions differs
 
@@ -74,3 +75,21 @@ def test_initial_weights_have_the_scale_of_the_paper() -> None:
     assert abs(linear.weight.std().item() / 0.01 - 1) < 0.02
     assert conv.bias is not None and not conv.bias.any() and not linear.bias.any()
     assert torch.equal(net[1].weight, torch.ones(128)) and not net[1].bias.any()
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_under_autocast_is_float32_on_the_cpu(stride: int) -> None:
+    """Its values and gradients are those without autocast, of the values that bfloat16 hands over."""
+    torch.manual_seed(0)
+    layer, x = DepthwiseConv2d(6, 5, stride), torch.randn(2, 6, 9, 7).bfloat16()
+    found = []
+    for half in (True, False):
+        layer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            y = layer(x if half else x.float())
+        assert y.dtype == torch.float32
+        y.square().sum().backward()
+        assert layer.weight.grad is not None
+        found.append((y.detach(), layer.weight.grad.clone()))
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+    assert layer.half()(x.half()).dtype == torch.float16

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from unplug.plugins import ConditioningPlugin, ConvNormAct
 from unplug.plugins.errors import InputError
+from unplug.plugins.plugin_sizes import PLUGIN_SIZES, count_kernels
 from unplug.plugins.unet_levels import read_base, residual_levels
 
 from .unets import CROSS, PLAIN, REAL, tiny_unet, trained
@@ -31,6 +32,17 @@ def test_parameters_and_names_for_real_bases(name: str) -> None:
     spec = plugin.iospec
     assert [tensor.name for tensor in spec.outputs] == [f"adapter_res_samples_{i:02d}" for i in range(len(plugin.levels))]
     assert spec.inputs[0].name == "condition" and spec.inputs[0].range == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("size", PLUGIN_SIZES)
+@pytest.mark.parametrize("name", REAL)
+def test_the_bound_counts_what_there_is(name: str, size: str) -> None:
+    """Kernels, exactly, those of the stem included; norms and biases are few."""
+    plugin = ConditioningPlugin.for_unet(REAL[name], condition="canny", size=size)
+    deep = ConditioningPlugin.for_unet(tiny_unet("sdxl"), condition="canny", size=size, downscale=32, stem_expand=6)
+    for one in (plugin, deep):
+        kernels = sum(value.numel() for value in one.parameters() if value.ndim == 4)
+        assert count_kernels(dict(one.config), one.levels) == kernels
 
 
 def test_sd15_shapes_and_macs() -> None:

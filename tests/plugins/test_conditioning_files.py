@@ -89,6 +89,18 @@ def test_loading_is_silent(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("", "")
 
 
+def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    """diffusers names the file of a variant otherwise, and cuts what is larger than a shard."""
+    plugin = trained(tiny_unet())
+    with pytest.raises(InputError, match="variant='fp16': a plugin has one weight file"):
+        plugin.save_pretrained(tmp_path / "half", variant="fp16")
+    assert not (tmp_path / "half").exists()
+    plugin.save_pretrained(tmp_path / "small", max_shard_size="10KB", variant=None)
+    assert same(ConditioningPlugin.from_pretrained(tmp_path / "small"), plugin)
+    with pytest.raises(TypeError):
+        plugin.save_pretrained(tmp_path / "more", True)  # type: ignore[misc]
+
+
 def test_pickles_are_neither_read_nor_written(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
     plugin = ConditioningPlugin.from_pretrained(folder)
@@ -143,6 +155,18 @@ def test_wrong_tensors_are_refused(folder: Path, change: dict[str, torch.Tensor 
         ({"down_block_types": [["DownBlock2D"]] * 3}, "adds no residual"),
         ({"image_size": 2**40}, "image_size 1099511627776: out of range"),
         ({"image_size": 4096, "stem": [512], "stem_expand": 8}, "a tensor of up to"),
+        (
+            {
+                "downscale": 64,
+                "image_size": 64,
+                "stem": [512] * 8,
+                "stem_expand": 8,
+                "depths": [12] * 3,
+                "widths": [400] * 3,
+                "expand": [4] * 3,
+            },
+            "it would have about",
+        ),
         ({"input_range": [0, 1e400]}, "no rising pair"),
         ({"input_range": ["0", "1"]}, "no rising pair"),
         ({"condition": 7}, "it is no name"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,12 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from unplug.plugins.conditions import Canny, FaceLandmark, build_condition
 from unplug.plugins.errors import DataError, InputError, NoFaceError, OutputError, SeveralFacesError
 from unplug.sdk import faces
 from unplug.sdk.conditions import Drawn, arrays, condition_file, condition_folder, conditions_in_worker, landmarks_in_worker
+from unplug.sdk.conditions import rows as rows_module
+from unplug.sdk.conditions.pool import as_text
 from unplug.sdk.conditions.rows import open_rows
 from unplug.sdk.conditions.rows import read_notes as notes_of
 
@@ -149,6 +152,95 @@ def test_damaged_files_are_drawn_again(tmp_path: Path) -> None:
     assert found.all() and out.read_bytes() == whole
 
 
+@pytest.mark.parametrize("call", range(4))
+@pytest.mark.parametrize("older", [False, True])
+def test_a_call_that_dies_at_its_very_end_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int, older: bool
+) -> None:
+    """Killed before or between the moves of rows and notes, in front of older rows or of none."""
+    images, out = noise(), tmp_path / "canny.npy"
+    expected = np.array(conditions_in_worker("canny", {}, images, 32)[0])
+    if older:
+        conditions_in_worker("canny", {"low": "7"}, images, 32, out=out)
+    seen: list[str] = []
+
+    def die(name: str, real: Any) -> Any:
+        def called(*given: Any, **how: Any) -> Any:
+            seen.append(name)
+            if len(seen) > call:
+                raise KeyboardInterrupt
+            return real(*given, **how)
+
+        return called
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows_module, "write_json", die("write", rows_module.write_json))
+        patch.setattr(rows_module.os, "replace", die("replace", os.replace))  # its own temporary notes count as one
+        patch.setattr(rows_module.shutil, "rmtree", die("remove", shutil.rmtree))
+        with pytest.raises(KeyboardInterrupt):
+            conditions_in_worker("canny", {}, images, 32, out=out)
+    if seen[-1] != "write" and len(seen) > 2:
+        monkeypatch.setattr(Canny, "render", lambda *_: pytest.fail("drawn again"))
+    rows, found = conditions_in_worker("canny", {}, images, 32, out=out)
+    assert np.array_equal(rows, expected) and found.all()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["canny.json", "canny.npy"]
+
+
+def test_files_of_another_version_are_ours_and_drawn_again(folder: Path, tmp_path: Path) -> None:
+    images, out = noise(), tmp_path / "canny.npy"
+    expected = np.array(conditions_in_worker("canny", {}, images, 32, out=out)[0])
+    notes = out.with_suffix(".json")
+    notes.write_text(notes.read_text().replace("unplug-conditions/1", "unplug-conditions/0"))
+    np.save(out, np.zeros_like(expected))
+    assert np.array_equal(conditions_in_worker("canny", {}, images, 32, out=out)[0], expected)
+    condition_folder("canny", {}, folder, tmp_path / "out", 32)
+    target = tmp_path / "out/a.png.png"
+    old = PngImagePlugin.PngInfo()
+    with Image.open(target) as picture:
+        old.add_text("unplug", picture.info["unplug"].replace("unplug-condition/1", "unplug-condition/0"))
+        picture.save(target, "PNG", pnginfo=old)
+    assert statuses(condition_folder("canny", {}, folder, tmp_path / "out", 32)) == ["kept", "written", "kept"]
+
+
+def test_what_a_new_version_draws_otherwise_is_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, out = noise(), tmp_path / "canny.npy"
+    conditions_in_worker("canny", {}, images, 32, out=out)
+    monkeypatch.setattr(Canny, "version", 2)
+    monkeypatch.setattr(Canny, "render", lambda *_: np.full((32, 32, 3), 9, np.uint8))
+    assert (np.asarray(conditions_in_worker("canny", {}, images, 32, out=out)[0]) == 9).all()
+
+
+def test_a_digest_that_the_caller_has_spares_reading_the_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images, out = noise(), tmp_path / "canny.npy"
+    monkeypatch.setattr(arrays, "_digest", lambda _: pytest.fail("it was read"))
+    rows, _ = conditions_in_worker("canny", {}, images, 32, out=out, digest="one")
+    assert rows.shape == (7, 32, 32, 3)
+    monkeypatch.setattr(Canny, "render", lambda *_: np.full((32, 32, 3), 9, np.uint8))
+    assert not (np.asarray(conditions_in_worker("canny", {}, images, 32, out=out, digest="one")[0]) == 9).all()
+    assert (np.asarray(conditions_in_worker("canny", {}, images, 32, out=out, digest="two")[0]) == 9).all()
+
+
+def test_pictures_are_digested_in_pieces_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Watched:
+        """Large pictures; says how many are asked for at once."""
+
+        def __init__(self, images: Images) -> None:
+            self.images, self.shape, self.asked = images, images.shape, list[int]()
+
+        def __len__(self) -> int:
+            return len(self.images)
+
+        def __getitem__(self, part: slice) -> Images:
+            self.asked.append(len(self.images[part]))
+            return self.images[part]
+
+    watched: Any = Watched(noise())
+    whole = arrays._digest(watched)
+    monkeypatch.setattr(arrays, "CHUNK_BYTES", 2 * 40 * 40 * 3)
+    watched.asked.clear()
+    assert arrays._digest(watched) == whole and watched.asked == [2, 2, 2, 1]
+
+
 def test_other_files_and_other_writers_are_left_alone(tmp_path: Path) -> None:
     images = noise(2)
     mine = tmp_path / "mine.npy"
@@ -266,6 +358,27 @@ def folder(tmp_path: Path) -> Path:
 
 def statuses(rows: list[Drawn]) -> list[str]:
     return [row.status for row in rows]
+
+
+def test_a_condition_does_not_replace_its_own_picture(folder: Path, tmp_path: Path) -> None:
+    """By whatever name: the photograph would be gone."""
+    photo = folder / "a.png"
+    before = photo.read_bytes()
+    (tmp_path / "link.png").symlink_to(photo)
+    (tmp_path / "twin.png").hardlink_to(photo)
+    for out in (photo, folder / "deep" / ".." / "a.png", tmp_path / "link.png", tmp_path / "twin.png"):
+        with pytest.raises(OutputError, match="it is the picture itself"):
+            condition_file("canny", {}, photo, out)
+    for name in ("a.jpg", "a", "a.png.bmp"):
+        with pytest.raises(InputError, match="conditions are written as PNG"):
+            condition_file("canny", {}, photo, tmp_path / name)
+    assert photo.read_bytes() == before and not (tmp_path / "a.jpg").exists()
+
+
+def test_settings_travel_as_text() -> None:
+    """Those at their defaults stay behind: None, say, has no spelling."""
+    canny = Canny(low=12.5)
+    assert as_text(canny) == {"low": "12.5"} and build_condition("canny", as_text(canny)) == canny
 
 
 def test_every_picture_of_a_folder_has_a_file_of_its_own(folder: Path, tmp_path: Path) -> None:

@@ -18,17 +18,19 @@ from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weig
 from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
 from .errors import InputError, MissingExtraError
 from .iospec import IOSpec, TensorSpec
-from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, default_size, plugin_size, repeat
-from .quiet import quiet_diffusers
+from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, default_size, plugin_size, stem_channels
+from .quiet import quiet
 from .unet_levels import differences, read_base, residual_levels, residual_specs
 
-quiet_diffusers()
 try:
-    from diffusers.configuration_utils import ConfigMixin, register_to_config
-    from diffusers.models.modeling_utils import ModelMixin
+    with quiet():
+        from diffusers.configuration_utils import ConfigMixin, register_to_config
+        from diffusers.models.modeling_utils import ModelMixin
 except ImportError as error:
     raise MissingExtraError("diffusers", "diffusion") from error
 
+MAX_SHARD = "10GB"
+"""Far above `MAX_PARAMETERS`: loading reads one file."""
 SD15_CHANNELS = (320, 640, 1280, 1280)
 SD15_BLOCKS = ("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D")
 
@@ -81,12 +83,12 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.levels = residual_levels(block_out_channels, down_block_types)
-        check_plugin_config(dict(self.config), [level.channels for level in self.levels])
+        check_plugin_config(dict(self.config), self.levels)
         first, last = float(input_range[0]), float(input_range[1])
         self.gain, self.shift = 2.0 / (last - first), -(first + last) / (last - first)
-        halvings = round(math.log2(downscale * self.levels[0].scale))
-        behind = repeat(stem, max(halvings - 1, 1))  # the last halving belongs to the first level
-        layers: list[nn.Module] = [ConvNormAct(condition_channels, behind[0], stride=2 if halvings > 1 else 1)]
+        behind = stem_channels(stem, downscale, self.levels[0])
+        halved = downscale * self.levels[0].scale > 2
+        layers: list[nn.Module] = [ConvNormAct(condition_channels, behind[0], stride=2 if halved else 1)]
         layers += [InvertedBottleneck(a, b, stride=2, expand=stem_expand) for a, b in itertools.pairwise(behind)]
         # Not `stem`: on a diffusers model a name of the configuration hides a submodule of that name.
         self.entry = nn.Sequential(*layers)
@@ -212,13 +214,16 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
         if x_BCHW.shape[2] % factor or x_BCHW.shape[3] % factor:
             raise InputError(what, f"its sides are no multiples of {factor}", "Resize it")
 
-    def save_pretrained(
-        self, save_directory: str | PathLike[Any], *args: Any, safe_serialization: bool = True, **kwargs: Any
+    def save_pretrained(  # type: ignore[override]
+        self, save_directory: str | PathLike[Any], *, safe_serialization: bool = True, variant: str | None = None, **kwargs: Any
     ) -> None:
-        """diffusers' own, safetensors only."""
+        """diffusers' own, as one safetensors file under its ordinary name, whatever type of number the weights have."""
         if not safe_serialization:
             raise InputError("safe_serialization=False", "a pickle can run code", "Leave it out: weights become safetensors")
-        super().save_pretrained(save_directory, *args, **kwargs)
+        if variant is not None:
+            fix = "Leave it out: half precision has the same file name, and loads as it is"
+            raise InputError(f"variant={variant!r}", "a plugin has one weight file", fix)
+        super().save_pretrained(save_directory, **{**kwargs, "max_shard_size": MAX_SHARD})
 
     @classmethod
     def from_pretrained(  # type: ignore[override]

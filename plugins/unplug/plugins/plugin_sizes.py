@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from .errors import InputError
+from .unet_levels import Level
 
 MAX_PARAMETERS = 50_000_000  # eight times the budget; a hostile configuration is refused before memory is asked for
 MAX_IMAGE_SIZE = 4096
@@ -82,17 +84,17 @@ def repeat(values: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(values[min(index, len(values) - 1)] for index in range(count))
 
 
-def check_plugin_config(config: dict[str, Any], channels: Sequence[int]) -> None:
+def check_plugin_config(config: dict[str, Any], residuals: Sequence[Level]) -> None:
     """Checks every number of a plugin's configuration.
 
     Args:
         config: the constructor's arguments.
-        channels: C of each residual, checked already.
+        residuals: L of them, checked already.
 
     Raises:
         InputError: names the argument that is out of range.
     """
-    levels = len(channels)
+    levels = len(residuals)
     _check_ints("stem", config["stem"], low=4, high=512, most=8)
     _check_ints("stem_expand", [config["stem_expand"]], low=1, high=8)
     _check_ints("widths", config["widths"], low=4, high=1024, count=levels)
@@ -111,17 +113,35 @@ def check_plugin_config(config: dict[str, Any], channels: Sequence[int]) -> None
     _check_range(config["input_range"])
     if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
         raise InputError("condition", "it is no name", "Give the name of a condition, for example canny")
-    _check_parameters(config, channels)
+    parameters = count_kernels(config, residuals)
+    if parameters > MAX_PARAMETERS:
+        raise InputError("plugin", f"it would have about {parameters:,} parameters", f"Stay below {MAX_PARAMETERS:,}")
     _check_activation(config)
 
 
-def _check_parameters(config: dict[str, Any], channels: Sequence[int]) -> None:
-    before, parameters = config["stem"][-1], 0
-    for width, depth, expand, out in zip(config["widths"], config["depths"], config["expand"], channels, strict=True):
-        parameters += 2 * depth * width * max(width, before) * expand + width * out
-        before = width
-    if parameters > MAX_PARAMETERS:
-        raise InputError("plugin", f"it would have about {parameters:,} parameters", f"Stay below {MAX_PARAMETERS:,}")
+def stem_channels(stem: Sequence[int], downscale: int, first: Level) -> tuple[int, ...]:
+    """Channels behind each halving in front of the first level, which does the last one itself."""
+    return repeat(stem, max(round(math.log2(downscale * first.scale)) - 1, 1))
+
+
+def count_kernels(config: dict[str, Any], residuals: Sequence[Level]) -> int:
+    """Parameters of all convolutions, without their norms and biases."""
+    behind = stem_channels(config["stem"], config["downscale"], residuals[0])
+    total: int = 9 * config["condition_channels"] * behind[0]
+    total += sum(_bottleneck(a, b, config["stem_expand"], 3) for a, b in itertools.pairwise(behind))
+    before, scale = behind[-1], residuals[0].scale / 2
+    names = ("widths", "depths", "expand", "kernels")
+    for width, depth, expand, kernel, level in zip(*(config[name] for name in names), residuals, strict=True):
+        more = max(depth, round(math.log2(level.scale / scale))) - 1
+        total += _bottleneck(before, width, expand, kernel) + more * _bottleneck(width, width, expand, kernel)
+        total += width * level.channels
+        before, scale = width, level.scale
+    return total
+
+
+def _bottleneck(before: int, after: int, expand: int, kernel: int) -> int:
+    middle = before * expand
+    return middle * ((before if expand > 1 else 0) + kernel * kernel + after)
 
 
 def _check_activation(config: dict[str, Any]) -> None:

@@ -8,10 +8,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import huggingface_hub
 import numpy as np
 import pytest
 
-from unplug.plugins.conditions import CONDITIONS, Condition, build_condition, identity
+from unplug.plugins.conditions import (
+    CONDITIONS,
+    Canny,
+    Condition,
+    Depth,
+    FaceLandmark,
+    Holistic,
+    build_condition,
+    identity,
+    portable,
+)
 from unplug.plugins.errors import CheckpointError, InputError
 
 
@@ -71,13 +82,35 @@ def test_a_missing_task_file_says_where_to_get_it_and_how_to_pass_it(
     assert build_condition(kind).resolve() == build_condition(kind, {"task": str(tmp_path / "some.task")})
 
 
-def test_depth_without_a_model_says_what_to_name(tmp_path: Path) -> None:
+def test_depth_without_a_model_says_what_to_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNPLUG_DEPTH_MODEL", raising=False)
     with pytest.raises(InputError, match="--set model=NAME"):
         build_condition("depth").resolve()
     (tmp_path / "file").write_bytes(b"x")
     with pytest.raises(CheckpointError, match="it is a file"):
         build_condition("depth", {"model": str(tmp_path / "file")}).resolve()
-    assert build_condition("depth", {"model": "some/hub-id"}).resolve() == build_condition("depth", {"model": "some/hub-id"})
+    monkeypatch.setenv("UNPLUG_DEPTH_MODEL", str(tmp_path))
+    assert build_condition("depth").resolve() == build_condition("depth", {"model": str(tmp_path)})
+
+
+def test_depth_pins_the_commit_of_a_hub_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit, asked = "0123456789" * 4, list[tuple[str, str, str | None]]()
+
+    def download(name: str, file: str, *, revision: str | None) -> str:
+        asked.append((name, file, revision))
+        if name == "some/gone":
+            raise OSError("no such repository")
+        return str(tmp_path / "snapshots" / commit / file)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
+    depth = build_condition("depth", {"model": "some/hub-id"}).resolve()
+    assert depth == build_condition("depth", {"model": "some/hub-id", "revision": commit}) == depth.resolve()
+    assert asked == [("some/hub-id", "config.json", None)]
+    assert identity(depth)["settings"] == {"model": "some/hub-id", "revision": commit}
+    assert portable(depth) == {"model": "some/hub-id", "revision": commit}
+    with pytest.raises(CheckpointError, match="some/gone: no depth-estimation model can be read"):
+        build_condition("depth", {"model": "some/gone", "revision": "v1"}).resolve()
+    assert asked[-1][2] == "v1"
 
 
 def test_identity_changes_with_what_decides_the_result_and_holds_no_path(tmp_path: Path) -> None:
@@ -91,6 +124,54 @@ def test_identity_changes_with_what_decides_the_result_and_holds_no_path(tmp_pat
     assert first != identity(build_condition("face_landmark", {"task": str(two)}))
     assert first != identity(build_condition("face_landmark", {"task": str(one), "style": "mediapipe"}))
     assert identity(build_condition("canny")) != identity(build_condition("canny", {"low": "1"}))
+
+
+def test_identity_changes_with_the_drawing_and_with_the_packages_that_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = identity(Canny())
+    assert first["version"] == 1 and {"opencv-python-headless", "pillow"} <= first["versions"].keys()
+    for kind in (FaceLandmark, Holistic):
+        assert [names[0] for names in kind.packages] == ["mediapipe", "opencv-python-headless", "pillow"]
+    assert Depth.packages[-1] == ("pillow",)
+    monkeypatch.setattr(Canny, "version", 2)
+    assert identity(Canny()) == first | {"version": 2}
+
+
+def test_portable_settings_build_the_same_condition_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What names a place or a device of this machine stays here; the environment names it there."""
+    (tmp_path / "a.task").write_bytes(b"a")
+    here = build_condition("face_landmark", {"task": str(tmp_path / "a.task"), "faces": "largest"})
+    assert portable(here) == {"faces": "largest"} and portable(Canny()) == {}
+    (tmp_path / "a.task").rename(tmp_path / "b.task")
+    monkeypatch.setenv("UNPLUG_FACE_LANDMARKER", str(tmp_path / "b.task"))
+    assert build_condition("face_landmark", portable(build_condition("face_landmark", {"faces": "largest"}))).resolve() == (
+        build_condition("face_landmark", {"task": str(tmp_path / "b.task"), "faces": "largest"})
+    )
+    depth = build_condition("depth", {"model": str(tmp_path), "device": "cpu"})
+    assert portable(depth) == {} and identity(depth)["settings"].keys() == {"model", "revision"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Switched(Condition):
+    """Has settings of all plain types."""
+
+    on: bool = False
+    count: int = 1
+    names: tuple[str, ...] | None = None
+
+    kind = "switched"
+    description = "a switch"
+
+    def __call__(self, image_HWC: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return image_HWC
+
+
+def test_switches_are_read_as_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONDITIONS._targets, "switched", Switched)
+    for text, value in (("true", True), ("False", False), ("0", False), ("1", True), ("off", False), ("Yes", True)):
+        assert build_condition("switched", {"on": text}) == Switched(on=value)
+    for options, words in (({"on": "maybe"}, "Write on=true or on=false"), ({"names": "a"}, "not a value of type NoneType")):
+        with pytest.raises(InputError, match=words):
+            build_condition("switched", options)
 
 
 def test_the_package_imports_neither_torch_nor_a_foreign_runtime() -> None:

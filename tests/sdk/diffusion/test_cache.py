@@ -14,9 +14,11 @@ import torch
 
 from unplug.plugins.errors import DataError
 from unplug.sdk.data import Dataset
-from unplug.sdk.diffusion.cache import cached_array, latents, text_embeddings, weights_digest
+from unplug.sdk.diffusion import vae
+from unplug.sdk.diffusion.cache import cached_array, latents, text_embeddings
+from unplug.sdk.diffusion.digest import weights_digest
 from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
-from unplug.sdk.diffusion.vae import to_image
+from unplug.sdk.diffusion.vae import encode_all, to_image
 
 from .conftest import CPU, TOKENS, WORDS
 
@@ -124,6 +126,35 @@ def test_latents_follow_weights_scale_and_data(base: Any, faces: Dataset, place:
     other.vae.register_to_config(scaling_factor=2 * base.vae.config.scaling_factor)
     np.testing.assert_allclose(latents(other, few, show=False), 2 * first, rtol=2e-3)
     latents(base, replace(few, digest="other pictures"), show=False)
+    assert len(list(place.iterdir())) == 4
+
+
+def test_pictures_are_encoded_a_few_at_a_time(base: Any, faces: Dataset, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encode_, sizes = base.vae.encode, list[int]()
+
+    def watched(image_BCHW: Any) -> Any:
+        sizes.append(len(image_BCHW))
+        return encode_(image_BCHW)
+
+    monkeypatch.setattr(base.vae, "encode", watched)
+    monkeypatch.setattr(vae, "MAX_PIXELS", 8 * faces.size**2)
+    latents(base, faces, show=False)
+    encode_all(base.vae, faces, [0, 1, 2], CPU)
+    assert sizes == [8, 8, 4, 3]
+    monkeypatch.undo()
+    monkeypatch.setattr(vae, "MAX_PIXELS", 8 * 512**2)
+    assert vae.pictures_at_once(512) == 8 and vae.pictures_at_once(4096) == 1
+
+
+def test_settings_count_where_weights_are_the_same(base: Any, faces: Dataset, place: Path) -> None:
+    few = replace(faces, samples=faces.samples[:2], rows=faces.rows[:2])
+    other = copy.copy(base)
+    other.vae, other.text_encoder = copy.deepcopy(base.vae), copy.deepcopy(base.text_encoder)
+    other.vae.register_to_config(norm_num_groups=4, _name_or_path="elsewhere")
+    other.text_encoder.config.num_attention_heads = 2
+    for pipe in (base, other):
+        latents(pipe, few, show=False)
+        text_embeddings(pipe, WORDS, show=False)
     assert len(list(place.iterdir())) == 4
 
 

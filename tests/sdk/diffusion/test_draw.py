@@ -16,7 +16,7 @@ from unplug.plugins.conditions import build_condition
 from unplug.plugins.errors import CheckpointError, DataError, InputError
 from unplug.sdk.data import Dataset
 from unplug.sdk.diffusion import draw as module
-from unplug.sdk.diffusion import sample
+from unplug.sdk.diffusion import sample, vae
 from unplug.sdk.diffusion.draw import MAX_PICTURES, Steering, draw_pictures, load_plugin, read_condition
 from unplug.sdk.diffusion.grid import image_grid
 from unplug.sdk.diffusion.sample import generate
@@ -73,6 +73,22 @@ def test_a_list_is_cut_into_the_batches_of_the_prompts(monkeypatch: pytest.Monke
     out = generate(Pipe(), list("abc"), seeds=[1, 2, 3], size=8, batch_size=2, image=[1, 2, 3], shared={"same": [7, 8]})
     assert out == ["a", "b", "c"]  # type: ignore[comparison-overlap]
     assert calls == [(["a", "b"], [1, 2], [7, 8], ["", ""], 2), (["c"], [3], [7, 8], [""], 1)]
+
+
+def test_latents_are_decoded_a_few_at_a_time(base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their pixels: 16 pictures of 512 px would ask for 8 GiB at once."""
+    decode, sizes = base.vae.decode, list[int]()
+
+    def watched(latent_Bchw: Any) -> Any:
+        sizes.append(len(latent_Bchw))
+        return decode(latent_Bchw)
+
+    monkeypatch.setattr(base.vae, "decode", watched)
+    how: dict[str, Any] = {"seeds": [0, 1, 2], "size": SIZE, "steps": 1}
+    together = arrays(generate(base, PROMPTS, **how))
+    monkeypatch.setattr(vae, "MAX_PIXELS", 2 * SIZE**2)
+    apart = arrays(generate(base, PROMPTS, **how))
+    assert sizes == [3, 2, 1] and all(far(a, b) <= 1 for a, b in zip(together, apart, strict=True))
 
 
 def test_the_bare_base(base: Any) -> None:
@@ -146,7 +162,7 @@ def test_plugins_by_name_and_by_folder(plugin_folder: Path, tmp_path: Path, monk
     monkeypatch.setattr(module, "WEIGHTS", tmp_path)
     monkeypatch.chdir(tmp_path)
     for name in ("canny", "../x", "base"):
-        with pytest.raises(CheckpointError, match=f"{name}: no such plugin.*or one of: none"):
+        with pytest.raises(CheckpointError, match=f"{name}: no such plugin.*this installation ships none"):
             load_plugin(name)
     (tmp_path / "canny").symlink_to(plugin_folder)
     assert load_plugin("canny").config.condition == "canny" == load_plugin(str(plugin_folder)).config.condition
@@ -155,6 +171,20 @@ def test_plugins_by_name_and_by_folder(plugin_folder: Path, tmp_path: Path, monk
     (tmp_path / "empty").mkdir()
     with pytest.raises(CheckpointError, match=r"no model\.safetensors"):
         load_plugin(str(tmp_path / "empty"))
+
+
+def test_what_ships_wins_over_a_folder_of_its_name(
+    base: Any, plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder called canny must not change what `--plugin canny` means; a path says which one is meant."""
+    monkeypatch.setattr(module, "WEIGHTS", tmp_path / "weights")
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights/canny").symlink_to(plugin_folder)
+    save_checkpoint(steering_plugin(base.unet, condition="depth"), tmp_path / "canny", record={}, card="")
+    save_checkpoint(steering_plugin(base.unet, condition="depth"), tmp_path / "mine", record={}, card="")
+    monkeypatch.chdir(tmp_path)
+    assert load_plugin("canny").config.condition == "canny"
+    assert {load_plugin(name).config.condition for name in ("./canny", str(tmp_path / "canny"), "mine")} == {"depth"}
 
 
 def grey(image: Image.Image) -> Image.Image:
@@ -187,10 +217,11 @@ def test_conditions_of_every_mode_and_size(
     assert error.max() == 0 if exact else error.mean() < 25
 
 
-def test_a_tiny_condition_is_enlarged(tmp_path: Path) -> None:
-    Image.new("RGB", (1, 1), (9, 8, 7)).save(tmp_path / "dot.png")
-    found = read_condition(Steering(plugin="x", image=tmp_path / "dot.png"), "canny", SIZE)
-    assert np.asarray(found).reshape(-1, 3).tolist() == [[9, 8, 7]] * SIZE**2
+@pytest.mark.parametrize("photo", [False, True])
+def test_a_tiny_picture_is_refused(tmp_path: Path, photo: bool) -> None:
+    Image.new("RGB", (15, 40), (9, 8, 7)).save(tmp_path / "dot.png")
+    with pytest.raises(DataError, match=r"dot\.png: 15x40 pixels are too few"):
+        read_condition(Steering(plugin="x", image=tmp_path / "dot.png", photo=photo), "canny", SIZE)
 
 
 @pytest.mark.filterwarnings("error")

@@ -17,8 +17,10 @@ from safetensors.torch import load_file, save_file
 from unplug.plugins.errors import CheckpointError
 from unplug.plugins.files import write_json
 from unplug.sdk.diffusion import load as module
-from unplug.sdk.diffusion.load import base_record, image_size_of, load_base
-from unplug.sdk.diffusion.run_base import save_base
+from unplug.sdk.diffusion.base_folder import save_base
+from unplug.sdk.diffusion.load import base_record, drawing_dtype, image_size_of, is_ours, load_base
+from unplug.sdk.diffusion.sample import guidance_of
+from unplug.sdk.diffusion.small import diffusers
 
 from .conftest import CPU, SIZE, tiny_pipeline
 
@@ -170,11 +172,36 @@ def test_a_loaded_base_is_frozen(base: Any) -> None:
 
 def test_what_ships_has_a_name(base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WEIGHTS", tmp_path)
-    assert base_record("small") == {}
+    assert base_record("small") == {} and is_ours("small")
+    with pytest.raises(CheckpointError, match=r"small: this installation has no weights of its own.*give --base what"):
+        load_base("small", device=CPU)
     shutil.copytree(base_folder, tmp_path / "base")
     write_json(tmp_path / "base/unplug.json", {"seed": 3})
     assert image_size_of(load_base("small", device=CPU)) == SIZE and base_record("small") == {"seed": 3}
     assert base_record(str(base_folder)) == {}
+
+
+def test_an_autoencoder_of_another_factor_is_refused(tmp_path: Path) -> None:
+    """Plugins, sizes and latents count on 8."""
+    pipe = tiny_pipeline(tmp_path / "tokenizer")
+    pipe.vae = diffusers().AutoencoderKL(
+        in_channels=3, out_channels=3, latent_channels=4, block_out_channels=(8, 8, 16), norm_num_groups=2, sample_size=SIZE,
+        down_block_types=("DownEncoderBlock2D",) * 3, up_block_types=("UpDecoderBlock2D",) * 3,
+    )  # fmt: skip
+    pipe.save_pretrained(tmp_path / "base")
+    with pytest.raises(CheckpointError, match="an autoencoder that shrinks pictures by 4, not by 8"):
+        load_base(str(tmp_path / "base"), device=CPU)
+
+
+def test_how_pictures_of_a_base_are_drawn_by_default(base_folder: Path, tmp_path: Path) -> None:
+    """Ours, told by their record, in full precision with little guidance; Stable Diffusion as everybody draws it."""
+    shutil.copytree(base_folder, tmp_path / "ours")
+    write_json(tmp_path / "ours/unplug.json", {"schema": "unplug-base/1"})
+    cuda = torch.device("cuda", 0)
+    for name, ours in (("small", True), (str(tmp_path / "ours"), True), (str(base_folder), False), ("owner/name", False)):
+        assert is_ours(name) == ours and guidance_of(name) == (3.0 if ours else 7.5)
+        assert drawing_dtype(name, cuda) == (torch.float32 if ours else torch.float16)
+        assert drawing_dtype(name, CPU) == torch.float32
 
 
 @pytest.fixture(scope="module")

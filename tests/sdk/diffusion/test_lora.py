@@ -69,6 +69,22 @@ def test_one_two_and_in_any_order(base_folder: Path, loras: tuple[Path, Path]) -
     np.testing.assert_allclose(styled(b, a), both, atol=1e-4)
 
 
+def test_a_text_encoder_in_the_names_of_older_diffusers(base_folder: Path, tmp_path: Path) -> None:
+    """``lora_linear_layer``, as diffusers wrote them before it used peft."""
+    generator = torch.Generator().manual_seed(4)
+    found, width = dict[str, torch.Tensor](), load_base(str(base_folder), device=CPU).text_encoder.config.hidden_size
+    for layer in range(3):
+        for which in ("q_proj", "v_proj"):
+            name = f"text_encoder.text_model.encoder.layers.{layer}.self_attn.{which}.lora_linear_layer"
+            found[f"{name}.down.weight"] = torch.randn(2, width, generator=generator)
+            found[f"{name}.up.weight"] = torch.randn(width, 2, generator=generator)
+    save_file(found, tmp_path / "old.safetensors")
+    pipe = load_base(str(base_folder), device=CPU)
+    bare = picture(pipe)
+    load_loras(pipe, [tmp_path / "old.safetensors"])
+    assert far(picture(pipe), bare)
+
+
 def test_beside_a_plugin_both_act(base_folder: Path, base: Any, loras: tuple[Path, Path]) -> None:
     from diffusers import StableDiffusionAdapterPipeline
 

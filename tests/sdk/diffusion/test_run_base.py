@@ -14,15 +14,18 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError
+from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError, TrainingError
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split
 from unplug.sdk.diffusion import run_base as module
 from unplug.sdk.diffusion.base import BaseLoss, BaseRecipe, TextPairs, tokenize
+from unplug.sdk.diffusion.base_folder import prefix_text_encoder
+from unplug.sdk.diffusion.digest import base_digest
 from unplug.sdk.diffusion.load import base_record, image_size_of, load_base
-from unplug.sdk.diffusion.run_base import train_base
+from unplug.sdk.diffusion.measure import LEVELS, batch_losses
+from unplug.sdk.diffusion.run_base import base_metrics, train_base
 from unplug.sdk.diffusion.small import build_scheduler, build_text_encoder, build_unet, build_vae
 from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
-from unplug.sdk.diffusion.vae import Crops, VAERecipe
+from unplug.sdk.diffusion.vae import Crops, VAERecipe, to_image
 
 from .conftest import CPU, SIZE, Killed, shrink, tiny_unet
 
@@ -91,7 +94,7 @@ def test_an_ordinary_folder_with_its_record(whole: Path, faces: Dataset, split: 
     assert record["data"]["digest"] == faces.digest and record["split"]["sha256"] == split.sha256
     assert record["parameters"]["unet"] == sum(value.numel() for value in pipe.unet.parameters())
     assert record["history"]["vae"][-1]["step"] == 4 == record["history"]["base"][-1]["step"]
-    assert record["metrics"]["vae_psnr_db"] > 0
+    assert record["metrics"]["vae_psnr_db"] > 0 and record["metrics"]["n"] == len(split.validation)
     rows = [int(row) for row in faces.indices(split.train)]
     latent = module.encode_all(pipe.vae, faces, rows, CPU) * pipe.vae.config.scaling_factor
     assert float(latent.std()) == pytest.approx(1.0, abs=1e-4)
@@ -166,6 +169,89 @@ def test_an_older_base_is_replaced(run: Run, whole: Path, tmp_path: Path) -> Non
     run(tmp_path / "base", half=True)
     old, new = weights(whole), weights(tmp_path / "base")
     assert old.keys() == new.keys() and all(0.4 < len(new[name]) / len(old[name]) < 0.65 for name in old)
+
+
+def test_the_text_encoder_is_named_as_older_transformers_want_it(whole: Path, base_folder: Path, tmp_path: Path) -> None:
+    """transformers before 5.1 would start from random numbers; this one takes either form, and misses nothing."""
+    file = "text_encoder/model.safetensors"
+    named = load_file(whole / file)
+    assert "text_model.embeddings.token_embedding.weight" in named
+    assert "text_model.encoder.layers.0.self_attn.q_proj.weight" in named and "text_model.final_layer_norm.bias" in named
+    assert all(name.startswith("text_model.") and not name.startswith("text_model.text_model.") for name in named)
+    own = load_base(str(whole), device=CPU).text_encoder.state_dict()
+    assert {name.removeprefix("text_model."): value.tolist() for name, value in named.items()} == {
+        name.removeprefix("text_model."): value.tolist() for name, value in own.items()
+    }
+    shutil.copytree(base_folder, tmp_path / "old")
+    before = {path: path.read_bytes() for path in (tmp_path / "old").rglob("*") if path.is_file()}
+    parts = load_base(str(tmp_path / "old"), device=CPU)
+    for _ in range(2):
+        prefix_text_encoder(tmp_path / "old")
+        changed = [path for path, raw in before.items() if path.read_bytes() != raw]
+        assert changed == [tmp_path / "old" / file]
+        again = load_base(str(tmp_path / "old"), device=CPU)
+        assert base_digest(again) == base_digest(parts)
+        assert {path for path in (tmp_path / "old").rglob("*") if path.is_file()} == before.keys()
+
+
+def test_halves_are_rounded_before_they_are_measured(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[dict[str, torch.Tensor]] = []
+
+    def watched(pipe: Any, *_: Any) -> dict[str, Any]:
+        measured.append({f"{part}/{name}": value.clone() for part in module.NETWORKS
+                         for name, value in getattr(pipe, part).state_dict().items()})  # fmt: skip
+        return {"n": 1, "vae_psnr_db": 1.0, "loss": 1.0}
+
+    monkeypatch.setattr(module, "base_metrics", watched)
+    run(tmp_path / "base", half=True)
+    stored = load_base(str(tmp_path / "base"), device=CPU)
+    for name, value in measured[0].items():
+        part, _, tensor = name.partition("/")
+        assert torch.equal(getattr(stored, part).state_dict()[tensor], value), name
+
+
+def test_the_state_goes_only_when_the_result_can_be_read(
+    run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A weight beyond float16, and a disk that loses bytes: the training is not lost with them."""
+    fit, save = module.fit_base, module.save_base
+
+    def large(*given: Any, **how: Any) -> Any:
+        done = fit(*given, **how)
+        done.model.unet.conv_out.bias.data[0] = 1e5
+        return done
+
+    def spoil(pipe: Any, out: Path, record: Any, *, half: bool) -> None:
+        save(pipe, out, record, half=half)
+        (out / "unet/diffusion_pytorch_model.safetensors").write_bytes(b"lost")
+
+    for name, harm, error, words in (
+        ("fit_base", large, TrainingError, r"conv_out\.bias are NaN or infinite in float16"),
+        ("save_base", spoil, CheckpointError, "diffusers cannot load it"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, harm)
+            with pytest.raises(error, match=words):
+                run(tmp_path / "base", half=harm is large)
+        assert {"vae.safetensors", "unet.safetensors"} <= {path.name for path in (tmp_path / ".base.training").iterdir()}
+    monkeypatch.setattr(TextPairs, "__call__", lambda *_: pytest.fail("it was trained again"))
+    assert weights(run(tmp_path / "base")) == weights(whole) and not (tmp_path / ".base.training").exists()
+
+
+def test_what_a_record_says_of_a_base_by_hand(base: Any, faces: Dataset, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    captions = [(f"a child, {number}", "unused") for number in range(len(faces))]
+    monkeypatch.setattr(module, "pictures_at_once", lambda _: 3)
+    found = base_metrics(base, faces, split, captions)
+    rows = [int(row) for row in faces.indices(split.validation)]
+    assert found["n"] == len(rows) == 4
+    image = to_image(faces.pixels(rows), CPU)
+    with torch.no_grad():
+        error = (base.vae(image).sample.clamp(-1, 1) - image).square().mean(dim=(1, 2, 3))
+        latent = base.vae.encode(image).latent_dist.mean * base.vae.config.scaling_factor
+        text = base.text_encoder(encode(base.tokenizer, [captions[row][0] for row in rows]))[0]
+    assert found["vae_psnr_db"] == pytest.approx(float((10 * (4 / error).log10()).mean()), rel=1e-4)
+    table = batch_losses(None, None, base, {"latent_Bchw": latent, "text_BLD": text}, LEVELS, 0)
+    assert found["loss"] == pytest.approx(float(table.mean()), rel=1e-4)
 
 
 def test_data_that_cannot_be_learned_is_refused(run: Run, tmp_path: Path, split: Split, faces: Dataset) -> None:

@@ -15,16 +15,19 @@ import torch
 from PIL import Image
 
 from unplug.plugins import ConditioningPlugin
-from unplug.plugins.checkpoint import CHECKPOINT_FILES, DIFFUSERS_WEIGHTS, Checkpoint, load_checkpoint
-from unplug.plugins.errors import CheckpointError, DataError, OutputError
+from unplug.plugins.checkpoint import CHECKPOINT_FILES, DIFFUSERS_WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
+from unplug.plugins.conditions import Canny, FaceLandmark, identity
+from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError, TrainingError
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of, load_dataset, make_split
+from unplug.sdk.diffusion import control_set as control_set_module
+from unplug.sdk.diffusion import previews, steps
 from unplug.sdk.diffusion import run_plugin as module
-from unplug.sdk.diffusion import steps
 from unplug.sdk.diffusion.control import CONTROLS
 from unplug.sdk.diffusion.control_set import ControlDraws, base_digest, load_control_set
 from unplug.sdk.diffusion.fit_control import ControlRecipe
 from unplug.sdk.diffusion.measure import losses
-from unplug.sdk.diffusion.run_plugin import preview_grid, train_plugin
+from unplug.sdk.diffusion.previews import Previews
+from unplug.sdk.diffusion.run_plugin import train_plugin
 
 from .conftest import CPU, SIZE, Killed, steering_plugin
 
@@ -34,9 +37,9 @@ Run = Callable[..., Checkpoint]
 
 def hasten(patch: pytest.MonkeyPatch) -> None:
     """A state after every step, previews of one picture in one step."""
-    draw = module.generate
-    patch.setattr(module, "generate", lambda *given, **how: draw(*given, steps=1, **how))
-    patch.setattr(module, "PREVIEWS", 1)
+    draw = previews.generate
+    patch.setattr(previews, "generate", lambda *given, **how: draw(*given, steps=1, **how))
+    patch.setattr(previews, "PREVIEWS", 1)
     patch.setattr(steps, "SAVE_EVERY_S", 0.0)
     patch.setattr(steps, "LOG_EVERY", 1)
 
@@ -74,9 +77,11 @@ def test_a_checkpoint_with_its_record(whole: Checkpoint, base: Any, faces: Datas
     assert {path.name for path in made.path.iterdir()} <= set(CHECKPOINT_FILES) and not list(made.path.parent.glob(".*"))
     record, model = made.record, made.model
     assert record["base"] == {"name": "tiny", "sha256": base_digest(base)} and record["role"] == "original"
-    assert record["condition"] == {"kind": "canny", "settings": {}, "without": 0} and model.config.condition == "canny"
+    made_of = {"kind": "canny", "settings": {}, "identity": identity(Canny()), "without": 0}
+    assert record["condition"] == made_of and model.config.condition == "canny"
     assert record["captions"] == captions_digest(captions_of(faces, seed=1, variants=RECIPE.captions))
-    assert record["cost"]["forward"] == 4 * 2 and [row["step"] for row in record["history"]] == [1, 2, 3, 4]
+    assert record["cost"]["forward"] == 4 * 2 and record["cost"]["processes"] == 1
+    assert [row["step"] for row in record["history"]] == [1, 2, 3, 4]
     assert Split.from_dict(record["split"]) == split and model.iospec.inputs[0].shape == (1, 3, SIZE, SIZE)
     data, _ = load_control_set(base, faces, "canny", captions=2, seed=1, show=False)
     for name, ids in (("train", split.train), ("validation", split.validation), ("test", split.test)):
@@ -185,6 +190,67 @@ class Team:
         self.said.append("wait")
 
 
+def test_a_batch_that_several_processes_cannot_share_is_refused_at_once(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "processes", lambda _: Team(0, []))
+    with pytest.raises(InputError, match=r"batch_size 3: it does not divide among 2 process"):
+        run(tmp_path / "plugin", recipe=replace(RECIPE, batch_size=3))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_record_names_no_place_on_this_machine(
+    base: Any, faces: Dataset, split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task file by its hash: another machine has it elsewhere."""
+    (tmp_path / "secret").mkdir()
+    task = tmp_path / "secret/face.task"
+    task.write_bytes(b"landmarks")
+    draw = control_set_module.conditions_in_worker
+    monkeypatch.setattr(
+        control_set_module, "conditions_in_worker", lambda kind, options, *given, **how: draw("canny", {}, *given, **how)
+    )
+    done = train_plugin(
+        base, "tiny", faces, split, "face_landmark", tmp_path / "plugin", replace(RECIPE, steps=1),
+        options={"task": str(task), "faces": "largest"}, seed=1, device=CPU, sample_every=0, show=False,
+    )  # fmt: skip
+    condition = done.record["condition"]
+    assert condition["settings"] == {"faces": "largest"}
+    assert condition["identity"] == identity(FaceLandmark(task=str(task), faces="largest"))
+    assert "secret" not in (done.path / "unplug.json").read_text()
+
+
+def test_the_state_goes_only_when_the_result_can_be_read(
+    run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spoil(model: Any, path: Path, **how: Any) -> None:
+        save_checkpoint(model, path, **how)
+        (path / DIFFUSERS_WEIGHTS).write_bytes(b"the disk did this")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "save_checkpoint", spoil)
+        with pytest.raises(CheckpointError, match="not a whole safetensors file"):
+            run(tmp_path / "plugin")
+    assert (tmp_path / ".plugin.training" / "state.safetensors").is_file()
+    monkeypatch.setattr(ControlDraws, "__call__", lambda *_: pytest.fail("it was trained again"))
+    assert run(tmp_path / "plugin").sha256 == whole.sha256 and not (tmp_path / ".plugin.training").exists()
+
+
+def test_weights_beyond_half_precision_are_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = module.fit_control
+
+    def large(*given: Any, **how: Any) -> Any:
+        done = fit(*given, **how)
+        done.model.network.projections[0].bias.data[0] = 1e5
+        return done
+
+    monkeypatch.setattr(module, "fit_control", large)
+    with pytest.raises(TrainingError, match=r"the weights projections\.0\.bias are NaN or infinite in float16"):
+        run(tmp_path / "plugin", half=True)
+    assert not (tmp_path / "plugin").exists() and (tmp_path / ".plugin.training").is_dir()
+    assert run(tmp_path / "plugin").model.projections[0].bias.tolist()[0] == 1e5
+
+
 def test_only_the_first_process_writes(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = list[str]()
     shutil.copytree(whole.path, tmp_path / "plugin")
@@ -199,10 +265,25 @@ def test_only_the_first_process_writes(run: Run, whole: Checkpoint, tmp_path: Pa
     assert said == ["first", "enter", "leave", "wait"] and (tmp_path / ".plugin.training").is_dir()
 
 
-def test_previews_show_condition_base_and_control(base: Any, control_set: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PREVIEWS", 2)
-    plugin = steering_plugin(base.unet)
-    sheet = np.asarray(preview_grid(CONTROLS.get("plugin")(), base, plugin, control_set.subset(control_set.ids[:2]), seed=0))
+def test_previews_show_condition_base_and_control(
+    base: Any, control_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(previews, "PREVIEWS", 2)
+    asked: list[Any] = []
+    draw = previews.generate
+
+    def drawn(pipe: Any, *given: Any, **how: Any) -> Any:
+        asked.append((type(pipe).__name__, how["guidance"], how["seeds"]))
+        return draw(pipe, *given, **how)
+
+    monkeypatch.setattr(previews, "generate", drawn)
+    plugin, data = steering_plugin(base.unet), control_set.subset(control_set.ids[:3])
+    preview = Previews(CONTROLS.get("plugin")(), base, data, seed=3, guidance=2.0, folder=tmp_path)
+    sheet = np.asarray(preview.grid(plugin))
+    preview(plugin, 7)
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "sample-0000007.png")), sheet)
+    adapter = ("StableDiffusionAdapterPipeline", 2.0, [3, 4])
+    assert sorted(asked) == sorted([("StableDiffusionPipeline", 2.0, [3, 4]), adapter, adapter])  # the base's once
     left = sheet.shape[1] - 2 * (SIZE + 4)
     cells = [
         [sheet[4 + row * (SIZE + 4) :, left + column * (SIZE + 4) :][:SIZE, :SIZE] for column in (0, 1)] for row in range(3)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -85,7 +87,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, killed: int, prec
     whole = run(recipe=recipe)
     with pytest.raises(Killed):
         run(killed_at(killed), recipe, tmp_path / "state")
-    assert (tmp_path / "state").exists() == (killed >= 2)
+    assert (tmp_path / "state").exists()
     again = run(recipe=recipe, path=tmp_path / "state")
     assert same(again, whole) and again.samples == whole.samples == 27
     assert [row["step"] for row in again.history] == [2, 4, 6, 8, 9]
@@ -100,11 +102,95 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("eager")
-def test_another_run_is_refused(tmp_path: Path) -> None:
+def test_another_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other weights would come of another recipe, and of another precision or number of processes."""
     with pytest.raises(Killed):
         run(killed_at(3), path=tmp_path / "state")
-    with pytest.raises(CheckpointError, match=r"an unfinished run of another recipe, data or seed is there.*--restart"):
-        run(path=tmp_path / "state", mark="other")
+
+    def refused(**how: Any) -> None:
+        with pytest.raises(CheckpointError, match=r"an unfinished run of another recipe, data or seed is there.*--restart"):
+            run(path=tmp_path / "state", **how)
+
+    refused(mark="other")
+    refused(recipe=replace(QUICK, precision="bf16"))
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "make_accelerator", lambda *_: Process(0, of=3))
+        refused()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "pick_precision", lambda *_: "bf16")  # what "auto" is on another machine
+        refused()
+    run(path=tmp_path / "state")
+
+
+@pytest.mark.usefixtures("eager")
+def test_the_scale_of_float16_gradients_survives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it a continued run would start at 65,536 again, and skip other steps than one in one go."""
+    made: list[HalfProcess] = []
+    monkeypatch.setattr(module, "make_accelerator", lambda *_: made.append(HalfProcess()) or made[-1])
+    whole = run()
+    with pytest.raises(Killed):
+        run(killed_at(5), path=tmp_path / "state")
+    assert same(run(path=tmp_path / "state"), whole)
+    ends = [process.scaler.state_dict() for process in made]
+    assert ends[0] == ends[2] != ends[1] and ends[0]["scale"] == 8.0 * 2**4 and ends[0]["_growth_tracker"] == 1
+
+
+def test_a_slow_run_is_saved_between_the_rows_of_its_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run()
+    monkeypatch.setattr(module, "SAVE_EVERY_S", 0.0)
+    with pytest.raises(Killed):
+        run(killed_at(7), path=tmp_path / "state")
+    calls: list[int] = []
+
+    def counted(generator: torch.Generator, count: int) -> dict[str, Tensor]:
+        calls.append(1)
+        return draw(generator, count)
+
+    again = run(counted, path=tmp_path / "state")
+    assert same(again, whole) and len(calls) == 2 and [row["step"] for row in again.history] == [9]
+
+
+def test_a_broken_loss_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SAVE_EVERY_S", 0.0)
+    calls: list[int] = []
+
+    def breaks(generator: torch.Generator, count: int) -> dict[str, Tensor]:
+        calls.append(1)
+        return {"x_BK": torch.full((count, 4), math.nan if len(calls) == 5 else 1.0)}
+
+    with pytest.raises(TrainingError, match=r"the loss is nan at step 5\. Lower --lr"):
+        run(breaks, path=tmp_path / "state")
+    assert len(calls) == 5
+    run(path=tmp_path / "state")
+
+
+def test_parts_of_a_step_add_up_to_it() -> None:
+    class Plain(Toy):
+        def forward(self, x_BK: Tensor, generator: torch.Generator) -> Tensor:
+            loss: Tensor = self.line(x_BK).square().mean()
+            return loss
+
+    def numbered() -> Draw:
+        rows = iter(torch.randn(54, 4, generator=torch.Generator().manual_seed(8)))
+        return lambda _, count: {"x_BK": torch.stack([next(rows) for _ in range(count)])}
+
+    recipe = replace(QUICK, batch_size=6)
+    whole, parts = (train_steps(Plain(), numbered(), recipe, seed=0, device=CPU, show=False, parts=parts) for parts in (1, 3))
+    for name, value in parts.model.state_dict().items():
+        torch.testing.assert_close(value, whole.model.state_dict()[name], rtol=1e-5, atol=1e-6)
+    assert parts.history[-1]["loss"] == pytest.approx(whole.history[-1]["loss"], rel=1e-5)
+    assert parts.samples == whole.samples == 54
+    with pytest.raises(InputError, match=r"batch_size 6: it does not divide among 1 process.* 4 part"):
+        train_steps(Plain(), numbered(), recipe, seed=0, device=CPU, show=False, parts=4)
+
+
+def test_batch_norms_count_over_all_gpus() -> None:
+    network = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2))
+    names = list(network.state_dict())
+    for count, device in ((1, "cuda"), (2, "cpu")):
+        assert type(module.synced(network, count, torch.device(device))[1]) is nn.BatchNorm2d  # type: ignore[index]
+    found = module.synced(network, 2, torch.device("cuda"))
+    assert type(found[1]) is nn.SyncBatchNorm and list(found.state_dict()) == names  # type: ignore[index]
 
 
 def test_previews_do_not_disturb(tmp_path: Path) -> None:
@@ -191,9 +277,10 @@ class Process:
     """accelerate's face towards `train_steps`, as the process with this number."""
 
     device = CPU
+    scaler: Any = None
 
-    def __init__(self, index: int) -> None:
-        self.process_index, self.num_processes, self.is_main_process = index, 2, index == 0
+    def __init__(self, index: int, of: int = 2) -> None:
+        self.process_index, self.num_processes, self.is_main_process = index, of, index == 0
 
     def prepare(self, *parts: Any) -> tuple[Any, ...]:
         return parts
@@ -208,9 +295,28 @@ class Process:
         pass
 
 
+class HalfProcess(Process):
+    """As accelerate computes in float16: gradients are scaled, and the scale doubles every other step."""
+
+    def __init__(self) -> None:
+        super().__init__(0, of=1)
+        self.scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=2)
+
+    def prepare(self, model: Any, optimizer: Any) -> tuple[Any, ...]:
+        def step() -> None:
+            self.scaler.step(optimizer)
+            self.scaler.update()
+
+        return model, SimpleNamespace(zero_grad=optimizer.zero_grad, step=step)
+
+    def backward(self, loss: Tensor) -> None:
+        self.scaler.scale(loss).backward()
+
+
 @pytest.mark.usefixtures("eager")
 def test_processes_draw_apart_and_one_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: dict[int, list[Tensor]] = {0: [], 1: []}
+    recipe = replace(QUICK, batch_size=4)
     for index in drawn:
         monkeypatch.setattr(module, "make_accelerator", lambda *_, index=index: Process(index))
 
@@ -220,11 +326,12 @@ def test_processes_draw_apart_and_one_writes(tmp_path: Path, monkeypatch: pytest
             return batch
 
         seen: list[int] = []
-        done = run(recorded, path=tmp_path / f"state-{index}", on_sample=lambda _, s, seen=seen: seen.append(s), sample_every=3)
-        assert done.samples == 2 * 27
+        path = tmp_path / f"state-{index}"
+        done = run(recorded, recipe, path, on_sample=lambda _, s, seen=seen: seen.append(s), sample_every=3)
+        assert (done.samples, done.processes) == (9 * 4, 2)
         assert (tmp_path / f"state-{index}").exists() == (index == 0) and seen == ([3, 6, 9] if index == 0 else [])
     batches = [*drawn[0], *drawn[1]]
-    assert len(batches) == 18
+    assert [len(batch) for batch in batches] == [2] * 18  # half of the step's samples each
     assert all(not torch.equal(a, b) for place, a in enumerate(batches) for b in batches[:place])
 
 
@@ -255,6 +362,7 @@ def test_one_process_trains_in_several_precisions() -> None:
         (StepRecipe, {"precision": "fp8"}),
         (VAERecipe, {"crop": 60}), (VAERecipe, {"crop": 8}), (VAERecipe, {"channels": 0}), (BaseRecipe, {"drop_text": 1.5}),
         (BaseRecipe, {"captions": 0}), (BaseRecipe, {"snr_limit": 0.0}), (ControlRecipe, {"drop_text": math.nan}),
+        (ControlRecipe, {"accumulate": 0}), (ControlRecipe, {"accumulate": 1.5}),
         (ControlRecipe, {"captions": 65}), (ControlRecipe, {"captions": 1.5}), (ControlRecipe, {"timesteps": "late"}),
     ],
 )  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 
 from unplug.plugins.errors import InputError
 
-from .condition import Condition, Parallel
+from .condition import OPENCV, PILLOW, Condition, Parallel
 from .picture import Picture, checked
 
 
@@ -42,9 +42,7 @@ class Canny(Condition):
     kind: ClassVar[str] = "canny"
     description: ClassVar[str] = "edges by OpenCV's Canny detector, white on black"
     parallel: ClassVar[Parallel] = "thread"
-    packages: ClassVar[tuple[tuple[str, ...], ...]] = (
-        ("opencv-python-headless", "opencv-contrib-python", "opencv-python", "opencv-contrib-python-headless"),
-    )
+    packages: ClassVar[tuple[tuple[str, ...], ...]] = (OPENCV, PILLOW)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.high) and 0.0 <= self.low <= self.high):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -16,6 +16,10 @@ from unplug.plugins.registry import Registry
 from .picture import Picture, centre_square
 
 Parallel = Literal["process", "thread", "none"]
+OPENCV = ("opencv-python-headless", "opencv-contrib-python", "opencv-python", "opencv-contrib-python-headless")
+PILLOW = ("pillow",)
+"""For `Condition.packages`."""
+TRUTH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 class Condition(ABC):
@@ -23,9 +27,12 @@ class Condition(ABC):
 
     What is slow to open (a landmarker, a network) is opened with the first picture and kept until `close`.
 
+    A field's metadata say what of it belongs to this machine alone: ``path`` (a file or folder, where it is one), ``machine``.
+
     Attributes:
         kind: name in the registry.
         description: one line for ``unplug list conditions``.
+        version: of the drawing; raised with every change that draws another picture, so that what is cached is drawn again.
         parallel: how a whole data set is drawn: "process" in child processes (foreign runtimes, which must not share a
             process with torch), "thread", or "none", one picture after the other.
         packages: distributions whose versions decide the result; the first name installed of each counts.
@@ -33,6 +40,7 @@ class Condition(ABC):
 
     kind: ClassVar[str]
     description: ClassVar[str]
+    version: ClassVar[int] = 1
     parallel: ClassVar[Parallel] = "thread"
     packages: ClassVar[tuple[tuple[str, ...], ...]] = ()
 
@@ -102,16 +110,17 @@ def build_condition(kind: str, options: Mapping[str, str] | None = None) -> Cond
             raise InputError(f"condition {kind}", f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}")
         kind_of_value = type(getattr(condition, key))
         try:
-            values[key] = kind_of_value(text)
-        except ValueError as error:
+            values[key] = TRUTH[text.strip().lower()] if kind_of_value is bool else kind_of_value(text)
+        except (ValueError, TypeError, KeyError) as error:
             why = f"not a value of type {kind_of_value.__name__}"
-            raise InputError(f"{kind} {key}={text}", why, "Write KEY=NUMBER") from error
+            fix = f"Write {key}=true or {key}=false" if kind_of_value is bool else "Write KEY=NUMBER"
+            raise InputError(f"{kind} {key}={text}", why, fix) from error
     built: Condition = replace(condition, **values)
     return built
 
 
 def identity(condition: Condition) -> dict[str, Any]:
-    """What decides a condition's result, ready for JSON: settings, package versions, files by their SHA-256.
+    """What decides a condition's result, ready for JSON: settings, versions, files by their SHA-256.
 
     No path is in it, so that it may be written into results.
 
@@ -126,11 +135,35 @@ def identity(condition: Condition) -> dict[str, Any]:
     settings = {}
     for item in fields(resolved):
         value = getattr(resolved, item.name)
-        if item.metadata.get("path") and value and Path(value).exists():
+        if _is_path(item, value):
             value = f"sha256:{sha256_tree(Path(value))[0]}"
-        settings[item.name] = value
+        if not item.metadata.get("machine"):
+            settings[item.name] = value
     versions = dict(filter(None, (_installed(names) for names in condition.packages)))
-    return {"kind": condition.kind, "settings": settings, "versions": versions}
+    return {"kind": condition.kind, "version": condition.version, "settings": settings, "versions": versions}
+
+
+def portable(condition: Condition) -> dict[str, str]:
+    """The settings that differ from the defaults, as `build_condition` reads them, without what belongs to this machine.
+
+    With what the other machine's environment names, they build the same condition there; `identity` tells whether they did.
+
+    Example:
+        >>> portable(build_condition("canny", {"low": "50", "high": "200"}))
+        {'low': '50.0'}
+    """
+    resolved: Any = condition.resolve()
+    usual = type(resolved)()
+    found = {}
+    for item in fields(resolved):
+        value = getattr(resolved, item.name)
+        if value != getattr(usual, item.name) and not item.metadata.get("machine") and not _is_path(item, value):
+            found[item.name] = str(value)
+    return found
+
+
+def _is_path(item: Field[Any], value: Any) -> bool:
+    return bool(item.metadata.get("path") and value and Path(value).exists())
 
 
 def _installed(names: tuple[str, ...]) -> tuple[str, str] | None:

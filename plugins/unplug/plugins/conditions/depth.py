@@ -5,10 +5,10 @@ Reference: Ranftl et al., "Vision Transformers for Dense Prediction", ICCV 2021 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+import os
+import re
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,11 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.plugins.errors import CheckpointError, DataError, InputError, MissingExtraError
+from unplug.plugins.quiet import quiet
 
-from .condition import Condition, Parallel
+from .condition import PILLOW, Condition, Parallel
 from .picture import Picture, centre_square, checked, checked_size
 
-FIX = "Name a folder or hub id of a transformers depth-estimation model with model.safetensors (--set model=NAME)"
+VARIABLE = "UNPLUG_DEPTH_MODEL"
+FIX = (
+    "Name a folder or hub id of a transformers depth-estimation model with model.safetensors: "
+    f"--set model=NAME to `unplug condition`, `generate` and `train plugin`, or {VARIABLE}"
+)
 
 
 def grey(depth_HW: NDArray[np.floating[Any]]) -> Picture:
@@ -45,26 +50,37 @@ class Depth(Condition):
     """Estimated depth, scaled to 0..255 picture by picture, as MediaPipe's Image Generator scales it.
 
     Args:
-        model: folder or hub id; only safetensors are read, and no code that a model brings is run.
+        model: folder or hub id; only safetensors are read, and no code that a model brings is run. "" takes the
+            environment's ``UNPLUG_DEPTH_MODEL``.
+        revision: of a hub id, "" for its newest; `resolve` puts the commit here.
         device: torch device; "auto" takes CUDA where it is.
     """
 
     model: str = field(default="", metadata={"path": True})
-    device: str = "auto"
+    revision: str = ""
+    device: str = field(default="auto", metadata={"machine": True})
 
     kind: ClassVar[str] = "depth"
     description: ClassVar[str] = "estimated depth by a transformers model, grey"
     parallel: ClassVar[Parallel] = "none"
-    packages: ClassVar[tuple[tuple[str, ...], ...]] = (("transformers",), ("torch",))
+    packages: ClassVar[tuple[tuple[str, ...], ...]] = (("transformers",), ("torch",), PILLOW)
 
     def resolve(self) -> Self:
-        """With a folder's absolute path. Raises `InputError` where no model is named."""
-        if not self.model:
+        """With a folder's absolute path, or the commit of a hub id.
+
+        Raises:
+            InputError: no model is named.
+            CheckpointError: there is none of this name.
+        """
+        name = self.model or os.environ.get(VARIABLE, "")
+        if not name:
             raise InputError("condition depth", "it needs a model and none is named", FIX)
-        folder = Path(self.model)
+        folder = Path(name)
         if folder.is_file():
-            raise CheckpointError(self.model, "it is a file, not a model folder", FIX)
-        return replace(self, model=str(folder.resolve())) if folder.is_dir() else self
+            raise CheckpointError(name, "it is a file, not a model folder", FIX)
+        if folder.is_dir():
+            return replace(self, model=str(folder.resolve()))
+        return replace(self, model=name, revision=_commit(name, self.revision))
 
     def __call__(self, image_HWC: Picture) -> Picture:
         """(H, W, 3). Raises `DataError` for what is no picture, `CheckpointError` for what is no model."""
@@ -99,34 +115,35 @@ class Depth(Condition):
         except ImportError as error:
             raise MissingExtraError("transformers", "diffusion") from error
         library: Any = transformers
-        name = self.resolve().model
+        resolved = self.resolve()
+        name, revision = resolved.model, resolved.revision or "main"
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
         if device != "cpu" and not (device.startswith("cuda") and torch.cuda.is_available()):
             raise InputError(f"depth device={device}", "there is no such device here", "Use auto, cpu or cuda")
-        with _quiet():
+        how = {"revision": revision, "trust_remote_code": False}
+        with quiet():
             try:
-                processor = library.AutoImageProcessor.from_pretrained(name, trust_remote_code=False, backend="pil")
-                network = library.AutoModelForDepthEstimation.from_pretrained(
-                    name, use_safetensors=True, trust_remote_code=False
-                )
+                processor = library.AutoImageProcessor.from_pretrained(name, backend="pil", **how)
+                network = library.AutoModelForDepthEstimation.from_pretrained(name, use_safetensors=True, **how)
             except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-                reason = (" ".join(str(error).split()) or type(error).__name__)[:300]
-                raise CheckpointError(name, f"no depth-estimation model can be read from it ({reason})", FIX) from error
+                raise _unreadable(name, error) from error
         return processor, network.eval().to(device), device
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the bars and hints that transformers prints while it loads."""
-    from transformers import utils
+@cache
+def _commit(name: str, revision: str) -> str:
+    """The commit of a hub id: its newest one today may be another tomorrow."""
+    if re.fullmatch("[0-9a-f]{40}", revision):
+        return revision
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, HFValidationError
 
-    logging: Any = utils.logging
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+        return Path(hf_hub_download(name, "config.json", revision=revision or None)).parent.name
+    except (EntryNotFoundError, HFValidationError, OSError) as error:
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: Exception) -> CheckpointError:
+    reason = (" ".join(str(error).split()) or type(error).__name__)[:300]
+    return CheckpointError(name, f"no depth-estimation model can be read from it ({reason})", FIX)

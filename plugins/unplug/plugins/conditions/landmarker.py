@@ -58,7 +58,8 @@ def resolve_task(kind: str, task: str, variable: str, file: str, page: str) -> s
         InputError: neither names a file.
     """
     name = task or os.environ.get(variable, "")
-    fix = f"Get {file} from {page} and pass --task FILE (in Python: task=FILE), or set {variable}"
+    doors = "`unplug condition`, `generate` and `train plugin` (in Python: task=FILE)"
+    fix = f"Get {file} from {page} and set {variable} to it, or pass --task FILE to {doors}"
     if not name:
         raise InputError(f"condition {kind}", "it needs a MediaPipe task file and none is named", fix)
     if not Path(name).is_file():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from unplug.plugins.errors import NoFaceError
 
-from .condition import Condition, Parallel
+from .condition import OPENCV, PILLOW, Condition, Parallel
 from .picture import Picture, Window, checked, checked_size, square_window, whole
 
 CANVAS = 512
@@ -116,7 +116,7 @@ class LineDrawing(Condition):
     """A condition that finds landmarks in the whole picture, at its own resolution, and draws lines between them."""
 
     parallel: ClassVar[Parallel] = "process"
-    packages: ClassVar[tuple[tuple[str, ...], ...]] = (("mediapipe",),)
+    packages: ClassVar[tuple[tuple[str, ...], ...]] = (("mediapipe",), OPENCV, PILLOW)
 
     @property
     def nearest(self) -> bool:

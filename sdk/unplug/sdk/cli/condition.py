@@ -19,7 +19,7 @@ SHOWN = 20
 @click.option(
     "--kind", required=True, metavar="NAME", help="face_landmark, holistic, depth, canny; see `unplug list conditions`."
 )
-@out_option("PNG file, or the folder for a folder's conditions.")
+@out_option("PNG file (not the picture itself), or the folder for a folder's conditions.")
 @click.option(
     "--size", type=click.IntRange(16, 4096), help="Side in pixels, of the centre square. Default: the whole picture as it is."
 )

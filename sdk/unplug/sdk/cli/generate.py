@@ -14,9 +14,6 @@ from unplug.plugins.errors import InputError
 from .base import Common, Outcome, command, settings
 from .options import out_option
 
-SMALL_GUIDANCE, GUIDANCE = 3.0, 7.5
-"""For bases of `unplug train base`, as `unplug.sdk.diffusion.sample` has it (which imports torch), and for others."""
-
 
 @click.command()
 @click.option("--prompt", required=True, help="What to draw.")
@@ -52,21 +49,25 @@ def generate(
     """Draw a picture from a prompt, steered by plugins.
 
     The same command draws the same picture on the same machine. The small base that ships draws procedural faces; give
-    --base for another. The condition should be drawn at the base's size: `unplug condition --size 128`, or use --photo.
+    --base for another, which draws in half precision on a GPU. The condition should be drawn at the base's size:
+    `unplug condition --size 128`, or use --photo.
     """
     from tqdm import tqdm
 
-    from unplug.sdk.diffusion import base_record, draw_pictures, image_grid, load_base, load_loras
+    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, guidance_of, image_grid, load_base, load_loras
 
     if out.suffix.lower() != ".png":
         raise InputError(str(out), "pictures are written as PNG", "Give --out a name that ends in .png")
     steerings = _steerings(plugins, conditions, photos, strengths, settings(pairs), task)
-    base = load_base(base_name, device=common.device)
+    guidance = guidance or guidance_of(base_name)
+    if negative and guidance <= 1:
+        raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
+    dtype = drawing_dtype(base_name, common.device)
+    base = load_base(base_name, device=common.device, dtype=dtype)
     load_loras(base, loras)
     for text in (prompt, negative):
         if (longer := len(base.tokenizer(text).input_ids)) > (most := base.tokenizer.model_max_length):
             common.say(f"{text[:40]!r}... has {longer} tokens: the base reads the first {most} only")
-    guidance = guidance or (SMALL_GUIDANCE if base_name == "small" or base_record(base_name) else GUIDANCE)
     seeds = [common.seed + index for index in range(count)]
     started = time.perf_counter()
     with tqdm(total=count, desc="draw", unit="picture", disable=not common.show, leave=False) as bar:
@@ -76,7 +77,7 @@ def generate(
         )  # fmt: skip
     seconds = time.perf_counter() - started
     facts = {"prompt": prompt, "negative": negative, "base": base_name, "plugins": list(plugins), "strengths": list(strengths),
-             "steps": steps, "guidance": guidance, "size": pictures[0].width,
+             "steps": steps, "guidance": guidance, "size": pictures[0].width, "precision": str(dtype).removeprefix("torch."),
              "loras": [str(item) for item in loras]}  # fmt: skip
     files = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}.png") for seed in seeds]
     for file, picture, seed in zip(files, pictures, seeds, strict=True):
@@ -84,7 +85,8 @@ def generate(
     if count > 1:
         _save(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
     value = {"out": str(out), "pictures": [str(file) for file in files], "seconds": round(seconds, 3), **facts}
-    return Outcome(value=value, text=f"saved {out} ({count} picture{'s' if count > 1 else ''}, {seconds:.1f} s)")
+    how = f"{seconds:.1f} s, {facts['precision']}"
+    return Outcome(value=value, text=f"saved {out} ({count} picture{'s' if count > 1 else ''}, {how})")
 
 
 def _steerings(

@@ -59,6 +59,6 @@ def base(
         f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})",
         f"UNet {parameters['unet'] / 1e6:.1f} M, autoencoder {parameters['vae'] / 1e6:.1f} M, "
         f"text encoder {parameters['text_encoder'] / 1e6:.1f} M parameters",
-        f"autoencoder PSNR {metrics['vae_psnr_db']:.1f} dB on held-out pictures, last training loss {metrics['loss']:.4f}",
+        f"autoencoder PSNR {metrics['vae_psnr_db']:.1f} dB, noise prediction loss {metrics['loss']:.4f} on held-out pictures",
     ]
     return Outcome(value={"out": str(out), "cost": cost, "metrics": metrics, "parameters": parameters}, text="\n".join(lines))

@@ -16,12 +16,15 @@ from .train_base import PRECISIONS
 @data_option
 @click.option("--condition", "kind", required=True, help="face_landmark, holistic, depth, canny: see `unplug list conditions`.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
+@click.option("--task", type=click.Path(path_type=Path), help="MediaPipe's task file.")
 @click.option(
     "--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub."
 )
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
 @click.option("--steps", type=click.IntRange(1), help="Optimizer steps (default 3,000).")
-@click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step on each device (default 32).")
+@click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step over all devices (default 32).")
+@click.option("--accumulate", type=click.IntRange(1), help="Parts in which a step's samples are computed, to save memory.")
+@click.option("--checkpointing", is_flag=True, help="Compute the base's activations twice instead of keeping them.")
 @click.option("--lr", type=float, help="Peak learning rate (default 0.001).")
 @click.option("--timesteps", type=click.Choice(["cubic", "uniform"]), help="Which noise levels are trained (default cubic).")
 @click.option("--drop-text", type=float, help="Share of prompts left out (default 0.1).")
@@ -32,8 +35,8 @@ from .train_base import PRECISIONS
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def plugin(
-    spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], base_name: str, out: Path, split_file: Path | None,
-    sample_every: int, half: bool, restart: bool, common: Common, **recipe_options: Any,
+    spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], task: Path | None, base_name: str, out: Path,
+    split_file: Path | None, sample_every: int, half: bool, restart: bool, common: Common, **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train a conditioning plugin beside a frozen base.
 
@@ -45,6 +48,7 @@ def plugin(
     from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
     from unplug.sdk.diffusion.processes import processes
 
+    options = settings(pairs) | ({} if task is None else {"task": str(task)})
     recipe = ControlRecipe(**{key: value for key, value in recipe_options.items() if value is not None})
     team = processes(common.device)
     device = team.device
@@ -55,7 +59,7 @@ def plugin(
     if team.is_main_process:
         common.say(f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} of {len(dataset)} samples")
     done = train_plugin(
-        base, base_name, dataset, split, kind, out, recipe, options=settings(pairs), seed=common.seed, device=device,
+        base, base_name, dataset, split, kind, out, recipe, options=options, seed=common.seed, device=device,
         restart=restart, sample_every=sample_every, half=half, show=common.show and team.is_main_process,
     )  # fmt: skip
     if not team.is_main_process:

@@ -36,6 +36,7 @@ def conditions_in_worker(
     size: int,
     *,
     out: Path | None = None,
+    digest: str | None = None,
     workers: int | None = None,
     show: bool = False,
 ) -> tuple[NDArray[np.uint8], Found]:
@@ -47,6 +48,7 @@ def conditions_in_worker(
         size: side of the conditions in pixels.
         out: a ``.npy`` file for the conditions, with a ``.json`` beside it. There already, of the same pictures and settings,
             it is read and nothing is drawn; half-made, it is continued. None keeps the conditions in memory.
+        digest: of the pictures, where the caller has one; None reads them all for it.
         workers: child processes or threads at once (default: one a core).
         show: progress bar.
 
@@ -73,7 +75,7 @@ def conditions_in_worker(
         return np.concatenate(rows), np.concatenate(found)
     if out.suffix != ".npy":
         raise InputError(str(out), "conditions go into a .npy file", "Give it that suffix")
-    made_of = {"condition": identity(condition), "size": size, "images": _digest(images_NHWC)}
+    made_of = {"condition": identity(condition), "size": size, "images": digest or _digest(images_NHWC)}
     key = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
     if (finished := load_finished(out, key, shape)) is None:
         with open_rows(out, key, shape) as partial:
@@ -126,10 +128,16 @@ def _check(images_NHWC: NDArray[np.uint8]) -> int:
     return len(images_NHWC)
 
 
+def _pieces(row_bytes: int) -> int:
+    """Pictures in memory at once."""
+    return max(1, min(CHUNK, CHUNK_BYTES // max(row_bytes, 1)))
+
+
 def _digest(images_NHWC: NDArray[np.uint8]) -> str:
     digest = hashlib.sha256(str(images_NHWC.shape).encode())
-    for start in range(0, len(images_NHWC), CHUNK):
-        digest.update(np.ascontiguousarray(images_NHWC[start : start + CHUNK]).data)
+    step = _pieces(int(np.prod(images_NHWC.shape[1:])))
+    for start in range(0, len(images_NHWC), step):
+        digest.update(np.ascontiguousarray(images_NHWC[start : start + step]).data)
     return digest.hexdigest()
 
 
@@ -151,7 +159,7 @@ def _chunks(
 ) -> Generator[tuple[Array, Found], None, None]:
     """Results of the pictures from `start` on, a chunk at a time."""
     pool = Pool(condition, workers=workers or cores(), total=len(images_NHWC), done=start, show=show)
-    step = max(1, min(CHUNK, CHUNK_BYTES // max(row_bytes, int(np.prod(images_NHWC.shape[1:])), 1)))
+    step = _pieces(max(row_bytes, int(np.prod(images_NHWC.shape[1:]))))
 
     def run(first: int) -> tuple[Array, Found]:
         images = images_NHWC[first : first + step]

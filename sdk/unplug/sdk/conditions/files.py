@@ -18,7 +18,7 @@ import numpy as np
 from unplug.export import Reply
 from unplug.plugins.conditions import Condition, build_condition, identity
 from unplug.plugins.conditions.picture import checked_size
-from unplug.plugins.errors import DataError, NoFaceError, OutputError, SeveralFacesError
+from unplug.plugins.errors import DataError, InputError, NoFaceError, OutputError, SeveralFacesError
 from unplug.sdk.data.cache import workers as cores
 from unplug.sdk.data.decode import decode_upright, fingerprint_file
 from unplug.sdk.data.sources.files import image_files
@@ -72,9 +72,14 @@ def condition_file(
 
     Raises:
         DataError: the picture is broken, too large or too small, or shows no face, or several.
+        InputError: `out` is no name of a PNG file.
         InputError, MissingExtraError, ConversionError, CheckpointError: of the condition itself.
-        OutputError: `out` cannot be written.
+        OutputError: `out` is the picture itself, or cannot be written.
     """
+    if out.suffix.lower() != ".png":
+        raise InputError(str(out), "conditions are written as PNG", "Give --out a name that ends in .png")
+    if out.exists() and source.exists() and out.samefile(source):
+        raise OutputError(str(out), "it is the picture itself", "Choose another --out")
     (drawn,) = _draw_all(
         kind, options, [(source, out)], size, place=out.parent, folder=False, on_missing="error", on_bad="error", show=show
     )

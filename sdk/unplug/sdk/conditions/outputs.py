@@ -15,7 +15,8 @@ from unplug.plugins.conditions.picture import Picture
 from unplug.plugins.errors import OutputError
 from unplug.sdk.data.decode import DECODER_ERRORS
 
-SCHEMA = "unplug-condition/1"
+FAMILY = "unplug-condition/"
+SCHEMA = f"{FAMILY}1"
 PNG_END = b"IEND\xaeB`\x82"
 
 
@@ -38,7 +39,7 @@ def _unwritable(path: Path, error: OSError) -> OutputError:
 
 
 def _stamp(target: Path) -> str | None:
-    """The stamp of a condition that we drew; "" where it is cut short, None where the file is none of ours."""
+    """The stamp of a condition that any version of us drew; "" where it is cut short, None where the file is none of ours."""
     if target.is_symlink() or not target.is_file():
         return None
     try:
@@ -49,7 +50,7 @@ def _stamp(target: Path) -> str | None:
             whole = file.read() == PNG_END
     except DECODER_ERRORS:
         return None
-    return (found if whole else "") if SCHEMA in found else None
+    return (found if whole else "") if FAMILY in found else None
 
 
 def drawn_before(target: Path, stamp: str) -> bool:

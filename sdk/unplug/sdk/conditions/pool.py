@@ -87,6 +87,8 @@ class Pool:
 
 
 def as_text(condition: Condition) -> dict[str, str]:
-    """Settings as `build_condition` reads them."""
+    """The settings that differ from the defaults, as `build_condition` reads them."""
     settings: Any = condition
-    return {item.name: str(getattr(settings, item.name)) for item in fields(settings)}
+    usual = type(settings)()
+    values = {item.name: getattr(settings, item.name) for item in fields(settings)}
+    return {name: str(value) for name, value in values.items() if value != getattr(usual, name)}

@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from unplug.plugins.errors import InputError, OutputError
 from unplug.plugins.files import read_json, write_json
 
-SCHEMA = "unplug-conditions/1"
+FAMILY = "unplug-conditions/"
+SCHEMA = f"{FAMILY}1"
+ROWS, NOTES = "rows.npy", "notes.json"
+"""In the hidden folder of an unfinished file; the notes come last of all."""
 AGAIN = "Free some space or choose another place; the same call then goes on where this one stopped"
 
 
@@ -30,7 +33,7 @@ class Rows:
     def __init__(self, folder: Path, shape: Sequence[int]) -> None:
         self._folder, self._shape = folder, tuple(shape)
         self._bytes = int(np.prod(self._shape[1:]))
-        self._data: BinaryIO = (folder / "rows.npy").open("a+b")
+        self._data: BinaryIO = (folder / ROWS).open("a+b")
         self._found: BinaryIO = (folder / "found").open("a+b")
         if self._data.seek(0, os.SEEK_END) == 0:
             header = {"descr": "|u1", "fortran_order": False, "shape": self._shape}
@@ -60,11 +63,8 @@ class Rows:
         self._found.seek(0)
         found_N = np.frombuffer(self._found.read(), np.uint8).astype(bool)
         self.close()
-        notes_file = out.with_suffix(".json")
-        notes_file.unlink(missing_ok=True)  # the old notes must not vouch for the new rows
-        os.replace(self._folder / "rows.npy", out)
-        write_json(notes_file, {"schema": SCHEMA, **notes, "missing": np.flatnonzero(~found_N).tolist()})
-        shutil.rmtree(self._folder)
+        write_json(self._folder / NOTES, {"schema": SCHEMA, **notes, "missing": np.flatnonzero(~found_N).tolist()})
+        _publish(self._folder, out)
 
     def close(self) -> None:
         """Closes the files; what was appended stays for the next call."""
@@ -84,14 +84,15 @@ def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[Rows]:
     Raises:
         OutputError: the place is taken by another file, cannot be written, is full, or another process writes it.
     """
-    folder = out.with_name(f".{out.name}.partial")
+    folder = _folder_of(out)
+    _recover(out)
     if out.exists() and read_notes(out) is None:
         raise OutputError(str(out), "it exists and was not written by this function", "Choose another place or remove it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder, out):
             if not (folder / "key").is_file() or (folder / "key").read_text(encoding="ascii", errors="replace") != key:
-                for name in ("key", "rows.npy", "found"):
+                for name in ("key", ROWS, "found"):
                     (folder / name).unlink(missing_ok=True)
                 (folder / "key").write_text(key, encoding="ascii")
             rows = Rows(folder, shape)
@@ -101,6 +102,30 @@ def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[Rows]:
                 rows.close()
     except OSError as error:
         raise OutputError(str(out), error.strerror or str(error), AGAIN) from error
+
+
+def _folder_of(out: Path) -> Path:
+    return out.with_name(f".{out.name}.partial")
+
+
+def _publish(folder: Path, out: Path) -> None:
+    """Moves finished rows and their notes into place; stopped anywhere in between, it is done again by the next call."""
+    notes = out.with_suffix(".json")
+    if (folder / ROWS).exists():
+        notes.unlink(missing_ok=True)  # the old notes must not vouch for the new rows
+        os.replace(folder / ROWS, out)
+    os.replace(folder / NOTES, notes)
+    shutil.rmtree(folder)
+
+
+def _recover(out: Path) -> None:
+    folder = _folder_of(out)
+    if (folder / NOTES).is_file():
+        try:
+            with _lock(folder, out):
+                _publish(folder, out)
+        except OSError as error:
+            raise OutputError(str(out), error.strerror or str(error), AGAIN) from error
 
 
 @contextlib.contextmanager
@@ -119,18 +144,19 @@ def _lock(folder: Path, out: Path) -> Iterator[None]:
 
 
 def read_notes(out: Path) -> dict[str, Any] | None:
-    """The notes of a finished array, or None where there are none of ours."""
+    """The notes of a finished array, also of another version of this package; None where there are none of ours."""
     try:
         notes = read_json(out.with_suffix(".json"))
     except InputError:
         return None
-    return notes if isinstance(notes, dict) and notes.get("schema") == SCHEMA else None
+    return notes if isinstance(notes, dict) and str(notes.get("schema")).startswith(FAMILY) else None
 
 
 def load_finished(out: Path, key: str, shape: Sequence[int]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]] | None:
     """The rows (a read-only memory map) and which were found, where `out` is whole and has this key; else None."""
+    _recover(out)
     notes = read_notes(out)
-    if notes is None or notes.get("key") != key:
+    if notes is None or notes.get("schema") != SCHEMA or notes.get("key") != key:
         return None
     try:
         rows_NHWC = np.load(out, mmap_mode="r", allow_pickle=False)

@@ -6,10 +6,12 @@ from .draw import draw_pictures as draw_pictures
 from .fit_control import ControlRecipe as ControlRecipe
 from .grid import image_grid as image_grid
 from .load import base_record as base_record
+from .load import drawing_dtype as drawing_dtype
 from .load import image_size_of as image_size_of
 from .load import load_base as load_base
 from .lora import load_loras as load_loras
 from .run_base import train_base as train_base
 from .run_plugin import train_plugin as train_plugin
 from .sample import generate as generate
+from .sample import guidance_of as guidance_of
 from .vae import VAERecipe as VAERecipe

@@ -16,11 +16,13 @@ from unplug.plugins.files import atomic_path
 from unplug.sdk.data import Dataset
 from unplug.sdk.data.cache import cache_dir
 
+from .digest import settings_of, weights_digest
 from .tokenizer import encode
-from .vae import to_image
+from .vae import pictures_at_once, to_image
 
 FORMAT = "unplug-diffusion/1"
-BATCH = 64
+PROMPTS = 256
+"""Encoded at once."""
 
 
 def cached_array(facts: dict[str, Any], shape: tuple[int, ...], dtype: str, blocks: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -48,28 +50,19 @@ def cached_array(facts: dict[str, Any], shape: tuple[int, ...], dtype: str, bloc
     return loaded
 
 
-def weights_digest(*modules: Any) -> str:
-    """SHA-256 over names and values of all tensors of some modules."""
-    digest = hashlib.sha256()
-    for module in modules:
-        for name, value in sorted(module.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(value.detach().float().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
 def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
     """Scaled posterior means (N, c, h, w) of all pictures, float16."""
     vae = base.vae
     factor = 2 ** (len(vae.config.block_out_channels) - 1)
     side = dataset.size // factor
     shape = (len(dataset), int(vae.config.latent_channels), side, side)
-    facts = {"kind": "latents", "data": dataset.digest, "vae": weights_digest(vae), "scale": vae.config.scaling_factor}
+    facts = {"kind": "latents", "data": dataset.digest, "vae": weights_digest(vae), "settings": settings_of(vae)}
+    size = pictures_at_once(dataset.size)
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:
-        for start in tqdm(range(0, len(dataset), BATCH), desc="latents", disable=not show, leave=False):
-            rows = range(start, min(start + BATCH, len(dataset)))
+        for start in tqdm(range(0, len(dataset), size), desc="latents", disable=not show, leave=False):
+            rows = range(start, min(start + size, len(dataset)))
             image_BCHW = to_image(dataset.pixels(rows), vae.device).to(vae.dtype)
             mean = vae.encode(image_BCHW).latent_dist.mean.float() * vae.config.scaling_factor
             yield mean.cpu().numpy()
@@ -82,12 +75,13 @@ def text_embeddings(base: Any, prompts: Sequence[str], *, show: bool) -> NDArray
     encoder, tokenizer = base.text_encoder, base.tokenizer
     width = int(encoder.config.hidden_size)
     shape = (len(prompts), int(tokenizer.model_max_length), width)
-    starts = range(0, len(prompts), 4 * BATCH)
-    ids_BL = [encode(tokenizer, list(prompts[start : start + 4 * BATCH])) for start in starts]
+    ids_BL = [encode(tokenizer, list(prompts[start : start + PROMPTS])) for start in range(0, len(prompts), PROMPTS)]
     words = hashlib.sha256()  # of the ids, not of the texts: another tokenizer reads the same texts in another way
     for part_BL in ids_BL:
         words.update(part_BL.numpy().tobytes())
-    facts = {"kind": "text", "ids": words.hexdigest(), "encoder": weights_digest(encoder)}
+    facts = {
+        "kind": "text", "ids": words.hexdigest(), "encoder": weights_digest(encoder), "settings": settings_of(encoder),
+    }  # fmt: skip
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:

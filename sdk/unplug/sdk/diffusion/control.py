@@ -45,6 +45,34 @@ CONTROLS = Registry(
 )
 
 
+def predict_noise(
+    control: Control | None,
+    network: nn.Module | None,
+    unet: Any,
+    noisy_Bchw: Tensor,
+    step_B: Tensor,
+    text_BLD: Tensor,
+    condition_BCHW: Tensor | None,
+) -> Tensor:
+    """e'(x_t, t, c; control(condition)) (B, c, h, w); of the bare base where there is no control.
+
+    Args:
+        control: kind of the network, or None.
+        network: what steers, or None.
+        unet: the base's.
+        noisy_Bchw: x_t.
+        step_B: t.
+        text_BLD: c.
+        condition_BCHW: RGB in [0, 1]; not looked at without a control.
+    """
+    extra: dict[str, Any] = {}
+    if control is not None and network is not None:
+        assert condition_BCHW is not None
+        extra = control.residuals(network, noisy_Bchw, step_B, text_BLD, condition_BCHW)
+    guess: Tensor = unet(noisy_Bchw, step_B, text_BLD, **extra).sample
+    return guess
+
+
 def parts_of(base: Any) -> dict[str, Any]:
     """The parts of a Stable Diffusion pipeline, for building another pipeline on the same weights."""
     return {

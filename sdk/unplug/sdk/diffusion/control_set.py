@@ -6,6 +6,7 @@ Shapes: N samples, K prompts a sample, U different prompts, L tokens, D text wid
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,12 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unplug.plugins.conditions import build_condition, identity
 from unplug.plugins.errors import DataError
 from unplug.sdk.conditions import conditions_in_worker
 from unplug.sdk.data import Dataset, captions_digest, captions_of
 from unplug.sdk.data.cache import cache_dir
 
-from .cache import latents, text_embeddings, weights_digest
+from .cache import latents, text_embeddings
+from .digest import base_digest as base_digest
 from .load import image_size_of
 
 
@@ -131,9 +134,11 @@ def load_control_set(
     number = {text: position for position, text in enumerate(prompts)}
     most = max(len(own) for own in words)
     text = text_embeddings(base, prompts, show=show)
-    where = cache_dir() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(options)}-{size}px.npy"
     pictures: Any = _Pictures(dataset)
-    condition, found = conditions_in_worker(kind, options or {}, pictures, size, out=where, show=show)
+    where = cache_dir() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
+    condition, found = conditions_in_worker(
+        kind, options or {}, pictures, size, out=where, digest=f"data {dataset.digest}", show=show
+    )
     rows = np.flatnonzero(found)
     if not len(rows):
         raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")
@@ -153,8 +158,10 @@ def load_control_set(
     return data, len(dataset) - len(rows)
 
 
-def _settings(options: Mapping[str, str] | None) -> str:
-    return hashlib.sha256(repr(sorted((options or {}).items())).encode()).hexdigest()[:8]
+def _settings(kind: str, options: Mapping[str, str] | None) -> str:
+    """Of what a condition is made of but for versions: those have their place beside the file, and are drawn over."""
+    settings = identity(build_condition(kind, options))["settings"]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
 
 
 class _Pictures:
@@ -169,8 +176,3 @@ class _Pictures:
 
     def __getitem__(self, part: slice) -> NDArray[np.uint8]:
         return self.dataset.pixels(range(*part.indices(len(self))))
-
-
-def base_digest(base: Any) -> str:
-    """SHA-256 of the weights that a control is trained beside: UNet, autoencoder and text encoder."""
-    return weights_digest(base.unet, base.vae, base.text_encoder)

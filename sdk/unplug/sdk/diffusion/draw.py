@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from unplug.plugins.checkpoint import load_checkpoint
+from unplug.plugins.conditions.picture import checked
 from unplug.plugins.errors import CheckpointError, DataError, InputError
 from unplug.sdk.conditions import condition_file
 from unplug.sdk.data.decode import decode_upright, square
@@ -48,34 +50,35 @@ class Steering:
 
 
 def load_plugin(name: str) -> Any:
-    """A plugin by the name that it ships under, or from its folder.
+    """A plugin by the name that it ships under, or from its folder; of equal names the one that ships (else: ``./canny``).
 
     Raises:
         CheckpointError: no such plugin.
     """
-    folder = WEIGHTS / name
-    if Path(name).exists() or not (folder / "config.json").is_file() or "/" in name:
-        if not Path(name).exists():
-            shipped = ", ".join(sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))) or "none"
-            raise CheckpointError(
-                name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or one of: {shipped}"
-            )
-        folder = Path(name)
-    return load_checkpoint(folder, expect="plugin").model
+    shipped = sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))
+    if name not in shipped and not Path(name).exists():
+        known = f"one of: {', '.join(shipped)}" if shipped else "install a release of unplug: this installation ships none"
+        raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}")
+    return load_checkpoint(WEIGHTS / name if name in shipped else name, expect="plugin").model
 
 
 def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:
     """The condition picture (size, size) in RGB; the centre square of pictures that are not square.
 
     Raises:
-        DataError: no such picture, a broken one, or a photograph in which the condition is not found.
+        DataError: no such picture, a broken or tiny one, or a photograph in which the condition is not found.
     """
     if not steering.image.exists():
         raise DataError(str(steering.image), "no such file", "Check the path of the condition or photograph")
     if not steering.photo:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's, of what the decoder judges anyway
-            return Image.fromarray(square(decode_upright(steering.image), size))
+            upright = decode_upright(steering.image)
+        try:
+            checked(np.asarray(upright))
+        except DataError as error:
+            raise DataError(str(steering.image), error.why, error.fix) from error
+        return Image.fromarray(square(upright, size))
     with tempfile.TemporaryDirectory(prefix="unplug-generate-") as folder:
         drawn = Path(folder) / "condition.png"
         condition_file(kind, dict(steering.options), steering.image, drawn, size)

@@ -16,10 +16,10 @@ from unplug.sdk.train.loop import seeded
 from unplug.sdk.train.state import StateFile, fingerprint
 
 from .base import use_fast_attention
-from .control import Control
+from .control import Control, predict_noise
 from .control_set import ControlDraws, ControlSet
 from .noise import add_noise, draw_steps, noise_like, sample_loss
-from .recipe import TIMESTEPS, StepRecipe, Timesteps, check_prompting
+from .recipe import TIMESTEPS, StepRecipe, Timesteps, check_prompting, share_of
 from .steps import Trained, train_steps
 
 
@@ -31,6 +31,8 @@ class ControlRecipe(StepRecipe):
         drop_text: share of prompts that are replaced by the empty one.
         timesteps: "uniform", or "cubic", which dwells on the noisy steps.
         captions: prompts a picture.
+        accumulate: parts in which a step's samples pass through the networks, for a base that does not fit otherwise.
+        checkpointing: the base computes its activations twice instead of keeping them; the weights are the same.
     """
 
     steps: int = 3000
@@ -38,12 +40,17 @@ class ControlRecipe(StepRecipe):
     drop_text: float = 0.1
     timesteps: Timesteps = "cubic"
     captions: int = 2
+    accumulate: int = 1
+    checkpointing: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.timesteps not in TIMESTEPS:
             raise InputError(f"timesteps {self.timesteps!r}", "no such choice", f"Use one of {', '.join(TIMESTEPS)}")
         check_prompting(self.drop_text, self.captions)
+        if not isinstance(self.accumulate, int) or self.accumulate < 1:
+            raise InputError(f"accumulate {self.accumulate}", "out of range", "Use 1 or more")
+        share_of(self.batch_size, parts=self.accumulate)
 
 
 class ControlLoss(nn.Module):
@@ -76,9 +83,7 @@ class ControlLoss(nn.Module):
         noised = add_noise(scheduler, latent_Bchw, step_B, noise_like(latent_Bchw, generator))
 
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
-            extra = control.residuals(self.network, noisy_Bchw, at_B, text_BLD, condition_BCHW)
-            guess: Tensor = unet(noisy_Bchw, at_B, text_BLD, **extra).sample
-            return guess
+            return predict_noise(control, self.network, unet, noisy_Bchw, at_B, text_BLD, condition_BCHW)
 
         return sample_loss(predict, noised).mean()
 
@@ -137,7 +142,13 @@ def fit_control(
         )
         state = StateFile(path=state_path, fingerprint=marks)
     preview = None if on_sample is None else lambda averaged, step: on_sample(averaged.network, step)
-    return train_steps(
-        model, ControlDraws(data, recipe.drop_text, device), recipe, seed=seed + 1, device=device, state=state,
-        on_sample=preview, sample_every=sample_every, show=show, label=control.label,
-    )  # fmt: skip
+    if recipe.checkpointing:
+        base.unet.enable_gradient_checkpointing()
+    try:
+        return train_steps(
+            model, ControlDraws(data, recipe.drop_text, device), recipe, seed=seed + 1, device=device, state=state,
+            on_sample=preview, sample_every=sample_every, show=show, label=control.label, parts=recipe.accumulate,
+        )  # fmt: skip
+    finally:
+        if recipe.checkpointing:
+            base.unet.disable_gradient_checkpointing()

@@ -9,6 +9,7 @@ import torch
 
 from unplug.plugins.errors import CheckpointError, InputError
 from unplug.plugins.files import read_json
+from unplug.plugins.quiet import quiet
 
 from .small import diffusers
 
@@ -19,6 +20,8 @@ MARK, RECORD = "model_index.json", "unplug.json"
 OURS = (MARK, RECORD, "README.md", "vae", "unet", "text_encoder", "tokenizer", "scheduler")
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
 MAX_INDEX_BYTES = 2**16
+FACTOR = 8
+"""Pixels to a latent, along a side."""
 
 
 def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.float32) -> Any:
@@ -38,15 +41,17 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     """
     package = diffusers()
     from huggingface_hub.errors import StrictDataclassError
-    from transformers import CLIPTextModel
 
+    with quiet():
+        from transformers import CLIPTextModel
     text_model: Any = CLIPTextModel
     how = {"dtype": dtype, "use_safetensors": True, "local_files_only": True}
     try:
         folder = _folder_of(name, package)
-        # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
-        text_encoder, report = text_model.from_pretrained(folder / "text_encoder", output_loading_info=True, **how)
-        pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **_WITHOUT, **how)
+        with quiet():
+            # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
+            text_encoder, report = text_model.from_pretrained(folder / "text_encoder", output_loading_info=True, **how)
+            pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **_WITHOUT, **how)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError, StrictDataclassError) as error:
         raise CheckpointError(name, f"diffusers cannot load it ({_short(error)})", _FIX) from error
     if report["missing_keys"]:
@@ -63,12 +68,16 @@ _WITHOUT = {"safety_checker": None, "feature_extractor": None, "image_encoder": 
 
 def _folder_of(name: str, package: Any) -> Path:
     """Where a base lies, fetched from the hub where it is no folder."""
-    folder = WEIGHTS / "base" if name == SMALL else Path(name)
+    folder = _place(name)
     if not folder.is_dir():
+        if name == SMALL:
+            why = "this installation has no weights of its own"
+            raise CheckpointError(name, why, "Install a release of unplug, or give --base what `unplug train base` wrote")
         if name.count("/") != 1 or folder.is_absolute() or folder.exists() or name.startswith((".", "~")):
             why = "it is a file" if folder.is_file() else "no such folder"
             raise CheckpointError(name, why, f"Give {SMALL!r}, a folder that diffusers wrote, or OWNER/NAME on the hub")
-        folder = Path(package.StableDiffusionPipeline.download(name, use_safetensors=True, **_WITHOUT))
+        with quiet():
+            folder = Path(package.StableDiffusionPipeline.download(name, use_safetensors=True, **_WITHOUT))
     _check_folder(folder)
     return folder
 
@@ -102,7 +111,9 @@ def _check_parts(name: str, pipe: Any) -> None:
     """What this package asks of the parts, and diffusers would only find out in the middle of its work."""
     unet, text, tokenizer = pipe.unet.config, pipe.text_encoder.config, pipe.tokenizer
     channels, length = pipe.vae.config.latent_channels, tokenizer.model_max_length
+    factor = 2 ** (len(pipe.vae.config.block_out_channels) - 1)
     wrong = {
+        f"an autoencoder that shrinks pictures by {factor}, not by {FACTOR}": factor != FACTOR,
         f"a UNet of {unet.in_channels} channels and an autoencoder of {channels}": unet.in_channels != channels,
         f"no square sample_size of its UNet ({unet.sample_size})": not isinstance(unet.sample_size, int),
         f"a scheduler without noise levels ({type(pipe.scheduler).__name__})": not hasattr(pipe.scheduler, "alphas_cumprod"),
@@ -126,12 +137,25 @@ def _short(error: Exception) -> str:
 
 def image_size_of(base: Any) -> int:
     """Side in pixels of the pictures that a base was trained for."""
-    side: int = int(base.unet.config.sample_size) * 2 ** (len(base.vae.config.block_out_channels) - 1)
-    return side
+    return int(base.unet.config.sample_size) * FACTOR
 
 
 def base_record(name: str) -> dict[str, Any]:
     """What ``unplug.json`` of a base of ours says; empty for others."""
-    path = (WEIGHTS / "base" if name == SMALL else Path(name)) / RECORD
+    path = _place(name) / RECORD
     found = read_json(path) if path.is_file() else {}
     return found if isinstance(found, dict) else {}
+
+
+def is_ours(name: str) -> bool:
+    """Whether a base is one of `unplug train base`."""
+    return name == SMALL or bool(base_record(name))
+
+
+def drawing_dtype(name: str, device: torch.device) -> torch.dtype:
+    """In what a base's pictures are computed: Stable Diffusion's in half precision on a GPU, as everybody does."""
+    return torch.float16 if device.type == "cuda" and not is_ours(name) else torch.float32
+
+
+def _place(name: str) -> Path:
+    return WEIGHTS / "base" if name == SMALL else Path(name)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from unplug.plugins.errors import CheckpointError, MissingExtraError
+from unplug.plugins.quiet import quiet
 
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
-_FIRST_FACTOR = re.compile(r"lora[._](A|down)\b")
-"""Of a low-rank pair, in peft's, diffusers' and kohya's names."""
+_FIRST_FACTOR = re.compile(r"lora(_linear_layer)?[._](A|down)\b")
+"""Of a low-rank pair, in peft's, diffusers' (older ones' too) and kohya's names."""
 
 
 def load_loras(base: Any, paths: Sequence[Path]) -> None:
@@ -48,7 +49,7 @@ def _load(base: Any, file: Path, name: str) -> None:
     try:
         with safe_open(file, framework="pt") as handle:
             wanted = sum(_FIRST_FACTOR.search(key) is not None for key in handle.keys())  # noqa: SIM118 (not a dict)
-        with warnings.catch_warnings():
+        with quiet():
             warnings.simplefilter("ignore", UserWarning)  # peft warns of a second adapter, which is what was asked for
             base.load_lora_weights(
                 str(file.parent), weight_name=file.name, use_safetensors=True, local_files_only=True, adapter_name=name

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unplug.sdk.train.loop import seeded
 
-from .control import Control
+from .control import Control, predict_noise
 from .control_set import ControlSet
 from .noise import add_noise, sample_loss
 
@@ -97,8 +97,8 @@ def losses(
 def batch_losses(
     control: Control | None, network: nn.Module | None, base: Any, batch: dict[str, Tensor], levels: int, seed: int
 ) -> Tensor:
-    """`losses` of one batch (B, T)."""
-    latent_Bchw, text_BLD, condition_BCHW = batch["latent_Bchw"], batch["text_BLD"], batch["condition_BCHW"]
+    """`losses` of one batch (B, T); without a control it needs no condition."""
+    latent_Bchw, text_BLD, condition_BCHW = batch["latent_Bchw"], batch["text_BLD"], batch.get("condition_BCHW")
     columns = []
     for level, step in enumerate(fixed_steps(int(base.scheduler.config.num_train_timesteps), levels)):
         noise_Bchw = fixed_noise(latent_Bchw.shape[1:], seed, level).to(latent_Bchw).expand_as(latent_Bchw)
@@ -106,9 +106,7 @@ def batch_losses(
         noised = add_noise(base.scheduler, latent_Bchw, step_B, noise_Bchw)
 
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
-            extra = control.residuals(network, noisy_Bchw, at_B, text_BLD, condition_BCHW) if control and network else {}
-            guess: Tensor = base.unet(noisy_Bchw, at_B, text_BLD, **extra).sample
-            return guess
+            return predict_noise(control, network, base.unet, noisy_Bchw, at_B, text_BLD, condition_BCHW)
 
         columns.append(sample_loss(predict, noised).cpu())
     return torch.stack(columns, dim=1)

@@ -20,7 +20,7 @@ class StepRecipe:
 
     Args:
         steps: optimizer steps, at least 1.
-        batch_size: samples a step on each device, at least 1.
+        batch_size: samples a step over all devices, at least 1.
         lr: peak learning rate of AdamW; up over `warmup` steps, then down a cosine to a hundredth.
         warmup: steps.
         weight_decay: decoupled, on kernels and matrices only.
@@ -90,3 +90,24 @@ def check_prompting(drop_text: float, captions: int) -> None:
         raise InputError(f"drop_text {drop_text}", "not a share", "Use 0 to 1")
     if not isinstance(captions, int) or not 1 <= captions <= 64:
         raise InputError(f"captions {captions}", "out of range", "Use 1 to 64")
+
+
+def share_of(batch_size: int, *, processes: int = 1, parts: int = 1) -> int:
+    """Samples that pass through a network at once, of a step's.
+
+    Args:
+        batch_size: of a step.
+        processes: that share it.
+        parts: in which each process takes its share.
+
+    Raises:
+        InputError: it does not divide.
+
+    Example:
+        >>> share_of(32, processes=2, parts=4)
+        4
+    """
+    if batch_size % (processes * parts):
+        why = f"it does not divide among {processes} process(es) that take {parts} part(s) each"
+        raise InputError(f"batch_size {batch_size}", why, f"Use a multiple of {processes * parts}")
+    return batch_size // (processes * parts)

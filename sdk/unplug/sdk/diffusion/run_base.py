@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from unplug.plugins.checkpoint import safetensors_errors
 from unplug.plugins.errors import DataError, InputError
-from unplug.plugins.files import atomic_dir, atomic_path, check_replaceable, sha256_tree, write_json
+from unplug.plugins.files import atomic_dir, atomic_path, check_replaceable
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of
 from unplug.sdk.train.device import describe_device
 from unplug.sdk.train.loop import seeded
@@ -23,18 +23,24 @@ from unplug.sdk.train.state import StateFile, fingerprint
 from unplug.sdk.versions import versions
 
 from .base import BaseLoss, BaseRecipe, fit_base
-from .cache import weights_digest
+from .base_folder import save_base
+from .digest import weights_digest
 from .grid import image_grid
-from .load import OURS, RECORD
+from .half import round_to_half
+from .load import OURS, RECORD, load_base
+from .measure import LEVELS, batch_losses
 from .processes import processes
 from .sample import generate
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steps import Trained, train_steps
-from .tokenizer import open_tokenizer, train_tokenizer
-from .vae import Crops, VAELoss, VAERecipe, encode_all, psnr, scaling_factor, to_image
+from .tokenizer import encode, open_tokenizer, train_tokenizer
+from .vae import Crops, VAELoss, VAERecipe, encode_all, pictures_at_once, psnr, scaling_factor, to_image
 
 RECORD_SCHEMA = "unplug-base/1"
 PREVIEWS = 8
+MEASURED = 256
+"""Validation pictures, at most, over which the record's numbers are averaged."""
+NETWORKS = ("vae", "text_encoder", "unet")
 
 
 def train_base(
@@ -62,7 +68,7 @@ def train_base(
         device: where to compute.
         restart: drop an unfinished run.
         sample_every: steps between two sampling grids.
-        half: store the weights in float16.
+        half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
 
     Returns:
@@ -71,14 +77,9 @@ def train_base(
     Raises:
         DataError: no captions, or a side that is no multiple of 8.
         InputError: several processes.
-        TrainingError, CheckpointError, OutputError: see `train_steps` and `StateFile`.
+        TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half` and `StateFile`.
     """
-    if dataset.size % 8:
-        raise DataError(f"data {dataset.spec}", f"{dataset.size} px is no multiple of 8", "Load it at 128, say")
-    if not (split.train and split.validation):
-        raise DataError("split", "it has no training or no validation samples", "Make the split again")
-    if processes(device).num_processes > 1:
-        raise InputError("train base", "it runs in one process", "Start it without accelerate launch")
+    _refuse(dataset, split, device)
     check_replaceable(out, RECORD, OURS)
     work = training_dir(out)
     if restart:
@@ -88,74 +89,96 @@ def train_base(
     rows = [int(index) for index in dataset.indices(split.train)]
     own = [captions[row] for row in rows]
     facts = {"data": dataset.digest, "split": split.sha256, "captions": captions_digest(captions), "vae": vae_recipe.to_dict()}
-    vae, vae_run, quality = _autoencoder(dataset, split, rows, vae_recipe, work, facts, seed=seed, device=device, show=show)
+    vae, vae_run = _autoencoder(dataset, split, rows, vae_recipe, work, facts, seed=seed, device=device, show=show)
     latent_Nchw = _latents(vae, dataset, rows, work, device)
     vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
     tokenizer = _tokenizer(work / "tokenizer", own)
 
+    def assembled(model: BaseLoss) -> Any:
+        return assemble(vae, model.text_encoder, tokenizer, model.unet, build_scheduler())
+
     def preview(model: BaseLoss, step: int) -> None:
-        pipe = assemble(vae, model.text_encoder, tokenizer, model.unet, build_scheduler())
         prompts = [captions[int(index)][0] for index in dataset.indices(split.validation[:PREVIEWS])]
-        pictures = generate(pipe, prompts, seeds=list(range(len(prompts))), size=dataset.size)
+        pictures = generate(assembled(model), prompts, seeds=list(range(len(prompts))), size=dataset.size)
         image_grid([pictures]).save(work / f"sample-{step:07d}.png")
 
     done = fit_base(
         latent_Nchw * float(vae.config.scaling_factor), own, tokenizer, recipe, seed=seed, device=device,
         state_path=work / "unet.safetensors", facts=facts, on_sample=preview, sample_every=sample_every, show=show,
     )  # fmt: skip
-    pipe = assemble(vae, done.model.text_encoder, tokenizer, done.model.unet, build_scheduler())
-    record = {
-        "schema": RECORD_SCHEMA,
-        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
-        "split": {"sha256": split.sha256, "seed": split.seed, "train": len(split.train), "validation": len(split.validation)},
+    pipe = assembled(done.model)
+    if half:
+        for name in NETWORKS:
+            round_to_half(getattr(pipe, name))
+    record = _record(dataset, split, vae_run, done, device) | {
         "captions": facts["captions"],
-        "image_size": dataset.size,
         "seed": seed,
         "recipe": {"vae": vae_recipe.to_dict(), "base": recipe.to_dict()},
-        "cost": {"wall_s": vae_run.wall_s + done.wall_s, "device": describe_device(device)},
-        "metrics": {"vae_psnr_db": quality, "loss": done.history[-1]["loss"]},
-        "history": {"vae": list(vae_run.history), "base": list(done.history)},
-        "parameters": {name: _count(getattr(pipe, name)) for name in ("vae", "text_encoder", "unet")},
-        "versions": versions(),
+        "metrics": base_metrics(pipe, dataset, split, captions),
+        "parameters": {name: _count(getattr(pipe, name)) for name in NETWORKS},
     }
     save_base(pipe, out, record, half=half)
+    load_base(str(out), device=torch.device("cpu"))  # only what can be read makes the state superfluous
     shutil.rmtree(work, ignore_errors=True)
     return out
 
 
-def save_base(pipe: Any, out: Path, record: dict[str, Any], *, half: bool) -> None:
-    """Writes a pipeline folder with its record, atomically; `half` stores float16 under the ordinary file names."""
-    with atomic_dir(out, owner=RECORD, ours=OURS) as temporary:
-        (pipe.to(torch.float16) if half else pipe).save_pretrained(temporary)
-        pipe.to(torch.float32)
-        # transformers computes in the type that a configuration names, diffusers in float32: half the pipeline each way.
-        pipe.text_encoder.config.dtype = torch.float32
-        pipe.text_encoder.config.save_pretrained(temporary / "text_encoder")
-        (temporary / "README.md").write_text(_card(record), encoding="utf-8")
-        write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary / "unet")[0]})
+def _refuse(dataset: Dataset, split: Split, device: torch.device) -> None:
+    if dataset.size % 8:
+        raise DataError(f"data {dataset.spec}", f"{dataset.size} px is no multiple of 8", "Load it at 128, say")
+    if not (split.train and split.validation):
+        raise DataError("split", "it has no training or no validation samples", "Make the split again")
+    if processes(device).num_processes > 1:
+        raise InputError("train base", "it runs in one process", "Start it without accelerate launch")
+
+
+def _record(dataset: Dataset, split: Split, vae_run: Trained, done: Trained, device: torch.device) -> dict[str, Any]:
+    return {
+        "schema": RECORD_SCHEMA,
+        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
+        "split": {"sha256": split.sha256, "seed": split.seed, "train": len(split.train), "validation": len(split.validation)},
+        "image_size": dataset.size,
+        "cost": {"wall_s": vae_run.wall_s + done.wall_s, "device": describe_device(device)},
+        "history": {"vae": list(vae_run.history), "base": list(done.history)},
+        "versions": versions(),
+    }
+
+
+@torch.no_grad()
+def base_metrics(pipe: Any, dataset: Dataset, split: Split, captions: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """The autoencoder's PSNR, and the loss at fixed noise with the first prompts, on `n` validation pictures at most."""
+    size, quality, loss = pictures_at_once(dataset.size), 0.0, 0.0
+    rows = [int(row) for row in dataset.indices(split.validation[:MEASURED])]
+    for part in (rows[start : start + size] for start in range(0, len(rows), size)):
+        image_BCHW = to_image(dataset.pixels(part), pipe.vae.device)
+        latent_Bchw = pipe.vae.encode(image_BCHW).latent_dist.mean * pipe.vae.config.scaling_factor
+        ids_BL = encode(pipe.tokenizer, [captions[row][0] for row in part])
+        batch = {"latent_Bchw": latent_Bchw, "text_BLD": pipe.text_encoder(ids_BL.to(pipe.device))[0]}
+        quality += psnr(pipe.vae, image_BCHW) * len(part)
+        loss += float(batch_losses(None, None, pipe, batch, LEVELS, 0).mean()) * len(part)
+    return {"n": len(rows), "vae_psnr_db": quality / len(rows), "loss": loss / len(rows)}
 
 
 def _autoencoder(
     dataset: Dataset, split: Split, rows: list[int], recipe: VAERecipe, work: Path, facts: dict[str, Any],
     *, seed: int, device: torch.device, show: bool,
-) -> tuple[Any, Trained, float]:  # fmt: skip
+) -> tuple[Any, Trained]:  # fmt: skip
     with seeded(seed, 11):
         model = VAELoss(build_vae(dataset.size, recipe.channels))
     marks = fingerprint(kind="vae", seed=seed, torch=torch.__version__, **facts)
     state = StateFile(path=work / "vae.safetensors", fingerprint=marks)
-    shown = to_image(dataset.pixels(dataset.indices(split.validation[:64])), device)
+    shown = to_image(dataset.pixels(dataset.indices(split.validation[:PREVIEWS])), device)
 
     def preview(averaged: VAELoss, step: int) -> None:
         with torch.no_grad():
-            decoded = averaged.vae(shown[:PREVIEWS]).sample
-        image_grid([_pictures(shown[:PREVIEWS]), _pictures(decoded)]).save(work / f"vae-{step:07d}.png")
+            decoded = averaged.vae(shown).sample
+        image_grid([_pictures(shown), _pictures(decoded)]).save(work / f"vae-{step:07d}.png")
 
     done = train_steps(
         model, Crops(dataset, rows, recipe.crop, device), recipe, seed=seed, device=device, state=state,
         on_sample=preview, sample_every=500, show=show, label="autoencoder",
     )  # fmt: skip
-    vae = done.model.vae
-    return vae, done, psnr(vae, shown)
+    return done.model.vae, done
 
 
 def _latents(vae: Any, dataset: Dataset, rows: list[int], work: Path, device: torch.device) -> torch.Tensor:
@@ -190,31 +213,3 @@ def _pictures(image_BCHW: torch.Tensor) -> list[Image.Image]:
 
 def _count(module: Any) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
-
-
-_CARD = """\
----
-library_name: diffusers
-pipeline_tag: text-to-image
-tags: [unplug, stable-diffusion, synthetic-faces, on-device]
----
-# Small text-to-image base, {image_size} px
-
-Trained from scratch with `unplug train base` on `{spec}`, seed {seed}. It draws the procedural faces that unplug makes and
-nothing else; no photograph of a person was used.
-
-```python
-from diffusers import StableDiffusionPipeline
-pipe = StableDiffusionPipeline.from_pretrained("FOLDER")
-pipe("a portrait of a child, smiling, red bob, fair skin, mint dots background", height={image_size}, width={image_size})
-```
-
-Parameters: UNet {unet:,}, autoencoder {vae:,}, text encoder {text_encoder:,}. Autoencoder PSNR {psnr:.1f} dB on held-out faces.
-"""
-
-
-def _card(record: dict[str, Any]) -> str:
-    return _CARD.format(
-        image_size=record["image_size"], spec=record["data"]["spec"], seed=record["seed"],
-        psnr=record["metrics"]["vae_psnr_db"], **record["parameters"],
-    )  # fmt: skip

@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from PIL import Image
 from torch import nn
 
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from unplug.plugins.conditions import build_condition, identity
+from unplug.plugins.conditions import build_condition, identity, portable
 from unplug.plugins.errors import DataError
-from unplug.plugins.files import atomic_path
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.train.device import describe_device
 from unplug.sdk.train.run import check_place, training_dir
@@ -24,14 +21,15 @@ from unplug.sdk.versions import versions
 from .control import CONTROLS, Control
 from .control_set import ControlSet, base_digest, load_control_set
 from .fit_control import ControlRecipe, fit_control
-from .grid import image_grid
+from .half import round_to_half
 from .measure import mean_loss
+from .previews import Previews
 from .processes import processes
-from .sample import generate
+from .recipe import share_of
+from .sample import guidance_of
 from .steps import Trained
 
 RECORD_SCHEMA = "unplug-plugin/1"
-PREVIEWS = 6
 MEASURED = 512
 """Samples of each set, at most, over which the loss is averaged for the record."""
 
@@ -69,7 +67,7 @@ def train_plugin(
         device: where to compute.
         restart: drop an unfinished run.
         sample_every: steps between two sampling grids.
-        half: store the weights in float16; they are measured as stored.
+        half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
         role: "original" or "retrained", for the record.
 
@@ -78,50 +76,48 @@ def train_plugin(
 
     Raises:
         DataError, InputError: see `load_control_set`.
-        TrainingError, CheckpointError, OutputError: see `train_steps`, `StateFile`, `save_checkpoint`.
+        TrainingError, CheckpointError, OutputError: see `train_steps`, `round_to_half`, `StateFile`, `save_checkpoint`.
     """
     if split.data_digest != dataset.digest:
         raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
     work, team = training_dir(out), processes(device)
+    share_of(recipe.batch_size, processes=team.num_processes, parts=recipe.accumulate)
+    condition = build_condition(kind, options or {}).resolve()
+    made_of = identity(condition)
     with team.main_process_first():  # it fills the cache, the others read it
         if team.is_main_process:
             if restart:
                 shutil.rmtree(work, ignore_errors=True)
             check_place(out)
         data, missing = load_control_set(base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show)
-    train, validation = data.subset(split.retain), data.subset(split.validation)
-    facts = {
-        "data": dataset.digest, "split": split.sha256, "captions": data.captions_sha256, "base": base_digest(base),
-        "condition_settings": identity(build_condition(kind, options or {}).resolve()),
-    }  # fmt: skip
+    parts = {"train": split.retain, "validation": split.validation, "test": split.test}
+    sets = {name: data.subset(ids) for name, ids in parts.items()}
+    facts = {"data": dataset.digest, "split": split.sha256, "captions": data.captions_sha256, "base": base_digest(base)}
     control: Control = CONTROLS.get("plugin")()
-
-    def preview(network: nn.Module, step: int) -> None:
-        sheet = preview_grid(control, base, network.eval(), validation, seed=seed)
-        with atomic_path(work / f"sample-{step:07d}.png") as temporary:
-            sheet.save(temporary, format="PNG")
-
+    previews = Previews(control, base, sets["validation"], seed=seed, guidance=guidance_of(base_name), folder=work)
     done = fit_control(
-        control, base, train, recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,
-        state_path=work / "state.safetensors", facts=facts, on_sample=preview if len(validation) else None,
-        sample_every=sample_every, show=show,
+        control, base, sets["train"], recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,
+        state_path=work / "state.safetensors", facts=facts | {"condition_settings": made_of},
+        on_sample=previews if len(sets["validation"]) else None, sample_every=sample_every, show=show,
     )  # fmt: skip
     if team.is_main_process:
-        network = done.model.network.half().float() if half else done.model.network
-        parts = {"train": train, "validation": validation, "test": data.subset(split.test)}
+        network = done.model.network
+        if half:
+            round_to_half(network)
         record = {
             "schema": RECORD_SCHEMA,
             "role": role,
             "base": {"name": base_name, "sha256": facts["base"]},
-            "condition": {"kind": kind, "settings": dict(options or {}), "without": missing},
+            "condition": {"kind": kind, "settings": portable(condition), "identity": made_of, "without": missing},
             "captions": facts["captions"],
             "recipe": recipe.to_dict(),
             "seed": seed,
             "captions_seed": seed,
-            "metrics": {name: _measured(control, network, base, part, device) for name, part in parts.items() if len(part)},
+            "metrics": {name: _measured(control, network, base, part, device) for name, part in sets.items() if len(part)},
             **_origin(dataset, split, done, device),
         }
         save_checkpoint(network.cpu().half() if half else network.cpu(), out, record=record, card=plugin_card(record))
+        load_checkpoint(out, expect="plugin")  # only what can be read makes the state superfluous
         shutil.rmtree(work, ignore_errors=True)
     team.wait_for_everyone()
     return load_checkpoint(out, expect="plugin")
@@ -137,22 +133,14 @@ def _origin(dataset: Dataset, split: Split, done: Trained, device: torch.device)
         "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
         "split": split.to_dict(),
         "image_size": dataset.size,
-        "cost": {"forward": done.samples, "backward": done.samples, "wall_s": done.wall_s, "device": describe_device(device)},
+        "cost": {
+            "forward": done.samples, "backward": done.samples, "wall_s": done.wall_s, "device": describe_device(device),
+            "processes": done.processes,
+        },
         "history": list(done.history),
         "parameters": sum(parameter.numel() for parameter in done.model.parameters()),
         "versions": versions(),
-    }
-
-
-def preview_grid(control: Control, base: Any, network: Any, data: ControlSet, *, seed: int) -> Image.Image:
-    """Conditions above what is generated from them, one row each for the bare base and the control."""
-    chosen = range(min(PREVIEWS, len(data)))
-    conditions = [Image.fromarray(np.asarray(data.condition[data.rows[index]])) for index in chosen]
-    prompts = [data.prompts[data.prompt[data.rows[index], 0]] for index in chosen]
-    size, seeds = conditions[0].width, [seed + index for index in chosen]
-    plain = generate(base, prompts, seeds=seeds, size=size)
-    steered = generate(control.pipeline(base, network), prompts, seeds=seeds, size=size, image=conditions)
-    return image_grid([conditions, plain, steered], labels=["condition", "base", control.label])
+    }  # fmt: skip
 
 
 _CARD = """\

@@ -9,9 +9,19 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-STEPS, GUIDANCE = 25, 3.0
-"""DDIM steps and guidance that the small base was tuned with; larger bases want about 7.5."""
+from unplug.plugins.quiet import quiet
+
+from .load import is_ours
+from .vae import pictures_at_once
+
+STEPS, GUIDANCE, USUAL_GUIDANCE = 25, 3.0, 7.5
+"""DDIM steps and guidance that the small base was tuned with, and the guidance that Stable Diffusion wants."""
 BATCH = 16
+
+
+def guidance_of(base_name: str) -> float:
+    """The guidance that suits a base by default: lower for those of `unplug train base`."""
+    return GUIDANCE if is_ours(base_name) else USUAL_GUIDANCE
 
 
 @torch.no_grad()
@@ -51,10 +61,11 @@ def generate(
         own = dict(shared or {}) | {key: value[part] if isinstance(value, list) else value for key, value in extra.items()}
         noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
         count = len(noise)
-        latent_Bchw = pipe(
-            list(prompts[part]), height=size, width=size, num_inference_steps=steps, guidance_scale=guidance,
-            negative_prompt=[negative] * count if guidance > 1 else None, generator=noise, output_type="latent", **own,
-        ).images  # fmt: skip
+        with quiet():
+            latent_Bchw = pipe(
+                list(prompts[part]), height=size, width=size, num_inference_steps=steps, guidance_scale=guidance,
+                negative_prompt=[negative] * count if guidance > 1 else None, generator=noise, output_type="latent", **own,
+            ).images  # fmt: skip
         pictures += decode(pipe, latent_Bchw)
         if progress is not None:
             progress.update(count)
@@ -63,6 +74,9 @@ def generate(
 
 def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
     """Pictures of scaled latents: diffusers' pipelines each round in their own way, which tells equal latents apart."""
-    decoded_BCHW = pipe.vae.decode(latent_Bchw / pipe.vae.config.scaling_factor).sample
-    pictures: list[Image.Image] = pipe.image_processor.postprocess(decoded_BCHW, output_type="pil")
+    side = latent_Bchw.shape[-1] * 2 ** (len(pipe.vae.config.block_out_channels) - 1)
+    pictures: list[Image.Image] = []
+    for part_Bchw in latent_Bchw.split(pictures_at_once(side)):
+        decoded_BCHW = pipe.vae.decode(part_Bchw / pipe.vae.config.scaling_factor).sample
+        pictures += pipe.image_processor.postprocess(decoded_BCHW, output_type="pil")
     return pictures

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from unplug.plugins.errors import MissingExtraError
-from unplug.plugins.quiet import quiet_diffusers
+from unplug.plugins.quiet import quiet
 
 from .vae_init import init_vae
 
@@ -15,19 +14,24 @@ TOKENS = 48
 VOCABULARY = 1024
 
 
+LAZY = (
+    "AutoencoderKL", "ControlNetModel", "DDIMScheduler", "StableDiffusionAdapterPipeline", "StableDiffusionControlNetPipeline",
+    "StableDiffusionPipeline", "T2IAdapter", "UNet2DConditionModel",
+)  # fmt: skip
+"""What is asked of diffusers here: it imports each on first use."""
+
+
 def diffusers() -> Any:
     """The diffusers package, or what to install."""
-    quiet_diffusers()
     try:
-        import diffusers as package
-        import transformers
+        with quiet():
+            import diffusers as package
+            import transformers  # noqa: F401 (diffusers leaves it to the first pipeline)
+        with quiet():  # anew: they are here to be silenced now
+            for name in LAZY:
+                getattr(package, name)
     except ImportError as error:
         raise MissingExtraError(str(error.name), "diffusion") from error
-    # Both speak to their own developers: of deprecations, of optional packages, of a bar for each file; and they tell of
-    # an error before they raise it.
-    for theirs in (package.utils.logging, transformers.utils.logging):
-        theirs.set_verbosity(logging.CRITICAL)
-        theirs.disable_progress_bar()
     return package
 
 

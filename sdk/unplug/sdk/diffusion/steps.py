@@ -1,15 +1,18 @@
 """The training loop of diffusion networks: steps of drawn batches, an averaged copy, a state every few minutes.
 
-Step s on process p draws from the generator of (seed, s, p): a run that was killed goes on to the same weights.
+Step s on process p draws from the generator of (seed, s, p): a run that was killed goes on to the same weights, on the same
+machine (a GPU's sums have no fixed order). A step's samples are divided among the processes, so that one process, which
+retrains, takes steps of the same size.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,15 +21,15 @@ from tqdm import tqdm
 
 from unplug.plugins.errors import InputError, TrainingError
 from unplug.sdk.train.loop import decay_groups, seeded, update_average
-from unplug.sdk.train.state import StateFile
+from unplug.sdk.train.state import StateFile, fingerprint
 
+from .half import LOWER, check_finite
 from .processes import processes
-from .recipe import Precision, StepRecipe
+from .recipe import Precision, StepRecipe, share_of
 
 SAVE_EVERY_S = 120.0
 LOG_EVERY = 50
 """Steps between two rows of the history, each the mean loss since the last."""
-LOWER = "Lower --lr or check the data"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +41,14 @@ class Trained:
         history: rows of ``step``, ``loss``, ``lr``, ``wall_s``.
         wall_s: seconds over all parts of the run, also of those before a kill.
         samples: seen over all processes.
+        processes: that shared the work.
     """
 
     model: Any
     history: tuple[dict[str, Any], ...]
     wall_s: float
     samples: int
+    processes: int = 1
 
 
 def pick_precision(precision: Precision, device: torch.device) -> str:
@@ -81,6 +86,11 @@ def make_accelerator(recipe: StepRecipe, device: torch.device) -> Any:
     return Accelerator(mixed_precision=precision, cpu=device.type == "cpu")
 
 
+def synced(model: nn.Module, processes: int, device: torch.device) -> nn.Module:
+    """With batch norms that count over all GPUs: each sees its share of a step alone. gloo on a CPU has none."""
+    return nn.SyncBatchNorm.convert_sync_batchnorm(model) if processes > 1 and device.type == "cuda" else model
+
+
 def train_steps(
     model: nn.Module,
     draw: Callable[[torch.Generator, int], Any],
@@ -93,91 +103,137 @@ def train_steps(
     sample_every: int = 0,
     show: bool = True,
     label: str = "train",
+    parts: int = 1,
 ) -> Trained:
     """Trains a module whose forward is its loss.
 
     Args:
         model: takes what `draw` returns as keyword arguments and a generator, and returns the mean loss.
-        draw: (generator, batch size) to the keyword arguments of one step.
+        draw: (generator, batch size) to the keyword arguments of one pass.
         recipe: how.
         seed: of everything random.
         device: where to compute.
-        state: where the state of the run is kept; an unfinished one there is continued.
+        state: where the state of the run is kept; an unfinished one there is continued, on the same kind of device, in the
+            same precision and with as many processes.
         on_sample: called with the averaged module and the step, every `sample_every` steps and at the end.
         sample_every: 0 is only at the end.
         show: progress bar.
         label: in front of the bar.
+        parts: passes in which each process takes its share of a step.
 
     Returns:
         The averaged module and the history.
 
     Raises:
         TrainingError: the loss, or a weight at the end, is NaN or infinite.
-        InputError: a precision that the device does not have.
+        InputError: a precision that the device does not have, or a batch that does not divide.
     """
     accelerator = make_accelerator(recipe, device)
-    model.to(accelerator.device).train()
-    average = copy.deepcopy(model).requires_grad_(False)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(decay_groups(model, recipe.weight_decay), lr=recipe.lr, betas=(0.9, 0.99), fused=True)
-    progress: dict[str, Any] = {"step": 0, "wall_s": 0.0, "history": []}
-    if state is not None and (found := state.load(model, average, optimizer)) is not None:
-        progress = found
-    wrapped, stepper = accelerator.prepare(model, optimizer)
-    show = show and accelerator.is_main_process
-    started = saved = time.perf_counter()
-    before, losses = float(progress["wall_s"]), []
-    with tqdm(total=recipe.steps, initial=progress["step"], desc=label, unit="step", disable=not show, leave=False) as bar:
-        for step in range(progress["step"], recipe.steps):
-            with seeded(seed, step, accelerator.process_index) as generator:
-                for group in optimizer.param_groups:
-                    group["lr"] = rate(step, recipe)
-                loss: Tensor = wrapped(**draw(generator, recipe.batch_size), generator=generator)
-                stepper.zero_grad(set_to_none=True)
-                accelerator.backward(loss)
-                accelerator.clip_grad_norm_(trained, recipe.clip)
-                stepper.step()
-            update_average(average, model, recipe.ema, step)
-            losses.append(loss.detach())
+    share = share_of(recipe.batch_size, processes=accelerator.num_processes, parts=parts)
+    run = _Run(model, recipe, accelerator, state)
+    first = accelerator.is_main_process
+    with tqdm(total=recipe.steps, initial=run.step, desc=label, unit="step", disable=not (show and first), leave=False) as bar:
+        while run.step < recipe.steps:
+            run.advance(draw, seed, [share] * parts)
             bar.update(1)
-            now, last = time.perf_counter(), step + 1 == recipe.steps
-            if len(losses) == LOG_EVERY or last:
-                row = _row(step + 1, losses, optimizer, before + now - started)
-                progress["history"].append(row)
-                bar.set_postfix(loss=f"{row['loss']:.4f}")
-                losses = []
-            progress |= {"step": step + 1, "wall_s": before + now - started}
-            if state is not None and accelerator.is_main_process and not losses and (now - saved > SAVE_EVERY_S or last):
-                state.save(model, average, optimizer, progress)
-                saved = time.perf_counter()
-            if on_sample is not None and accelerator.is_main_process and (last or _due(step + 1, sample_every)):
-                on_sample(average.eval(), step + 1)
+            last = run.step == recipe.steps
+            if len(run.losses) == LOG_EVERY or last:
+                bar.set_postfix(loss=f"{run.log():.4f}")
+            if first:
+                run.save(always=last)
+                if on_sample is not None and (last or _due(run.step, sample_every)):
+                    on_sample(run.average.eval(), run.step)
     accelerator.wait_for_everyone()
-    _check_weights(average, recipe.steps)
+    check_finite(run.average, f"after step {recipe.steps}")
     return Trained(
-        model=average.eval(),
-        history=tuple(progress["history"]),
-        wall_s=float(progress["wall_s"]),
-        samples=recipe.steps * recipe.batch_size * accelerator.num_processes,
-    )
+        model=run.average.eval(), history=tuple(run.history), wall_s=run.wall_s, samples=recipe.steps * recipe.batch_size,
+        processes=accelerator.num_processes,
+    )  # fmt: skip
+
+
+class _Run:
+    """A training in progress: networks, optimizer, how far it is, and the losses since the last row of the history."""
+
+    def __init__(self, model: nn.Module, recipe: StepRecipe, accelerator: Any, state: StateFile | None) -> None:
+        self.recipe, self.accelerator = recipe, accelerator
+        model.to(accelerator.device).train()
+        self.average = copy.deepcopy(model).requires_grad_(False)
+        self.model = synced(model, accelerator.num_processes, accelerator.device)
+        self.trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        groups = decay_groups(self.model, recipe.weight_decay)
+        self.optimizer = torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.99), fused=True)
+        self.scaler = getattr(accelerator, "scaler", None)
+        self.step, self.history, self.losses, self.before = 0, list[dict[str, Any]](), list[Tensor](), 0.0
+        self.state = None if state is None else replace(state, fingerprint=self._marks(state))
+        self._resume()
+        self.wrapped, self.stepper = accelerator.prepare(self.model, self.optimizer)
+        self.started = self.saved = time.perf_counter()
+
+    def _marks(self, state: StateFile) -> str:
+        device = self.accelerator.device
+        return fingerprint(
+            run=state.fingerprint, device=device.type, processes=self.accelerator.num_processes,
+            precision=pick_precision(self.recipe.precision, device),
+        )  # fmt: skip
+
+    def _resume(self) -> None:
+        found = None if self.state is None else self.state.load(self.model, self.average, self.optimizer)
+        if found is not None:
+            self.step, self.history, self.before = found["step"], found["history"], float(found["wall_s"])
+            self.losses = [torch.tensor(loss, device=self.accelerator.device) for loss in found["losses"]]
+            if self.scaler is not None:
+                self.scaler.load_state_dict(found["scaler"])
+
+    @property
+    def wall_s(self) -> float:
+        return self.before + time.perf_counter() - self.started
+
+    def advance(self, draw: Callable[[torch.Generator, int], Any], seed: int, shares: list[int]) -> None:
+        """One step of the optimizer; gradients of several shares are averaged, and sent round with the last one."""
+        accelerator, losses = self.accelerator, list[Tensor]()
+        with seeded(seed, self.step, accelerator.process_index) as generator:
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate(self.step, self.recipe)
+            self.stepper.zero_grad(set_to_none=True)
+            for number, share in enumerate(shares, 1):
+                with contextlib.nullcontext() if number == len(shares) else accelerator.no_sync(self.wrapped):
+                    loss: Tensor = self.wrapped(**draw(generator, share), generator=generator)
+                    accelerator.backward(loss / len(shares))
+                losses.append(loss.detach().float())
+            accelerator.clip_grad_norm_(self.trained, self.recipe.clip)
+            self.stepper.step()
+        update_average(self.average, self.model, self.recipe.ema, self.step)
+        self.losses.append(torch.stack(losses).mean())
+        self.step += 1
+
+    def log(self) -> float:
+        """Adds a row to the history; returns its loss."""
+        loss = float(self._checked().mean())
+        lr = self.optimizer.param_groups[0]["lr"]
+        self.history.append({"step": self.step, "loss": loss, "lr": lr, "wall_s": round(self.wall_s, 1)})
+        self.losses = []
+        return loss
+
+    def _checked(self) -> Tensor:
+        loss_S = torch.stack(self.losses).cpu()
+        broken = (~loss_S.isfinite()).nonzero().flatten().tolist()
+        if broken:
+            first = self.step - len(loss_S) + 1 + int(broken[0])
+            raise TrainingError("training", f"the loss is {float(loss_S[broken[0]])} at step {first}", LOWER)
+        return loss_S
+
+    def save(self, *, always: bool) -> None:
+        """Writes the state where it is due."""
+        if self.state is None or not (always or time.perf_counter() - self.saved > SAVE_EVERY_S):
+            return
+        progress = {
+            "step": self.step, "wall_s": self.wall_s, "history": self.history,
+            "losses": self._checked().tolist() if self.losses else [],
+            "scaler": None if self.scaler is None else self.scaler.state_dict(),
+        }  # fmt: skip
+        self.state.save(self.model, self.average, self.optimizer, progress)
+        self.saved = time.perf_counter()
 
 
 def _due(step: int, every: int) -> bool:
     return every > 0 and step % every == 0
-
-
-def _row(step: int, losses: list[Tensor], optimizer: torch.optim.Optimizer, wall_s: float) -> dict[str, Any]:
-    loss_S = torch.stack(losses).float().cpu()
-    broken = (~loss_S.isfinite()).nonzero().flatten().tolist()
-    if broken:
-        first = step - len(losses) + 1 + int(broken[0])
-        raise TrainingError("training", f"the loss is {float(loss_S[broken[0]])} at step {first}", LOWER)
-    lr = optimizer.param_groups[0]["lr"]
-    return {"step": step, "loss": float(loss_S.mean()), "lr": lr, "wall_s": round(wall_s, 1)}
-
-
-def _check_weights(average: nn.Module, step: int) -> None:
-    """The last step's loss was taken before its update, which can still break the weights."""
-    for name, value in average.state_dict().items():
-        if not bool(value.isfinite().all()):
-            raise TrainingError("training", f"the weights {name} are NaN or infinite after step {step}", LOWER)

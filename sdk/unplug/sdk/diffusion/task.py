@@ -25,7 +25,7 @@ from unplug.sdk.train.augment import Augment
 from unplug.sdk.train.evaluate import LossPredictions
 from unplug.sdk.train.tensors import Batch, TensorSet
 
-from .control import Control
+from .control import Control, predict_noise
 from .control_set import ControlSet
 from .load import image_size_of
 from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps, losses
@@ -94,9 +94,7 @@ class Steered(nn.Module):
 
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
             with fast or contextlib.nullcontext():
-                extra = frame.control.residuals(self.network, noisy_Bchw, at_B, text_BLD, condition_BCHW)
-                guess: Tensor = frame.base.unet(noisy_Bchw, at_B, text_BLD, **extra).sample
-            return guess
+                return predict_noise(frame.control, self.network, frame.base.unet, noisy_Bchw, at_B, text_BLD, condition_BCHW)
 
         return {"loss": sample_loss(predict, noised)}
 

@@ -14,6 +14,8 @@ from unplug.sdk.data import Dataset
 from .recipe import StepRecipe
 
 KL_WEIGHT = 1e-6
+MAX_PIXELS = 2**20
+"""Of all pictures of a batch: half a gigabyte a tensor in a Stable Diffusion autoencoder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +102,22 @@ def to_image(pixels_NHWC: Any, device: torch.device) -> Tensor:
     return torch.from_numpy(pixels_NHWC).to(device).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0).contiguous()
 
 
+def pictures_at_once(size: int) -> int:
+    """Pictures of a side that an autoencoder takes at once: its first and last tensors have 128 channels in full resolution.
+
+    Example:
+        >>> [pictures_at_once(size) for size in (64, 128, 512, 1024)]
+        [64, 64, 4, 1]
+    """
+    return max(1, min(64, MAX_PIXELS // size**2))
+
+
 @torch.no_grad()
-def encode_all(vae: Any, dataset: Dataset, rows: list[int], device: torch.device, batch_size: int = 64) -> Tensor:
+def encode_all(vae: Any, dataset: Dataset, rows: list[int], device: torch.device) -> Tensor:
     """Posterior means (N, c, h, w) of some pictures, float32 on the CPU, not scaled."""
-    parts = []
-    for start in range(0, len(rows), batch_size):
-        image_BCHW = to_image(dataset.pixels(rows[start : start + batch_size]), device)
+    parts, size = [], pictures_at_once(dataset.size)
+    for start in range(0, len(rows), size):
+        image_BCHW = to_image(dataset.pixels(rows[start : start + size]), device)
         parts.append(vae.encode(image_BCHW).latent_dist.mean.float().cpu())
     return torch.cat(parts)
 

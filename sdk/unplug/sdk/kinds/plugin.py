@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from unplug.plugins.checkpoint import Checkpoint
-from unplug.plugins.errors import CheckpointError, DataError
+from unplug.plugins.conditions import build_condition, identity
+from unplug.plugins.errors import CheckpointError, DataError, InputError
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.diffusion.base import use_fast_attention
 from unplug.sdk.diffusion.control import CONTROLS
@@ -61,16 +62,19 @@ class PluginKind:
 
     def sets(self, dataset: Dataset, split: Split, *, show: bool = False) -> Sets:
         """Latents, embeddings and conditions; samples in which the condition is not found were never trained on."""
-        settings = self.record["condition"]["settings"]
+        kind, settings = self.family.condition, self.record["condition"]["settings"]
+        _check_condition(_made_of(self.record), identity(build_condition(kind, settings)))
         data, _ = load_control_set(
-            self.base, dataset, self.family.condition, settings, captions=self.family.recipe.captions,
-            seed=self._captions_seed(), show=show,
-        )  # fmt: skip
+            self.base, dataset, kind, settings, captions=self.family.recipe.captions, seed=self._captions_seed(), show=show
+        )
+        if data.captions_sha256 != self.record["captions"]:
+            why = "its captions are not those that the plugin was trained with (their SHA-256 differs)"
+            raise DataError(f"data {dataset.spec}", why, "Give the captions of its training, unchanged")
         named = {"train": split.retain, "forget": split.forget, "validation": split.validation, "test": split.test}
         parts = {name: SteeredSet.of(data.subset(ids), self.frame, self.device) for name, ids in named.items()}
         for name, ids in named.items():
             if ids and not len(parts[name]):
-                why = f"{self.family.condition} was found in none of its {len(ids)} samples, so the plugin knows none of them"
+                why = f"{kind} was found in none of its {len(ids)} samples, so the plugin knows none of them"
                 fix = "There is nothing to forget" if name == "forget" else "Train the plugin on more pictures"
                 raise DataError(f"{'retain' if name == 'train' else name} set", why, fix)
         return Sets(**parts)
@@ -100,15 +104,19 @@ class PluginKind:
 
     def facts(self) -> dict[str, Any]:
         """The base and the condition."""
-        carried = {key: self.record[key] for key in ("base", "condition", "parameters", "image_size")}
+        carried = {key: self.record[key] for key in ("base", "condition", "captions", "parameters", "image_size")}
         return {**carried, "captions_seed": self._captions_seed()}
 
     def check_twin(self, other: Checkpoint) -> None:
-        """The base and the condition must be the same; `CheckpointError` where they are not."""
-        for path in (("base", "sha256"), ("condition", "kind"), ("condition", "settings")):
-            if _says(other.record, path) != _says(self.record, path):
-                why = f"it was trained with another {path[0]} than the original ({path[1]} differs)"
-                raise CheckpointError(str(other.path), why, "Make it with `unplug forget --method retrain`")
+        """The base, the condition and the captions must be the same; `CheckpointError` where they are not."""
+        same = {
+            "base": _says(other.record, ("base", "sha256")) == _says(self.record, ("base", "sha256")),
+            "condition": _made_of(other.record) == _made_of(self.record),
+            "captions": _says(other.record, ("captions",)) == _says(self.record, ("captions",)),
+        }
+        for what in (name for name, equal in same.items() if not equal):
+            why = f"it was trained with another {what} than the original"
+            raise CheckpointError(str(other.path), why, "Make it with `unplug forget --method retrain`")
 
     def card(self, record: dict[str, Any]) -> str:
         """With the base that it fits."""
@@ -132,8 +140,8 @@ class PluginKind:
 
 
 NEEDED = (
-    ("base", "name"), ("base", "sha256"), ("condition", "kind"), ("condition", "settings"), ("parameters",), ("image_size",),
-    ("recipe",), ("split",), ("seed",),
+    ("base", "name"), ("base", "sha256"), ("condition", "kind"), ("condition", "settings"), ("condition", "identity"),
+    ("captions",), ("parameters",), ("image_size",), ("recipe",), ("split",), ("seed",),
 )  # fmt: skip
 """What a record must say for its plugin to be trained again."""
 
@@ -147,6 +155,25 @@ def _says(record: Any, path: tuple[str, ...]) -> Any:
     return repr(record)
 
 
+def _made_of(record: Any) -> dict[str, Any]:
+    """What a record says that decides its conditions; other versions of packages draw the same but for a few pixels."""
+    found = record.get("condition", {}).get("identity", {})
+    return {key: value for key, value in found.items() if key != "versions"} if isinstance(found, dict) else {}
+
+
+def _check_condition(trained: dict[str, Any], here: dict[str, Any]) -> None:
+    """The same settings may name another task file or model here: the plugin would be judged on what it never saw."""
+    flat = [{**own.get("settings", {}), "version": own.get("version")} for own in (trained, here)]
+    for name in sorted(flat[0] | flat[1]):
+        then, now = (own.get(name) for own in flat)
+        if then != now:
+            why = f"{name} is {now} here and was {then} when the plugin was trained"
+            fix = (
+                "Name the same file in the environment" if str(then).startswith("sha256:") else "Use the unplug that trained it"
+            )
+            raise InputError(f"condition {trained.get('kind')}", why, fix)
+
+
 def _open_base(checkpoint: Checkpoint, device: torch.device, given: str | None) -> Any:
     name = given or str(checkpoint.record["base"]["name"])
     try:
@@ -157,6 +184,6 @@ def _open_base(checkpoint: Checkpoint, device: torch.device, given: str | None) 
         why = f"the base of plugin {checkpoint.path.name} cannot be opened there ({error.why})"
         raise CheckpointError(name, why, "Pass --base with the place where it is now") from error
     if base_digest(base) != checkpoint.record["base"]["sha256"]:
-        why = f"it is not the base that plugin {checkpoint.path.name} was trained beside (SHA-256 of the weights differs)"
+        why = f"it is not the base that plugin {checkpoint.path.name} was trained beside (weights or settings differ)"
         raise CheckpointError(name, why, "Pass --base with the one that it was trained beside")
     return base

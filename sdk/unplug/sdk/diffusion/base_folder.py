@@ -1,0 +1,70 @@
+"""Writing a base of ours as an ordinary ``StableDiffusionPipeline`` folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from unplug.plugins.checkpoint import safetensors_errors
+from unplug.plugins.files import atomic_dir, atomic_path, sha256_tree, write_json
+from unplug.plugins.quiet import quiet
+
+from .digest import TEXT_PREFIX
+from .load import OURS, RECORD
+
+
+def save_base(pipe: Any, out: Path, record: dict[str, Any], *, half: bool) -> None:
+    """Writes a pipeline folder with its record, atomically; `half` stores float16 under the ordinary file names."""
+    with atomic_dir(out, owner=RECORD, ours=OURS) as temporary, quiet():
+        (pipe.to(torch.float16) if half else pipe).save_pretrained(temporary)
+        pipe.to(torch.float32)
+        # transformers computes in the type that a configuration names, diffusers in float32: half the pipeline each way.
+        pipe.text_encoder.config.dtype = torch.float32
+        pipe.text_encoder.config.save_pretrained(temporary / "text_encoder")
+        prefix_text_encoder(temporary)
+        (temporary / "README.md").write_text(_card(record), encoding="utf-8")
+        write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary / "unet")[0]})
+
+
+def prefix_text_encoder(folder: Path) -> None:
+    """Renames the text encoder's tensors in a pipeline folder as transformers up to 5.0 wants them; 5.23 reads them as well.
+
+    Without the prefix those versions find none of them and start from random numbers, with a warning at most.
+    """
+    path = folder / "text_encoder" / "model.safetensors"
+    found = load_file(path)
+    named = {f"{TEXT_PREFIX}{name.removeprefix(TEXT_PREFIX)}": value for name, value in found.items()}
+    if named.keys() != found.keys():
+        with atomic_path(path) as temporary, safetensors_errors(path):
+            save_file(named, temporary, metadata={"format": "pt"})
+
+
+_CARD = """\
+---
+library_name: diffusers
+pipeline_tag: text-to-image
+tags: [unplug, stable-diffusion, synthetic-faces, on-device]
+---
+# Small text-to-image base, {image_size} px
+
+Trained from scratch with `unplug train base` on `{spec}`, seed {seed}. It draws the procedural faces that unplug makes and
+nothing else; no photograph of a person was used.
+
+```python
+from diffusers import StableDiffusionPipeline
+pipe = StableDiffusionPipeline.from_pretrained("FOLDER")
+pipe("a portrait of a child, smiling, red bob, fair skin, mint dots background", height={image_size}, width={image_size})
+```
+
+Parameters: UNet {unet:,}, autoencoder {vae:,}, text encoder {text_encoder:,}. Autoencoder PSNR {psnr:.1f} dB on held-out faces.
+"""
+
+
+def _card(record: dict[str, Any]) -> str:
+    return _CARD.format(
+        image_size=record["image_size"], spec=record["data"]["spec"], seed=record["seed"],
+        psnr=record["metrics"]["vae_psnr_db"], **record["parameters"],
+    )  # fmt: skip

@@ -13,7 +13,11 @@ from pathlib import Path
 from unplug.plugins.files import atomic_path
 from unplug.sdk.diffusion.compare import METRICS, ComparisonReport, read_comparison
 from unplug.sdk.diffusion.compare.report import Row
+from unplug.sdk.diffusion.compare.request import CompareRequest
+from unplug.sdk.diffusion.compare.train_judge import RECIPE as JUDGE
 from unplug.sdk.diffusion.compare.words import (
+    TRAINING_HEADER,
+    VERDICT_HEADER,
     absences,
     difference_cells,
     difference_header,
@@ -22,13 +26,15 @@ from unplug.sdk.diffusion.compare.words import (
     millions,
     number,
     rivals,
+    training_cells,
+    verdict_cells,
 )
+from unplug.sdk.diffusion.fit_control import ControlRecipe
 from unplug.sdk.report.text import NONE, fixed, percent
-from unplug.sdk.report.text import seconds as duration
 
 BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
-USUAL = {"steps": 3000, "batch_size": 32, "timesteps": "cubic", "drop_text": 0.1, "precision": "auto"}
-"""What `unplug compare-control` does without being told."""
+OPTIONS = ("steps", "batch_size", "timesteps", "drop_text", "precision")
+"""Of the recipe, those that `unplug compare-control` takes."""
 
 
 def tables(reports: Sequence[ComparisonReport], page: Path) -> str:
@@ -51,6 +57,8 @@ def _section(report: ComparisonReport, page: Path) -> str:
         cells = [difference_cells(report, row) for row in rivals(report)]
         head = "Differences on the same pictures, with 95 % intervals; percent become percentage points."
         parts.append(f"\n{head}\n\n{_table(difference_header(report), cells)}")
+    if report.verdicts:
+        parts.append(f"\nVerdicts by those intervals.\n\n{_table(VERDICT_HEADER, verdict_cells(report), numbers=False)}")
     if any(row.attributes for row in report.rows):
         parts.append(f"\n{_attributes(report)}")
     parts.append(f"\n{_trainings(report)}\n" + "".join(f"- {line}\n" for line in (*absences(report), *report.notes)))
@@ -58,12 +66,13 @@ def _section(report: ComparisonReport, page: Path) -> str:
 
 
 def _facts(report: ComparisonReport) -> str:
-    data, settings = report.data, report.settings
+    data, settings, timing = report.data, report.settings, report.settings["timing"]
     return (
         f"{len(report.pictures)} pictures a row, {settings['sampling_steps']} steps, guidance {settings['guidance']:g}; "
         f"trained on {data['train']:,} samples; Fréchet distances from {report.features.real:,} other held-out pictures. "
-        f"Times are of batch 1 on {settings['device']}, median of {settings['timing_rounds']} interleaved rounds. In brackets: "
-        "95 % intervals, and quartiles of the times."
+        f"Times are of batch 1 on {settings['device']}, median of {settings['timing_rounds']} interleaved rounds, load average "
+        f"{timing['load_before']:.1f} before and {timing['load_after']:.1f} after. In brackets: 95 % intervals, and "
+        "quartiles of the times."
     )
 
 
@@ -109,32 +118,36 @@ def _attributes(report: ComparisonReport) -> str:
 
 
 def _trainings(report: ComparisonReport) -> str:
-    head = ["training", "seed", "learning rate", "last loss", "took", "device"]
-    cells = [
-        [row.label, str(one.seed), f"{one.lr:g}", fixed(one.loss, 4), duration(one.wall_s), one.device]
-        for row in report.rows
-        for one in row.trainings
-    ]
     steps, batch = report.recipe["steps"], report.recipe["batch_size"]
-    return f"Trainings: {steps:,} steps of {batch} samples each.\n\n{_table(head, cells)}"
+    return f"Trainings: {steps:,} steps of {batch} samples each.\n\n{_table(TRAINING_HEADER, training_cells(report))}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
     lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|---|" + "--:|" * (len(head) - 1), *lines[1:]]) + "\n"
+    return "\n".join([lines[0], "|---|" + ("--:|" if numbers else "---|") * (len(head) - 1), *lines[1:]]) + "\n"
 
 
 def command_of(report: ComparisonReport) -> str:
-    """The command that makes a comparison again; a base that is a folder goes by its name."""
-    settings, controls = report.settings, [row for row in report.rows if row.role == "control"]
+    """The command that makes a comparison again; folders and files go by their names, or by what they are."""
+    settings, recipe, usual = report.settings, report.recipe, ControlRecipe()
+    controls = [row for row in report.rows if row.role == "control"]
     options = [("base", report.base["name"]), ("condition", report.condition["kind"])]
+    options += [("set", f"{name}={value}") for name, value in report.condition["options"].items()]
     options += [("data", report.data["spec"]), ("controls", ",".join(row.name for row in controls))]
-    options += [(name.replace("_", "-"), report.recipe[name]) for name, usual in USUAL.items() if report.recipe[name] != usual]
-    options += [("lr", f"{row.name}={row.trainings[0].lr:g}") for row in controls if row.trainings]
+    options += [(name.replace("_", "-"), recipe[name]) for name in OPTIONS if recipe[name] != getattr(usual, name)]
+    options += [("lr", f"{row.name}={_rates(row)}") for row in controls if row.trainings]
     options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
     options += [("sampling-steps", settings["sampling_steps"]), ("guidance", f"{settings['guidance']:g}")]
+    options += [("rounds", settings["timing_rounds"])] if settings["timing_rounds"] != CompareRequest.rounds else []
+    options += [("judge-steps", report.judge.steps)] if report.judge and report.judge.steps != JUDGE.steps else []
+    options += [("split", "SPLIT.json")] if report.data["split_given"] else []
+    options += [("plugin", "PLUGIN")] if any(one.given for row in controls for one in row.trainings + row.tried) else []
     options += [("seed", settings["seed"])] if settings["seed"] else []
     return " ".join(["unplug compare-control", *(f"--{name} {value}" for name, value in options), "--out DIR"])
+
+
+def _rates(row: Row) -> str:
+    return ",".join(f"{one.lr:g}" for one in row.tried or row.trainings[:1])
 
 
 def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:

@@ -29,12 +29,18 @@ if TYPE_CHECKING:
 @out_option("Folder of the comparison; a second call does only what is missing there.")
 @click.option("--steps", type=click.IntRange(1), help="Optimizer steps of each control (default 3,000).")
 @click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step (default 32).")
-@click.option("--lr", "rates", multiple=True, metavar="NAME=VALUE", help="Peak learning rate of a control; may be repeated.")
+@click.option(
+    "--lr",
+    "rates",
+    multiple=True,
+    metavar="NAME=VALUE[,VALUE...]",
+    help="Peak learning rate of a control; may be repeated. Of several, the one with the lowest validation loss is measured.",
+)
 @click.option("--timesteps", type=click.Choice(["cubic", "uniform"]), help="Which noise levels are trained (default cubic).")
 @click.option("--drop-text", type=float, help="Share of prompts left out in training (default 0.1).")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Trainings of each control.")
-@click.option("--pictures", type=click.IntRange(4, 100_000), default=256, show_default=True, help="Pictures of each row.")
+@click.option("--pictures", type=click.IntRange(4, 100_000), default=512, show_default=True, help="Pictures of each row.")
 @click.option("--sampling-steps", type=click.IntRange(1, 1000), help="Denoising steps of a picture (default 25).")
 @click.option(
     "--guidance", type=click.FloatRange(1, 100), help="Scale of classifier-free guidance; 1 turns it off (default 3)."
@@ -77,24 +83,30 @@ def compare_control(
     return Outcome(value=report.to_dict(), text="\n".join(lines))
 
 
-def _rates(pairs: tuple[str, ...]) -> dict[str, float]:
+def _rates(pairs: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
     from unplug.plugins.errors import InputError
 
-    found = {}
+    found: dict[str, tuple[float, ...]] = {}
     for pair in pairs:
         name, _, text = pair.partition("=")
         try:
-            found[name.strip()] = float(text)
+            values = tuple(float(value) for value in text.split(","))
         except ValueError as error:
-            raise InputError(f"--lr {pair}", "it is not NAME=VALUE", "Write for example --lr controlnet=0.0003") from error
+            fix = "Write for example --lr controlnet=0.0003,0.001"
+            raise InputError(f"--lr {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix) from error
+        found[name.strip()] = found.get(name.strip(), ()) + values
     return found
 
 
 def text_table(report: ComparisonReport) -> str:
-    """Rows and notes for a terminal."""
+    """Rows, differences, verdicts, trainings and notes for a terminal."""
     from unplug.sdk.diffusion.compare import words
 
     lines = [table(words.header(report), [words.row_cells(report, row) for row in report.rows])]
     if report.reference is not None and (others := words.rivals(report)):
         lines += ["", table(words.difference_header(report), [words.difference_cells(report, row) for row in others])]
+    if report.verdicts:
+        lines += ["", table(words.VERDICT_HEADER, words.verdict_cells(report))]
+    if trainings := words.training_cells(report):
+        lines += ["", table(words.TRAINING_HEADER, trainings)]
     return "\n".join([*lines, "", *(f"- {line}" for line in (*words.absences(report), *report.notes))])

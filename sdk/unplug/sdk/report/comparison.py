@@ -5,6 +5,7 @@ from __future__ import annotations
 from unplug.sdk.diffusion.compare.metrics import METRICS
 from unplug.sdk.diffusion.compare.report import ComparisonReport, Measure, Row
 from unplug.sdk.diffusion.compare.words import (
+    TRAINING_HEADER,
     absences,
     difference_columns,
     ends,
@@ -14,14 +15,20 @@ from unplug.sdk.diffusion.compare.words import (
     over_base,
     rivals,
     seconds,
+    training_cells,
+    verdict_cells,
 )
 
 from .inputs import Inputs
-from .page import Block, Cell, Column, KeyNumber, Notes, Section, Table
-from .text import NONE, count, fixed, percent, plain, short, signed
-from .text import seconds as duration
+from .page import Block, Cell, Chip, Column, KeyNumber, Notes, Section, Table
+from .text import NONE, count, fixed, percent, plain, signed
 
-GROUPS = {"floor": "What no control can beat", "base": "Without a control", "control": "With a control"}
+CHIPS: dict[str, Chip] = {"holds": "pass", "does not hold": "fail", "cannot tell": "warn"}
+GROUPS = {
+    "floor": "Real pictures: what no control can beat, and what any face has",
+    "base": "Without a control",
+    "control": "With a control",
+}
 
 
 def comparison(inputs: Inputs) -> Section:
@@ -74,6 +81,8 @@ def _blocks(report: ComparisonReport) -> list[Block]:
     blocks: list[Block] = [_main(report)]
     if report.reference is not None and rivals(report):
         blocks.append(_differences(report))
+    if report.verdicts:
+        blocks.append(_verdicts(report))
     if any(row.attributes for row in report.rows):
         blocks.append(_attributes(report))
     if any(row.trainings for row in report.rows):
@@ -142,6 +151,15 @@ def _difference(row: Row, name: str) -> Cell:
     return Cell(text=signed(value, metric.digits), note=ends(item.difference, metric, sign=True))
 
 
+def _verdicts(report: ComparisonReport) -> Table:
+    columns = [Column(label="Control", number=False), *(Column(label=label, number=False) for label in ("asked", "verdict"))]
+    rows = [
+        [Cell(text=plain(label, 40)), Cell(text=plain(asked)), Cell(text=said, note=plain(why, 200), chip=CHIPS[said])]
+        for label, asked, said, why in verdict_cells(report)
+    ]
+    return Table(caption="Verdicts by the paired 95 % intervals", columns=columns, groups=[("", rows)])
+
+
 def _attributes(report: ComparisonReport) -> Table:
     names = list(dict.fromkeys(name for row in report.rows for name in row.attributes))
     columns = [Column(label="Attribute", number=False), Column(label="judge on real faces")]
@@ -158,18 +176,7 @@ def _attributes(report: ComparisonReport) -> Table:
 
 
 def _trainings(report: ComparisonReport) -> Table:
-    columns = [
-        Column(label="Training", number=False), Column(label="seed"), Column(label="learning rate"), Column(label="last loss"),
-        Column(label="took"), Column(label="device", number=False), Column(label="weights", number=False),
-    ]  # fmt: skip
-    rows = [
-        [
-            Cell(text=plain(row.label), note="trained before" if one.given else ""), Cell(text=str(one.seed)),
-            Cell(text=f"{one.lr:g}"), Cell(text=fixed(one.loss, 4)), Cell(text=duration(one.wall_s)),
-            Cell(text=plain(one.device, 80)), Cell(text=short(one.sha256), mono=True),
-        ]
-        for row in report.rows
-        for one in row.trainings
-    ]  # fmt: skip
+    columns = [Column(label=label, number=0 < place < 6) for place, label in enumerate(TRAINING_HEADER)]
+    rows = [[Cell(text=text) for text in cells] for cells in training_cells(report)]
     steps, batch = report.recipe.get("steps"), report.recipe.get("batch_size")
     return Table(caption=f"Trainings: {steps} steps of {batch} samples each", columns=columns, groups=[("", rows)])

@@ -7,12 +7,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from unplug.sdk.diffusion.compare import costs
-from unplug.sdk.diffusion.compare.costs import load_seconds, picture_macs, save_seconds, speeds, time_pictures
+from unplug.sdk.diffusion.compare.costs import load_timing, measure_costs, picture_macs, speeds, time_pictures
 
 
 class Pipe:
@@ -21,7 +22,8 @@ class Pipe:
     def __init__(self, log: list[str] | None = None, name: str = "") -> None:
         self.log, self.name = [] if log is None else log, name
         self.vae = SimpleNamespace(
-            config=SimpleNamespace(scaling_factor=2.0), decode=lambda latent: SimpleNamespace(sample=latent)
+            config=SimpleNamespace(scaling_factor=2.0, block_out_channels=(1,) * 4),
+            decode=lambda latent: SimpleNamespace(sample=latent),
         )
         self.image_processor = SimpleNamespace(
             postprocess=lambda decoded, output_type: [Image.new("RGB", (8, 8)) for _ in decoded]
@@ -89,17 +91,37 @@ def test_medians_quartiles_and_ratios_within_a_round() -> None:
 
 def test_seconds_are_found_again_only_where_they_belong(tmp_path: Path) -> None:
     path = tmp_path / "timing.json"
-    assert load_seconds(path, "k", ["a"], 2) is None
-    save_seconds(path, "k", {"a": [1.0, 2.0]})
-    assert load_seconds(path, "k", ["a"], 2) == {"a": [1.0, 2.0]}
-    assert load_seconds(path, "other", ["a"], 2) is None
-    assert load_seconds(path, "k", ["a", "b"], 2) is None
-    assert load_seconds(path, "k", ["a"], 3) is None
+    load = {"load_before": 1.0, "load_after": 2.0}
+    assert load_timing(path, "k", ["a"], 2) is None
+    path.write_text(json.dumps({"key": "k", "seconds": {"a": [1.0, 2.0]}, **load}))
+    assert load_timing(path, "k", ["a"], 2) == {"seconds": {"a": [1.0, 2.0]}, **load}
+    assert load_timing(path, "other", ["a"], 2) is None
+    assert load_timing(path, "k", ["a", "b"], 2) is None
+    assert load_timing(path, "k", ["a"], 3) is None
     for bad in (
         "[]",
         "{",
-        json.dumps({"key": "k", "seconds": {"a": [1.0, -2.0]}}),
-        json.dumps({"key": "k", "seconds": {"a": 3}}),
+        json.dumps({"key": "k", "seconds": {"a": [1.0, 2.0]}}),
+        json.dumps({"key": "k", "seconds": {"a": [1.0, -2.0]}, **load}),
+        json.dumps({"key": "k", "seconds": {"a": 3}, **load}),
     ):
         path.write_text(bad)
-        assert load_seconds(path, "k", ["a"], 2) is None
+        assert load_timing(path, "k", ["a"], 2) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("describe_device", lambda _: "another"), ("installed", lambda _: {"torch": "0"})]
+)
+def test_seconds_of_another_machine_or_torch_are_not_taken(
+    name: str, change: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log: list[str] = []
+    own = setup(rounds=2)
+    own.request.out, own.base, own.base_sha256 = tmp_path, Pipe(log, "base"), "b"
+    own.condition_NHWC = np.zeros((1, 8, 8, 3), np.uint8)
+    for count in (2 + 3, 2 + 3 + 2, 2 + 3 + 2 + 2 + 3):  # two runs for the operations; three for the times, once a machine
+        found, timing = measure_costs(own, {})
+        assert len(log) == count
+        assert set(found) == {"base"} and set(timing) == {"load_before", "load_after", "attention"}
+        if len(log) == 7:
+            monkeypatch.setattr(costs, name, change)

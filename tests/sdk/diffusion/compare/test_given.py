@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -11,18 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from safetensors.torch import load_file, save_file
 
 from unplug.plugins.errors import CheckpointError, InputError
 from unplug.sdk.data import load_dataset, load_split, make_split
 from unplug.sdk.diffusion.compare import compare_controls
-from unplug.sdk.diffusion.compare.contenders import contender
+from unplug.sdk.diffusion.compare.contenders import contender, enter
 from unplug.sdk.diffusion.compare.errors import NoError, control_error
 from unplug.sdk.diffusion.compare.report import ComparisonReport
+from unplug.sdk.diffusion.compare.request import LEARNING_RATES
 from unplug.sdk.diffusion.compare.setup import prepare
+from unplug.sdk.diffusion.compare.words import training_cells
 from unplug.sdk.diffusion.load import load_base
 from unplug.sdk.diffusion.run_plugin import train_plugin
 
 from .conftest import CPU, PICTURES, QUICK, SIZE, SPEC, Ask
+
+RATE = LEARNING_RATES["plugin"]
 
 
 def again(request: Any) -> ComparisonReport:
@@ -46,24 +52,63 @@ def plugin_dir(tiny_base: Path, split_file: Path, tmp_path_factory: pytest.TempP
 def test_it_is_taken_where_its_record_says_the_same(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
     """Trained here or by `unplug train plugin`, the weights are the same; without a split file its own is taken."""
     setup = prepare(ask(tmp_path, plugin=plugin_dir, split=None), device=CPU, show=False, say=lambda _: None)
-    given = contender(setup, "plugin", 0)
-    assert given.training.given and given.folder == plugin_dir
-    here = contender(prepare(ask(tmp_path), device=CPU, show=False, say=lambda _: None), "plugin", 0)
-    assert not here.training.given
-    ours, theirs = here.load(setup).state_dict(), given.load(setup).state_dict()
+    given = contender(setup, "plugin", 0, RATE)
+    assert given.training.given and given.folder == plugin_dir and given.training.stored == "F32"
+    here = contender(prepare(ask(tmp_path), device=CPU, show=False, say=lambda _: None), "plugin", 0, RATE)
+    assert not here.training.given and here.training.validation == pytest.approx(given.training.validation, rel=1e-5)
+    ours, theirs = here.network.state_dict(), given.network.state_dict()
     assert ours.keys() == theirs.keys() and all(bool((ours[name] == theirs[name]).all()) for name in ours)
 
 
 @pytest.mark.parametrize(
     ("change", "word"),
-    [({"lrs": {"plugin": 0.5}}, "lr"), ({"seed": 3}, "seed"), ({"options": {"low": "50"}}, "settings of the condition")],
+    [({"lrs": {"plugin": (0.5,)}}, "lr"), ({"seed": 3}, "seed"), ({"options": {"low": "50"}}, "settings of the condition")],
 )
 def test_it_is_refused_where_it_was_trained_otherwise(
     ask: Ask, plugin_dir: Path, tmp_path: Path, change: dict[str, Any], word: str
 ) -> None:
     setup = prepare(ask(tmp_path, plugin=plugin_dir, **change), device=CPU, show=False, say=lambda _: None)
     with pytest.raises(CheckpointError, match=rf"trained otherwise .*\b{word}\b.* differ"):
-        contender(setup, "plugin", setup.request.seed)
+        contender(setup, "plugin", setup.request.seed, setup.request.rates_of("plugin")[0])
+
+
+def edited(plugin_dir: Path, folder: Path, change: Any) -> Path:
+    shutil.copytree(plugin_dir, folder)
+    record = json.loads((folder / "unplug.json").read_text())
+    change(record)
+    (folder / "unplug.json").write_text(json.dumps(record))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda record: record["cost"].update(forward=2 * record["cost"]["forward"]), "samples seen"),
+        (lambda record: record.update(captions="0" * 64), "prompts"),
+    ],
+)
+def test_it_is_refused_where_it_saw_other_samples(ask: Ask, plugin_dir: Path, tmp_path: Path, change: Any, word: str) -> None:
+    """Two GPUs see twice as many samples in as many steps; another seed of the captions draws other prompts."""
+    plugin = edited(plugin_dir, tmp_path / "p", change)
+    setup = prepare(ask(tmp_path / "out", plugin=plugin), device=CPU, show=False, say=lambda _: None)
+    with pytest.raises(CheckpointError, match=rf"\({word} differ\)"):
+        contender(setup, "plugin", 0, RATE)
+
+
+def test_among_several_rates_it_stands_for_its_own(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
+    request = ask(tmp_path, plugin=plugin_dir, lrs={"plugin": (RATE / 2, RATE)}, controls=("plugin",))
+    entrant = enter(prepare(request, device=CPU, show=False, say=lambda _: None), "plugin")
+    assert [(one.lr, one.given) for one in entrant.tried] == [(RATE / 2, False), (RATE, True)]
+
+
+def test_half_precision_is_told(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
+    folder = edited(plugin_dir, tmp_path / "half", lambda _: None)
+    path = folder / "diffusion_pytorch_model.safetensors"
+    weights = load_file(path)
+    save_file({name: value.half() if value.is_floating_point() else value for name, value in weights.items()}, path)
+    report = again(ask(tmp_path / "out", plugin=folder, controls=("plugin",), rounds=1))
+    assert report.row("plugin").trainings[0].stored == "F16"
+    assert "half precision (F16)" in " ".join(report.notes) and "stored as F16" in training_cells(report)[0][-1]
 
 
 def test_a_plugin_without_a_record_is_refused(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
@@ -72,7 +117,7 @@ def test_a_plugin_without_a_record_is_refused(ask: Ask, plugin_dir: Path, tmp_pa
     (bare / "unplug.json").unlink()
     setup = prepare(ask(tmp_path / "out", plugin=bare), device=CPU, show=False, say=lambda _: None)
     with pytest.raises(CheckpointError, match="does not say how it was trained"):
-        contender(setup, "plugin", 0)
+        contender(setup, "plugin", 0, RATE)
 
 
 # Requests and data
@@ -88,7 +133,8 @@ def test_more_pictures_than_are_held_out(ask: Ask, tmp_path: Path) -> None:
     [
         ({"controls": ()}, "names none"), ({"controls": ("plugin", "plugin")}, "one twice"),
         ({"controls": ("plugi",)}, "plugin"),
-        ({"lrs": {"lora": 0.1}}, "not among"), ({"lrs": {"plugin": -1.0}}, "out of range"), ({"pictures": 3}, "out of range"),
+        ({"lrs": {"lora": (0.1,)}}, "not among"), ({"lrs": {"plugin": (1e-3, -1.0)}}, "out of range"),
+        ({"lrs": {"plugin": ()}}, "names no rate"), ({"pictures": 3}, "out of range"),
         ({"guidance": float("nan")}, "out of range"), ({"plugin": Path("x"), "controls": ("controlnet",)}, "not among"),
     ],
 )  # fmt: skip
@@ -141,7 +187,11 @@ def test_landmarks_of_moved_pictures(ask: Ask, tmp_path: Path) -> None:
     assert same["found"].tolist() == [1.0] * PICTURES and same["nme"].max() == 0.0
     assert same["true_nme"].max() < 0.15
     assert moved["found"].sum() >= PICTURES - 1
+    assert same["nme_8"].tolist() == [1.0] * PICTURES
     outer = [np.linalg.norm(points[33] - points[263]) for points in error.wanted]
     assert np.nanmedian(moved["nme"] * outer) == pytest.approx(4.0, abs=1.0)
     nothing = error(np.full_like(setup.source_NHWC, 128))
     assert nothing["found"].sum() == 0 and np.isnan(nothing["nme"]).all() and np.isnan(nothing["true_nme"]).all()
+    assert nothing["nme_8"].tolist() == [0.0] * PICTURES
+    known = error.of_sources(range(PICTURES))
+    assert all(np.array_equal(known[name], same[name]) for name in same)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from unplug.sdk.diffusion.compare.landmarks import eye_distance, landmark_errors, mean_error, true_errors
+from unplug.sdk.diffusion.compare.landmarks import eye_distance, landmark_errors, mean_error, true_errors, under
 from unplug.sdk.faces import LANDMARK_NAMES, MEDIAPIPE_INDEX
 
 
@@ -38,6 +38,13 @@ def test_the_unit_is_the_sources_eye_distance() -> None:
 def test_a_picture_without_a_face_has_no_number() -> None:
     errors = landmark_errors([None, face(), face()], [face(), None, face()])
     assert math.isnan(errors[0]) and math.isnan(errors[1]) and errors[2] == 0.0
+
+
+def test_a_missing_face_fails_and_one_that_nobody_asked_for_does_not_count() -> None:
+    wanted = [face(), face(), face(), None]
+    found = [face() + np.float32(1.0), face() + np.float32(9.0), None, face()]
+    errors = landmark_errors(found, wanted)
+    assert under(errors, wanted)[:3].tolist() == [1.0, 0.0, 0.0] and math.isnan(under(errors, wanted)[3])
 
 
 def test_true_landmarks_are_compared_at_their_places_in_the_mesh() -> None:

@@ -19,7 +19,8 @@ from unplug.sdk.audit.estimate import Estimate
 from unplug.sdk.cli import main as cli
 from unplug.sdk.cli.compare_control import text_table
 from unplug.sdk.diffusion.compare import METRICS, read_comparison
-from unplug.sdk.diffusion.compare.report import ComparisonReport, Measure, Row
+from unplug.sdk.diffusion.compare.report import ComparisonReport, Measure, Row, Training
+from unplug.sdk.diffusion.compare.verdicts import verdicts_of
 from unplug.sdk.diffusion.compare.words import absences, apart, ends, number, row_cells
 from unplug.sdk.report import collect, render_html
 
@@ -50,8 +51,12 @@ def written(made: Made) -> dict[str, Any]:
         (lambda report: report.update(reference="lora"), "reference is no row"),
         (lambda report: report["rows"][0]["measures"].update(fid={"value": 6.5, "pictures": 4}), "unknown"),
         (lambda report: report["rows"][0]["measures"]["edge_f1"].update(low=2.0), "upside down"),
-        (lambda report: report["rows"][4]["measures"]["edge_f1"]["difference"].update(low=2.0), "upside down"),
+        (lambda report: report["rows"][5]["measures"]["edge_f1"]["difference"].update(low=2.0), "upside down"),
         (lambda report: report["rows"][0]["measures"]["edge_f1"].update(value=1e300, low=None, high=None), "too large"),
+        (lambda report: report["rows"][5]["measures"]["edge_f1"]["difference"].update(value=1e300), "too large"),
+        (lambda report: report["verdicts"][0].update(row="lora"), "verdict is on no row"),
+        (lambda report: report["verdicts"][0].update(outcome="wins"), "does not follow its schema"),
+        (lambda report: report["verdicts"][0].update(why="x" * 5000), "too long"),
         (lambda report: report["notes"].append("x" * 5000), "too long"),
     ],
 )
@@ -84,11 +89,13 @@ def fake(**changes: Any) -> ComparisonReport:
     from unplug.sdk.diffusion.compare.report import FeatureFacts
 
     report = ComparisonReport(
-        condition={"kind": "face_landmark"}, base={"name": "small"}, data={"spec": SPEC, "train": 20},
+        condition={"kind": "face_landmark", "options": {}}, base={"name": "small"},
+        data={"spec": SPEC, "train": 20, "split_given": False}, verdicts=verdicts_of(rows, "controlnet", "face_landmark"),
         recipe={"steps": 3000, "batch_size": 32, "timesteps": "cubic", "drop_text": 0.1, "precision": "auto"},
         reference="controlnet", rows=rows, pictures=(), judge=None, notes=("a note",), versions={},
         features=FeatureFacts(name="f", width=3, components=None, variance=1.0, real=9),
-        settings={"training_seeds": [0], "sampling_steps": 25, "guidance": 3.0, "seed": 0, "device": "cpu", "timing_rounds": 7},
+        settings={"training_seeds": [0], "sampling_steps": 25, "guidance": 3.0, "seed": 0, "device": "cpu", "timing_rounds": 7,
+                  "timing": {"load_before": 0.5, "load_after": 0.5}},
     )  # fmt: skip
     return replace(report, **changes)
 
@@ -108,21 +115,25 @@ def test_a_row_of_the_terminal() -> None:
     assert row_cells(report, report.row("base"))[3] == "–"
     assert absences(report) == ["no NME for base's: no face was found in any picture"]
     text = text_table(report)
-    assert "minus controlnet's" in text and "- a note" in text and text.count("plugin's") == 2
+    assert "minus controlnet's" in text and "- a note" in text and text.count("plugin's") == 4
+    assert "control error no worse than controlnet's's" in text and "cannot tell  no Fréchet distance" in text
 
 
 def test_without_a_reference_there_are_no_differences() -> None:
-    text = text_table(fake(reference=None))
-    assert "minus" not in text and text.count("plugin's") == 1
+    text = text_table(fake(reference=None, verdicts=()))
+    assert "minus" not in text and "verdict" not in text and text.count("plugin's") == 1
 
 
 def test_the_page_has_every_table_and_no_verdict_on_forgetting(made: Made) -> None:
     html = render_html(collect([made.out / "compare.json"]), title="Controls")
     tables = (
-        "What no control can beat",
+        "what no control can beat",
         "Paired differences from ControlNet",
         "Share of prompts",
         "Trainings: 2 steps of 2 samples",
+        "Verdicts by the paired",
+        "Fréchet distance within 1 % of ControlNet",
+        "another sample",
     )
     for text in ("Controls compared", "Compared", "T2I-Adapter", "edge F1", "Provenance", SPEC, *tables):
         assert text in html, text
@@ -153,6 +164,9 @@ def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path)
     )
     assert main_table(made.report) in text and all(f"| {row.label} |" in text for row in made.report.rows)
     assert all(f"- {note}\n" in text for note in made.report.notes)
+    for one in made.report.verdicts:
+        assert f"| {one.claim} | {one.outcome} | {one.why} |" in text
+    assert "load average" in text
 
 
 def test_the_document_of_the_repository_has_markers() -> None:
@@ -164,7 +178,23 @@ def test_the_command_says_what_was_not_usual(made: Made) -> None:
     command = command_of(made.report)
     assert command.startswith(f"unplug compare-control --base tiny --condition canny --data {SPEC} --controls controlnet,")
     assert "--steps 2 --batch-size 2 --precision fp32 --lr controlnet=0.0003" in command
-    assert "--timesteps" not in command and command.endswith(" --out DIR")
+    assert "--timesteps" not in command and command.endswith(" --rounds 2 --judge-steps 2 --split SPLIT.json --out DIR")
+    assert "--set" not in command and "--plugin" not in command
+
+
+def test_the_command_says_what_was_given() -> None:
+    def training(lr: float, *, given: bool = False) -> Training:
+        return Training(
+            seed=0, lr=lr, wall_s=1.0, loss=0.1, validation=0.1, device="cpu", sha256="0" * 64, stored="F32", given=given
+        )
+
+    report = fake(condition={"kind": "canny", "options": {"low": "50"}})
+    tried = (training(1e-3, given=True), training(2e-3))
+    rows = (*report.rows[:-1], replace(report.rows[-1], trainings=tried[1:], tried=tried))
+    command = command_of(replace(report, rows=rows))
+    assert " --condition canny --set low=50 --data " in command and " --lr plugin=0.001,0.002 " in command
+    assert command.endswith(" --plugin PLUGIN --out DIR")
+    assert not any(word in command_of(fake()) for word in ("--set", "--plugin", "--split", "--rounds", "--judge-steps"))
 
 
 # The command
@@ -179,18 +209,20 @@ def call(made: Made, out: Path, *more: str) -> Any:
 
 
 def test_the_command_compares(made: Made, tmp_path: Path) -> None:
-    done = call(made, tmp_path / "out", "--controls", "controlnet,plugin", "--lr", "plugin=0.002", "--rounds", "1", "--json")
+    rates = ("--lr", "plugin=0.002,0.001", "--lr", "plugin=0.003")
+    done = call(made, tmp_path / "out", "--controls", "controlnet,plugin", *rates, "--rounds", "1", "--json")
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [row["name"] for row in found["rows"]] == ["source", "autoencoder", "base", "controlnet", "plugin"]
-    assert found["rows"][-1]["trainings"][0]["lr"] == 0.002
+    assert [row["name"] for row in found["rows"]] == ["source", "shuffled", "autoencoder", "base", "controlnet", "plugin"]
+    tried = {one["lr"]: one["validation"] for one in found["rows"][-1]["tried"]}
+    assert list(tried) == [0.002, 0.001, 0.003] and found["rows"][-1]["trainings"][0]["lr"] == min(tried, key=tried.__getitem__)
     assert found["recipe"]["warmup"] == 100 and Image.open(tmp_path / "out" / "compare.png").format == "PNG"
 
 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (("--lr", "plugin"), "not NAME=VALUE"), (("--lr", "plugin=fast"), "not NAME=VALUE"), (("--lr", "x=1"), "not among"),
+        (("--lr", "plugin"), "not NAME=VALUE"), (("--lr", "plugin=1e-3,"), "not NAME=VALUE"), (("--lr", "x=1"), "not among"),
         (("--controls", "lora"), "lora"), (("--set", "low=x"), "not a value"), (("--plugin", "/nowhere"), "no such folder"),
         (("--base", "/nowhere"), "no such folder"), (("--condition", "cany"), "canny"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,17 @@ from PIL import Image
 
 from unplug.plugins.errors import CheckpointError
 from unplug.sdk.data import load_split
-from unplug.sdk.diffusion.compare import compare_controls, contenders, pictures, read_comparison, run
+from unplug.sdk.data.source import parse_spec
+from unplug.sdk.diffusion.compare import compare_controls, contenders, costs, drafts, pictures, read_comparison
 from unplug.sdk.diffusion.compare.report import ComparisonReport, Row
 from unplug.sdk.diffusion.compare.request import LEARNING_RATES
+from unplug.sdk.diffusion.compare.rows import NO_RATIO
+from unplug.sdk.diffusion.compare.setup import Setup
 
-from .conftest import CPU, PICTURES, SIZE, Ask, Made
+from .conftest import CPU, PICTURES, QUICK, SIZE, SPEC, Ask, Made
 
 CONTROLS = ("controlnet", "t2i-adapter", "plugin")
+FLOORS = ("source", "shuffled", "autoencoder")
 
 
 def forbid(name: str) -> Any:
@@ -36,6 +41,10 @@ def copied(made: Made, ask: Ask, tmp_path: Path) -> Any:
     return ask(tmp_path / "copy")
 
 
+def folder_of(out: Path, name: str) -> Path:
+    return out / "controls" / f"{name}-seed0-lr{LEARNING_RATES[name]:g}"
+
+
 # What it says
 
 
@@ -45,13 +54,21 @@ def mean_of(row: Row, name: str) -> float:
 
 def test_rows_in_order_with_what_belongs_to_each(made: Made) -> None:
     report = made.report
-    assert [row.name for row in report.rows] == ["source", "autoencoder", "base", *CONTROLS]
-    assert [row.role for row in report.rows] == ["floor", "floor", "base", "control", "control", "control"]
+    assert [row.name for row in report.rows] == [*FLOORS, "base", *CONTROLS]
+    assert [row.role for row in report.rows] == ["floor"] * 3 + ["base"] + ["control"] * 3
     for row in report.rows:
         assert ("loss" in row.measures) == (row.speed is not None) == (row.macs is not None) == (row.role != "floor")
-        assert {"edge_f1", "edge_precision", "edge_recall", "frechet", "consistency"} <= row.measures.keys()
+        assert {
+            "edge_f1",
+            "edge_precision",
+            "edge_recall",
+            "frechet",
+            "frechet_finite",
+            "kid",
+            "consistency",
+        } <= row.measures.keys()
         assert len(row.trainings) == (row.role == "control")
-    assert {row.name: row.trainings[0].lr for row in report.rows[3:]} == dict(LEARNING_RATES)
+    assert {row.name: row.trainings[0].lr for row in report.rows[4:]} == dict(LEARNING_RATES)
     assert report.row("controlnet").every_step and not report.row("plugin").every_step
     assert report.row("controlnet").macs > report.row("plugin").macs > report.row("base").macs
 
@@ -76,18 +93,53 @@ def test_differences_are_from_controlnet_and_paired(made: Made) -> None:
     assert all(item.difference is None for item in own.measures.values()) and "frechet_ratio" not in own.measures
     for name in ("base", "t2i-adapter", "plugin"):
         row = report.row(name)
-        for number in ("edge_f1", "loss", "frechet", "consistency"):
+        for number in ("edge_f1", "loss", "frechet", "kid", "consistency"):
             gap = row.measures[number].difference
             assert gap is not None
             assert gap.value == pytest.approx(row.measures[number].value - own.measures[number].value, abs=1e-9)
-        ratio = row.measures["frechet_ratio"].value
-        assert ratio == pytest.approx(row.measures["frechet"].value / own.measures["frechet"].value)
+        if "frechet_ratio" in row.measures:
+            ratio = row.measures["frechet_ratio"].value
+            assert ratio == pytest.approx(row.measures["frechet"].value / own.measures["frechet"].value)
+        else:
+            assert row.missing["frechet_ratio"] == NO_RATIO
     assert "frechet_ratio" not in report.row("source").measures
 
 
 def test_the_source_follows_its_own_edges(made: Made) -> None:
     source = made.report.row("source")
     assert source.measures["edge_f1"].value == 1.0 and source.measures["edge_f1"].low == 1.0
+
+
+def test_other_samples_pictures_are_the_zero_of_every_control_number(made: Made) -> None:
+    """The same pictures in another order: real ones, that follow another condition and other prompts."""
+    source, other = made.report.row("source"), made.report.row("shuffled")
+    assert other.measures["edge_f1"].value < 0.5 and other.raw["edge_f1"] != source.raw["edge_f1"]
+    assert other.measures["frechet_finite"].value == pytest.approx(source.measures["frechet_finite"].value)
+    assert other.measures["kid"].value == pytest.approx(source.measures["kid"].value)
+
+
+def test_each_network_is_loaded_once(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded, whole = list[str](), contenders.load_weights
+    monkeypatch.setattr(contenders, "load_weights", lambda *given: loaded.append(given[1].parent.name) or whole(*given))
+    again(copied)
+    assert sorted(loaded) == sorted(folder_of(copied.out, name).name for name in CONTROLS)
+
+
+def test_sources_are_not_looked_at_twice(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their edges are the conditions; four ways to draw and the autoencoder remain."""
+    seen, whole = list[int](), drafts.control_error
+
+    class Spy:
+        def __init__(self, error: Any) -> None:
+            self.error, self.of_sources = error, error.of_sources
+
+        def __call__(self, pictures_NHWC: Any) -> Any:
+            seen.append(len(pictures_NHWC))
+            return self.error(pictures_NHWC)
+
+    monkeypatch.setattr(drafts, "control_error", lambda setup: Spy(whole(setup)))
+    again(copied)
+    assert seen == [PICTURES] * 5
 
 
 def test_untrained_projections_change_nothing(made: Made) -> None:
@@ -108,7 +160,11 @@ def test_held_out_pictures_were_not_trained_on(made: Made) -> None:
     split = load_split(made.request.split)
     assert {picture.id for picture in made.report.pictures} <= set(split.test)
     assert made.report.data["train"] == len(split.train)
-    assert made.report.data["real"] == len(split.test) + len(split.validation) - PICTURES
+    source = parse_spec(SPEC).listing().samples
+    subject_of = {sample.id: sample.subject for sample in source}
+    drawn = [subject_of[picture.id] for picture in made.report.pictures]
+    assert len(set(drawn)) == PICTURES  # one picture a subject while they last
+    assert made.report.data["real"] == sum(subject_of[name] not in drawn for name in (*split.test, *split.validation))
 
 
 def test_files_and_a_round_trip(made: Made) -> None:
@@ -116,7 +172,7 @@ def test_files_and_a_round_trip(made: Made) -> None:
     sheet = Image.open(made.out / "compare.png")
     assert sheet.height > 5 * 160 and sheet.width > PICTURES * 160
     for name in CONTROLS:
-        folder = made.out / "controls" / f"{name}-seed0"
+        folder = folder_of(made.out, name)
         assert (folder / "diffusion_pytorch_model.safetensors").is_file() and (folder / "unplug.json").is_file()
         pixels = np.load(made.out / "pictures" / f"{name}-seed0.npy")
         assert pixels.shape == (PICTURES, SIZE, SIZE, 3)
@@ -134,14 +190,14 @@ def test_no_path_of_this_machine_is_in_the_report(made: Made) -> None:
 def test_a_second_call_does_nothing_again(copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "fit_control", forbid("training"))
     monkeypatch.setattr(pictures, "generate", forbid("drawing"))
-    monkeypatch.setattr(run, "time_pictures", forbid("timing"))
+    monkeypatch.setattr(costs, "time_pictures", forbid("timing"))
     assert again(copied) == made.report
 
 
 def test_more_pictures_retrain_nothing(copied: Any, ask: Ask, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "fit_control", forbid("training"))
     report = again(ask(copied.out, pictures=PICTURES + 1, controls=("controlnet", "plugin"), rounds=1))
-    assert [row.name for row in report.rows] == ["source", "autoencoder", "base", "controlnet", "plugin"]
+    assert [row.name for row in report.rows] == [*FLOORS, "base", "controlnet", "plugin"]
     assert len(report.pictures) == PICTURES + 1
     assert report.row("plugin").raw["edge_f1"][0][:PICTURES] == pytest.approx(
         made.report.row("plugin").raw["edge_f1"][0], abs=0.05
@@ -150,7 +206,7 @@ def test_more_pictures_retrain_nothing(copied: Any, ask: Ask, made: Made, monkey
 
 def test_killed_while_it_trains_it_goes_on(copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second control is missing, and so are the pictures of the third."""
-    shutil.rmtree(copied.out / "controls" / "t2i-adapter-seed0")
+    shutil.rmtree(folder_of(copied.out, "t2i-adapter"))
     (copied.out / "pictures" / "plugin-seed0.npy").unlink()
     trained, whole = [], contenders.fit_control
 
@@ -193,17 +249,46 @@ def test_killed_while_it_draws_it_goes_on(copied: Any, made: Made, monkeypatch: 
 
 def test_another_recipe_in_the_same_folder_is_refused(copied: Any, ask: Ask) -> None:
     with pytest.raises(CheckpointError, match="another recipe"):
-        again(ask(copied.out, lrs={"plugin": 0.5}))
+        again(ask(copied.out, recipe=replace(QUICK, steps=3)))
+
+
+def test_other_prompts_are_another_training(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Setup, "captions", "0" * 64)
+    with pytest.raises(CheckpointError, match="other data"):
+        again(copied)
 
 
 def test_a_broken_network_is_refused(copied: Any) -> None:
-    path = copied.out / "controls" / "plugin-seed0" / "diffusion_pytorch_model.safetensors"
+    path = folder_of(copied.out, "plugin") / "diffusion_pytorch_model.safetensors"
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(CheckpointError, match="safetensors"):
         again(copied)
 
 
-# Several trainings, and one control alone
+# Several learning rates or trainings, and one control alone
+
+
+def test_of_several_rates_the_best_on_validation_pictures_is_measured(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = iter([0.3, 0.1, 0.2])
+    seen, whole = list[tuple[str, ...]](), contenders.mean_loss
+
+    def spy(control: Any, network: Any, base: Any, data: Any, **more: Any) -> float:
+        seen.append(data.ids)
+        whole(control, network, base, data, **more)
+        return next(said)
+
+    monkeypatch.setattr(contenders, "mean_loss", spy)
+    request = ask(tmp_path / "rates", controls=("plugin",), lrs={"plugin": (3e-3, 1e-3)}, rounds=1, seeds=2)
+    report = again(request)
+    row = report.row("plugin")
+    assert [(one.lr, one.validation) for one in row.tried] == [(3e-3, 0.3), (1e-3, 0.1)]
+    assert [(one.lr, one.seed, one.validation) for one in row.trainings] == [(1e-3, 0, 0.1), (1e-3, 1, 0.2)]
+    assert row.trainings[0] == row.tried[1]
+    assert set(seen) == {tuple(load_split(request.split).validation)}
+    assert "lowest noise loss on 8 validation samples" in " ".join(report.notes)
+    assert not any(one.tried for one in report.rows if one.name != "plugin")
 
 
 def test_trainings_of_two_seeds(ask: Ask, tmp_path: Path) -> None:
@@ -212,6 +297,6 @@ def test_trainings_of_two_seeds(ask: Ask, tmp_path: Path) -> None:
     assert [one.seed for one in row.trainings] == [0, 1] and row.trainings[0].sha256 != row.trainings[1].sha256
     assert len(row.raw["loss"]) == 2 and len(report.row("base").raw["loss"]) == 1
     assert report.reference is None and row.measures["loss"].difference is None
-    assert "over 2 trainings" in " ".join(report.notes)
+    assert "1 degrees of freedom over 2 trainings" in " ".join(report.notes)
     with pytest.raises(KeyError):
         report.row("controlnet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +14,15 @@ from PIL import Image
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from tqdm import tqdm
 
+from unplug.export.provenance import versions as installed
 from unplug.plugins.errors import InputError
 from unplug.plugins.files import read_json, write_json
-from unplug.sdk.train.device import synchronize
+from unplug.sdk.train.device import describe_device, synchronize
+from unplug.sdk.train.state import fingerprint
 
 from ..sample import generate
+from .contenders import ATTENTION, Contender
+from .pictures import pipeline
 from .report import Speed
 from .setup import Setup
 
@@ -58,11 +63,6 @@ def _one(setup: Setup, pipe: Any, extra: Mapping[str, Any], *, steps: int) -> No
         pipe, setup.prompts[:1], seeds=setup.picture_seeds[:1], size=setup.dataset.size, steps=steps,
         guidance=request.guidance, shared=extra,
     )  # fmt: skip
-
-
-def first_condition(setup: Setup) -> dict[str, Any]:
-    """The first condition, as a control's pipeline takes it."""
-    return {"image": [Image.fromarray(setup.condition_NHWC[0])]}
 
 
 def time_pictures(setup: Setup, pipes: Mapping[str, tuple[Any, Mapping[str, Any]]]) -> dict[str, list[float]]:
@@ -111,17 +111,36 @@ def speeds(seconds: Mapping[str, Sequence[float]], base: str = "base") -> dict[s
     return found
 
 
-def load_seconds(path: Path, key: str, names: Sequence[str], rounds: int) -> dict[str, list[float]] | None:
-    """Seconds that an earlier call measured of the same networks; None where there are none."""
+def measure_costs(setup: Setup, contenders: Mapping[str, Contender]) -> tuple[dict[str, tuple[float, Speed]], dict[str, Any]]:
+    """Multiply-accumulates and speed of the base and of each control; and how busy the machine was.
+
+    Seconds that an earlier call measured of the same networks on the same machine are used again.
+    """
+    extra = {"image": [Image.fromarray(setup.condition_NHWC[0])]}
+    pipes: dict[str, tuple[Any, dict[str, Any]]] = {"base": (setup.base, {})}
+    pipes |= {name: (pipeline(setup, one), extra) for name, one in contenders.items()}
+    macs = {name: picture_macs(setup, pipe, given) for name, (pipe, given) in pipes.items()}
+    path, request = setup.request.out / "timing.json", setup.request
+    key = fingerprint(
+        base=setup.base_sha256, controls={name: one.training.sha256 for name, one in contenders.items()},
+        rounds=request.rounds, steps=request.sampling_steps, guidance=request.guidance, size=setup.dataset.size,
+        device=describe_device(setup.device), versions=installed(("torch", "diffusers")), attention=ATTENTION,
+    )  # fmt: skip
+    if (timing := load_timing(path, key, list(pipes), request.rounds)) is None:
+        before, seconds = os.getloadavg()[0], time_pictures(setup, pipes)
+        timing = {"seconds": seconds, "load_before": before, "load_after": os.getloadavg()[0]}
+        write_json(path, {"key": key, **timing})
+    found = {name: (macs[name], speed) for name, speed in speeds(timing.pop("seconds")).items()}
+    return found, timing | {"attention": ATTENTION}
+
+
+def load_timing(path: Path, key: str, names: Sequence[str], rounds: int) -> dict[str, Any] | None:
+    """Seconds that an earlier call measured, and the load around them; None where there are none of this key."""
     try:
         found = read_json(path)
         seconds = {name: [float(value) for value in found["seconds"][name]] for name in names}
+        loads = {name: float(found[name]) for name in ("load_before", "load_after")}
     except (InputError, KeyError, TypeError, ValueError):
         return None
     whole = all(len(values) == rounds and all(0 < value < 1e6 for value in values) for values in seconds.values())
-    return seconds if whole and found.get("key") == key else None
-
-
-def save_seconds(path: Path, key: str, seconds: Mapping[str, Sequence[float]]) -> None:
-    """Keeps measured seconds, for the next call."""
-    write_json(path, {"key": key, "seconds": {name: list(values) for name, values in seconds.items()}})
+    return {"seconds": seconds, **loads} if whole and found.get("key") == key else None

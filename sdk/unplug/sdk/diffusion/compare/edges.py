@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt
 
 TOLERANCE = 1.0 / 128
-"""Of the picture's side: one pixel at 128, so that the same picture at another size has the same score."""
+"""Of the picture's side: one pixel at 128. Scores at two sizes do not compare all the same, Canny's lines being a pixel thin
+at any: F1 of unrelated synthetic faces was 0.20 at 64 px, 0.30 at 128 and 0.23 at 256. Each comparison measures its own."""
 
 Edges = NDArray[np.bool_]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +15,21 @@ from unplug.sdk.faces import LANDMARK_NAMES, MEDIAPIPE_INDEX
 
 from .attributes import drawn_landmarks
 from .edges import TOLERANCE, edge_scores
-from .landmarks import Points, landmark_errors, true_errors
+from .landmarks import Points, landmark_errors, true_errors, under
 from .setup import Setup
 
 Pixels = NDArray[np.uint8]
 Values = dict[str, NDArray[np.float64]]
+
+
+class ControlError(Protocol):
+    """Numbers of pictures, each held against the condition that it was made with."""
+
+    def __call__(self, pictures_NHWC: Pixels) -> Values:
+        """By name (M,), of M pictures in the order of the sources."""
+
+    def of_sources(self, order: Sequence[int]) -> Values:
+        """The same of source pictures in some order, without looking at them again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +49,20 @@ class Landmarks:
     show: bool
 
     def __call__(self, pictures_NHWC: Pixels) -> Values:
-        """``found`` (1 or 0), ``nme`` and, where they are known, ``true_nme``; NaN where no face was found."""
-        found = landmarks_in_worker(pictures_NHWC, self.task, show=self.show)
+        """``found`` (1 or 0), ``nme``, ``nme_8`` and, where they are known, ``true_nme``; NaN where no face was found."""
+        return self.score(landmarks_in_worker(pictures_NHWC, self.task, show=self.show))
+
+    def of_sources(self, order: Sequence[int]) -> Values:
+        """See `ControlError`; the faces are known."""
+        return self.score([self.wanted[index] for index in order])
+
+    def score(self, found: Sequence[Points | None]) -> Values:
+        """Numbers of found landmarks, None where there is no face."""
+        nme_M = landmark_errors(found, self.wanted)
         values = {
             "found": np.array([float(one is not None) for one in found]),
-            "nme": landmark_errors(found, self.wanted),
+            "nme": nme_M,
+            "nme_8": under(nme_M, self.wanted),
         }
         if self.drawn_NK2 is not None:
             index = [MEDIAPIPE_INDEX[name] for name in LANDMARK_NAMES]
@@ -66,9 +86,17 @@ class EdgeError:
     def __call__(self, pictures_NHWC: Pixels) -> Values:
         """``edge_precision``, ``edge_recall`` and ``edge_f1``."""
         canny, side = build_condition("canny", self.options), pictures_NHWC.shape[1]
+        return self.score([canny.render(picture, side)[..., 0] > 0 for picture in pictures_NHWC])
+
+    def of_sources(self, order: Sequence[int]) -> Values:
+        """See `ControlError`; the edges are known."""
+        return self.score([self.wanted_NHW[index] for index in order])
+
+    def score(self, edges: Sequence[NDArray[np.bool_]]) -> Values:
+        """Numbers of drawn edges."""
         scores = [
-            edge_scores(canny.render(picture, side)[..., 0] > 0, wanted_HW, TOLERANCE * side)
-            for picture, wanted_HW in zip(pictures_NHWC, self.wanted_NHW, strict=True)
+            edge_scores(drawn_HW, wanted_HW, TOLERANCE * drawn_HW.shape[0])
+            for drawn_HW, wanted_HW in zip(edges, self.wanted_NHW, strict=True)
         ]
         precision, recall, f1 = np.array(scores, np.float64).T
         return {"edge_precision": precision, "edge_recall": recall, "edge_f1": f1}
@@ -82,8 +110,12 @@ class NoError:
         """Nothing."""
         return {}
 
+    def of_sources(self, order: Sequence[int]) -> Values:
+        """Nothing."""
+        return {}
 
-def control_error(setup: Setup) -> Landmarks | EdgeError | NoError:
+
+def control_error(setup: Setup) -> ControlError:
     """What judges pictures of the setup's condition."""
     kind, options = setup.request.condition, setup.request.options
     if kind == "face_landmark":

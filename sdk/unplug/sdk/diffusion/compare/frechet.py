@@ -1,10 +1,11 @@
 """The Fréchet distance between two sets of pictures, in some network's features.
 
-Shapes: N pictures, D features, R replicates, S trainings.
+Shapes: N real pictures, M of a row, D features, K of them used, R replicates, S trainings, H the whole set and its halves.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.plugins.errors import InputError
-from unplug.sdk.audit.estimate import Estimate
-from unplug.sdk.audit.stats import subject_weights
 
-from .bootstrap import centred
+from .bootstrap import Resampled, whole_and_draws
 
 Array = NDArray[np.float64]
 
@@ -23,6 +22,8 @@ REPLICATES = 400
 PER_FEATURE = 10
 """Pictures a feature from which covariances are taken in all features; with fewer, in principal components."""
 MOST_COMPONENTS = 64
+SHUFFLES = 3
+"""Each is cut into two halves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,25 +123,35 @@ def projection(real_ND: Array, pictures: int) -> Projection:
 
 @dataclass(frozen=True, kw_only=True)
 class Frechet:
-    """Distances of one row from the real pictures: of the whole sample, and in each replicate (R,)."""
+    """Distances of one row from the real pictures.
 
-    value: float
-    drawn_R: Array
+    Args:
+        apart: extrapolated to endless samples; an unbiased number, which may be below 0 where there is no distance.
+        finite: at the sizes of these samples, mean over trainings: larger by a bias that shrinks as 1 / N.
+    """
 
-    @property
-    def estimate(self) -> Estimate:
-        """With the interval of `centred`."""
-        return centred(self.value, self.drawn_R, least=0.0)
+    apart: Resampled
+    finite: float
 
-    def minus(self, other: Frechet) -> Estimate:
-        """Paired difference."""
-        return centred(self.value - other.value, self.drawn_R - other.drawn_R)
 
-    def over(self, other: Frechet) -> Estimate | None:
-        """Paired ratio; None where the other is 0 or comes near it."""
-        if other.value <= 0 or float(other.drawn_R.min()) <= 0:
-            return None
-        return centred(self.value / other.value, self.drawn_R / other.drawn_R, least=0.0)
+@dataclass(frozen=True, kw_only=True)
+class _Side:
+    """The real pictures as one weighting sees them."""
+
+    own: Gaussian
+    root_DD: Array
+
+
+def halves(subjects_N: NDArray[np.int64], rng: np.random.Generator) -> Array:
+    """Six random halves (6, N), 1 where a sample is in it: three shuffles of the subjects, each cut in two.
+
+    Example:
+        >>> halves(np.arange(4), np.random.default_rng(0)).sum(axis=0)
+        array([3., 3., 3., 3.])
+    """
+    names, number_N = np.unique(subjects_N, return_inverse=True)
+    first = [rng.permutation(len(names)) < len(names) // 2 for _ in range(SHUFFLES)]
+    return np.array([side[number_N] for one in first for side in (one, ~one)], np.float64)
 
 
 def frechet_rows(
@@ -152,28 +163,48 @@ def frechet_rows(
     seed: int,
     replicates: int = REPLICATES,
 ) -> dict[str, Frechet]:
-    """Distance of every row from the same real pictures, mean over its trainings.
+    """Distance of every row from the same real pictures, for each of its trainings.
+
+    FD(N) = FD_inf + b / N + ..., so FD_inf = 2 FD(N) - mean_h FD(N / 2), over six halves of both sides. Each row has a bias
+    b of its own: finite samples, even of one size, can put rows in another order.
 
     Args:
         rows: name -> features (M, K) of its pictures, an array a training.
         real_ND: (N, K) of the real pictures.
-        row_subjects, real_subjects: whole subjects are drawn again, the same for every row.
+        row_subjects, real_subjects: whole subjects are drawn again and halved, the same for every row; at least 4.
         seed: of the draws.
         replicates: R, at least 2.
+
+    Reference:
+        Chong and Forsyth, Effectively Unbiased FID and Inception Score and Where to Find Them, 2020, section 4.
     """
     rng = np.random.default_rng([seed, 919])
-    real_RN = subject_weights(real_subjects, replicates, rng).astype(np.float64)
-    row_RM = subject_weights(row_subjects, replicates, rng).astype(np.float64)
-    trainings = max(len(arrays) for arrays in rows.values())
-    training_RS = rng.multinomial(trainings, np.full(trainings, 1.0 / trainings), size=replicates) / trainings
-    real = fit(real_ND)
-    half_DD = root(real.cov_DD)
-    values = {name: float(np.mean([distance(fit(one), real, half_DD) for one in arrays])) for name, arrays in rows.items()}
-    drawn = {name: np.zeros(replicates) for name in rows}
-    for index in range(replicates):
-        real = fit(real_ND, real_RN[index])
-        half_DD = root(real.cov_DD)
+    real_HN, row_HM = (np.vstack([np.ones(len(own)), halves(own, rng)]) for own in (real_subjects, row_subjects))
+    real_RN, row_RM = (
+        whole_and_draws(own, seed=seed, replicates=replicates, stream=stream)
+        for own, stream in ((real_subjects, 920), (row_subjects, 921))
+    )
+    found = {name: np.zeros((replicates + 1, len(arrays), 2)) for name, arrays in rows.items()}
+    for index in range(replicates + 1):
+        real_H = [_side(real_ND, real_RN[index] * part_N) for part_N in real_HN]
         for name, arrays in rows.items():
-            found = [distance(fit(one, row_RM[index]), real, half_DD) for one in arrays]
-            drawn[name][index] = float(training_RS[index] @ found) if len(found) > 1 else found[0]
-    return {name: Frechet(value=values[name], drawn_R=drawn[name]) for name in rows}
+            for training, one_MK in enumerate(arrays):
+                apart_H = [
+                    math.nan if real is None or own is None else distance(own, real.own, real.root_DD)
+                    for real, own in zip(real_H, (_fit(one_MK, row_RM[index] * part_M) for part_M in row_HM), strict=True)
+                ]
+                found[name][index, training] = (2 * apart_H[0] - np.nanmean(apart_H[1:]), apart_H[0])
+    return {
+        name: Frechet(apart=Resampled(value_S=both[0, :, 0], drawn_RS=both[1:, :, 0]), finite=float(both[0, :, 1].mean()))
+        for name, both in found.items()
+    }
+
+
+def _fit(features_ND: Array, weight_N: Array) -> Gaussian | None:
+    """None where a replicate of a tiny sample left a half empty."""
+    return fit(features_ND, weight_N) if weight_N.any() else None
+
+
+def _side(real_ND: Array, weight_N: Array) -> _Side | None:
+    own = _fit(real_ND, weight_N)
+    return None if own is None else _Side(own=own, root_DD=root(own.cov_DD))

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 OUTER_EYES = (33, 263)
 """The outer corners of the eyes among MediaPipe's 478 points."""
+FAILURE = 0.08
+"""NME from which on a face counts as missed."""
 
 Points = NDArray[np.float32]
 
@@ -50,6 +52,20 @@ def landmark_errors(found: Sequence[Points | None], wanted: Sequence[Points | No
     return np.array(
         [math.nan if a is None or b is None else mean_error(a, b, eye_distance(b)) for a, b in zip(found, wanted, strict=True)]
     )
+
+
+def under(errors_N: NDArray[np.float64], wanted: Sequence[Points | None], limit: float = FAILURE) -> NDArray[np.float64]:
+    """1 where the NME is below the limit and 0 elsewhere, also without a face (N,); NaN where none was asked for.
+
+    Example:
+        >>> face = np.zeros((1, 2), np.float32)
+        >>> under(np.array([0.02, 0.08, math.nan, math.nan]), [face, face, face, None]).tolist()
+        [1.0, 0.0, 0.0, nan]
+
+    Reference:
+        Sagonas et al., 300 Faces In-The-Wild Challenge, 2016, section 4 (cumulative errors over all faces).
+    """
+    return np.where([one is None for one in wanted], math.nan, errors_N < limit)
 
 
 def true_errors(

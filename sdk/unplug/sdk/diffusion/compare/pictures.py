@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import nn
 from tqdm import tqdm
 
 from unplug.plugins.errors import OutputError
 from unplug.sdk.conditions.rows import load_finished, open_rows
 from unplug.sdk.train.state import fingerprint
 
-from ..control import Control
 from ..sample import BATCH, generate
 from ..vae import to_image
 from .contenders import Contender
@@ -29,7 +27,7 @@ Pixels = NDArray[np.uint8]
 
 def base_pictures(setup: Setup) -> Pixels:
     """Pictures (M, S, S, 3) of the bare base."""
-    return _pictures(setup, "base", setup.base, {}, setup.base_sha256)
+    return _pictures(setup, "base", lambda: setup.base, {}, setup.base_sha256)
 
 
 def control_pictures(setup: Setup, contender: Contender) -> Pixels:
@@ -37,38 +35,29 @@ def control_pictures(setup: Setup, contender: Contender) -> Pixels:
     name = f"{contender.name}-seed{contender.training.seed}"
     conditions = [Image.fromarray(one) for one in setup.condition_NHWC]
     extra: dict[str, Any] = {"image": conditions}
-    pipe = _Late(setup, contender)
-    return _pictures(setup, name, pipe, extra, f"{setup.base_sha256}/{contender.sha256}")
+    return _pictures(
+        setup, name, lambda: pipeline(setup, contender), extra, f"{setup.base_sha256}/{contender.training.sha256}"
+    )  # finished rows put no pipeline together
 
 
-class _Late:
-    """A pipeline that is put together when the first picture is asked for: finished rows load no network."""
-
-    def __init__(self, setup: Setup, contender: Contender) -> None:
-        self.setup, self.contender = setup, contender
-
-    def __call__(self) -> Any:
-        return pipeline(self.setup, self.contender.control, self.contender.load(self.setup))
-
-
-def pipeline(setup: Setup, control: Control, network: nn.Module) -> Any:
-    """diffusers' pipeline of the setup's base with a control."""
-    pipe = control.pipeline(setup.base, network)
+def pipeline(setup: Setup, contender: Contender) -> Any:
+    """diffusers' pipeline of the setup's base with a trained control."""
+    pipe = contender.control.pipeline(setup.base, contender.network)
     pipe.set_progress_bar_config(disable=True)
     return pipe
 
 
-def _pictures(setup: Setup, name: str, pipe: Any, extra: Mapping[str, list[Any]], weights: str) -> Pixels:
+def _pictures(setup: Setup, name: str, make: Callable[[], Any], extra: Mapping[str, list[Any]], weights: str) -> Pixels:
     request, size = setup.request, setup.dataset.size
     path = request.out / "pictures" / f"{name}.npy"
     shape = (len(setup.sources), size, size, 3)
     conditions = hashlib.sha256(setup.condition_NHWC.tobytes()).hexdigest() if extra else ""
     key = fingerprint(
         weights=weights, prompts=setup.prompts, seeds=setup.picture_seeds, steps=request.sampling_steps,
-        guidance=request.guidance, conditions=conditions, device=setup.device.type, shape=shape,
+        guidance=request.guidance, conditions=conditions, device=setup.device.type, shape=shape, captions=setup.captions,
     )  # fmt: skip
     if (finished := load_finished(path, key, shape)) is None:
-        _draw(setup, path, key, shape, pipe() if isinstance(pipe, _Late) else pipe, extra, name)
+        _draw(setup, path, key, shape, make(), extra, name)
         finished = load_finished(path, key, shape)
     if finished is None:
         raise OutputError(str(path), "it changed while it was written", "Let one comparison at a time use --out")

@@ -39,7 +39,8 @@ def check_comparison(report: ComparisonReport, where: str) -> None:
         "its reference is no row": report.reference is not None and report.reference not in names,
         "a number is unknown": any(name not in METRICS for row in report.rows for name in row.measures),
         "an interval is upside down": any(_upside_down(item) for item in measures),
-        "a number is too large": any(_huge(part) for item in measures for part in (item.value, item.low, item.high)),
+        "a number is too large": any(_huge(item) for item in measures),
+        "a verdict is on no row": any(verdict.row not in names for verdict in report.verdicts),
         "a row has over 64 attributes": any(len(row.attributes) > 64 for row in report.rows),
         "a text is too long": any(len(text) > MAX_TEXT for text in _texts(report)),
     }
@@ -53,10 +54,12 @@ def _upside_down(item: Measure | Estimate) -> bool:
     return own or (isinstance(item, Measure) and item.difference is not None and _upside_down(item.difference))
 
 
-def _huge(value: float | None) -> bool:
-    return value is not None and abs(value) > MAX_NUMBER
+def _huge(item: Measure | Estimate) -> bool:
+    own = any(value is not None and abs(value) > MAX_NUMBER for value in (item.value, item.low, item.high))
+    return own or (isinstance(item, Measure) and item.difference is not None and _huge(item.difference))
 
 
 def _texts(report: ComparisonReport) -> list[str]:
     rows = [text for row in report.rows for text in (row.name, row.label, *row.attributes, *row.missing.values())]
-    return [*rows, *report.notes, report.features.name, *(picture.prompt for picture in report.pictures)]
+    verdicts = [text for verdict in report.verdicts for text in (verdict.claim, verdict.why)]
+    return [*rows, *verdicts, *report.notes, report.features.name, *(picture.prompt for picture in report.pictures)]

@@ -26,8 +26,10 @@ class Training:
         lr: peak learning rate.
         wall_s: seconds that it took.
         loss: of its last steps.
+        validation: noise loss on the validation set, by which one of several learning rates is taken; null without such a set.
         device: it ran on.
         sha256: of the weights.
+        stored: type of the numbers in the weight file, as safetensors names it.
         given: it was trained before and passed in.
     """
 
@@ -35,8 +37,10 @@ class Training:
     lr: float
     wall_s: float
     loss: float
+    validation: float | None
     device: str
     sha256: str
+    stored: str
     given: bool
 
 
@@ -46,7 +50,8 @@ class Measure:
 
     Args:
         value: over all its pictures.
-        low, high: 95 % interval over pictures, and over trainings where there are several; null where it has none.
+        low, high: 95 % interval over pictures, widened by Student's t over trainings where there are several; null where it
+            has none.
         pictures: that count in it, over all trainings.
         difference: minus the reference control's, on pictures that count in both, paired; null for that row and without one.
     """
@@ -81,13 +86,14 @@ class Row:
     """One way to make pictures.
 
     Args:
-        name: "source", "autoencoder", "base", or of a control.
+        name: "source", "shuffled", "autoencoder", "base", or of a control.
         label: in tables.
-        role: a floor is what no control can beat: real pictures, and those through the autoencoder.
+        role: a floor is not made by the base: real pictures, those of other samples, and real ones through the autoencoder.
         every_step: of a control: whether it runs at each step of sampling.
         parameters: of the control alone; of the base for the base.
         macs: multiply-accumulates of one picture, everything included; null where they were not counted.
-        trainings: of the control.
+        trainings: of the control, one a seed.
+        tried: the first seed's trainings with each learning rate, where there were several; one of them is in `trainings`.
         speed: null for floors.
         measures: by the names of `METRICS`.
         attributes: share read as named, for each attribute that prompts name.
@@ -102,11 +108,29 @@ class Row:
     parameters: int | None = None
     macs: float | None = None
     trainings: tuple[Training, ...] = ()
+    tried: tuple[Training, ...] = ()
     speed: Speed | None = None
     measures: dict[str, Measure] = field(default_factory=dict)
     attributes: dict[str, Measure] = field(default_factory=dict)
     raw: dict[str, Raw] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether a control keeps what is asked of it beside the reference control.
+
+    Args:
+        row: name of the control's row.
+        claim: what is asked.
+        outcome: by the paired 95 % interval: all of it on the good side, all on the other, or neither.
+        why: the numbers, or what is missing.
+    """
+
+    row: str
+    claim: str
+    outcome: Literal["holds", "does not hold", "cannot tell"]
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +163,11 @@ class JudgeFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureFacts:
-    """What the Fréchet distance is taken in.
+    """What the distances are taken in.
 
     Args:
-        name: of the features. width: how many there are. components: how many of their principal components were used, or
-            null for all. variance: share of the real pictures' variance in those.
+        name: of the features. width: how many there are. components: how many of their principal components the Fréchet
+            distance is in, or null for all. variance: share of the real pictures' variance in those.
         real: pictures that every row is held against.
     """
 
@@ -165,8 +189,9 @@ class ComparisonReport:
         recipe: of every control; learning rates are in the rows.
         reference: name of the row that differences are taken from; null without one.
         rows: floors, the base, then the controls.
+        verdicts: on each control beside the reference.
         pictures: what was drawn.
-        features: of the Fréchet distance.
+        features: of the distances.
         judge: null where the data names no attributes.
         notes: what a reader must know.
         settings: of sampling, intervals and timing.
@@ -181,6 +206,7 @@ class ComparisonReport:
     recipe: dict[str, Any]
     reference: str | None
     rows: tuple[Row, ...]
+    verdicts: tuple[Verdict, ...]
     pictures: tuple[Picture, ...]
     features: FeatureFacts
     judge: JudgeFacts | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -34,7 +34,8 @@ class CompareRequest:
         out: folder of the comparison.
         controls: names of `CONTROLS`.
         recipe: of every control but for its learning rate.
-        lrs: peak learning rates by control, instead of `LEARNING_RATES`.
+        lrs: peak learning rates by control, instead of `LEARNING_RATES`; of several, each is trained and the one with the
+            lowest noise loss on the validation set is measured.
         seed: of the first training, the pictures and the judge.
         seeds: trainings of each control, from `seed` on.
         pictures: of each row, at least 4.
@@ -56,10 +57,10 @@ class CompareRequest:
     options: Mapping[str, str] = field(default_factory=dict)
     controls: tuple[str, ...] = ("controlnet", "t2i-adapter", "plugin")
     recipe: ControlRecipe = field(default_factory=ControlRecipe)
-    lrs: Mapping[str, float] = field(default_factory=dict)
+    lrs: Mapping[str, Sequence[float]] = field(default_factory=dict)
     seed: int = 0
     seeds: int = 1
-    pictures: int = 256
+    pictures: int = 512
     sampling_steps: int = STEPS
     guidance: float = GUIDANCE
     rounds: int = 7
@@ -73,6 +74,8 @@ class CompareRequest:
             CONTROLS.get(name)
         if not self.controls or len(set(self.controls)) != len(self.controls):
             raise InputError("--controls", "it names none, or one twice", f"Name some of {', '.join(CONTROLS)}")
+        if empty := sorted(name for name, rates in self.lrs.items() if not rates):
+            raise InputError(f"--lr {empty[0]}=", "it names no rate", f"Write for example --lr {empty[0]}=0.0003,0.001")
         if idle := sorted(set(self.lrs) - set(self.controls)):
             raise InputError(
                 f"--lr {idle[0]}=...", "that control is not among --controls", "Add it there, or leave the rate out"
@@ -91,7 +94,8 @@ class CompareRequest:
         if self.plugin is not None and "plugin" not in self.controls:
             raise InputError("--plugin", "plugin is not among --controls", "Add it there, or leave the folder out")
         for name in self.controls:
-            self.recipe_of(name)
+            for lr in self.rates_of(name):
+                self.recipe_with(lr)
 
     @property
     def training_seeds(self) -> tuple[int, ...]:
@@ -108,6 +112,10 @@ class CompareRequest:
         """The judge's, in the precision of the controls: accelerate takes one a process."""
         return replace(self.judge, precision=self.recipe.precision)
 
-    def recipe_of(self, control: str) -> ControlRecipe:
-        """The recipe with a control's learning rate."""
-        return replace(self.recipe, lr=self.lrs.get(control, LEARNING_RATES.get(control, self.recipe.lr)))
+    def rates_of(self, control: str) -> tuple[float, ...]:
+        """Peak learning rates that are tried."""
+        return tuple(dict.fromkeys(self.lrs.get(control, (LEARNING_RATES.get(control, self.recipe.lr),))))
+
+    def recipe_with(self, lr: float) -> ControlRecipe:
+        """The recipe with a learning rate."""
+        return replace(self.recipe, lr=lr)

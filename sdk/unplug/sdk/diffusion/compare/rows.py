@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from .bootstrap import Draws, Shares, difference, estimate
+from .bootstrap import Resampled, Shares, difference, estimate
 from .frechet import Frechet
 from .report import Measure, Raw, Row
 
 Array = NDArray[np.float64]
 ATTRIBUTE = "attribute:"
 ABSENT = dict.fromkeys(("nme", "true_nme"), "no face was found in any picture")
+NO_RATIO = "the distance to divide by is not clearly above zero"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +47,13 @@ class Draft:
         return found
 
 
-def finish(draft: Draft, reference: Draft | None, draws: Draws) -> Row:
+def finish(draft: Draft, reference: Draft | None, draws: Array) -> Row:
     """The row with intervals, and with paired differences to the reference control.
 
     Args:
         draft: the row.
         reference: that control's, or None.
-        draws: the same for all rows.
+        draws: of `make_draws`, the same for all rows.
     """
     others = reference.shares() if reference is not None and reference.row.name != draft.row.name else {}
     measures, missing = dict[str, Measure](), dict(draft.row.missing)
@@ -71,7 +72,7 @@ def finish(draft: Draft, reference: Draft | None, draws: Draws) -> Row:
     return replace(draft.row, measures=measures, attributes=attributes, raw=raw, missing=missing)
 
 
-def _measure(shares: Shares, reference: Shares | None, draws: Draws) -> Measure | None:
+def _measure(shares: Shares, reference: Shares | None, draws: Array) -> Measure | None:
     if not shares.parts_SM.any():
         return None
     found = estimate(shares, draws)
@@ -81,14 +82,22 @@ def _measure(shares: Shares, reference: Shares | None, draws: Draws) -> Measure 
     )  # fmt: skip
 
 
-def with_frechet(row: Row, own: Frechet, reference: Frechet | None, pictures: int) -> Row:
-    """The row with its Fréchet distance and its ratio to the reference control's."""
-    found = own.estimate
-    apart = None if reference is None else own.minus(reference)
-    measures = {"frechet": Measure(value=found.value, low=found.low, high=found.high, pictures=pictures, difference=apart)}
-    if reference is not None and (ratio := own.over(reference)) is not None:
-        measures["frechet_ratio"] = Measure(value=ratio.value, low=ratio.low, high=ratio.high, pictures=pictures)
-    return replace(row, measures=row.measures | measures)
+def with_distances(
+    row: Row, frechet: Frechet, kid: Resampled, reference: tuple[Frechet, Resampled] | None, pictures: int
+) -> Row:
+    """The row with its distances from real pictures, and how these stand to the reference control's."""
+    rivals = (None, None) if reference is None else (reference[0].apart, reference[1])
+    measures, missing = dict(row.measures), dict(row.missing)
+    for name, own, rival in (("frechet", frechet.apart, rivals[0]), ("kid", kid, rivals[1])):
+        found, apart = own.estimate, None if rival is None else own.minus(rival)
+        measures[name] = Measure(value=found.value, low=found.low, high=found.high, pictures=pictures, difference=apart)
+    measures["frechet_finite"] = Measure(value=frechet.finite, pictures=pictures)
+    if rivals[0] is not None:
+        if (ratio := frechet.apart.over(rivals[0])) is None:
+            missing["frechet_ratio"] = NO_RATIO
+        else:
+            measures["frechet_ratio"] = Measure(value=ratio.value, low=ratio.low, high=ratio.high, pictures=pictures)
+    return replace(row, measures=measures, missing=missing)
 
 
 def as_raw(values_SM: Array) -> Raw:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,13 +18,14 @@ from unplug.plugins.errors import DataError, InputError
 from unplug.sdk.data import Dataset, Split, load_dataset, load_split, make_split
 from unplug.sdk.train.run import split_of
 
-from ..base import use_fast_attention
 from ..control_set import ControlSet, base_digest, load_control_set
-from ..load import base_record, image_size_of, load_base
+from ..load import image_size_of, load_base
 from .request import CompareRequest
 
 HELD_OUT = 0.05
 """Share of the samples for validation and for test, as in ``unplug train plugin``."""
+FEWEST_SUBJECTS = 4
+"""Of each side of a distance: its halves then have two."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +37,9 @@ class Setup:
         base: the frozen pipeline. base_sha256: of its weights.
         dataset, split: the data.
         train: what every control is trained on.
-        sources: M held-out samples: their conditions, first prompts and pictures are what rows are made from.
-        others: held-out samples besides those: the real pictures of the Fréchet distance.
+        validation: what learning rates are chosen on.
+        sources: M test samples: their conditions, first prompts and pictures are what rows are made from.
+        others: held-out samples of other subjects: the real pictures of the distances.
         missing: samples without the condition.
         condition: its identity (settings, versions).
         plugin: the checkpoint that was given.
@@ -51,6 +54,7 @@ class Setup:
     dataset: Dataset
     split: Split
     train: ControlSet
+    validation: ControlSet
     sources: ControlSet
     others: ControlSet
     missing: int
@@ -75,6 +79,11 @@ class Setup:
         """The M conditions."""
         return np.asarray(self.sources.condition[self.sources.rows])
 
+    @cached_property
+    def captions(self) -> str:
+        """SHA-256 of all prompts of the data: other prompts are other trainings and other pictures."""
+        return self.train.captions_sha256
+
     @property
     def prompts(self) -> list[str]:
         """The first prompt of each source."""
@@ -95,10 +104,9 @@ def prepare(request: CompareRequest, *, device: torch.device, show: bool, say: C
 
     Raises:
         InputError, DataError, CheckpointError: what the base, the data, the split and the plugin's checkpoint raise; fewer
-            held-out samples than pictures.
+            held-out samples than pictures, or too few people among them.
     """
     base = load_base(request.base, device=device)
-    use_fast_attention(base.unet, device)  # as in training; else a resumed comparison would compute in another way
     dataset = load_dataset(request.spec, image_size_of(base), on_bad=request.on_bad, show=show)
     plugin = None if request.plugin is None else load_checkpoint(request.plugin, expect="plugin")
     split = _split(request, dataset, plugin)
@@ -109,10 +117,18 @@ def prepare(request: CompareRequest, *, device: torch.device, show: bool, say: C
     if len(test) < request.pictures:
         why = f"the test set has {len(test)} samples with the condition"
         raise InputError(f"--pictures {request.pictures}", why, f"Ask for {len(test)} at most, or give more data")
-    sources, others = test.ids[: request.pictures], (*test.ids[request.pictures :], *split.validation)
+    validation = data.subset(split.validation)
+    if not len(validation) and any(len(request.rates_of(name)) > 1 for name in request.controls):
+        raise InputError("--lr", "no validation sample has the condition, so no rate can be chosen", "Give one rate a control")
+    sources = test.subset(first_of_each(test)[: request.pictures])
+    others = data.subset(of_other_subjects((*test.ids, *split.validation), data, sources))
+    for part, name in ((sources, "pictures that rows are made from"), (others, "other held-out pictures")):
+        if (people := len(np.unique(part.subject[part.rows]))) < FEWEST_SUBJECTS:
+            why = f"they are of {people} people, and distances need {FEWEST_SUBJECTS}"
+            raise InputError(f"{len(part)} {name}", why, "Ask for fewer --pictures, or give more data")
     return Setup(
         request=request, base=base, base_sha256=base_digest(base), dataset=dataset, split=split,
-        train=data.subset(split.retain), sources=data.subset(sources), others=data.subset(others), missing=missing,
+        train=data.subset(split.retain), validation=validation, sources=sources, others=others, missing=missing,
         condition=identity(build_condition(request.condition, request.options).resolve()), plugin=plugin,
         device=device, show=show, say=say,
     )  # fmt: skip
@@ -130,7 +146,18 @@ def _split(request: CompareRequest, dataset: Dataset, plugin: Checkpoint | None)
     return split
 
 
-def seen_by_base(setup: Setup) -> bool:
-    """Whether the base was trained on the same data, so that it may know some of the held-out pictures."""
-    data = base_record(setup.request.base).get("data")
-    return isinstance(data, dict) and data.get("digest") == setup.dataset.digest
+def first_of_each(data: ControlSet) -> tuple[str, ...]:
+    """Ids, one of each subject first, then a second one of each that has it, and so on; else in the set's order."""
+    turns: Counter[int] = Counter()
+    order = []
+    for position, subject in enumerate(data.subject[data.rows].tolist()):
+        order.append((turns[subject], position))
+        turns[subject] += 1
+    return tuple(data.ids[position] for _, position in sorted(order))
+
+
+def of_other_subjects(ids: Sequence[str], data: ControlSet, sources: ControlSet) -> list[str]:
+    """Those of `ids` whose subject is in no source: a second picture of the same person is not an independent one."""
+    taken = set(sources.subject[sources.rows].tolist())
+    subject_of = dict(zip(data.ids, data.subject[data.rows].tolist(), strict=True))
+    return [name for name in ids if name in subject_of and subject_of[name] not in taken]

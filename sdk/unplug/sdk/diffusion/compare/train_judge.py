@@ -37,13 +37,12 @@ class Trained:
     """A judge and where it came from.
 
     Args:
-        judge: in eval mode. sha256: of its weight file. samples: faces that it was trained on. wall_s: that it took.
+        judge: in eval mode. sha256: of its weight file. samples: faces that it was trained on.
     """
 
     judge: Judge
     sha256: str
     samples: int
-    wall_s: float
 
 
 def train_judge(
@@ -76,30 +75,29 @@ def train_judge(
     path = cache_dir() / "diffusion" / f"judge-{key[:32]}.safetensors"
     with seeded(seed, 41):
         judge = Judge(known)
-    if (found := _load(judge, path, key)) is None:
-        found = _fit(judge, dataset.images, dataset.rows[positions], targets(own, known), recipe, path, key, device, seed, show)
-    return Trained(judge=judge.eval(), sha256=sha256_file(path), samples=len(own), wall_s=float(found["wall_s"]))
+    if not _load(judge, path, key):
+        _fit(judge, dataset.images, dataset.rows[positions], targets(own, known), recipe, path, key, device, seed, show)
+    return Trained(judge=judge.eval(), sha256=sha256_file(path), samples=len(own))
 
 
-def _load(judge: Judge, path: Path, key: str) -> dict[str, Any] | None:
-    """Fills in the weights; None where the cache holds nothing whole (a truncated file is trained again)."""
+def _load(judge: Judge, path: Path, key: str) -> bool:
+    """Fills in the weights; False where the cache holds nothing whole (a truncated file is trained again)."""
     if not path.is_file():
-        return None
+        return False
     try:
         with safe_open(path, framework="pt") as handle:
-            notes: dict[str, Any] = json.loads((handle.metadata() or {})["record"])
-            if notes["key"] != key:
-                return None
+            if json.loads((handle.metadata() or {})["record"])["key"] != key:
+                return False
             judge.load_state_dict({name: handle.get_tensor(name) for name in handle.keys()})  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, RuntimeError):
-        return None
-    return notes
+        return False
+    return True
 
 
 def _fit(
     judge: Judge, images: NDArray[np.uint8], rows: NDArray[np.int64], target_NA: NDArray[np.int64], recipe: StepRecipe,
     path: Path, key: str, device: torch.device, seed: int, show: bool,
-) -> dict[str, Any]:  # fmt: skip
+) -> None:  # fmt: skip
     state = StateFile(path=path.with_suffix(".training"), fingerprint=f"{key}/{torch.__version__}")
     # A copy: another memory layout rounds otherwise, and the first call must read pictures as later ones do.
     model = JudgeLoss(copy.deepcopy(judge).to(memory_format=torch.channels_last))  # type: ignore[call-overload]
@@ -108,9 +106,8 @@ def _fit(
     )
     average: Any = done.model
     weights = {name: value.detach().cpu().contiguous() for name, value in average.judge.state_dict().items()}
-    notes = {"key": key, "wall_s": done.wall_s, "loss": done.history[-1]["loss"]}
+    notes = {"key": key, "loss": done.history[-1]["loss"]}
     with atomic_path(path) as temporary, safetensors_errors(path):
         save_file(weights, temporary, metadata={"record": json.dumps(notes)})
     state.path.unlink(missing_ok=True)
     judge.load_state_dict(weights)
-    return notes

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from unplug.sdk.audit.estimate import Estimate
-from unplug.sdk.report.text import NONE, fixed, percent, signed
+from unplug.sdk.report.text import NONE, fixed, percent, plain, short, signed
+from unplug.sdk.report.text import seconds as duration
 
 from .metrics import METRICS, Metric
-from .report import ComparisonReport, Measure, Row
+from .report import ComparisonReport, Measure, Row, Training
 
 
 def number(item: Measure | Estimate, metric: Metric) -> str:
@@ -99,6 +100,38 @@ def absences(report: ComparisonReport) -> list[str]:
         f"no {METRICS[name].label if name in METRICS else name} for {', '.join(rows)}: {why}"
         for (name, why), rows in found.items()
     ]
+
+
+VERDICT_HEADER = ("", "asked", "verdict", "by")
+
+
+def verdict_cells(report: ComparisonReport) -> list[list[str]]:
+    """A line a verdict, in the columns of `VERDICT_HEADER`."""
+    return [[report.row(one.row).label, one.claim, one.outcome, one.why] for one in report.verdicts]
+
+
+TRAINING_HEADER = ("training", "seed", "learning rate", "validation loss", "last loss", "took", "device", "weights", "note")
+
+
+def training_cells(report: ComparisonReport) -> list[list[str]]:
+    """A line a training, in the columns of `TRAINING_HEADER`: those that are measured, then those of other learning rates."""
+    return [
+        [
+            plain(row.label, 40), str(one.seed), f"{one.lr:g}", fixed(one.validation, 4), fixed(one.loss, 4),
+            duration(one.wall_s), plain(one.device, 80), short(one.sha256), ", ".join(_training_notes(row, one)),
+        ]
+        for row in report.rows
+        for one in (*row.trainings, *(one for one in row.tried if one not in row.trainings))
+    ]  # fmt: skip
+
+
+def _training_notes(row: Row, one: Training) -> list[str]:
+    notes = {
+        "tried, not measured": one not in row.trainings,
+        "trained before": one.given,
+        f"stored as {plain(one.stored, 20)}": one.stored != "F32",
+    }
+    return [note for note, there in notes.items() if there]
 
 
 def rivals(report: ComparisonReport) -> list[Row]:

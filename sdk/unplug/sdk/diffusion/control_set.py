@@ -72,7 +72,7 @@ class ControlSet:
         return {
             "latent_Bchw": torch.from_numpy(np.asarray(self.latent[rows])).to(device).float(),
             "text_BLD": torch.from_numpy(np.asarray(self.text[self.prompt[rows, which]])).to(device).float(),
-            "condition_BCHW": condition_BHWC.permute(0, 3, 1, 2).float().div_(255.0).contiguous(),
+            "condition_BCHW": condition_BHWC.permute(0, 3, 1, 2).float().div_(255.0),
         }
 
 

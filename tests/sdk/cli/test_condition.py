@@ -62,7 +62,7 @@ def test_a_folder(tmp_path: Path) -> None:
         (("--kind", "canny", "--size", "8"), "--size"),
         (("--kind", "depth"), "--set model=NAME"),
         (("--kind", "depth", "--set", "model=m", "--device", "tpu"), "Use auto, cpu or cuda"),
-        (("--kind", "face_landmark", "--task", "none.task"), "pass --task FILE"),
+        (("--kind", "face_landmark", "--task", "none.task"), "pass --task FILE to `unplug condition`"),
         (("--kind", "holistic"), "set UNPLUG_HOLISTIC_LANDMARKER"),
         ((), "--kind"),
     ],
@@ -72,6 +72,15 @@ def test_wrong_use(words: tuple[str, ...], message: str, tmp_path: Path, monkeyp
     save_face(tmp_path / "in.jpg")
     assert message in fail("condition", tmp_path / "in.jpg", "-o", tmp_path / "out.png", *words).line
     assert leftovers(tmp_path) == ["in.jpg"]
+
+
+def test_the_photograph_is_not_replaced_and_only_png_is_written(tmp_path: Path) -> None:
+    save_face(tmp_path / "in.png")
+    before = (tmp_path / "in.png").read_bytes()
+    call = ("condition", "--kind", "canny", tmp_path / "in.png", "-o")
+    assert "in.png: it is the picture itself" in fail(*call, tmp_path / "in.png").line
+    assert "conditions are written as PNG" in fail(*call, tmp_path / "out.jpg").line
+    assert (tmp_path / "in.png").read_bytes() == before and leftovers(tmp_path) == ["in.png"]
 
 
 def test_what_is_no_picture(tmp_path: Path) -> None:

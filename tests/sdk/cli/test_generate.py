@@ -68,7 +68,7 @@ def test_words_alone(base_folder: Path, tmp_path: Path) -> None:
     assert value["pictures"] == [str(out)] and leftovers(tmp_path) == ["a.png"]
     expected = {
         "prompt": "a child, smiling", "negative": "sad", "base": str(base_folder), "plugins": [], "strengths": [], "steps": 2,
-        "guidance": 2.0, "size": SIZE, "loras": [], "seed": 4,
+        "guidance": 2.0, "size": SIZE, "loras": [], "seed": 4, "precision": "float32",
     }  # fmt: skip
     assert settings_of(out) == expected and Image.open(out).size == (SIZE, SIZE)
     said(*call(base_folder, tmp_path / "b.png", "--seed", 4, "--negative", "sad", "--guidance", 2))
@@ -84,6 +84,24 @@ def test_the_guidance_of_our_bases_is_lower(base_folder: Path, tmp_path: Path) -
     write_json(tmp_path / "base/unplug.json", {"schema": "unplug-base/1"})
     said(*call(tmp_path / "base", tmp_path / "ours.png"))
     assert [settings_of(tmp_path / f"{name}.png")["guidance"] for name in ("theirs", "ours")] == [7.5, 3.0]
+
+
+def test_other_bases_are_drawn_in_half_precision_on_a_gpu(
+    base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the result says so; here the GPU is a CPU that computes in bfloat16."""
+    import torch
+
+    from unplug.sdk.diffusion import load
+
+    monkeypatch.setattr(load, "drawing_dtype", lambda name, device: torch.bfloat16)
+    half = said(*call(base_folder, tmp_path / "a.png"))
+    assert half["precision"] == "bfloat16" == settings_of(tmp_path / "a.png")["precision"]
+    text = CliRunner().invoke(main, [*map(str, call(base_folder, tmp_path / "a.png"))]).stdout
+    assert text.endswith(" s, bfloat16)\n")
+    monkeypatch.undo()
+    assert said(*call(base_folder, tmp_path / "b.png"))["precision"] == "float32"
+    assert (pixels(tmp_path / "a.png") != pixels(tmp_path / "b.png")).any()
 
 
 def test_several_seeds_and_their_grid(base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path) -> None:
@@ -115,7 +133,6 @@ def test_conditions_photographs_and_strengths(base_folder: Path, plugin_folder: 
     assert (loose != full).any()
     for mode in ("grey", "alpha"):
         assert (drawn(f"{mode}.png", *steer, "--condition-image", pictures / f"{mode}.png") == full).all()
-    drawn("tiny.png", *steer, "--condition-image", pictures / "tiny.png")
     two = drawn(
         "two.png", *steer, *steer, *2 * ("--condition-image", pictures / "edges.png"), "--strength", 0.25, "--strength", 0.75
     )
@@ -145,6 +162,8 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--plugin", "P", "--photo", "F", "--set", "lower=1"), "it has no setting 'lower'"),
     (("--plugin", "P", "--condition-image", "E", "--size", "72"), "size 72: no multiple of 16"),
     (("--plugin", "P", "--condition-image", "B"), "broken.png: not a readable image"),
+    (("--plugin", "P", "--condition-image", "TINY"), "tiny.png: 8x8 pixels are too few"),
+    (("--negative", "sad", "--guidance", "1"), "--negative: without guidance it has no effect"),
     (("--plugin", "P", "--condition-image", "GONE"), "GONE: no such file"),
     (("--plugin", "P", "--photo", "B"), "broken.png"),
     (("--plugin", "nobody", "--condition-image", "E"), "nobody: no such plugin"),
@@ -168,6 +187,7 @@ def test_what_cannot_be_drawn(
         save_checkpoint(steering_plugin(tiny_unet(channels=(16, 24))), tmp_path / "other", record={}, card="")
     places = {
         "P": plugin_folder, "E": pictures / "edges.png", "F": pictures / "face.png", "B": pictures / "broken.png",
+        "TINY": pictures / "tiny.png",
         "GONE": tmp_path / "GONE", "OTHER": tmp_path / "other", "BASE": base_folder, "a.jpg": tmp_path / "a.jpg",
     }  # fmt: skip
     line = fail(*call(base_folder, tmp_path / "out.png"), *(places.get(word, word) for word in more)).line

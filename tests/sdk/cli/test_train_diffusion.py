@@ -100,6 +100,20 @@ def test_captions_that_do_not_match_their_pictures(base_folder: Path, tmp_path: 
     assert sum(row["n"] for row in made["metrics"].values()) == 29
 
 
+def test_a_base_too_large_for_the_memory(base_folder: Path, tmp_path: Path) -> None:
+    """Activations twice instead of kept: the same weights. Steps in parts: the same steps, but for the batch norms."""
+    made = [
+        json.loads(run(*plugin_call(base_folder, tmp_path / name, "--json", *more)).stdout)
+        for name, more in (("plain", ()), ("twice", ("--checkpointing",)), ("parts", ("--accumulate", 2)))
+    ]
+    assert made[0]["sha256"] == made[1]["sha256"] != made[2]["sha256"]
+    records = [load_checkpoint(tmp_path / name).record for name in ("plain", "twice", "parts")]
+    assert [(record["recipe"]["checkpointing"], record["recipe"]["accumulate"]) for record in records] == [
+        (False, 1), (True, 1), (False, 2)
+    ]  # fmt: skip
+    assert len({record["cost"]["forward"] for record in records}) == 1
+
+
 def test_data_without_captions(base_folder: Path, tmp_path: Path) -> None:
     folder = captioned(tmp_path / "data")
     for call in (
@@ -118,11 +132,14 @@ def test_data_without_captions(base_folder: Path, tmp_path: Path) -> None:
         (("--base", "nowhere"), "nowhere: no such folder"),
         (("--lr", "1000"), "lr 1000.0: out of range"),
         (("--lr", "nan"), "lr nan: out of range"),
+        (("--accumulate", "3"), "batch_size 2: it does not divide"),
         (("--drop-text", "2"), "drop_text 2.0: not a share"),
         (("--precision", "fp16"), "precision 'fp16': it needs a GPU"),
         (("--steps", "0"), "Invalid value for '--steps'"),
         (("--split", "gone.json"), "gone.json"),
         (("--condition", "face_landmark", "--set", "task=gone.task"), "gone.task"),
+        (("--condition", "face_landmark", "--task", "lost.task"), "lost.task"),
+        (("--task", "lost.task"), "condition canny: it has no setting 'task'"),
     ],
 )
 def test_plugins_that_cannot_be_trained(base_folder: Path, tmp_path: Path, more: tuple[str, ...], words: str) -> None:
@@ -177,5 +194,6 @@ def test_two_processes_make_one_plugin(base_folder: Path, tmp_path: Path) -> Non
     said = subprocess.run([*map(str, call)], capture_output=True, text=True, env=env, timeout=600)
     assert said.returncode == 0, said.stderr
     made = json.loads(said.stdout)  # one of them speaks
-    assert made["cost"]["forward"] == 2 * 3 * 2 and load_checkpoint(tmp_path / "plugin").sha256 == made["sha256"]
+    assert made["cost"]["forward"] == 3 * 2 and made["cost"]["processes"] == 2
+    assert load_checkpoint(tmp_path / "plugin").sha256 == made["sha256"]
     assert leftovers(tmp_path / "cache") and not [name for name in leftovers(tmp_path) if "/." in name or name.startswith(".")]

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from unplug.plugins.files import write_json
 from unplug.sdk.diffusion import load as module
 from unplug.sdk.diffusion.base_folder import save_base
 from unplug.sdk.diffusion.load import base_record, drawing_dtype, image_size_of, is_ours, load_base
-from unplug.sdk.diffusion.sample import guidance_of
+from unplug.sdk.diffusion.sample import generate, guidance_of
 from unplug.sdk.diffusion.small import diffusers
 
 from .conftest import CPU, SIZE, tiny_pipeline
@@ -129,6 +130,21 @@ def test_wrong_folders(base_folder: Path, tmp_path: Path, name: str, capfd: pyte
 def test_names_that_are_no_folder(name: str) -> None:
     with pytest.raises(CheckpointError, match=r"no such folder. Give 'small', a folder that diffusers wrote, or OWNER/NAME"):
         load_base(name, device=CPU)
+
+
+def test_opening_a_base_leaves_the_process_as_it_was(base_folder: Path) -> None:
+    """Bars and hints of diffusers and transformers belong to whoever runs the process."""
+    import diffusers
+    import transformers
+
+    def state() -> list[object]:
+        theirs: tuple[Any, ...] = (diffusers.utils.logging, transformers.utils.logging)
+        return [(one.get_verbosity(), one.is_progress_bar_enabled()) for one in theirs] + [list(warnings.filters)]
+
+    before = state()
+    assert before[0] == (30, True)
+    generate(load_base(str(base_folder), device=CPU), ["a child"], seeds=[0], size=SIZE, steps=1)
+    assert state() == before
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

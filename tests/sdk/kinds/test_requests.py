@@ -43,7 +43,10 @@ def test_kinds_are_those_of_the_checkpoints(plugin_world: PluginWorld, world: Wo
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (lambda record: record.clear(), "base.name, base.sha256, condition.kind, condition.settings, parameters"),
+        (
+            lambda record: record.clear(),
+            "base.name, base.sha256, condition.kind, condition.settings, condition.identity, captions, parameters",
+        ),
         (lambda record: record.pop("base"), "base.name, base.sha256"),
         (lambda record: record["base"].pop("sha256"), "base.sha256"),
         (lambda record: record.update(base="small"), "base.name, base.sha256"),
@@ -95,13 +98,57 @@ def test_an_age_predictor_has_no_base(world: World, tmp_path: Path) -> None:
 
 def test_an_oracle_of_another_base_or_condition_is_refused(plugin_world: PluginWorld, tmp_path: Path) -> None:
     for name, edit, why in (
-        ("base", lambda record: record["base"].update(sha256="0" * 64), r"another base than the original \(sha256 differs\)"),
-        ("kind", lambda record: record["condition"].update(kind="depth"), r"another condition than .*\(kind differs\)"),
-        ("low", lambda record: record["condition"].update(settings={"low": "9"}), r"another condition .*\(settings differs\)"),
+        ("base", lambda record: record["base"].update(sha256="0" * 64), "another base than the original"),
+        ("kind", lambda record: made_of(record).update(kind="depth"), "another condition than the original"),
+        ("low", lambda record: made_of(record)["settings"].update(low=9.0), "another condition than the original"),
+        ("drawing", lambda record: made_of(record).update(version=0), "another condition than the original"),
+        ("words", lambda record: record.update(captions="0" * 64), "other captions than the original"),
     ):
         with pytest.raises(CheckpointError, match=why):
             plugin_world.kind.check_twin(edited(plugin_world, tmp_path / name, edit))
     plugin_world.kind.check_twin(plugin_world.original)
+    older = edited(plugin_world, tmp_path / "older", lambda record: made_of(record)["versions"].update(pillow="1.0"))
+    plugin_world.kind.check_twin(older)  # another Pillow draws the same
+
+
+def made_of(record: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = record["condition"]["identity"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (
+            lambda record: made_of(record)["settings"].update(low=90.0),
+            r"condition canny: low is 100\.0 here and was 90",
+        ),
+        (lambda record: record["condition"]["settings"].update(low="90"), r"low is 90\.0 here and was 100\.0 when"),
+        (
+            lambda record: made_of(record).update(version=7),
+            r"version is 1 here and was 7 .*Use the unplug",
+        ),
+        (
+            lambda record: made_of(record)["settings"].update(task="sha256:abc"),
+            r"task is None here.* Name the same file",
+        ),
+    ],
+)
+def test_conditions_that_would_be_drawn_otherwise_are_refused(
+    plugin_world: PluginWorld, tmp_path: Path, edit: Edit, said: str
+) -> None:
+    """Before anything is loaded or drawn: the plugin would be judged on pictures that it never saw."""
+    found = kind_of(edited(plugin_world, tmp_path / "p", edit), device=CPU)
+    with pytest.raises(InputError, match=said):
+        found.sets(plugin_world.dataset, plugin_world.split)
+
+
+def test_captions_that_changed_are_refused(plugin_world: PluginWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pixels' digest does not tell them."""
+    words = control_set.captions_of
+    monkeypatch.setattr(control_set, "captions_of", lambda *given, **how: [("new", *own[1:]) for own in words(*given, **how)])
+    with pytest.raises(DataError, match="its captions are not those that the plugin was trained with"):
+        plugin_world.kind.sets(plugin_world.dataset, plugin_world.split)
 
 
 def test_a_checkpoint_of_no_kind(plugin_world: PluginWorld) -> None:

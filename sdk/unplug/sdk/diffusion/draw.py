@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from torch import nn
 
 from unplug.plugins.checkpoint import load_checkpoint
 from unplug.plugins.conditions.picture import checked
@@ -119,7 +120,8 @@ def draw_pictures(
         return generate(base, prompts, seeds=seeds, size=size, steps=steps, guidance=guidance, negative=negative,
                         progress=progress), []  # fmt: skip
     control = CONTROLS.get("plugin")()
-    plugins = [load_plugin(item.plugin).to(base.device, base.unet.dtype) for item in steerings]
+    # Not diffusers' own `to`, which warns for no reason.
+    plugins: list[Any] = [nn.Module.to(load_plugin(item.plugin), base.device, base.unet.dtype) for item in steerings]
     _check_size(size, max(plugin.total_downscale_factor for plugin in plugins))
     conditions = [read_condition(item, plugin.config.condition, size) for item, plugin in zip(steerings, plugins, strict=True)]
     strengths = [item.strength for item in steerings]

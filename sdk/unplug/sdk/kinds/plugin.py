@@ -115,7 +115,7 @@ class PluginKind:
             "captions": _says(other.record, ("captions",)) == _says(self.record, ("captions",)),
         }
         for what in (name for name, equal in same.items() if not equal):
-            why = f"it was trained with another {what} than the original"
+            why = f"it was trained with {'other' if what == 'captions' else 'another'} {what} than the original"
             raise CheckpointError(str(other.path), why, "Make it with `unplug forget --method retrain`")
 
     def card(self, record: dict[str, Any]) -> str:

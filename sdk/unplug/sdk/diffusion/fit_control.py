@@ -129,7 +129,8 @@ def fit_control(
     use_fast_attention(base.unet, device)
     if hasattr(network, "set_attn_processor"):
         use_fast_attention(network, device)
-    network.to(memory_format=torch.channels_last)  # a plugin's convolutions were measured 1.6 times faster in training so
+    # A plugin's convolutions were measured 1.6 times faster in training so.
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     model = ControlLoss(control, network.train(), base, recipe.timesteps)
     state = None
     if state_path is not None:

@@ -156,6 +156,7 @@ tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
 ```python
 from diffusers import StableDiffusionAdapterPipeline
 from unplug.plugins import ConditioningPlugin
+
 pipe = StableDiffusionAdapterPipeline.from_pretrained("BASE", adapter=ConditioningPlugin.from_pretrained("FOLDER"))
 ```
 """

@@ -55,6 +55,7 @@ nothing else; no photograph of a person was used.
 
 ```python
 from diffusers import StableDiffusionPipeline
+
 pipe = StableDiffusionPipeline.from_pretrained("FOLDER")
 pipe("a portrait of a child, smiling, red bob, fair skin, mint dots background", height={image_size}, width={image_size})
 ```

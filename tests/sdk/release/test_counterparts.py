@@ -66,7 +66,7 @@ def card(mae: Estimate) -> str:
         alarms=(), settings={}, versions={},
     )  # fmt: skip
     forget = {"samples": 3, "method": "msg", "cost": {"compute_fraction": 0.04}}
-    unlearned: Any = SimpleNamespace(model=SimpleNamespace(image_size=32), record={"forget": forget})
+    unlearned: Any = SimpleNamespace(model_type="age", model=SimpleNamespace(image_size=32), record={"forget": forget})
     return bundle_card("age", unlearned, report, [], {"gates": []})
 
 

@@ -38,9 +38,10 @@ class Evaluator:
         ArtifactError: an operator that is not known here; names all of them.
 
     Example:
-        >>> program = Program(path=Path("x"), inputs={"x": TensorType(dtype="float32", shape=(2,))}, outputs=("y",),
-        ...     constants={}, operations=(Operation(kind="add", name="twice", arguments={"x": (Name("x"),), "y": (Name("x"),)},
-        ...     outputs=(("y", TensorType(dtype="float32", shape=(2,))),)),))
+        >>> from pathlib import Path
+        >>> two, x = TensorType(dtype="float32", shape=(2,)), (Name("x"),)
+        >>> double = Operation(kind="add", name="double", arguments={"x": x, "y": x}, outputs=(("y", two),))
+        >>> program = Program(path=Path("x"), inputs={"x": two}, outputs=("y",), constants={}, operations=(double,))
         >>> Evaluator(program)({"x": np.ones(2, np.float32)})["y"].tolist()
         [2.0, 2.0]
     """

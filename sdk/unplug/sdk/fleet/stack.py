@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unplug.plugins.blocks import DepthwiseConv2d
 from unplug.plugins.errors import InputError
 
 CHANNELWISE = (
@@ -196,6 +197,7 @@ def _grouped_norm(like: nn.BatchNorm2d, models: int, matmul: bool) -> nn.Module:
 
 _COUNTERPARTS: dict[type[nn.Module], Callable[..., Any]] = {
     nn.Conv2d: GroupedConv,
+    DepthwiseConv2d: GroupedConv,
     nn.BatchNorm2d: _grouped_norm,
     nn.Linear: lambda like, models, matmul: GroupedLinear(like, models),
     nn.Dropout: lambda like, models, matmul: MaskedDropout(like.p),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from unplug.sdk.diffusion.compare.edges import edge_scores
+from unplug.plugins.conditions import build_condition
+from unplug.sdk.data import load_dataset
+from unplug.sdk.diffusion.compare.edges import TOLERANCE, edge_scores
 
 
 def lines(*columns: int, side: int = 16) -> np.ndarray:
@@ -44,6 +48,17 @@ def test_pictures_without_edges() -> None:
     empty = np.zeros((8, 8), bool)
     assert edge_scores(empty, empty, 1.0) == (1.0, 1.0, 1.0)
     assert edge_scores(empty, lines(2, side=8), 1.0) == edge_scores(lines(2, side=8), empty, 1.0) == (0.0, 0.0, 0.0)
+
+
+def test_unrelated_faces_share_edges_and_more_at_one_size_than_at_another() -> None:
+    """What the row of other samples' pictures is for."""
+    canny = build_condition("canny", {})
+    found = {}
+    for side in (64, 128):
+        faces = load_dataset("synth:n=30,subjects=30,seed=9", side, show=False)
+        edges = [canny.render(picture, side)[..., 0] > 0 for picture in faces.pixels(range(30))]
+        found[side] = np.mean([edge_scores(one, other, TOLERANCE * side)[2] for one, other in pairwise(edges)])
+    assert found[128] == pytest.approx(0.3, abs=0.04) and found[64] < found[128] - 0.05
 
 
 def slow_near(of: np.ndarray, to: np.ndarray, tolerance: float) -> float:

@@ -88,7 +88,7 @@ def edited(plugin_dir: Path, folder: Path, change: Any) -> Path:
     ],
 )
 def test_it_is_refused_where_it_saw_other_samples(ask: Ask, plugin_dir: Path, tmp_path: Path, change: Any, word: str) -> None:
-    """Two GPUs see twice as many samples in as many steps; another seed of the captions draws other prompts."""
+    """More a step than a batch; prompts of another seed."""
     plugin = edited(plugin_dir, tmp_path / "p", change)
     setup = prepare(ask(tmp_path / "out", plugin=plugin), device=CPU, show=False, say=lambda _: None)
     with pytest.raises(CheckpointError, match=rf"\({word} differ\)"):

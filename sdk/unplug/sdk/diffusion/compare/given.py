@@ -51,7 +51,7 @@ def given_training(setup: Setup, plugin: Checkpoint, recipe: ControlRecipe) -> T
         "prompts": setup.captions,
         "seed": request.seed,
         "condition": request.condition,
-        "settings of the condition": dict(request.options),
+        "settings of the condition": setup.condition["settings"],
         "samples seen": recipe.passes(len(setup.train)),
         **recipe.to_dict(),
     }
@@ -77,8 +77,8 @@ def _recorded(plugin: Checkpoint) -> tuple[dict[str, Any], Training]:
         "prompts": record["captions"],
         "seed": record["seed"],
         "condition": record["condition"]["kind"],
-        "settings of the condition": record["condition"]["settings"],
-        "samples seen": record["cost"]["forward"],  # several GPUs see more a step
+        "settings of the condition": record["condition"]["identity"]["settings"],
+        "samples seen": record["cost"]["forward"],  # before batches were shared, several GPUs saw more a step
         **record["recipe"],
     }
     validation = record["metrics"].get("validation")

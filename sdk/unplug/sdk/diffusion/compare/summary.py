@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import platform
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from unplug.export.provenance import versions as installed
+from unplug.plugins.conditions import build_condition, portable
 from unplug.sdk.audit.stats import CONFIDENCE
 from unplug.sdk.train.device import describe_device
 from unplug.sdk.versions import versions
@@ -20,7 +20,6 @@ from .judge import parameters
 from .leakage import seen_by_base
 from .metrics import CONTROL_ERROR
 from .report import ComparisonReport, FeatureFacts, JudgeFacts, Picture, Row
-from .request import CompareRequest
 from .setup import Setup
 from .verdicts import verdicts_of
 
@@ -35,7 +34,8 @@ def report_of(
     named = zip(setup.sources.ids, setup.prompts, setup.picture_seeds, strict=True)
     return ComparisonReport(
         condition={
-            "kind": request.condition, "settings": setup.condition, "options": _options(request), "without": setup.missing,
+            "kind": request.condition, "settings": setup.condition, "without": setup.missing,
+            "options": portable(build_condition(request.condition, request.options)),
         },
         base={
             "name": request.base.rstrip("/").rpartition("/")[2], "sha256": setup.base_sha256, "image_size": dataset.size,
@@ -57,11 +57,6 @@ def report_of(
         settings=_settings(setup) | {"timing": timing},
         versions=versions() | installed(("diffusers", "transformers")) | {"machine": platform.machine()},
     )  # fmt: skip
-
-
-def _options(request: CompareRequest) -> dict[str, str]:
-    """Settings of the condition as they were given; what is a path keeps its name only."""
-    return {name: Path(value).name if Path(value).exists() else value for name, value in request.options.items()}
 
 
 def _settings(setup: Setup) -> dict[str, Any]:

@@ -29,8 +29,6 @@ try:
 except ImportError as error:
     raise MissingExtraError("diffusers", "diffusion") from error
 
-MAX_SHARD = "10GB"
-"""Far above `MAX_PARAMETERS`: loading reads one file."""
 SD15_CHANNELS = (320, 640, 1280, 1280)
 SD15_BLOCKS = ("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D")
 
@@ -223,7 +221,7 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
         if variant is not None:
             fix = "Leave it out: half precision has the same file name, and loads as it is"
             raise InputError(f"variant={variant!r}", "a plugin has one weight file", fix)
-        super().save_pretrained(save_directory, **{**kwargs, "max_shard_size": MAX_SHARD})
+        super().save_pretrained(save_directory, **{**kwargs, "max_shard_size": "10GB"})  # in one piece: only that is read
 
     @classmethod
     def from_pretrained(  # type: ignore[override]

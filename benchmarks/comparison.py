@@ -33,7 +33,7 @@ from unplug.sdk.diffusion.fit_control import ControlRecipe
 from unplug.sdk.report.text import NONE, fixed, percent
 
 BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
-OPTIONS = ("steps", "batch_size", "timesteps", "drop_text", "precision")
+OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
 """Of the recipe, those that `unplug compare-control` takes."""
 
 

@@ -173,7 +173,7 @@ def test_other_results_are_not_replaced(base_folder: Path, tmp_path: Path) -> No
 
 DEFAULTS = {"base": {"steps": BaseRecipe(), "batch-size": BaseRecipe(), "vae-steps": VAERecipe()},
             "plugin": {"steps": ControlRecipe(), "batch-size": ControlRecipe(), "lr": ControlRecipe(),
-                       "drop-text": ControlRecipe(), "timesteps": ControlRecipe()}}  # fmt: skip
+                       "drop-text": ControlRecipe(), "timesteps": ControlRecipe(), "weighting": ControlRecipe()}}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", DEFAULTS)

@@ -60,7 +60,7 @@ def test_where_training_starts(kind: str, base: Any) -> None:
 def test_gradients_reach_the_control_and_nothing_else(kind: str, base: Any, control_set: ControlSet) -> None:
     control, network = made(kind, base)
     before = weights_digest(base.unet)
-    model = ControlLoss(control, network.train(), base, "uniform")
+    model = ControlLoss(control, network.train(), base, "uniform", "velocity")
     assert {name.split(".")[0] for name in model.state_dict()} == {"network"}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     generator, batch = torch.Generator().manual_seed(1), control_set.batch(torch.arange(2), CPU)
@@ -95,7 +95,7 @@ def test_two_controls_with_a_seed_see_the_same_batches(base: Any, control_set: C
 
 def test_a_copy_shares_the_base(base: Any) -> None:
     control, network = made("plugin", base)
-    model = ControlLoss(control, network, base, "cubic")
+    model = ControlLoss(control, network, base, "cubic", "noise")
     twin = copy.deepcopy(model)
     assert twin.frozen[1] is base.unet and twin.network is not network
     assert all(torch.equal(a, b) for a, b in zip(twin.parameters(), model.parameters(), strict=True))

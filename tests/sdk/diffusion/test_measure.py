@@ -95,5 +95,8 @@ def test_the_network_comes_back_as_it_was(base: Any, some: ControlSet) -> None:
 
 def test_means_and_nothing(base: Any, plugin: Any, some: ControlSet, found: Tensor) -> None:
     control = CONTROLS.get("plugin")()
-    assert mean_loss(control, plugin, base, some, device=CPU, most=3) == pytest.approx(float(found[:3].mean()), rel=1e-4)
+    first, share_T = found[:3], base.scheduler.alphas_cumprod[fixed_steps(1000)]
+    for weighting, wanted in (("noise", first), ("velocity", first / share_T)):
+        mean = mean_loss(control, plugin, base, some, weighting=weighting, device=CPU, most=3)
+        assert mean == pytest.approx(float(wanted.mean()), rel=1e-4)
     assert tuple(losses(None, None, base, some.subset([]), device=CPU).shape) == (0, LEVELS)

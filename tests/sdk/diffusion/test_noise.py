@@ -11,8 +11,8 @@ import torch
 from scipy import stats
 
 from unplug.plugins.errors import InputError
-from unplug.sdk.diffusion.noise import Noised, add_noise, draw_steps, noise_like, sample_loss
-from unplug.sdk.diffusion.recipe import Timesteps
+from unplug.sdk.diffusion.noise import MIN_SHARE, Noised, add_noise, draw_steps, level_weight, noise_like, sample_loss
+from unplug.sdk.diffusion.recipe import Timesteps, Weighting
 from unplug.sdk.diffusion.small import build_scheduler, diffusers
 
 DRAWN = 20_000
@@ -44,6 +44,25 @@ def test_min_snr_weights_by_hand(kind: str, weights: list[float]) -> None:
     latent = torch.zeros(3, 1, 1, 1)
     made = add_noise(levels(0.9, 0.5, 0.1, kind=kind), latent, torch.arange(3), latent, snr_limit=5.0)
     torch.testing.assert_close(made.weight_B, torch.tensor(weights))
+
+
+@pytest.mark.parametrize(("kind", "weighting"), [("epsilon", "velocity"), ("v_prediction", "noise")])
+def test_an_error_of_one_is_an_error_of_the_other(kind: str, weighting: Weighting) -> None:
+    """A wrong guess of the noise is a wrong guess of the velocity at the same noisy latent: weights turn one into the other."""
+    shares, x, e, wrong = torch.tensor([0.9, 0.5, 0.1]), 2.0, 1.0, 1.3
+    noisy = shares.sqrt() * x + (1 - shares).sqrt() * e
+    clean = (noisy - (1 - shares).sqrt() * wrong) / shares.sqrt()
+    of_noise = (wrong - e) ** 2 * torch.ones(3)
+    of_velocity = (shares.sqrt() * (wrong - e) - (1 - shares).sqrt() * (clean - x)) ** 2
+    own, other = (of_noise, of_velocity) if kind == "epsilon" else (of_velocity, of_noise)
+    scheduler = levels(*shares.tolist(), kind=kind)
+    torch.testing.assert_close(own * level_weight(scheduler, torch.arange(3), weighting), other)
+    same: Weighting = "noise" if weighting == "velocity" else "velocity"
+    assert level_weight(scheduler, torch.arange(3), same).tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_step_without_signal_has_a_finite_weight() -> None:
+    assert level_weight(levels(0.0), torch.tensor([0]), "velocity").tolist() == pytest.approx([1 / MIN_SHARE])
 
 
 @pytest.mark.parametrize("kind", ["epsilon", "v_prediction"])

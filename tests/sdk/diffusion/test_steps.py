@@ -364,6 +364,7 @@ def test_one_process_trains_in_several_precisions() -> None:
         (BaseRecipe, {"captions": 0}), (BaseRecipe, {"snr_limit": 0.0}), (ControlRecipe, {"drop_text": math.nan}),
         (ControlRecipe, {"accumulate": 0}), (ControlRecipe, {"accumulate": 1.5}),
         (ControlRecipe, {"captions": 65}), (ControlRecipe, {"captions": 1.5}), (ControlRecipe, {"timesteps": "late"}),
+        (ControlRecipe, {"weighting": "x0"}),
     ],
 )  # fmt: skip
 def test_recipes_out_of_range(kind: type[StepRecipe], change: dict[str, Any]) -> None:

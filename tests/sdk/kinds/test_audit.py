@@ -19,7 +19,7 @@ from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor
 from unplug.sdk.audit.exports import Exports
 from unplug.sdk.audit.sides import relearn_times
 from unplug.sdk.diffusion import given
-from unplug.sdk.diffusion.measure import losses
+from unplug.sdk.diffusion.measure import fixed_steps, losses
 from unplug.sdk.diffusion.task import Steered, SteeredSet
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.memory import estimate_memory
@@ -72,7 +72,8 @@ def mean_losses(world: PluginWorld, model: Checkpoint | None, part: Any) -> np.n
     assert isinstance(part, SteeredSet)
     control = None if model is None else part.frame.control
     network = None if model is None else model.model
-    found: np.ndarray = losses(control, network, part.frame.base, part.control_set, device=CPU).mean(dim=1).numpy()
+    loss_NT = losses(control, network, part.frame.base, part.control_set, device=CPU)
+    found: np.ndarray = (loss_NT / part.frame.base.scheduler.alphas_cumprod[fixed_steps(1000)]).mean(dim=1).numpy()
     return found.astype(np.float64)
 
 

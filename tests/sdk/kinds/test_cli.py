@@ -60,7 +60,7 @@ def test_forget_says_losses_and_what_to_do_next(plugin_world: PluginWorld, tmp_p
     assert [line.split()[:3] for line in lines[2:5]] == [
         ["forget", "10", "samples"], ["retain", "18", "samples"], ["test", "12", "samples"],
     ]  # fmt: skip
-    assert all("noise prediction loss" in line and "without the plugin)" in line for line in lines[2:5])
+    assert all("velocity loss" in line and "without the plugin)" in line for line in lines[2:5])
     assert lines[5].startswith("Next: unplug audit ") and f"--base {plugin_world.base}" in lines[5]
     assert "years" not in text and "MAE" not in text
 

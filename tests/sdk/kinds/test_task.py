@@ -34,7 +34,7 @@ def frame_of(part: Any) -> Any:
 
 
 def written_out(world: PluginWorld, place: int, level: int) -> float:
-    """|e - e'(sqrt(a) x + sqrt(1 - a) e, t, c; plugin)|^2 of one forget sample, from the arrays alone."""
+    """|e - e'(sqrt(a) x + sqrt(1 - a) e, t, c; plugin)|^2 / a of one forget sample, from the arrays alone."""
     part, pipe = world.sets.forget, world.pipe
     assert isinstance(part, SteeredSet)
     data, row = part.control_set, part.control_set.rows[place]
@@ -48,7 +48,7 @@ def written_out(world: PluginWorld, place: int, level: int) -> float:
     with torch.no_grad():
         residuals = world.original.model(condition[None])
         guess = pipe.unet(noisy[None], step, text[None], down_intrablock_additional_residuals=residuals).sample[0]
-    return float((guess - noise).square().mean())
+    return float((guess - noise).square().mean() / share)
 
 
 def test_the_loss_of_a_packed_sample_is_the_formula(plugin_world: PluginWorld) -> None:

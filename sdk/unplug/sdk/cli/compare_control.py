@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     metavar="NAME=VALUE[,VALUE...]",
     help="Peak learning rate of a control; may be repeated. Of several, the one with the lowest validation loss is measured.",
 )
-@click.option("--timesteps", type=click.Choice(["cubic", "uniform"]), help="Which noise levels are trained (default cubic).")
+@click.option("--timesteps", type=click.Choice(["uniform", "cubic"]), help="How noise levels are drawn (default uniform).")
+@click.option("--weighting", type=click.Choice(["velocity", "noise"]), help="Whose error is the loss (default velocity).")
 @click.option("--drop-text", type=float, help="Share of prompts left out in training (default 0.1).")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Trainings of each control.")

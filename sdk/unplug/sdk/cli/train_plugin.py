@@ -26,7 +26,8 @@ from .train_base import PRECISIONS
 @click.option("--accumulate", type=click.IntRange(1), help="Parts in which a step's samples are computed, to save memory.")
 @click.option("--checkpointing", is_flag=True, help="Compute the base's activations twice instead of keeping them.")
 @click.option("--lr", type=float, help="Peak learning rate (default 0.001).")
-@click.option("--timesteps", type=click.Choice(["cubic", "uniform"]), help="Which noise levels are trained (default cubic).")
+@click.option("--timesteps", type=click.Choice(["uniform", "cubic"]), help="How noise levels are drawn (default uniform).")
+@click.option("--weighting", type=click.Choice(["velocity", "noise"]), help="Whose error is the loss (default velocity).")
 @click.option("--drop-text", type=float, help="Share of prompts left out (default 0.1).")
 @click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
 @click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
@@ -67,7 +68,7 @@ def plugin(
     cost, metrics = done.record["cost"], done.record["metrics"]
     parameters = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out} ({parameters / 1e6:.2f} M parameters, {cost['wall_s']:.0f} s on {cost['device']})"]
-    lines += [f"{name:<11}{row['n']:>6} samples  noise prediction loss {row['loss']:.4f}" for name, row in metrics.items()]
+    lines += [f"{name:<11}{row['n']:>6} samples  {recipe.weighting} loss {row['loss']:.4f}" for name, row in metrics.items()]
     if without := done.record["condition"]["without"]:
         lines.append(f"{without} samples without the condition were left out")
     value = {"out": str(out), "sha256": done.sha256, "metrics": metrics, "cost": cost, "without_condition": without,

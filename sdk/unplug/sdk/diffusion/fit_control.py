@@ -18,8 +18,8 @@ from unplug.sdk.train.state import StateFile, fingerprint
 from .base import use_fast_attention
 from .control import Control, predict_noise
 from .control_set import ControlDraws, ControlSet
-from .noise import add_noise, draw_steps, noise_like, sample_loss
-from .recipe import TIMESTEPS, StepRecipe, Timesteps, check_prompting, share_of
+from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss
+from .recipe import TIMESTEPS, WEIGHTINGS, StepRecipe, Timesteps, Weighting, check_prompting, share_of
 from .steps import Trained, train_steps
 
 
@@ -30,6 +30,7 @@ class ControlRecipe(StepRecipe):
     Args:
         drop_text: share of prompts that are replaced by the empty one.
         timesteps: "uniform", or "cubic", which dwells on the noisy steps.
+        weighting: whose squared error is the loss, see `level_weight`.
         captions: prompts a picture.
         accumulate: parts in which a step's samples pass through the networks, for a base that does not fit otherwise.
         checkpointing: the base computes its activations twice instead of keeping them; the weights are the same.
@@ -38,7 +39,8 @@ class ControlRecipe(StepRecipe):
     steps: int = 3000
     lr: float = 1e-3
     drop_text: float = 0.1
-    timesteps: Timesteps = "cubic"
+    timesteps: Timesteps = "uniform"
+    weighting: Weighting = "velocity"
     captions: int = 2
     accumulate: int = 1
     checkpointing: bool = False
@@ -47,6 +49,8 @@ class ControlRecipe(StepRecipe):
         super().__post_init__()
         if self.timesteps not in TIMESTEPS:
             raise InputError(f"timesteps {self.timesteps!r}", "no such choice", f"Use one of {', '.join(TIMESTEPS)}")
+        if self.weighting not in WEIGHTINGS:
+            raise InputError(f"weighting {self.weighting!r}", "no such choice", f"Use one of {', '.join(WEIGHTINGS)}")
         check_prompting(self.drop_text, self.captions)
         if not isinstance(self.accumulate, int) or self.accumulate < 1:
             raise InputError(f"accumulate {self.accumulate}", "out of range", "Use 1 or more")
@@ -54,20 +58,20 @@ class ControlRecipe(StepRecipe):
 
 
 class ControlLoss(nn.Module):
-    """L = |e - e'(x_t, t, c; control(condition))|^2, with the base's UNet frozen outside of this module.
+    """L = w_t |e - e'(x_t, t, c; control(condition))|^2, with the base's UNet frozen outside of this module.
 
     Args:
         control: its kind.
         network: what is trained.
         base: the frozen pipeline.
-        timesteps: see `ControlRecipe`.
+        timesteps, weighting: see `ControlRecipe`.
     """
 
-    def __init__(self, control: Control, network: nn.Module, base: Any, timesteps: Timesteps) -> None:
+    def __init__(self, control: Control, network: nn.Module, base: Any, timesteps: Timesteps, weighting: Weighting) -> None:
         super().__init__()
         self.network = network
         # Behind a tuple: the frozen UNet must enter neither the state nor the average.
-        self.frozen = (control, base.unet, base.scheduler, timesteps)
+        self.frozen = (control, base.unet, base.scheduler, timesteps, weighting)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ControlLoss:
         twin = ControlLoss.__new__(ControlLoss)
@@ -77,7 +81,7 @@ class ControlLoss(nn.Module):
 
     def forward(self, latent_Bchw: Tensor, text_BLD: Tensor, condition_BCHW: Tensor, generator: torch.Generator) -> Tensor:
         """The mean loss of a batch at random noise levels."""
-        control, unet, scheduler, timesteps = self.frozen
+        control, unet, scheduler, timesteps, weighting = self.frozen
         total = int(scheduler.config.num_train_timesteps)
         step_B = draw_steps(len(latent_Bchw), total, timesteps, generator).to(latent_Bchw.device)
         noised = add_noise(scheduler, latent_Bchw, step_B, noise_like(latent_Bchw, generator))
@@ -85,7 +89,7 @@ class ControlLoss(nn.Module):
         def predict(noisy_Bchw: Tensor, at_B: Tensor) -> Tensor:
             return predict_noise(control, self.network, unet, noisy_Bchw, at_B, text_BLD, condition_BCHW)
 
-        return sample_loss(predict, noised).mean()
+        return (sample_loss(predict, noised) * level_weight(scheduler, step_B, weighting)).mean()
 
 
 def fit_control(
@@ -131,7 +135,7 @@ def fit_control(
         use_fast_attention(network, device)
     # A plugin's convolutions were measured 1.6 times faster in training so.
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    model = ControlLoss(control, network.train(), base, recipe.timesteps)
+    model = ControlLoss(control, network.train(), base, recipe.timesteps, recipe.weighting)
     state = None
     if state_path is not None:
         marks = fingerprint(

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from unplug.plugins.errors import ArtifactError
 from unplug.plugins.iospec import IOSpec
 
-from .measure import LEVELS, batch_losses
+from .measure import LEVELS, batch_losses, level_mean
 from .task import Frame, SteeredSet
 
 CHUNK_BYTES = 2**29
@@ -80,5 +80,5 @@ def _part(session: Any, iospec: IOSpec, frame: Frame, part: SteeredSet, device: 
             residuals = [torch.from_numpy(np.ascontiguousarray(said[item.name][rows])).to(device) for item in iospec.outputs]
             batch = data.batch(index_N[rows], device)
             loss_BT = batch_losses(frame.control, _Given(residuals), frame.base, batch, LEVELS, 0)
-            found.append(loss_BT.mean(dim=1).numpy())
+            found.append(level_mean(loss_BT, frame.base, frame.weighting).numpy())
     return np.concatenate(found) if found else np.zeros(0)

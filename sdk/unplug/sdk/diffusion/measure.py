@@ -14,7 +14,8 @@ from unplug.sdk.train.loop import seeded
 
 from .control import Control, predict_noise
 from .control_set import ControlSet
-from .noise import add_noise, sample_loss
+from .noise import add_noise, level_weight, sample_loss
+from .recipe import Weighting
 
 LEVELS = 8
 """T, spread evenly over the scheduler's steps."""
@@ -112,8 +113,22 @@ def batch_losses(
     return torch.stack(columns, dim=1)
 
 
+def level_mean(loss_NT: Tensor, base: Any, weighting: Weighting) -> Tensor:
+    """What training takes of a sample: the mean (N,) of `losses` over levels, weighted by `level_weight`."""
+    steps = fixed_steps(int(base.scheduler.config.num_train_timesteps), loss_NT.shape[1])
+    return (loss_NT * level_weight(base.scheduler, torch.tensor(steps), weighting)).mean(dim=1)
+
+
 def mean_loss(
-    control: Control, network: nn.Module, base: Any, data: ControlSet, *, device: torch.device, most: int = 512
+    control: Control,
+    network: nn.Module,
+    base: Any,
+    data: ControlSet,
+    *,
+    weighting: Weighting,
+    device: torch.device,
+    most: int = 512,
 ) -> float:
-    """Mean of `losses` over the first `most` samples."""
-    return float(losses(control, network, base, data.subset(data.ids[:most]), device=device).mean())
+    """Mean of `level_mean` over the first `most` samples."""
+    loss_NT = losses(control, network, base, data.subset(data.ids[:most]), device=device)
+    return float(level_mean(loss_NT, base, weighting).mean())

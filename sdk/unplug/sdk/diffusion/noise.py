@@ -14,7 +14,10 @@ from torch import Tensor
 
 from unplug.plugins.errors import InputError
 
-from .recipe import Timesteps
+from .recipe import Timesteps, Weighting
+
+MIN_SHARE = 0.005
+"""Smallest share of signal that an error is divided by: the last step of a scheduler with zero terminal SNR has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,27 @@ def add_noise(
         snr_B = share_B / (1.0 - share_B)
         weight_B = snr_B.clamp(max=snr_limit) / (snr_B if kind == "epsilon" else snr_B + 1.0)
     return Noised(latent_Bchw=noisy_Bchw, step_B=step_B, target_Bchw=target_Bchw, weight_B=weight_B)
+
+
+def level_weight(scheduler: Any, step_B: Tensor, weighting: Weighting) -> Tensor:
+    """Weights (B,) of the squared error of what a base predicts, so that it counts as an error of noise or of velocity.
+
+    |v - v'|^2 = |e - e'|^2 / a_t = |e - e'|^2 (SNR + 1) / SNR
+
+    Noise is easy to see where there is much of it: its error falls fifty-fold from the clean to the noisy steps, and with it
+    what a control, which works at the noisy steps, gets of the gradient. The error of the velocity stays about level.
+
+    Args:
+        scheduler: of the base. step_B: timesteps. weighting: whose error.
+
+    Reference:
+        Salimans and Ho, Progressive Distillation, 2022, section 4 (SNR + 1 weighting).
+    """
+    share_B: Tensor = scheduler.alphas_cumprod.to(step_B.device)[step_B].clamp(min=MIN_SHARE)
+    own: Weighting = "noise" if scheduler.config.get("prediction_type") == "epsilon" else "velocity"
+    if weighting == own:
+        return torch.ones_like(share_B)
+    return 1.0 / share_B if weighting == "velocity" else share_B
 
 
 def noise_like(latent_Bchw: Tensor, generator: torch.Generator) -> Tensor:

@@ -12,6 +12,8 @@ Precision = Literal["auto", "fp32", "bf16", "fp16"]
 PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16")
 Timesteps = Literal["uniform", "cubic"]
 TIMESTEPS: tuple[Timesteps, ...] = ("uniform", "cubic")
+Weighting = Literal["velocity", "noise"]
+WEIGHTINGS: tuple[Weighting, ...] = ("velocity", "noise")
 
 
 @dataclass(frozen=True, kw_only=True)

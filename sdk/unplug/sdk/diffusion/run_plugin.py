@@ -113,7 +113,9 @@ def train_plugin(
             "recipe": recipe.to_dict(),
             "seed": seed,
             "captions_seed": seed,
-            "metrics": {name: _measured(control, network, base, part, device) for name, part in sets.items() if len(part)},
+            "metrics": {
+                name: _measured(control, network, base, part, recipe, device) for name, part in sets.items() if len(part)
+            },
             **_origin(dataset, split, done, device),
         }
         save_checkpoint(network.cpu().half() if half else network.cpu(), out, record=record, card=plugin_card(record))
@@ -123,8 +125,10 @@ def train_plugin(
     return load_checkpoint(out, expect="plugin")
 
 
-def _measured(control: Control, network: nn.Module, base: Any, data: ControlSet, device: torch.device) -> dict[str, Any]:
-    loss = mean_loss(control, network, base, data, device=device, most=MEASURED)
+def _measured(
+    control: Control, network: nn.Module, base: Any, data: ControlSet, recipe: ControlRecipe, device: torch.device
+) -> dict[str, Any]:
+    loss = mean_loss(control, network, base, data, weighting=recipe.weighting, device=device, most=MEASURED)
     return {"n": min(len(data), MEASURED), "loss": loss}
 
 

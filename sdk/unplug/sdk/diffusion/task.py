@@ -27,10 +27,11 @@ from unplug.sdk.train.tensors import Batch, TensorSet
 
 from .control import Control, predict_noise
 from .control_set import ControlSet
+from .fit_control import ControlRecipe
 from .load import image_size_of
-from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps, losses
-from .noise import add_noise, draw_steps, noise_like, sample_loss
-from .recipe import Timesteps
+from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps, level_mean, losses
+from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss
+from .recipe import Timesteps, Weighting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,7 @@ class Frame:
         base: the frozen pipeline.
         shapes: of latent, text embedding, condition and noise, in the order in which they are packed; a timestep follows.
         timesteps: how training draws them.
+        weighting: whose squared error training takes.
         drop_text: share of prompts that training leaves out.
         fast: compute in bfloat16 where gradients are taken, as training did.
     """
@@ -50,6 +52,7 @@ class Frame:
     base: Any
     shapes: tuple[tuple[int, ...], ...]
     timesteps: Timesteps
+    weighting: Weighting
     drop_text: float
     fast: bool
 
@@ -82,7 +85,7 @@ class Steered(nn.Module):
         return Steered(copy.deepcopy(self.network, memo), self.frozen[0])
 
     def forward(self, packed_BK: Tensor) -> dict[str, Tensor]:
-        """``loss`` (B,): squared error of the predicted noise."""
+        """``loss`` (B,): squared error of the predicted noise, weighted as in training."""
         (frame,) = self.frozen
         (latent_Bchw, text_BLD, condition_BCHW, noise_Bchw), step_B = frame.unpack(packed_BK)
         noised = add_noise(frame.base.scheduler, latent_Bchw, step_B, noise_Bchw)
@@ -96,12 +99,13 @@ class Steered(nn.Module):
             with fast or contextlib.nullcontext():
                 return predict_noise(frame.control, self.network, frame.base.unet, noisy_Bchw, at_B, text_BLD, condition_BCHW)
 
-        return {"loss": sample_loss(predict, noised)}
+        weight_B = level_weight(frame.base.scheduler, step_B, frame.weighting)
+        return {"loss": sample_loss(predict, noised) * weight_B}
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseTask:
-    """Predicting noise. log p(x) is -loss up to a constant, as in the evidence bound of a diffusion model.
+    """Predicting noise or velocity. log p(x) is -loss up to a constant, as in the evidence bound of a diffusion model.
 
     Reference:
         Ho et al., Denoising Diffusion Probabilistic Models, 2020, section 3.4.
@@ -122,7 +126,7 @@ class NoiseTask:
         raise InputError("a plugin", "it says no class logits", "Choose a method that needs none")
 
     def ignorance(self, classes: int) -> float:
-        """1: the error of predicting no noise at all."""
+        """1: about the error of predicting no noise, or no velocity, at all."""
         return 1.0
 
 
@@ -204,20 +208,23 @@ class SteeredSet(TensorSet):
         assert isinstance(model, Steered)
         frame, device = self.frame, self.age_N.device
         own_NT = losses(frame.control, model.network, frame.base, self.control_set, device=device)
-        return LossPredictions.of(own_NT.mean(dim=1).numpy(), self.plain())
+        return LossPredictions.of(level_mean(own_NT, frame.base, frame.weighting).numpy(), self.plain())
 
     def plain(self) -> NDArray[Any]:
         """Mean loss of each sample without any plugin (N,), computed once."""
         if "plain" not in self.known:
             plain_NT = losses(None, None, self.frame.base, self.control_set, device=self.age_N.device)
-            self.known["plain"] = plain_NT.mean(dim=1).numpy()
+            self.known["plain"] = level_mean(plain_NT, self.frame.base, self.frame.weighting).numpy()
         return self.known["plain"]
 
 
-def frame_of(control: Control, base: Any, timesteps: Timesteps, drop_text: float, *, fast: bool) -> Frame:
+def frame_of(control: Control, base: Any, recipe: ControlRecipe, *, fast: bool) -> Frame:
     """The layout of a base's samples."""
     side, image = int(base.unet.config.sample_size), image_size_of(base)
     latent = (int(base.vae.config.latent_channels), side, side)
     text = (int(base.tokenizer.model_max_length), int(base.text_encoder.config.hidden_size))
     shapes = (latent, text, (3, image, image), latent)
-    return Frame(control=control, base=base, shapes=shapes, timesteps=timesteps, drop_text=drop_text, fast=fast)
+    return Frame(
+        control=control, base=base, shapes=shapes, timesteps=recipe.timesteps, weighting=recipe.weighting,
+        drop_text=recipe.drop_text, fast=fast,
+    )  # fmt: skip

@@ -48,9 +48,8 @@ class PluginKind:
         checkpoint.model.check_base(self.base.unet)
         recipe = ControlRecipe.from_dict(record["recipe"])
         self.frame = frame_of(
-            CONTROLS.get("plugin")(), self.base, recipe.timesteps, recipe.drop_text,
-            fast=pick_precision(recipe.precision, device) == "bf16",
-        )  # fmt: skip
+            CONTROLS.get("plugin")(), self.base, recipe, fast=pick_precision(recipe.precision, device) == "bf16"
+        )
         self.family = PluginFamily(
             recipe=recipe, frame=self.frame, condition=str(record["condition"]["kind"]), image_size=self.image_size
         )
@@ -100,7 +99,7 @@ class PluginKind:
 
     def describe(self, row: dict[str, Any]) -> str:
         """Both in words."""
-        return f"noise prediction loss {row['loss']:.4f} ({row['loss_without_plugin']:.4f} without the plugin)"
+        return f"{self.frame.weighting} loss {row['loss']:.4f} ({row['loss_without_plugin']:.4f} without the plugin)"
 
     def facts(self) -> dict[str, Any]:
         """The base and the condition."""

@@ -287,7 +287,7 @@ def test_of_several_rates_the_best_on_validation_pictures_is_measured(
     assert [(one.lr, one.seed, one.validation) for one in row.trainings] == [(1e-3, 0, 0.1), (1e-3, 1, 0.2)]
     assert row.trainings[0] == row.tried[1]
     assert set(seen) == {tuple(load_split(request.split).validation)}
-    assert "lowest noise loss on 8 validation samples" in " ".join(report.notes)
+    assert "lowest loss on 8 validation samples" in " ".join(report.notes)
     assert not any(one.tried for one in report.rows if one.name != "plugin")
 
 

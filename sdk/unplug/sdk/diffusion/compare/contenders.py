@@ -27,7 +27,7 @@ from .setup import Setup
 
 SCHEMA = "unplug-control/1"
 VALIDATED = 512
-"""Validation samples, at most, over which a training's noise loss is averaged, as ``unplug train plugin`` does."""
+"""Validation samples, at most, over which a training's loss is averaged, as ``unplug train plugin`` does."""
 ATTENTION = "AttnProcessor2_0"
 """diffusers' fused attention, with which everything but training is computed. The plain products with which a CPU trains are
 slower where nothing goes backward: a step of the small UNet in fp32 took 39.3 ms against 35.4 at batch 1 and 54.9 against 47.0
@@ -148,7 +148,9 @@ def _train(setup: Setup, control: Control, name: str, seed: int, recipe: Control
         device=setup.device, state_path=work / "state.safetensors", facts=facts(setup), show=setup.show,
     )  # fmt: skip
     trained: Any = done.model
-    validation = mean_loss(control, trained.network, setup.base, setup.validation, device=setup.device, most=VALIDATED)
+    validation = mean_loss(
+        control, trained.network, setup.base, setup.validation, weighting=recipe.weighting, device=setup.device, most=VALIDATED
+    )
     record = {
         "schema": SCHEMA,
         "kind": name,

@@ -26,7 +26,7 @@ class Training:
         lr: peak learning rate.
         wall_s: seconds that it took.
         loss: of its last steps.
-        validation: noise loss on the validation set, by which one of several learning rates is taken; null without such a set.
+        validation: its loss on the validation set, by which one of several learning rates is taken; null without such a set.
         device: it ran on.
         sha256: of the weights.
         stored: type of the numbers in the weight file, as safetensors names it.

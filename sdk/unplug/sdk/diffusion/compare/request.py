@@ -35,7 +35,7 @@ class CompareRequest:
         controls: names of `CONTROLS`.
         recipe: of every control but for its learning rate.
         lrs: peak learning rates by control, instead of `LEARNING_RATES`; of several, each is trained and the one with the
-            lowest noise loss on the validation set is measured.
+            lowest loss on the validation set is measured.
         seed: of the first training, the pictures and the judge.
         seeds: trainings of each control, from `seed` on.
         pictures: of each row, at least 4.

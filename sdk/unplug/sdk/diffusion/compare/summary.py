@@ -84,7 +84,7 @@ def _notes(setup: Setup, rows: tuple[Row, ...], features: FeatureFacts, judge: J
     ]
     if any(row.tried for row in rows):
         notes.append(
-            f"Of several learning rates the one with the lowest noise loss on {min(len(setup.validation), VALIDATED)} "
+            f"Of several learning rates the one with the lowest loss on {min(len(setup.validation), VALIDATED)} "
             "validation samples was measured; no row draws from those."
         )
     if request.seeds == 1:

@@ -1,4 +1,4 @@
-"""The tables of docs/comparison.md from what was run: ``python -m benchmarks.comparison docs/comparison.md JSON...``.
+"""The tables of docs/comparison.md and README.md: ``python -m benchmarks.comparison docs/comparison.md JSON...``.
 
 Each JSON is the compare.json of ``unplug compare-control``. What stands between the markers is replaced; a picture
 docs/images/compare-CONDITION.png is shown where it is there.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from unplug.plugins.files import atomic_path
@@ -33,6 +34,8 @@ from unplug.sdk.diffusion.fit_control import ControlRecipe
 from unplug.sdk.report.text import NONE, fixed, percent
 
 BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
+SHORT = ("nme", "nme_8", "edge_f1", "frechet", "consistency")
+"""Columns of the README, of those that a comparison has."""
 OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
 """Of the recipe, those that `unplug compare-control` takes."""
 
@@ -47,12 +50,26 @@ def tables(reports: Sequence[ComparisonReport], page: Path) -> str:
     return "".join(_section(report, page) for report in reports)
 
 
-def _section(report: ComparisonReport, page: Path) -> str:
-    kind = str(report.condition["kind"])
-    picture = page.parent / "images" / f"compare-{kind}.png"
+def short_tables(reports: Sequence[ComparisonReport], page: Path) -> str:
+    """The same for the README: pictures, and what matters most of base and controls."""
+    return "".join(f"\n{_picture(report, page)}{_short_table(report)}" for report in reports)
+
+
+def _short_table(report: ComparisonReport) -> str:
+    rows = [row for row in report.rows if row.role != "floor" or row.name == "autoencoder"]
+    return main_table(replace(report, rows=tuple(rows)), SHORT)
+
+
+def _picture(report: ComparisonReport, page: Path) -> str:
+    name = f"compare-{report.condition['kind']}.png"
+    folder = next((place for place in ("images", "docs/images") if (page.parent / place / name).is_file()), None)
     rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
-    shown = f"\n![The first six held-out samples: {', '.join(rows)}](images/{picture.name})\n" if picture.is_file() else ""
-    parts = [f"\n## {kind}\n\n```console\n{command_of(report)}\n```\n", shown, f"\n{_facts(report)}\n\n{main_table(report)}"]
+    return f"![The first six held-out samples: {', '.join(rows)}]({folder}/{name})\n\n" if folder else ""
+
+
+def _section(report: ComparisonReport, page: Path) -> str:
+    head = f"\n## {report.condition['kind']}\n\n```console\n{command_of(report)}\n```\n\n"
+    parts = [head, _picture(report, page), f"{_facts(report)}\n\n{main_table(report)}"]
     if report.reference is not None and rivals(report):
         cells = [difference_cells(report, row) for row in rivals(report)]
         head = "Differences on the same pictures, with 95 % intervals; percent become percentage points."
@@ -153,7 +170,8 @@ def _rates(row: Row) -> str:
 def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:
     """The page with the tables of some comparisons between its markers."""
     before, rest = text.split(BEGIN)
-    return before + BEGIN + tables(reports, page) + END + rest.split(END)[1]
+    made = short_tables(reports, page) if page.name == "README.md" else tables(reports, page)
+    return before + BEGIN + made + END + rest.split(END)[1]
 
 
 def main(page: Path, sources: Sequence[Path]) -> None:

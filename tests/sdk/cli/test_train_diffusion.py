@@ -66,7 +66,7 @@ def test_from_nothing_to_a_steered_picture(tmp_path: Path) -> None:
     )
     assert {path.name for path in base.iterdir()} == set(OURS)
     trained = run(*plugin_call(base, plugin, "--sample-every", 2))
-    assert f"saved {plugin}" in trained.stdout and "noise prediction loss" in trained.stdout
+    assert f"saved {plugin}" in trained.stdout and "velocity loss" in trained.stdout
     assert re.fullmatch(r"training a canny plugin at 64 px on 2[5-7] of 30 samples\n", trained.stderr)
     assert load_checkpoint(plugin, expect="plugin").record["base"]["name"] == str(base)
     condition = tmp_path / "condition.png"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unplug.plugins.errors import InputError
 from unplug.sdk.diffusion.control_set import base_digest
-from unplug.sdk.diffusion.measure import LEVELS, fixed_noise, fixed_steps, losses
+from unplug.sdk.diffusion.measure import LEVELS, fixed_noise, fixed_steps, level_mean, losses
 from unplug.sdk.diffusion.task import NoiseTask, Steered, SteeredSet
 from unplug.sdk.train.evaluate import LossPredictions, predict
 
@@ -79,7 +79,7 @@ def test_predictions_do_not_depend_on_batches_and_leave_the_mode(plugin_world: P
     single = np.concatenate([predict(model, part.subset([place])).error_N for place in range(len(part))])
     assert whole == pytest.approx(single, rel=SAME_SUM)
     small = losses(part.frame.control, model.network, part.frame.base, part.control_set, device=CPU, batch_size=3)
-    assert whole == pytest.approx(small.mean(dim=1).numpy(), rel=SAME_SUM)
+    assert whole == pytest.approx(level_mean(small, part.frame.base, part.frame.weighting).numpy(), rel=SAME_SUM)
 
 
 def test_the_bare_base_is_measured_once(plugin_world: PluginWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,10 @@ def fake(**changes: Any) -> ComparisonReport:
     report = ComparisonReport(
         condition={"kind": "face_landmark", "options": {}}, base={"name": "small"},
         data={"spec": SPEC, "train": 20, "split_given": False}, verdicts=verdicts_of(rows, "controlnet", "face_landmark"),
-        recipe={"steps": 3000, "batch_size": 32, "timesteps": "cubic", "drop_text": 0.1, "precision": "auto"},
+        recipe={
+            "steps": 3000, "batch_size": 32, "timesteps": "uniform", "weighting": "velocity", "drop_text": 0.1,
+            "precision": "auto",
+        },
         reference="controlnet", rows=rows, pictures=(), judge=None, notes=("a note",), versions={},
         features=FeatureFacts(name="f", width=3, components=None, variance=1.0, real=9),
         settings={"training_seeds": [0], "sampling_steps": 25, "guidance": 3.0, "seed": 0, "device": "cpu", "timing_rounds": 7,
@@ -167,6 +170,19 @@ def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path)
     for one in made.report.verdicts:
         assert f"| {one.claim} | {one.outcome} | {one.why} |" in text
     assert "load average" in text
+
+
+def test_the_readme_has_a_short_table(made: Made, tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(f"{BEGIN}{END}")
+    (tmp_path / "docs" / "images").mkdir(parents=True)
+    shutil.copy(made.out / "compare.png", tmp_path / "docs" / "images" / "compare-canny.png")
+    main(page, [made.out / "compare.json"])
+    text = page.read_text()
+    head = next(line for line in text.splitlines() if line.startswith("|  | parameters"))
+    assert "](docs/images/compare-canny.png)" in text and "edge F1" in head and "KID" not in head
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in text.splitlines() if line.startswith("| ")][1:]
+    assert rows == ["source through autoencoder", "base", "ControlNet", "T2I-Adapter", "plugin"]
 
 
 def test_the_document_of_the_repository_has_markers() -> None:

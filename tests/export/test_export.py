@@ -153,7 +153,7 @@ def convert(job):
     tensors = [TensorSpec(name=name, shape=(1, 4), layout="NC") for name in "xy"]
     source = Source(model=Odd(), iospec=IOSpec(inputs=tuple(tensors[:1]), outputs=tuple(tensors[1:])), model_type="odd")
     target = TARGETS.get(job.values["target"])
-    target.write(target.prepare(source), "fp32", job.folder / f"odd{target.suffix}")
+    target.write(target.prepare(source), "fp32", job.folder / f"odd{target.suffix}", {})
     return Reply(values={})
 """
 

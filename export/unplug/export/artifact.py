@@ -30,6 +30,19 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Calibrated:
+    """Samples that gave activations their ranges, and biases their correction.
+
+    Args:
+        samples: N.
+        sha256: `digest_inputs` of them.
+    """
+
+    samples: int
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Card:
     """What an artifact is and where it comes from.
 
@@ -44,6 +57,7 @@ class Card:
         iospec: its named tensors.
         config: the model's configuration, enough to use the artifact without torch.
         checkpoint_sha256: of the weights that it was made from.
+        calibration: what its conversion looked at, or None.
         flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if not counted.
         versions: of Python, unplug and the converter's packages.
         seconds: wall time to convert and write this precision.
@@ -62,6 +76,7 @@ class Card:
     iospec: IOSpec
     config: dict[str, Any]
     checkpoint_sha256: str
+    calibration: Calibrated | None = None
     flops: int | None
     versions: dict[str, str]
     seconds: float

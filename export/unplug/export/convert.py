@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .child import Reply
+from .child import Array, Reply
+from .precisions import PRECISIONS
 from .targets import TARGETS
 from .targets.base import Source, Target
+from .tensors import check_inputs
 from .worker import Job
+
+SAMPLES = 32
+"""That correct biases, in one pass. More were measured to give no better ones: 32 and 512 faces of UTKFace left 0.01 of the
+0.08 years that rounding had added to the error of a "small" age predictor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +36,20 @@ def convert_checkpoint(job: Job) -> Reply:
 
     checkpoint = load_checkpoint(job.values["checkpoint"])
     source = Source(model=checkpoint.model, iospec=checkpoint.model.iospec, model_type=checkpoint.model_type)
+    if job.arrays:
+        check_inputs(source.iospec, job.arrays)
     target: Target = TARGETS.get(job.values["target"])
     precisions = job.values["precisions"]
     job.progress(0, len(precisions), f"{target.name}: converting")
     flops = count_flops(source)
-    prepared = target.prepare(source)
-    prepare_seconds = time.perf_counter() - started
-    written = []
+    prepared: dict[bool, Any] = {}
+    prepare_seconds, written = 0.0, list[Written]()
     for index, precision in enumerate(precisions):
-        written.append(write_precision(target, prepared, source, precision, Path(job.values["staging"])))
+        rounds = bool(job.arrays) and PRECISIONS.get(precision).calibration != "none"
+        if rounds not in prepared:
+            prepared[rounds] = target.prepare(corrected_source(source, job.arrays) if rounds else source)
+            prepare_seconds = time.perf_counter() - started - sum(item.seconds for item in written)
+        written.append(write_precision(target, prepared[rounds], source, precision, Path(job.values["staging"]), job.arrays))
         job.progress(index + 1, len(precisions), f"{target.name} {precision}")
     values = {
         "model_type": checkpoint.model_type,
@@ -50,11 +62,24 @@ def convert_checkpoint(job: Job) -> Reply:
     return Reply(values=values)
 
 
-def write_precision(target: Target, prepared: Any, source: Source, precision: str, folder: Path) -> Written:
+def corrected_source(source: Source, calibration: Mapping[str, Array]) -> Source:
+    """The model with biases that make up for int8 kernels."""
+    import numpy as np
+    import torch
+
+    from .quantize.correct import corrected
+
+    inputs = [torch.from_numpy(np.array(calibration[tensor.name][:SAMPLES])) for tensor in source.iospec.inputs]
+    return replace(source, model=corrected(source.model, inputs))
+
+
+def write_precision(
+    target: Target, prepared: Any, source: Source, precision: str, folder: Path, calibration: Mapping[str, Array]
+) -> Written:
     """Writes one artifact, named ``<model_type>.<precision><suffix>``."""
     started = time.perf_counter()
     file = f"{source.model_type}.{precision}{target.suffix}"
-    target.write(prepared, precision, folder / file)
+    target.write(prepared, precision, folder / file, calibration)
     return Written(precision=precision, file=file, seconds=time.perf_counter() - started)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,14 @@ from unplug.plugins.errors import CheckpointError, InputError, OutputError
 from unplug.plugins.files import atomic_dir, atomic_path, read_json, sha256_tree
 from unplug.plugins.iospec import IOSpec
 
-from .artifact import Artifact, Card, write_card
-from .child import DEFAULT_TIMEOUT_SECONDS, Progress, call_in_child
+from .artifact import Artifact, Calibrated, Card, write_card
+from .child import DEFAULT_TIMEOUT_SECONDS, Array, Progress, call_in_child
 from .extras import require_modules
 from .precisions import PRECISIONS
 from .provenance import versions
 from .targets import TARGETS
 from .targets.base import Target
+from .tensors import digest_inputs
 
 PACKAGE_OWNER = "Manifest.json"  # marks a folder as an .mlpackage, so that a new export may replace it
 
@@ -52,6 +53,7 @@ class _Work:
     checkpoint: Path
     config: dict[str, Any]
     precisions: tuple[str, ...]
+    calibration: Mapping[str, Array]
     out: Path
     tally: _Tally
     cancel: threading.Event
@@ -64,6 +66,7 @@ def export_checkpoint(
     targets: Sequence[str] = ("litert", "coreml", "onnx"),
     precisions: Sequence[str] = ("fp32",),
     out: Path,
+    calibration: Mapping[str, Array] | None = None,
     progress: Progress | None = None,
     workers: int = 1,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
@@ -75,6 +78,7 @@ def export_checkpoint(
         targets: names in TARGETS.
         precisions: names in PRECISIONS; each target must support each.
         out: the folder for ``<model_type>.<precision><suffix>`` files and their cards.
+        calibration: input name to array of N samples, for precisions that look at some; never of what was forgotten.
         progress: called with (artifacts done, artifacts in all, what is being done).
         workers: targets converted at the same time; each takes up to 0.7 GB.
         timeout: seconds that one target may take.
@@ -83,7 +87,8 @@ def export_checkpoint(
         One artifact a pair, targets in the order given, precisions within.
 
     Raises:
-        InputError: an unknown name or an unsupported pair; found before any work starts.
+        InputError: an unknown name, an unsupported pair, no calibration where a precision needs one, or one of constants;
+            found before any work starts. Or one that does not fit the model.
         MissingExtraError: a converter is not installed.
         CheckpointError: the checkpoint is missing or broken.
         ConversionError: a converter failed; says how.
@@ -94,9 +99,12 @@ def export_checkpoint(
     check_pairs(chosen, wanted)
     if workers < 1:
         raise InputError(f"workers {workers}", "at least one is needed", "Use 1 or 2")
+    config = _read_config(Path(checkpoint))
+    samples = _check_calibration(calibration or {}, wanted)
     work = _Work(
         checkpoint=Path(checkpoint),
-        config=_read_config(Path(checkpoint)),
+        config=config,
+        calibration=samples,
         precisions=wanted,
         out=_writable(Path(out)),
         tally=_Tally(progress, len(chosen) * len(wanted)),
@@ -123,6 +131,26 @@ def check_pairs(targets: Sequence[Target], precisions: Sequence[str]) -> None:
                 raise InputError(f"{target.name} {precision}", "this target cannot hold this precision", f"Use one of: {known}")
     for target in targets:
         require_modules(target.modules, target.extra)
+
+
+def _check_calibration(calibration: Mapping[str, Array], precisions: Sequence[str]) -> Mapping[str, Array]:
+    for precision in precisions:
+        if PRECISIONS.get(precision).calibration == "needed" and not calibration:
+            why = "activations get their ranges from samples, and none are given"
+            raise InputError(f"precision {precision!r}", why, "Give --calibrate SPEC, say the data that it was trained on")
+    if not calibration or all(PRECISIONS.get(precision).calibration == "none" for precision in precisions):
+        return {}
+    for name, array in calibration.items():
+        if array.min() == array.max():
+            why = f"all its numbers are {float(array.min()):g}, which says nothing of ranges"
+            raise InputError(f"calibration input {name!r}", why, "Give real samples")
+    return calibration
+
+
+def _calibration_of(work: _Work, precision: str) -> Calibrated | None:
+    if not work.calibration or PRECISIONS.get(precision).calibration == "none":
+        return None
+    return Calibrated(samples=len(next(iter(work.calibration.values()))), sha256=digest_inputs(work.calibration))
 
 
 def _read_config(checkpoint: Path) -> dict[str, Any]:
@@ -173,6 +201,7 @@ def _export_target(work: _Work, target: Target) -> list[Artifact]:
                 "precisions": work.precisions,
                 "staging": staging,
             },
+            work.calibration,
             what=what,
             timeout=work.timeout,
             progress=work.tally.of(target.name),
@@ -201,6 +230,7 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
         config=work.config,
         checkpoint_sha256=values["checkpoint_sha256"],
         flops=values["flops"],
+        calibration=_calibration_of(work, item["precision"]),
         versions=versions(target.distributions),
         seconds=round(item["seconds"], 3),
         prepare_seconds=round(values["prepare_seconds"], 3),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from unplug.plugins.registry import Registry
+
+Calibration = Literal["none", "used", "needed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +18,14 @@ class Precision:
         name: as in the file name and on the command line.
         min_psnr_db: parity against the checkpoint that every output must reach, in dB.
         description: one line for lists and cards.
+        calibration: samples that its conversion looks at: "needed" for the ranges of activations; "used" for biases, see
+            `quantize.correct`, where there are any; "none".
     """
 
     name: str
     min_psnr_db: float
     description: str
+    calibration: Calibration = "none"
 
 
 FP32_MIN_PSNR_DB = 100.0
@@ -28,11 +34,41 @@ FP32_MIN_PSNR_DB = 100.0
 FP16_MIN_PSNR_DB = 60.0
 """An error of 1e-3 of the largest output: half precision rounds to 5e-4 relative, and roundings partly cancel."""
 
+COMPRESSED_MIN_PSNR_DB = 30.0
+"""An error of 3 % of the largest output: 8-bit codes round to 0.4 % of a tensor's range, once a layer."""
+
 FP32 = Precision(name="fp32", min_psnr_db=FP32_MIN_PSNR_DB, description="32-bit floats, the checkpoint's own numbers")
 FP16 = Precision(name="fp16", min_psnr_db=FP16_MIN_PSNR_DB, description="16-bit float weights, 32-bit inputs and outputs")
+INT8_WEIGHT = Precision(
+    name="int8-weight",
+    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
+    description="8-bit weights, one scale an output channel; float arithmetic",
+    calibration="used",
+)
+INT8_STATIC = Precision(
+    name="int8-static",
+    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
+    description="8-bit weights and activations, with ranges from calibration samples; float head, inputs and outputs",
+    calibration="needed",
+)
+INT8_DYNAMIC = Precision(
+    name="int8-dynamic",
+    min_psnr_db=COMPRESSED_MIN_PSNR_DB,
+    description="8-bit weights, activations rounded as they come; slow for depthwise networks on CPUs",
+    calibration="used",
+)
+PALETTE8 = Precision(
+    name="palette8", min_psnr_db=COMPRESSED_MIN_PSNR_DB, description="each tensor's weights from a table of 256 floats"
+)
+PALETTE6 = Precision(
+    name="palette6", min_psnr_db=COMPRESSED_MIN_PSNR_DB, description="each tensor's weights from a table of 64 floats"
+)
 
 PRECISIONS = Registry(
     "precision",
-    {"fp32": "unplug.export.precisions:FP32", "fp16": "unplug.export.precisions:FP16"},
+    {
+        item.name: f"unplug.export.precisions:{item.name.upper().replace('-', '_')}"
+        for item in (FP32, FP16, INT8_WEIGHT, INT8_STATIC, INT8_DYNAMIC, PALETTE8, PALETTE6)
+    },
     group="unplug.precisions",
 )

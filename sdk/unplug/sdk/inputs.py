@@ -7,15 +7,17 @@ their edges, or the folder's condition images as they are.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.plugins.errors import InputError
 from unplug.plugins.iospec import IOSpec, TensorSpec
-from unplug.sdk.data import load_dataset
+from unplug.sdk.conditions import conditions_in_worker
+from unplug.sdk.data import Dataset, Split, load_dataset
 
 SEED = 20231
 DRAWN_AS = {"plugin": "canny"}
@@ -55,6 +57,50 @@ def example_inputs(
         with build_condition(DRAWN_AS[model_type]) as condition:
             pixels_NHWC = np.stack([condition(image_HWC) for image_HWC in pixels_NHWC])
     return {tensor.name: as_input(pixels_NHWC, tensor)}
+
+
+def real_inputs(
+    checkpoint: Checkpoint, dataset: Dataset, count: int, *, part: Literal["retain", "test"], seed: int = SEED
+) -> dict[str, NDArray[np.float32]]:
+    """Named inputs from real data: what activations are calibrated on ("retain"), and what a file is compared on ("test").
+
+    Where the data is what the model was trained on, they come from that part of its split, so that nothing that was
+    forgotten calibrates a model and nothing that it was trained on judges it. Of other data they are any samples.
+
+    Args:
+        checkpoint: of an age predictor or a plugin.
+        dataset: pictures of the model's size.
+        count: N, at most; samples in which a plugin's condition is not found are left out.
+        part: of the split.
+        seed: of the draw.
+
+    Returns:
+        Input name to (N, C, H, W), scaled to the tensor's range.
+
+    Raises:
+        InputError: the model's input is no square image, or no sample is left.
+        DataError, ConversionError: broken pictures, and what finding conditions raises.
+    """
+    tensor = _image_of(checkpoint.model_type, checkpoint.model.iospec)
+    chosen = _part(checkpoint, dataset, part)
+    drawn = np.random.default_rng(seed).permutation(len(chosen))[:count]
+    pixels_NHWC: NDArray[np.uint8] = dataset.pixels([chosen[place] for place in sorted(drawn)])
+    if checkpoint.model_type == "plugin":
+        kind = checkpoint.record["condition"]
+        pixels_NHWC, found_N = conditions_in_worker(kind["kind"], kind["settings"], pixels_NHWC, tensor.shape[-1])
+        pixels_NHWC = pixels_NHWC[np.asarray(found_N)]
+    if not len(pixels_NHWC):
+        raise InputError(f"data {dataset.spec}", f"no sample of its {part} part is left", "Give other data")
+    return {tensor.name: as_input(pixels_NHWC, tensor)}
+
+
+def _part(checkpoint: Checkpoint, dataset: Dataset, part: Literal["retain", "test"]) -> list[int]:
+    raw = checkpoint.record.get("split")
+    split = Split.from_dict(raw) if isinstance(raw, dict) else None
+    if split is None or split.data_digest != dataset.digest:
+        return list(range(len(dataset)))
+    wanted = set(getattr(split, part))
+    return [place for place, name in enumerate(dataset.ids) if name in wanted]
 
 
 def _image_of(model_type: str, iospec: IOSpec) -> TensorSpec:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from unplug.plugins.iospec import IOSpec
+
+from ..child import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +60,6 @@ class Target(Protocol):
         """Does once what all precisions share, and returns it."""
         ...
 
-    def write(self, prepared: Any, precision: str, path: Path) -> None:
-        """Writes one artifact to `path`."""
+    def write(self, prepared: Any, precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+        """Writes one artifact to `path`; `calibration` has samples of each input by name, or nothing."""
         ...

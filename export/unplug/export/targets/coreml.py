@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..child import Array
 from .base import Source
 
 
@@ -15,8 +17,8 @@ class CoreML:
 
     name: str = "coreml"
     suffix: str = ".mlpackage"
-    precisions: tuple[str, ...] = ("fp32", "fp16")
-    modules: tuple[str, ...] = ("coremltools",)
+    precisions: tuple[str, ...] = ("fp32", "fp16", "int8-weight", "int8-static", "palette8", "palette6")
+    modules: tuple[str, ...] = ("coremltools", "sklearn")
     distributions: tuple[str, ...] = ("coremltools", "torch")
     extra: str = "coreml"
     runtime: str = "coreml"
@@ -30,10 +32,12 @@ class CoreML:
         program = torch.export.export(Positional(source), examples(source))
         return program.run_decompositions({}), source
 
-    def write(self, prepared: tuple[Any, Source], precision: str, path: Path) -> None:
-        """Converts with every operator in `precision`."""
+    def write(self, prepared: tuple[Any, Source], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+        """Converts with every operator in `precision`; what has fewer bits computes in float16."""
         import coremltools as ct
         import numpy as np
+
+        from ..quantize import coreml
 
         program, source = prepared
         inputs, outputs = source.iospec.inputs, source.iospec.outputs
@@ -43,9 +47,15 @@ class CoreML:
             outputs=[ct.TensorType(name=tensor.name, dtype=np.dtype(tensor.dtype)) for tensor in outputs],
             convert_to="mlprogram",
             minimum_deployment_target=ct.target.iOS17,
-            compute_precision=ct.precision.FLOAT16 if precision == "fp16" else ct.precision.FLOAT32,
+            compute_precision=ct.precision.FLOAT32 if precision == "fp32" else ct.precision.FLOAT16,
             skip_model_load=True,
         )
+        if precision == "int8-weight":
+            model = coreml.weight_only(model)
+        elif precision == "int8-static":
+            model = coreml.static(model, calibration)
+        elif precision.startswith("palette"):
+            model = coreml.palette(model, int(precision.removeprefix("palette")))
         for tensor in inputs:
             model.input_description[tensor.name] = tensor.description
         for tensor in outputs:

@@ -1,11 +1,13 @@
-"""LiteRT: ``.tflite`` by litert-torch, without TensorFlow; float16 weights by ai-edge-quantizer."""
+"""LiteRT: ``.tflite`` by litert-torch, without TensorFlow; fewer bits by ai-edge-quantizer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..child import Array
 from .base import Source
 
 
@@ -15,7 +17,7 @@ class LiteRT:
 
     name: str = "litert"
     suffix: str = ".tflite"
-    precisions: tuple[str, ...] = ("fp32", "fp16")
+    precisions: tuple[str, ...] = ("fp32", "fp16", "int8-weight", "int8-static", "int8-dynamic")
     modules: tuple[str, ...] = ("litert_torch", "ai_edge_litert", "ai_edge_quantizer")
     distributions: tuple[str, ...] = ("litert-torch", "litert-converter", "ai-edge-litert", "ai-edge-quantizer", "torch")
     extra: str = "litert"
@@ -32,31 +34,19 @@ class LiteRT:
         edge: Any = litert_torch.convert(ByName(source), sample_kwargs=keywords)
         return bytes(edge.model_content())
 
-    def write(self, prepared: bytes, precision: str, path: Path) -> None:
-        """Writes the flatbuffer, with its weights cast for fp16."""
-        path.write_bytes(prepared if precision == "fp32" else cast_weights(prepared))
+    def write(self, prepared: bytes, precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+        """Writes the flatbuffer, quantized and with short names."""
+        from ..quantize import litert
+        from ..quantize.flatbuffer import compact
 
-
-def cast_weights(flatbuffer: bytes) -> bytes:
-    """Stores convolution and matrix weights as float16 behind dequantize operators.
-
-    XNNPACK unpacks them once, when it loads the file: half the bytes, the arithmetic of fp32 or of the device's fp16.
-    """
-    from ai_edge_quantizer import qtyping, quantizer
-    from ai_edge_quantizer.algorithm_manager import AlgorithmName
-
-    worker = quantizer.Quantizer(bytearray(flatbuffer))
-    worker.update_quantization_recipe(
-        regex=".*",
-        operation_name=qtyping.TFLOperationName.ALL_SUPPORTED,
-        algorithm_key=AlgorithmName.FLOAT_CASTING,
-        op_config=qtyping.OpQuantizationConfig(
-            weight_tensor_config=qtyping.TensorQuantizationConfig(num_bits=16, dtype=qtyping.TensorDataType.FLOAT),
-            compute_precision=qtyping.ComputePrecision.FLOAT,
-            explicit_dequantize=True,
-        ),
-    )
-    return bytes(worker.quantize().quantized_model)
+        made = {
+            "fp32": lambda: prepared,
+            "fp16": lambda: litert.half(prepared),
+            "int8-weight": lambda: litert.weight_only(prepared),
+            "int8-static": lambda: litert.static(prepared, calibration),
+            "int8-dynamic": lambda: litert.dynamic(prepared),
+        }
+        path.write_bytes(compact(made[precision]()))
 
 
 TARGET = LiteRT()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..child import Array
 from .base import Source
 
 OPSET = 18  # the exporter's own; newer ones are converted from it, older runtimes lose nothing
@@ -17,7 +19,7 @@ class Onnx:
 
     name: str = "onnx"
     suffix: str = ".onnx"
-    precisions: tuple[str, ...] = ("fp32", "fp16")
+    precisions: tuple[str, ...] = ("fp32", "fp16", "int8-static")
     modules: tuple[str, ...] = ("onnx", "onnxscript", "onnxruntime")
     distributions: tuple[str, ...] = ("onnx", "onnxscript", "onnxruntime", "torch")
     extra: str = "onnx"
@@ -42,11 +44,18 @@ class Onnx:
             raise TypeError("torch.onnx.export returned no program")
         return clean(program.model_proto)
 
-    def write(self, prepared: Any, precision: str, path: Path) -> None:
-        """Checks the graph and writes it."""
+    def write(self, prepared: Any, precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+        """Writes the graph, and checks it."""
         import onnx
 
-        graph = half(prepared) if precision == "fp16" else prepared
+        from ..quantize import onnx as quantize
+
+        made = {
+            "fp32": lambda: prepared,
+            "fp16": lambda: quantize.half(prepared),
+            "int8-static": lambda: quantize.static(prepared, calibration),
+        }
+        graph = made[precision]()
         onnx.checker.check_model(graph, full_check=True)
         onnx.save(graph, str(path))
 
@@ -59,20 +68,6 @@ def clean(proto: Any) -> Any:
         del item.metadata_props[:]
         item.doc_string = ""
     return proto
-
-
-def half(proto: Any) -> Any:
-    """A float16 copy whose inputs and outputs stay float32."""
-    import onnx
-    from onnxruntime.transformers.float16 import convert_float_to_float16
-    from onnxruntime.transformers.onnx_model import OnnxModel
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(proto)
-    halved = convert_float_to_float16(copy, keep_io_types=True)
-    # It appends the casts of the inputs at the end, where the checker and strict runtimes refuse them.
-    OnnxModel.graph_topological_sort(halved.graph)
-    return halved
 
 
 TARGET = Onnx()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from numpy.typing import NDArray
 
 from unplug.export import TARGETS, Artifact, export_checkpoint, load_artifact, runtime_of
 from unplug.plugins.checkpoint import Checkpoint
@@ -14,6 +18,8 @@ from unplug.plugins.errors import ArtifactError, MissingExtraError
 Say = Callable[[str], None]
 Form = tuple[str, str]
 """Target and precision."""
+Inputs = Mapping[str, NDArray[Any]]
+NO_CALIBRATIONS: Mapping[Form, Inputs] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +37,17 @@ class Exports:
     original: Artifact
     retrained: Artifact | None = None
     given: bool = False
+
+
+def _alike(
+    target: str, precisions: Sequence[str], calibrations: Mapping[Form, Inputs]
+) -> list[tuple[Inputs | None, list[str]]]:
+    """Precisions that are exported in one go: those of one calibration, and those of none."""
+    groups: dict[int, tuple[Inputs | None, list[str]]] = {}
+    for precision in precisions:
+        given = calibrations.get((target, precision))
+        groups.setdefault(id(given), (given, []))[1].append(precision)
+    return list(groups.values())
 
 
 def form_of(artifact: Artifact) -> Form:
@@ -70,6 +87,7 @@ def make_exports(
     folder: Path,
     say: Say,
     workers: int = 1,
+    calibrations: Mapping[Form, Inputs] = NO_CALIBRATIONS,
 ) -> tuple[list[Exports], dict[str, str]]:
     """Finds or makes what each artifact is compared with.
 
@@ -81,18 +99,23 @@ def make_exports(
         folder: where to export to.
         say: told what takes time.
         workers: targets converted at the same time.
+        calibrations: what the artifacts of a form were calibrated on, where they were; the others are calibrated on the same.
 
     Returns:
         One `Exports` an artifact that can be compared, and why the others cannot.
     """
     forms = list(dict.fromkeys(form_of(item) for item in artifacts))
     unable: dict[str, str] = {}
-    missing = [form for form in forms if form not in given]
-    before = given | _make(original, missing, folder / "original", say, unable, workers)
+    blind = {form_of(item) for item in artifacts if item.card.calibration} - calibrations.keys()
+    for target, precision in sorted(blind):
+        why = "the samples that calibrated it are not known here, so nothing can be calibrated alike"
+        unable[f"rounding ({target} {precision})"] = f"{why}; give --original-artifact and --retrained-artifact"
+    missing = [form for form in forms if form not in given and form not in blind]
+    before = given | _make(original, missing, folder / "original", say, unable, workers, calibrations)
     oracle = dict(given_retrained)
     if retrained is not None:
-        wanted = [form for form in forms if form not in oracle and form in before]
-        oracle |= _make(retrained, wanted, folder / "retrained", say, unable, workers)
+        wanted = [form for form in forms if form not in oracle and form in before and form not in blind]
+        oracle |= _make(retrained, wanted, folder / "retrained", say, unable, workers, calibrations)
     made = [
         Exports(artifact=item, original=before[form], retrained=oracle.get(form), given=form in given)
         for item in artifacts
@@ -102,7 +125,13 @@ def make_exports(
 
 
 def _make(
-    checkpoint: Checkpoint, forms: Sequence[Form], folder: Path, say: Say, unable: dict[str, str], workers: int
+    checkpoint: Checkpoint,
+    forms: Sequence[Form],
+    folder: Path,
+    say: Say,
+    unable: dict[str, str],
+    workers: int,
+    calibrations: Mapping[Form, Inputs],
 ) -> dict[Form, Artifact]:
     """Exports by target; a target whose converter is missing, or that cannot be made alike, is told and left out."""
     wanted: dict[str, list[str]] = {}
@@ -116,7 +145,13 @@ def _make(
 
     def export(target: str) -> list[Artifact] | MissingExtraError:
         try:
-            return export_checkpoint(checkpoint.path, targets=[target], precisions=wanted[target], out=folder / target)
+            return [
+                item
+                for calibration, precisions in _alike(target, wanted[target], calibrations)
+                for item in export_checkpoint(
+                    checkpoint.path, targets=[target], precisions=precisions, out=folder / target, calibration=calibration
+                )
+            ]
         except MissingExtraError as error:
             return error
 

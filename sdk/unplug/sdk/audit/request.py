@@ -9,16 +9,17 @@ from pathlib import Path
 
 import torch
 
-from unplug.export import Artifact, load_artifact
+from unplug.export import Artifact, digest_inputs, load_artifact
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import InputError
 from unplug.sdk.data import Dataset, Split, load_dataset, read_forget_file
 from unplug.sdk.data.dataset import OnBad
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import check_oracle, request_split
+from unplug.sdk.inputs import real_inputs
 from unplug.sdk.kinds import Kind, kind_of
 
-from .exports import Exports, load_exports, make_exports, not_run_here
+from .exports import Exports, Form, Inputs, form_of, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .report import AuditReport, Role
 from .run import audit, check_forget_size
@@ -127,7 +128,21 @@ def _exports(request: AuditRequest, loaded: _Loaded, folder: Path, say: Say) -> 
         return [], {}
     if not request.rounding:
         return [], {"rounding": "it was switched off"}
-    return make_exports(edited, loaded.original, loaded.retrained, given, oracle, folder, say)
+    calibrations = _calibrations(edited, loaded)
+    return make_exports(edited, loaded.original, loaded.retrained, given, oracle, folder, say, calibrations=calibrations)
+
+
+def _calibrations(artifacts: Sequence[Artifact], loaded: _Loaded) -> dict[Form, Inputs]:
+    """Samples that calibrated some files, drawn again as ``unplug export --calibrate`` drew them, where their digest fits."""
+    found: dict[Form, Inputs] = {}
+    owners = {item.sha256: item for item in loaded.unlearned.values()}
+    for item in artifacts:
+        facts, owner = item.card.calibration, owners.get(item.card.checkpoint_sha256)
+        if facts is not None and owner is not None:
+            inputs = real_inputs(owner, loaded.dataset, facts.samples, part="retain")
+            if digest_inputs(inputs) == facts.sha256:
+                found[form_of(item)] = inputs
+    return found
 
 
 def _train_references(request: AuditRequest, loaded: _Loaded, device: torch.device, say: Say, show: bool) -> list[Checkpoint]:

@@ -6,8 +6,11 @@ import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, Literal
 
 import click
+
+from unplug.plugins.errors import InputError
 
 from .base import Common, Outcome, command, names, table
 from .options import checkpoint_argument, out_option
@@ -17,17 +20,30 @@ from .options import checkpoint_argument, out_option
 @checkpoint_argument
 @click.option("--to", "targets", default="litert,coreml,onnx", show_default=True, help="Comma-separated targets.")
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
+@click.option("--calibrate", "spec", metavar="SPEC", help="Data that int8 precisions look at, say what it was trained on.")
+@click.option(
+    "--calibration-samples", "samples", type=click.IntRange(1, 4096), default=128, show_default=True, help="How many of it."
+)
 @click.option("--workers", type=click.IntRange(1, 8), default=2, show_default=True, help="Targets converted at a time.")
 @out_option("Folder for the exported files and their cards.")
 @command
-def export(checkpoint: Path, targets: str, precisions: str, workers: int, out: Path, common: Common) -> Outcome:
-    """Convert CHECKPOINT to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx)."""
+def export(
+    checkpoint: Path, targets: str, precisions: str, spec: str | None, samples: int, workers: int, out: Path, common: Common
+) -> Outcome:
+    """Convert CHECKPOINT to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
+
+    int8-static needs --calibrate: activations get their ranges from samples. With it, biases of the other int8 precisions are
+    corrected too. Where the data is that of the training, samples are drawn from what it may remember, never from what it
+    forgot.
+    """
     from unplug.export import export_checkpoint
 
+    calibration = None if spec is None else _real(checkpoint, spec, samples, "retain", common)
     with progress_bar("export", common) as progress:
         made = export_checkpoint(
-            checkpoint, targets=names(targets), precisions=names(precisions), out=out, workers=workers, progress=progress
-        )
+            checkpoint, targets=names(targets), precisions=names(precisions), out=out, calibration=calibration,
+            workers=workers, progress=progress,
+        )  # fmt: skip
     rows = [
         (item.path.name, item.card.target, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for item in made
     ]
@@ -36,6 +52,16 @@ def export(checkpoint: Path, targets: str, precisions: str, workers: int, out: P
     if runnable:
         text += f"\nNext: unplug parity {' '.join(runnable)} --checkpoint {shlex.quote(str(checkpoint))}"
     return Outcome(value={"out": str(out), "artifacts": [asdict(item.card) for item in made]}, text=text)
+
+
+def _real(checkpoint: Path, spec: str, count: int, part: Literal["retain", "test"], common: Common) -> dict[str, Any]:
+    from unplug.plugins import load_checkpoint
+    from unplug.sdk.data import load_dataset
+    from unplug.sdk.inputs import real_inputs
+
+    loaded = load_checkpoint(checkpoint)
+    dataset = load_dataset(spec, loaded.model.iospec.inputs[0].shape[-1], show=common.show)
+    return dict(real_inputs(loaded, dataset, count, part=part))
 
 
 @click.command()
@@ -53,18 +79,25 @@ def export(checkpoint: Path, targets: str, precisions: str, workers: int, out: P
     type=click.Path(path_type=Path),
     help="Compare on the images of this folder instead (a plugin: condition images).",
 )
+@click.option("--data", "spec", metavar="SPEC", help="Compare on samples of this data instead: of its test part, where known.")
 @out_option("Parity report to write (JSON).", required=False)
 @command
 def parity(
-    artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, out: Path | None, common: Common
-) -> Outcome:
+    artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, spec: str | None, out: Path | None,
+    common: Common,
+) -> Outcome:  # fmt: skip
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
     from unplug.export.runtime.stand_in import STAND_INS
     from unplug.sdk.inputs import example_inputs
 
     loaded = [load_artifact(path) for path in artifacts]
-    inputs = example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples, images=images)
+    if spec is not None and images is not None:
+        raise InputError("--data and --images", "both say what to compare on", "Give one of them")
+    if spec is not None:
+        inputs = _real(checkpoint, spec, samples, "test", common)
+    else:
+        inputs = example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples, images=images)
     report = measure_parity(loaded, checkpoint, inputs)
     if out is not None:
         report.save(out)

@@ -125,7 +125,7 @@ def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[s
         parity = stages.parity(unlearned, artifacts)
     with tempfile.TemporaryDirectory(prefix="unplug-release-") as folder:
         with _timed("export the original and the oracle alike", say, seconds) if config.rounding else nullcontext():
-            compared = stages.counterparts(artifacts, retrained, Path(folder))
+            compared = stages.counterparts(artifacts, unlearned, retrained, Path(folder))
         with _timed("audit", say, seconds):
             models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
             audit = stages.audit(models, references, artifacts, parity, compared)

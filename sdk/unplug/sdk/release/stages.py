@@ -9,23 +9,24 @@ from typing import Any
 
 import torch
 
-from unplug.export import Artifact, ParityReport, export_checkpoint, measure_parity
+from unplug.export import PRECISIONS, Artifact, ParityReport, export_checkpoint, measure_parity
 from unplug.mobile_bench import BenchReport, bench_artifacts
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import CheckpointError
 from unplug.plugins.files import write_json
 from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor, audit
-from unplug.sdk.audit.exports import Exports, make_exports
+from unplug.sdk.audit.exports import Exports, form_of, make_exports
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import request_split
-from unplug.sdk.inputs import example_inputs
+from unplug.sdk.inputs import example_inputs, real_inputs
 from unplug.sdk.kinds import Kind
 
 from .config import ReleaseConfig
 from .faces import face_samples
 
 PARITY_SAMPLES = 16
+CALIBRATION_SAMPLES = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +99,19 @@ class Stages:
         config = self.config
         return export_checkpoint(
             unlearned.path, targets=config.targets, precisions=config.precisions, out=self.work / "artifacts",
-            workers=config.workers,
+            workers=config.workers, calibration=self.calibration(unlearned),
         )  # fmt: skip
 
+    def calibration(self, unlearned: Checkpoint) -> dict[str, Any] | None:
+        """Samples of the retain set, where a precision looks at any."""
+        if all(PRECISIONS.get(name).calibration == "none" for name in self.config.precisions):
+            return None
+        return real_inputs(unlearned, self.dataset, CALIBRATION_SAMPLES, part="retain")
+
     def parity(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> ParityReport:
-        """Artifacts against the checkpoint, on procedural faces."""
-        report = measure_parity(artifacts, unlearned.path, self.inputs(unlearned, PARITY_SAMPLES))
+        """Artifacts against the checkpoint, on samples of the test set."""
+        inputs = real_inputs(unlearned, self.dataset, PARITY_SAMPLES, part="test")
+        report = measure_parity(artifacts, unlearned.path, inputs)
         report.save(self.work / "parity.json")
         return report
 
@@ -112,12 +120,16 @@ class Stages:
         return example_inputs(model.model_type, model.model.iospec, count)
 
     def counterparts(
-        self, artifacts: Sequence[Artifact], retrained: Checkpoint, folder: Path
+        self, artifacts: Sequence[Artifact], unlearned: Checkpoint, retrained: Checkpoint, folder: Path
     ) -> tuple[list[Exports], dict[str, str]]:
         """The original and the oracle exported as what ships, to `folder`; see `make_exports`."""
         if not self.config.rounding:
             return [], {"rounding": "it was switched off"}
-        return make_exports(artifacts, self.original, retrained, {}, {}, folder, lambda _: None, self.config.workers)
+        known = self.calibration(unlearned)
+        calibrations = {} if known is None else {form_of(item): known for item in artifacts if item.card.calibration}
+        return make_exports(
+            artifacts, self.original, retrained, {}, {}, folder, lambda _: None, self.config.workers, calibrations
+        )
 
     def audit(
         self,

@@ -1,0 +1,221 @@
+"""Fewer bits: bias correction by hand and by law, files that say the same in fewer bytes, and every compressed artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from unplug.export import TARGETS, Artifact, export_checkpoint, measure_parity, random_inputs
+from unplug.export.artifact import Calibrated
+from unplug.export.child import call_in_child
+from unplug.export.precisions import PRECISIONS
+from unplug.export.quantize.correct import corrected, folded, rounded
+from unplug.export.tensors import digest_inputs
+from unplug.plugins import load_checkpoint
+from unplug.plugins.blocks import ConvNormAct, InvertedBottleneck
+from unplug.plugins.errors import InputError
+
+SAMPLES = 24
+CALIBRATED = {"litert": ("int8-weight", "int8-static", "int8-dynamic"), "coreml": ("int8-weight", "int8-static"),
+              "onnx": ("int8-static",)}  # fmt: skip
+PALETTES = ("palette8", "palette6")
+
+
+# The grid and the correction
+
+
+def test_a_kernel_on_its_grid_by_hand() -> None:
+    """Two channels with scales of 1 and 0.5, one of zeros, in the shape of a depthwise kernel."""
+    weight = torch.tensor([[127.0, 0.6, -1.4], [63.5, 0.3, 0.2], [0.0, 0.0, 0.0]]).view(3, 1, 1, 3)
+    wanted = torch.tensor([[127.0, 1.0, -1.0], [63.5, 0.5, 0.0], [0.0, 0.0, 0.0]]).view(3, 1, 1, 3)
+    torch.testing.assert_close(rounded(weight), wanted)
+
+
+@given(st.integers(1, 8), st.integers(1, 8), st.integers(0, 10**6))
+def test_rounding_is_within_half_a_step_and_done_once(channels: int, width: int, seed: int) -> None:
+    weight = torch.randn(channels, width, generator=torch.Generator().manual_seed(seed))
+    found = rounded(weight)
+    step = weight.abs().amax(dim=1, keepdim=True) / 127
+    assert bool(((found - weight).abs() <= 0.5001 * step).all())
+    torch.testing.assert_close(rounded(found), found)
+
+
+def statistics(net: nn.Module, inputs: Tensor) -> nn.Module:
+    """The net with running statistics of its own."""
+    net.train()
+    with torch.no_grad():
+        for _ in range(3):
+            net(inputs)
+    return net.eval()
+
+
+def nets() -> Iterator[tuple[nn.Module, Tensor]]:
+    torch.manual_seed(0)
+    images = torch.randn(8, 3, 12, 10)
+    yield (
+        statistics(nn.Sequential(ConvNormAct(3, 8, stride=2), InvertedBottleneck(8, 8), InvertedBottleneck(8, 12)), images),
+        images,
+    )
+    yield nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.Flatten(), nn.Linear(4 * 10 * 8, 5, bias=False)).eval(), images
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_folding_changes_nothing_else(number: int) -> None:
+    net, images = list(nets())[number]
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    twin = folded(net)
+    with torch.no_grad():
+        torch.testing.assert_close(twin(images), net(images), rtol=1e-4, atol=1e-5)
+    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in twin.modules())
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+
+
+def means(net: nn.Module, images: Tensor) -> list[Tensor]:
+    """Of every channel behind every layer with a kernel."""
+    found: list[Tensor] = []
+    layers = [layer for layer in net.modules() if isinstance(layer, nn.Conv2d | nn.Linear)]
+    handles = [
+        layer.register_forward_hook(
+            lambda _layer, _given, output: found.append(output.transpose(0, 1).flatten(1).mean(dim=1))
+        )
+        for layer in layers
+    ]  # fmt: skip
+    with torch.no_grad():
+        net(images)
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_corrected_biases_put_every_mean_back(number: int) -> None:
+    """The law: behind each layer of the rounded net, channels have the means of the exact one."""
+    net, images = list(nets())[number]
+    kinds = (nn.Conv2d, nn.Linear)
+    wanted, crude, better = means(folded(net), images), folded(net), corrected(net, [images], kinds)
+    for twin in (crude, better):
+        for layer in twin.modules():
+            if isinstance(layer, kinds):
+                layer.weight.data = rounded(layer.weight)
+    off, left = (
+        [float((a - b).abs().max()) for a, b in zip(means(twin, images), wanted, strict=True)] for twin in (crude, better)
+    )
+    assert max(left) < 1e-5 < 10 * max(left) + 1e-4 < 0.2 * max(off) + 1e-4, (off, left)
+    assert max(off) > 1e-4
+
+
+def test_correction_leaves_kernels_alone() -> None:
+    net, images = next(nets())
+    for one, two in zip(folded(net).parameters(), corrected(net, [images]).parameters(), strict=True):
+        assert one.ndim == 1 or torch.equal(one, two)
+
+
+# Files
+
+
+COMPACTED = """
+from pathlib import Path
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+
+from unplug.export.child import Reply
+from unplug.export.quantize.flatbuffer import compact
+
+
+def compacted(job):
+    before = Path(job.values["path"]).read_bytes()
+    after = compact(before)
+    found = []
+    for content in (before, after):
+        runner = Interpreter(model_content=content).get_signature_runner("serving_default")
+        found.append(np.stack([runner(image=image[None])["age_logits"][0] for image in job.arrays["image"]]))
+    names = [item["name"] for item in Interpreter(model_content=after).get_tensor_details()]
+    return Reply(values={"names": names, "same": compact(after) == after}, arrays={"before": found[0], "after": found[1]})
+"""
+
+
+@pytest.fixture(scope="module")
+def compressed(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Artifact]:
+    """Every compressed precision of every target, and the sizes to compare with."""
+    out = tmp_path_factory.mktemp("compressed")
+    calibration = random_inputs(load_checkpoint(checkpoint).model.iospec, SAMPLES, seed=1)
+    made = []
+    for target in TARGETS:
+        precisions = tuple(name for name in TARGETS.get(target).precisions if name != "fp16")
+        made += export_checkpoint(checkpoint, targets=[target], precisions=precisions, out=out, calibration=calibration)
+    return {(item.card.target, item.card.precision): item for item in made}
+
+
+def test_every_precision_of_every_target_is_near_enough(compressed: dict[tuple[str, str], Artifact], checkpoint: Path) -> None:
+    wanted = {(target, name) for target in TARGETS for name in TARGETS.get(target).precisions if name != "fp16"}
+    assert set(compressed) == wanted >= {(target, name) for target, names in CALIBRATED.items() for name in names}
+    inputs = random_inputs(load_checkpoint(checkpoint).model.iospec, 32, seed=2)
+    report = measure_parity(list(compressed.values()), checkpoint, inputs)
+    rows = {(row.target, row.precision, row.output): (row.status, row.psnr_db) for row in report.rows}
+    assert all(status == "pass" for status, _ in rows.values()), rows
+    for target, names in CALIBRATED.items():
+        for name in names:  # and yet it is another file
+            assert rows[target, name, "age_logits"][1] < 90, (target, name)
+
+
+def test_eight_bits_are_a_quarter(compressed: dict[tuple[str, str], Artifact]) -> None:
+    """The budget of 0.3 holds for the sizes that ship; a nano net has more names and scales in its bytes."""
+    for (target, precision), item in compressed.items():
+        if precision != "fp32":
+            assert item.card.bytes < 0.36 * compressed[target, "fp32"].card.bytes, (target, precision)
+
+
+def test_cards_say_what_calibrated(compressed: dict[tuple[str, str], Artifact], checkpoint: Path) -> None:
+    calibration = random_inputs(load_checkpoint(checkpoint).model.iospec, SAMPLES, seed=1)
+    wanted = Calibrated(samples=SAMPLES, sha256=digest_inputs(calibration))
+    for (_, precision), item in compressed.items():
+        looked = PRECISIONS.get(precision).calibration != "none"
+        assert item.card.calibration == (wanted if looked else None)
+
+
+def test_short_names_and_the_same_numbers(
+    compressed: dict[tuple[str, str], Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "compacted.py").write_text(COMPACTED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for precision in ("fp32", "int8-static"):
+        item = compressed["litert", precision]
+        images = random_inputs(item.card.iospec, 3, seed=3)
+        reply = call_in_child("compacted:compacted", {"path": str(item.path)}, images, what="compact")
+        names = reply.values["names"]
+        assert np.array_equal(reply.arrays["before"], reply.arrays["after"]) and reply.values["same"]
+        assert "blocks.3.depthwise.2" in names and len(set(names)) == len(names) and max(map(len, names)) < 60
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("target", ["litert", "coreml", "onnx"])
+def test_static_needs_samples(checkpoint: Path, tmp_path: Path, target: str) -> None:
+    with pytest.raises(InputError, match="activations get their ranges from samples, and none are given"):
+        export_checkpoint(checkpoint, targets=[target], precisions=["int8-static"], out=tmp_path)
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("calibration", "why"),
+    [
+        ({"image": np.full((4, 3, 32, 32), 0.5, np.float32)}, "all its numbers are 0.5"),
+        ({"image": np.random.default_rng(0).random((4, 3, 16, 16), np.float32)}, r"its shape is \(4, 3, 16, 16\)"),
+        ({"picture": np.random.default_rng(0).random((4, 3, 32, 32), np.float32)}, "input 'image': is missing"),
+        ({"image": np.array([[[[np.nan]]]], np.float32) * np.ones((1, 3, 32, 32), np.float32)}, "NaN"),
+    ],
+)  # fmt: skip
+def test_wrong_samples_are_refused(checkpoint: Path, tmp_path: Path, calibration: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        export_checkpoint(checkpoint, targets=["onnx"], precisions=["int8-static"], out=tmp_path, calibration=calibration)
+    assert not any(tmp_path.iterdir())

@@ -8,6 +8,7 @@ from typing import Any
 from ..child import Array
 
 SIGNATURE = "serving_default"
+KERNELS = ("CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D_TRANSPOSE")
 INTEGER = ("CONV_2D", "DEPTHWISE_CONV_2D", "ADD", "PAD")
 """Operators that compute in int8 after `static`: the trunk. What follows it (pooling, the classifier, the softmax and the mean
 over ages) is a thousandth of the arithmetic and was measured to cost 10 to 30 dB in int8."""
@@ -36,10 +37,20 @@ def half(flatbuffer: bytes) -> bytes:
 
 
 def weight_only(flatbuffer: bytes) -> bytes:
-    """Stores kernels and matrices as int8, one scale an output channel; arithmetic in fp32."""
-    from ai_edge_quantizer import recipe
+    """Stores kernels as int8, one scale an output channel; arithmetic in fp32.
 
-    return _quantized(flatbuffer, recipe.weight_only_wi8_afp32())
+    Matrices stay as they are: the GPU delegate refuses one with a scale for each output (2.3.0: "Shape mismatch").
+    """
+    from ai_edge_quantizer import qtyping, recipe_manager
+    from ai_edge_quantizer.algorithm_manager import AlgorithmName
+
+    manager = recipe_manager.RecipeManager()
+    for name in KERNELS:
+        manager.add_weight_only_config(
+            regex=".*", operation_name=qtyping.TFLOperationName(name), num_bits=8,
+            algorithm_key=AlgorithmName.MIN_MAX_UNIFORM_QUANT,
+        )  # fmt: skip
+    return _quantized(flatbuffer, manager.get_quantization_recipe())
 
 
 def dynamic(flatbuffer: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""LiteRT on the CPU, with the XNNPACK delegate or the reference kernels."""
+"""LiteRT on the CPU, with the XNNPACK delegate or the reference kernels, or on the GPU."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ class LiteRT:
     modules: tuple[str, ...] = ("ai_edge_litert.interpreter",)
     distribution: str = "ai-edge-litert"
     extra: str = "litert"
-    delegates: tuple[str, ...] = ("xnnpack", "none")
+    delegates: tuple[str, ...] = ("xnnpack", "none", "gpu")
 
     def unavailable(self) -> str | None:
         """It runs everywhere."""
         return None
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
-        """Loads the flatbuffer and allocates its tensors."""
+        """Loads the flatbuffer and allocates its tensors, or compiles it for the GPU."""
+        if delegate == "gpu":
+            from .litert_gpu import open_on_gpu
+
+            return open_on_gpu(path, iospec)
         from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
         kernels = OpResolverType.AUTO if delegate == "xnnpack" else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES

@@ -1,0 +1,107 @@
+"""The weights that ship: few enough, whole, an ordinary pipeline to diffusers, and steering where the condition says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors import safe_open
+
+from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
+from unplug.sdk.data import Dataset, captions_of, load_dataset
+from unplug.sdk.diffusion.compare.edges import edge_scores
+from unplug.sdk.diffusion.compare.landmarks import FAILURE, landmark_errors
+from unplug.sdk.diffusion.draw import Steering, draw_pictures
+from unplug.sdk.diffusion.load import WEIGHTS, base_record, load_base
+from unplug.sdk.diffusion.small import diffusers
+
+MAX_BYTES = 40e6
+PLUGINS = ("face_landmark", "canny")
+FACES, STEPS = 8, 12
+needs_landmarker = pytest.mark.skipif("UNPLUG_FACE_LANDMARKER" not in os.environ, reason="UNPLUG_FACE_LANDMARKER is not set")
+
+
+def tensors(path: Path) -> Iterator[torch.Tensor]:
+    with safe_open(path, framework="pt") as handle:
+        yield from (handle.get_tensor(name) for name in handle.keys())  # noqa: SIM118
+
+
+def test_all_weights_together_are_small_and_finite() -> None:
+    files = sorted(WEIGHTS.rglob("*.safetensors"))
+    assert {file.relative_to(WEIGHTS).parts[0] for file in files} == {"base", *PLUGINS}
+    assert sum(file.stat().st_size for file in files) < MAX_BYTES
+    for file in files:
+        for value in tensors(file):
+            assert not value.is_floating_point() or (value.dtype == torch.float16 and bool(value.isfinite().all())), file
+
+
+def test_their_card_has_the_commands_that_made_them() -> None:
+    card = (WEIGHTS / "README.md").read_text(encoding="utf-8")
+    record = base_record("small")
+    assert "unplug train base" in card and record["data"]["spec"] in card
+    for name in PLUGINS:
+        assert f"unplug train plugin --base small --condition {name}" in card
+
+
+@pytest.fixture(scope="module")
+def base() -> Any:
+    return load_base("small", device=torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def faces() -> Dataset:
+    """People that neither the base nor a plugin has seen."""
+    return load_dataset(f"synth:n={FACES},subjects={FACES},seed=977", 128, show=False)
+
+
+def test_the_base_is_an_ordinary_pipeline(base: Any) -> None:
+    pipe = diffusers().StableDiffusionPipeline.from_pretrained(WEIGHTS / "base", local_files_only=True)
+    theirs = pipe.unet.state_dict()
+    assert all(torch.equal(value, theirs[name].float()) for name, value in base.unet.state_dict().items())
+    assert 5e6 < sum(parameter.numel() for parameter in pipe.unet.parameters()) < 20e6
+
+
+def drawn(
+    base: Any, faces: Dataset, folder: Path, name: str, strength: float = 1.0
+) -> tuple[list[Image.Image], list[Image.Image]]:
+    """Conditions of the faces, and pictures steered by them with the same prompts and noise."""
+    asked, found = conditions_in_worker(name, {}, faces.pixels(range(FACES)), 128)
+    assert found.all()
+    conditions = [Image.fromarray(picture) for picture in asked]
+    prompts = [words[0] for words in captions_of(faces, seed=0, variants=1)]
+    pictures = []
+    for number, (picture, prompt) in enumerate(zip(conditions, prompts, strict=True)):
+        path = folder / f"{number}.png"
+        picture.save(path)
+        steering = [Steering(plugin=name, image=path, strength=strength)]
+        pictures += draw_pictures(base, [prompt], steering, seeds=[number], steps=STEPS)[0]
+    return conditions, pictures
+
+
+@needs_landmarker
+def test_generated_faces_are_found_where_they_were_asked_for(base: Any, faces: Dataset, tmp_path: Path) -> None:
+    _, pictures = drawn(base, faces, tmp_path, "face_landmark")
+    wanted = landmarks_in_worker(faces.pixels(range(FACES)))
+    found = landmarks_in_worker(np.stack([np.asarray(picture) for picture in pictures]))
+    errors = landmark_errors(found, wanted)
+    assert np.isfinite(errors).all() and np.median(errors) < FAILURE
+    shuffled = landmark_errors(found, [*wanted[1:], wanted[0]])
+    assert np.median(errors) < 0.6 * np.median(shuffled)
+
+
+def test_edges_are_followed(base: Any, faces: Dataset, tmp_path: Path) -> None:
+    asked, pictures = drawn(base, faces, tmp_path, "canny")
+    _, free = drawn(base, faces, tmp_path, "canny", strength=0.0)
+
+    def score(made: list[Image.Image]) -> float:
+        edges, _ = conditions_in_worker("canny", {}, np.stack([np.asarray(picture) for picture in made]), 128)
+        pairs = zip(edges, asked, strict=True)
+        return float(np.mean([edge_scores(one[..., 0] > 0, np.asarray(two)[..., 0] > 0, 1.0)[2] for one, two in pairs]))
+
+    assert score(pictures) > score(free) + 0.1

@@ -164,7 +164,7 @@ def test_every_precision_of_every_target_is_near_enough(compressed: dict[tuple[s
     assert all(status == "pass" for status, _ in rows.values()), rows
     for target, names in CALIBRATED.items():
         for name in names:  # and yet it is another file
-            assert rows[target, name, "age_logits"][1] < 90, (target, name)
+            assert rows[target, name, "age_logits"][1] < rows[target, "fp32", "age_logits"][1] - 10, (target, name)
 
 
 def test_eight_bits_are_a_quarter(compressed: dict[tuple[str, str], Artifact]) -> None:

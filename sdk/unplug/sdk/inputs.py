@@ -82,7 +82,7 @@ def real_inputs(
         DataError, ConversionError: broken pictures, and what finding conditions raises.
     """
     tensor = _image_of(checkpoint.model_type, checkpoint.model.iospec)
-    chosen = _part(checkpoint, dataset, part)
+    chosen = part_of(checkpoint, dataset, part)
     drawn = np.random.default_rng(seed).permutation(len(chosen))[:count]
     pixels_NHWC: NDArray[np.uint8] = dataset.pixels([chosen[place] for place in sorted(drawn)])
     if checkpoint.model_type == "plugin":
@@ -94,7 +94,8 @@ def real_inputs(
     return {tensor.name: as_input(pixels_NHWC, tensor)}
 
 
-def _part(checkpoint: Checkpoint, dataset: Dataset, part: Literal["retain", "test"]) -> list[int]:
+def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Literal["retain", "test"]) -> list[int]:
+    """Places in the data of one part of a checkpoint's split; all places where the split is of other data."""
     raw = checkpoint.record.get("split")
     split = Split.from_dict(raw) if isinstance(raw, dict) else None
     if split is None or split.data_digest != dataset.digest:

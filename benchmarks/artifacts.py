@@ -1,0 +1,154 @@
+"""``python -m benchmarks.artifacts CHECKPOINT --data SPEC``: every target and precision of a model in one table.
+
+Exports all of them, calibrated on what the model may remember, and measures each file on held-out samples: bytes, parity, of an
+age predictor the error in years, what LiteRT's delegates take of it, and the time of one run on this host. With --calibrations,
+int8-static is exported again with other numbers of samples, to see how many are enough. JSON goes to OUT; docs/export.md shows
+the table.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from unplug.export import TARGETS, Artifact, Session, export_checkpoint, measure_parity
+from unplug.export.metrics import psnr_db
+from unplug.export.runtime.stand_in import runtime_of
+from unplug.mobile_bench import bench_artifacts
+from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
+from unplug.plugins.errors import UnplugError
+from unplug.plugins.files import write_json
+from unplug.sdk.cli.base import table
+from unplug.sdk.data import Dataset, load_dataset
+from unplug.sdk.inputs import part_of, real_inputs
+from unplug.sdk.versions import versions
+
+SCHEMA = "unplug-artifacts/1"
+HELD_OUT = 4096
+"""Test samples, at most, over which the error in years is taken."""
+ON_GPU = 4
+"""Samples that are compared between GPU and CPU."""
+
+
+def years(checkpoint: Checkpoint, artifact: Artifact, dataset: Dataset, inputs: dict[str, Any]) -> dict[str, float]:
+    """Mean absolute error of a file's expected age, and of the checkpoint's."""
+    import torch
+
+    places = part_of(checkpoint, dataset, "test")[:HELD_OUT]
+    truth_N = np.array([float(dataset.ages[place]) for place in places])
+    said_N = Session(artifact, threads=2).run(inputs)["expected_age"][:, 0]
+    with torch.inference_mode():
+        ours_N = checkpoint.model(torch.from_numpy(inputs["image"]))["expected_age"][:, 0].numpy()
+    own, theirs = np.abs(said_N - truth_N), np.abs(ours_N - truth_N)
+    return {"mae": float(own.mean()), "minus_checkpoint": float((own - theirs).mean()), "samples": len(truth_N)}
+
+
+def on_gpu(artifact: Artifact, inputs: dict[str, Any]) -> str:
+    """Whether LiteRT's GPU delegate takes all of a file, with the parity of its outputs with the CPU's."""
+    few = {name: array[:ON_GPU] for name, array in inputs.items()}
+    try:
+        here, there = Session(artifact, delegate="gpu").run(few), Session(artifact).run(few)
+    except UnplugError as error:
+        return str(error)
+    worst = min(psnr_db(there[name], here[name]) for name in there)
+    return f"all, {worst:.0f} dB from the CPU"
+
+
+def row_of(
+    artifact: Artifact, checkpoint: Checkpoint, dataset: Dataset, few: dict[str, Any], many: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Everything but the time."""
+    parity = measure_parity(artifact, checkpoint.path, few)
+    card = artifact.card
+    found: dict[str, Any] = {
+        "file": card.file, "target": card.target, "precision": card.precision, "bytes": card.bytes,
+        "calibration": None if card.calibration is None else card.calibration.samples, "runtime": runtime_of(artifact).name,
+        "passed": parity.passed, "worst_db": min((row.psnr_db for row in parity.rows if row.psnr_db is not None), default=None),
+        "seconds": card.seconds, "prepare_seconds": card.prepare_seconds,
+    }  # fmt: skip
+    if many is not None:
+        found["years"] = years(checkpoint, artifact, dataset, many)
+    if card.target == "litert":
+        found["gpu"] = on_gpu(artifact, few)
+    return found
+
+
+def timed(artifacts: list[Artifact], rows: list[dict[str, Any]]) -> None:
+    """Adds medians of one run with two threads, all files in turn; what runs on a stand-in is not timed."""
+    report = bench_artifacts(artifacts, threads=2, warmup=5, iterations=50, repeats=3)
+    for row, found in zip(report.rows, rows, strict=True):
+        if row.summary is not None and row.median_ci95_ms is not None:
+            found["ms"] = {"median": row.summary.p50, "low": row.median_ci95_ms[0], "high": row.median_ci95_ms[1]}
+            found["delegate"] = {
+                "name": row.delegate_got,
+                "nodes": row.nodes_delegated,
+                "of": row.nodes_total,
+                "partitions": row.partitions,
+            }
+
+
+HEADER = ("file", "bytes", "of fp32", "worst dB", "years", "ms, this host", "XNNPACK", "GPU delegate")
+
+
+def cells(row: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    """One line of the table."""
+    whole = next(item["bytes"] for item in rows if item["target"] == row["target"] and item["precision"] == "fp32")
+    age, ms, delegate = row.get("years"), row.get("ms"), row.get("delegate") or {}
+    nodes = "" if delegate.get("nodes") is None else f"{delegate['nodes']} of {delegate['of']} in {delegate['partitions']}"
+    return (
+        row["file"], f"{row['bytes']:,}", f"{row['bytes'] / whole:.3f}",
+        "" if row["worst_db"] is None else f"{row['worst_db']:.1f}",
+        "" if age is None else f"{age['mae']:.2f} ({age['minus_checkpoint']:+.3f})",
+        "" if ms is None else f"{ms['median']:.3f} ({ms['low']:.3f}-{ms['high']:.3f})", nodes, row.get("gpu", ""),
+    )  # fmt: skip
+
+
+@click.command()
+@click.argument("checkpoint", type=click.Path(path_type=Path))
+@click.option("--data", "spec", required=True, help="Data that the model was trained on.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("out/artifacts.json"), show_default=True)
+@click.option("--samples", type=click.IntRange(1), default=128, show_default=True, help="For calibration.")
+@click.option("--calibrations", default="", help="Other numbers of samples for int8-static, comma-separated.")
+@click.option("--parity", "compared", type=click.IntRange(1), default=64, show_default=True, help="Samples for parity.")
+def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str, compared: int) -> None:
+    """Export, measure, time, print the table and write the JSON."""
+    model = load_checkpoint(checkpoint)
+    dataset = load_dataset(spec, model.model.iospec.inputs[0].shape[-1], on_bad="skip")
+    few = dict(real_inputs(model, dataset, compared, part="test"))
+    many = None
+    if model.model_type == "age":
+        many = dict(real_inputs(model, dataset, HELD_OUT, part="test"))
+    retained = dict(real_inputs(model, dataset, samples, part="retain"))
+    with tempfile.TemporaryDirectory(prefix="unplug-artifacts-") as folder:
+        artifacts = []
+        for target in TARGETS:
+            click.echo(f"exporting to {target}")
+            artifacts += export_checkpoint(
+                checkpoint, targets=[target], precisions=TARGETS.get(target).precisions, out=Path(folder), calibration=retained
+            )
+        rows = [row_of(item, model, dataset, few, many) for item in artifacts]
+        timed(artifacts, rows)
+        extra = []
+        for count in (int(word) for word in calibrations.split(",") if word):
+            part = dict(real_inputs(model, dataset, count, part="retain"))
+            made = export_checkpoint(
+                checkpoint, targets=["litert"], precisions=["int8-static"], out=Path(folder) / str(count), calibration=part
+            )
+            extra.append(row_of(made[0], model, dataset, few, many))
+    facts = {
+        "schema": SCHEMA, "checkpoint": checkpoint.name, "sha256": model.sha256, "data": spec.partition(":")[0],
+        "parameters": sum(item.numel() for item in model.model.parameters()), "flops": artifacts[0].card.flops,
+        "samples": {"calibration": samples, "parity": compared}, "rows": rows, "calibrations": extra, "versions": versions(),
+    }  # fmt: skip
+    write_json(out, facts)
+    click.echo(table(HEADER, [cells(row, rows) for row in rows]))
+    for row in extra:
+        click.echo(f"int8-static from {row['calibration']} samples: {row['worst_db']:.1f} dB, years {row.get('years')}")
+
+
+if __name__ == "__main__":
+    main()

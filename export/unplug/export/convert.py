@@ -12,7 +12,7 @@ from .child import Array, Reply
 from .precisions import PRECISIONS
 from .targets import TARGETS
 from .targets.base import Source, Target
-from .tensors import check_inputs
+from .tensors import check_inputs, relaid
 from .worker import Job
 
 SAMPLES = 32
@@ -34,6 +34,8 @@ def convert_checkpoint(job: Job) -> Reply:
     started = time.perf_counter()
     from unplug.plugins import load_checkpoint
 
+    from .targets.wrappers import channels_last
+
     checkpoint = load_checkpoint(job.values["checkpoint"])
     source = Source(model=checkpoint.model, iospec=checkpoint.model.iospec, model_type=checkpoint.model_type)
     if job.arrays:
@@ -42,19 +44,23 @@ def convert_checkpoint(job: Job) -> Reply:
     precisions = job.values["precisions"]
     job.progress(0, len(precisions), f"{target.name}: converting")
     flops = count_flops(source)
+    last = job.values["layout"] == "NHWC"
+    shipped = source.iospec.channels_last() if last else source.iospec
+    calibration = relaid(source.iospec.inputs, job.arrays, shipped.inputs)
     prepared: dict[bool, Any] = {}
     prepare_seconds, written = 0.0, list[Written]()
     for index, precision in enumerate(precisions):
         rounds = bool(job.arrays) and PRECISIONS.get(precision).calibration != "none"
         if rounds not in prepared:
-            prepared[rounds] = target.prepare(corrected_source(source, job.arrays) if rounds else source)
+            made = corrected_source(source, job.arrays) if rounds else source
+            prepared[rounds] = target.prepare(channels_last(made) if last else made)
             prepare_seconds = time.perf_counter() - started - sum(item.seconds for item in written)
-        written.append(write_precision(target, prepared[rounds], source, precision, Path(job.values["staging"]), job.arrays))
+        written.append(write_precision(target, prepared[rounds], source, precision, Path(job.values["staging"]), calibration))
         job.progress(index + 1, len(precisions), f"{target.name} {precision}")
     values = {
         "model_type": checkpoint.model_type,
         "checkpoint_sha256": checkpoint.sha256,
-        "iospec": source.iospec.to_dict(),
+        "iospec": shipped.to_dict(),
         "flops": flops,
         "prepare_seconds": prepare_seconds,
         "written": [vars(item) for item in written],

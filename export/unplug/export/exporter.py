@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from unplug.plugins.checkpoint import MAX_CONFIG_BYTES
 from unplug.plugins.errors import CheckpointError, InputError, OutputError
@@ -25,6 +25,7 @@ from .targets import TARGETS
 from .targets.base import Target
 from .tensors import digest_inputs
 
+Layout = Literal["NCHW", "NHWC"]
 PACKAGE_OWNER = "Manifest.json"  # marks a folder as an .mlpackage, so that a new export may replace it
 
 
@@ -54,6 +55,7 @@ class _Work:
     config: dict[str, Any]
     precisions: tuple[str, ...]
     calibration: Mapping[str, Array]
+    layout: Layout
     out: Path
     tally: _Tally
     cancel: threading.Event
@@ -67,6 +69,7 @@ def export_checkpoint(
     precisions: Sequence[str] = ("fp32",),
     out: Path,
     calibration: Mapping[str, Array] | None = None,
+    layout: Layout = "NCHW",
     progress: Progress | None = None,
     workers: int = 1,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
@@ -79,6 +82,7 @@ def export_checkpoint(
         precisions: names in PRECISIONS; each target must support each.
         out: the folder for ``<model_type>.<precision><suffix>`` files and their cards.
         calibration: input name to array of N samples, for precisions that look at some; never of what was forgotten.
+        layout: of images in the files; "NHWC" is what phones have. Calibration samples are NCHW always.
         progress: called with (artifacts done, artifacts in all, what is being done).
         workers: targets converted at the same time; each takes up to 0.7 GB.
         timeout: seconds that one target may take.
@@ -105,6 +109,7 @@ def export_checkpoint(
         checkpoint=Path(checkpoint),
         config=config,
         calibration=samples,
+        layout=layout,
         precisions=wanted,
         out=_writable(Path(out)),
         tally=_Tally(progress, len(chosen) * len(wanted)),
@@ -199,6 +204,7 @@ def _export_target(work: _Work, target: Target) -> list[Artifact]:
                 "checkpoint": str(work.checkpoint.resolve()),
                 "target": target.name,
                 "precisions": work.precisions,
+                "layout": work.layout,
                 "staging": staging,
             },
             work.calibration,

@@ -11,7 +11,7 @@ import numpy as np
 from unplug.plugins.iospec import IOSpec
 
 from .child import Array, Reply, call_in_child
-from .tensors import check_inputs
+from .tensors import check_inputs, relaid
 from .worker import Job
 
 BATCH = 16  # bounds the memory of one forward pass
@@ -39,7 +39,7 @@ def reference_outputs(checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Arr
         CheckpointError: the checkpoint is missing or broken.
     """
     check_inputs(iospec, inputs)
-    values = {"checkpoint": str(Path(checkpoint).resolve()), "inputs": [tensor.name for tensor in iospec.inputs]}
+    values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict()}
     reply = call_in_child("unplug.export.reference:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}")
     return Reference(
         checkpoint_sha256=reply.values["checkpoint_sha256"], model_type=reply.values["model_type"], outputs=reply.arrays
@@ -53,15 +53,17 @@ def run_checkpoint(job: Job) -> Reply:
     from unplug.plugins import load_checkpoint
 
     checkpoint = load_checkpoint(job.values["checkpoint"])
-    arrays = [job.arrays[name] for name in job.values["inputs"]]
+    asked, own = IOSpec.from_dict(job.values["iospec"]), checkpoint.model.iospec
+    given = relaid(asked.inputs, job.arrays, own.inputs)
+    arrays = [given[tensor.name] for tensor in own.inputs]
     parts: dict[str, list[Array]] = {}
     with torch.inference_mode():
         for start in range(0, len(arrays[0]), BATCH):
             # np.array copies: torch warns about memory that it could not write to.
             batch = [torch.from_numpy(np.array(array[start : start + BATCH])) for array in arrays]
-            for name, tensor in checkpoint.model.iospec.name_outputs(checkpoint.model(*batch)).items():
+            for name, tensor in own.name_outputs(checkpoint.model(*batch)).items():
                 parts.setdefault(name, []).append(tensor.numpy())
     return Reply(
         values={"checkpoint_sha256": checkpoint.sha256, "model_type": checkpoint.model_type},
-        arrays={name: np.concatenate(pieces) for name, pieces in parts.items()},
+        arrays=relaid(own.outputs, {name: np.concatenate(pieces) for name, pieces in parts.items()}, asked.outputs),
     )

@@ -16,7 +16,7 @@ from .extras import require_modules
 from .runtime import RUNTIMES
 from .runtime.base import Runtime
 from .runtime.stand_in import runtime_of
-from .tensors import check_inputs
+from .tensors import check_inputs, relaid
 from .worker import Job
 
 CHUNK_BYTES = 256 * 2**20  # of inputs a child process: bounds the temporary folder, and hides a child's 0.3 s start
@@ -45,6 +45,13 @@ class Session:
         self.delegate = delegate or self.runtime.delegates[0]
         self.threads = threads
         check_runtime(self.runtime, self.delegate, threads)
+
+    def run_channels_first(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """`run` with images as PyTorch has them, NCHW, whatever the file has."""
+        spec = self.artifact.card.iospec
+        first = [[item.in_layout("NCHW") if item.layout == "NHWC" else item for item in side]
+                 for side in (spec.inputs, spec.outputs)]  # fmt: skip
+        return relaid(spec.outputs, self.run(relaid(first[0], inputs, spec.inputs)), first[1])
 
     def run(
         self, inputs: Mapping[str, Array], *, timeout: float = DEFAULT_TIMEOUT_SECONDS, progress: Progress | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -67,6 +67,27 @@ def _check_values(tensor: TensorSpec, what: str, block: Array) -> None:
     if low < tensor.range[0] - slack or high > tensor.range[1] + slack:
         why = f"its values reach from {low:g} to {high:g}, and the model expects {tensor.range[0]:g} to {tensor.range[1]:g}"
         raise InputError(what, why, "Scale it as the model's card says")
+
+
+def relaid(specs: Sequence[TensorSpec], arrays: Mapping[str, Array], wanted: Sequence[TensorSpec]) -> dict[str, Array]:
+    """Named arrays with their axes in the order of other specs of the same tensors.
+
+    Args:
+        specs: what the arrays follow.
+        arrays: name to array of N samples.
+        wanted: what they shall follow.
+
+    Example:
+        >>> spec = TensorSpec(name="x", shape=(1, 3, 2, 2), layout="NCHW")
+        >>> relaid([spec], {"x": np.zeros((5, 3, 2, 2))}, [spec.in_layout("NHWC")])["x"].shape
+        (5, 2, 2, 3)
+    """
+    own = {item.name: item.layout for item in specs}
+    return {
+        item.name: arrays[item.name].transpose([own[item.name].index(axis) for axis in item.layout])
+        for item in wanted
+        if item.name in arrays
+    }
 
 
 def random_inputs(iospec: IOSpec, samples: int, seed: int) -> dict[str, Array]:

@@ -173,7 +173,9 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
             ``age_logits`` (B, G) and ``expected_age`` (B, 1) in years.
         """
         x_BCHW = self.head(self.blocks(self.stem(image_BCHW * 2.0 - 1.0)))
-        logits_BG = self.classifier(self.dropout(x_BCHW.mean(dim=(2, 3))))
+        # Pooling, not a mean over two axes: LiteRT's converter would transpose in front of that.
+        pooled_BC = nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
+        logits_BG = self.classifier(self.dropout(pooled_BC))
         age_B1 = (logits_BG.softmax(dim=1) * self.age_centers).sum(dim=1, keepdim=True)
         return {"age_logits": logits_BG, "expected_age": age_B1}
 

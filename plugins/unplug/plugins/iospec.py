@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 
@@ -33,6 +33,22 @@ class TensorSpec:
         if len(self.layout) != len(self.shape):
             raise ValueError(f"{self.name}: layout {self.layout} does not name the {len(self.shape)} axes of {self.shape}")
 
+    @property
+    def height(self) -> int:
+        """Of an image."""
+        return self.shape[self.layout.index("H")]
+
+    def in_layout(self, layout: str) -> TensorSpec:
+        """The same tensor with its axes in another order.
+
+        Example:
+            >>> TensorSpec(name="image", shape=(1, 3, 8, 6), layout="NCHW").in_layout("NHWC").shape
+            (1, 8, 6, 3)
+        """
+        if sorted(layout) != sorted(self.layout):
+            raise ValueError(f"{self.name}: {layout} has other axes than {self.layout}")
+        return replace(self, layout=layout, shape=tuple(self.shape[self.layout.index(axis)] for axis in layout))
+
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> TensorSpec:
         """Reads what `dataclasses.asdict` and JSON made of a spec."""
@@ -60,6 +76,20 @@ class IOSpec:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+
+    def channels_last(self) -> IOSpec:
+        """The same tensors, images with their channels in the last axis, as phones have them.
+
+        Example:
+            >>> spec = IOSpec(inputs=(TensorSpec(name="image", shape=(1, 3, 8, 6), layout="NCHW"),), outputs=())
+            >>> spec.channels_last().inputs[0].layout
+            'NHWC'
+        """
+        inputs, outputs = (
+            tuple(item.in_layout("NHWC") if item.layout == "NCHW" else item for item in side)
+            for side in (self.inputs, self.outputs)
+        )
+        return IOSpec(inputs=inputs, outputs=outputs)
 
     def name_outputs(self, outputs: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
         """What a model returned, by name and in order: a mapping as it is, a sequence by its place.

@@ -67,11 +67,11 @@ def _open(model: Path) -> tuple[int, tuple[float, ...], Any]:
     session = Session(artifact)
 
     def infer(image_NCHW: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
-        outputs = session.run({"image": image_NCHW})
+        outputs = session.run_channels_first({"image": image_NCHW})
         return outputs["age_logits"], outputs["expected_age"]
 
     config = artifact.card.config
-    return int(artifact.card.iospec.inputs[0].shape[-1]), tuple(config["age_edges"]), infer
+    return artifact.card.iospec.inputs[0].height, tuple(config["age_edges"]), infer
 
 
 def _open_checkpoint(model: Path) -> tuple[int, tuple[float, ...], Any]:

@@ -51,7 +51,7 @@ def example_inputs(
     """
     tensor = _image_of(model_type, iospec)
     spec = f"imagefolder:{images}" if images else f"synth:n={count},subjects={count},seed={seed}"
-    dataset = load_dataset(spec, tensor.shape[-1], show=False)
+    dataset = load_dataset(spec, tensor.height, show=False)
     pixels_NHWC: NDArray[np.uint8] = dataset.pixels(range(min(count, len(dataset))))
     if images is None and model_type in DRAWN_AS:
         with build_condition(DRAWN_AS[model_type]) as condition:
@@ -87,7 +87,7 @@ def real_inputs(
     pixels_NHWC: NDArray[np.uint8] = dataset.pixels([chosen[place] for place in sorted(drawn)])
     if checkpoint.model_type == "plugin":
         kind = checkpoint.record["condition"]
-        pixels_NHWC, found_N = conditions_in_worker(kind["kind"], kind["settings"], pixels_NHWC, tensor.shape[-1])
+        pixels_NHWC, found_N = conditions_in_worker(kind["kind"], kind["settings"], pixels_NHWC, tensor.height)
         pixels_NHWC = pixels_NHWC[np.asarray(found_N)]
     if not len(pixels_NHWC):
         raise InputError(f"data {dataset.spec}", f"no sample of its {part} part is left", "Give other data")
@@ -106,8 +106,9 @@ def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Literal["retain", "t
 
 def _image_of(model_type: str, iospec: IOSpec) -> TensorSpec:
     tensor = iospec.inputs[0]
-    square = tensor.layout == "NCHW" and tensor.shape[2] == tensor.shape[3]
-    if len(iospec.inputs) != 1 or not square or tensor.shape[1] != 3 or tensor.dtype != "float32":
+    sides = dict(zip(tensor.layout, tensor.shape, strict=True))
+    square = sorted(sides) == ["C", "H", "N", "W"] and sides["H"] == sides["W"]
+    if len(iospec.inputs) != 1 or not square or sides["C"] != 3 or tensor.dtype != "float32":
         why = (
             f"its inputs are {', '.join(f'{item.name} {list(item.shape)}' for item in iospec.inputs)}, not one square RGB image"
         )
@@ -124,5 +125,6 @@ def as_input(pixels_NHWC: NDArray[Any], tensor: TensorSpec) -> NDArray[np.float3
         [[[[-1.0, 1.0]]]]
     """
     low, high = tensor.range or (0.0, 1.0)
-    unit = np.ascontiguousarray(pixels_NHWC.transpose(0, 3, 1, 2)).astype(np.float32) / np.float32(255.0)
+    axes = ["NHWC".index(axis) for axis in tensor.layout]
+    unit = np.ascontiguousarray(pixels_NHWC.transpose(axes)).astype(np.float32) / np.float32(255.0)
     return unit if (low, high) == (0.0, 1.0) else unit * np.float32(high - low) + np.float32(low)

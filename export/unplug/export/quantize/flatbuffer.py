@@ -50,7 +50,7 @@ def short_name(name: str) -> str:
         return first
     # Each part is a class with its module, an underscore, and the name under which the parent has it.
     names = [part.rsplit(".", 1)[-1].partition("_")[2] for part in first.split("/")]
-    return ".".join(name for name in names if name).removeprefix("model.")
+    return ".".join(name for name in names if name and name != "model") or "model"
 
 
 def _sharing_builder(size: int) -> Any:

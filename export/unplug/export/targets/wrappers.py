@@ -5,6 +5,7 @@ Imported in child processes only: it needs torch.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -37,6 +38,31 @@ class ByName(nn.Module):
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
         return self.iospec.name_outputs(self.model(*(inputs[tensor.name] for tensor in self.iospec.inputs)))
+
+
+class ChannelsLast(nn.Module):
+    """A model whose images come and go with their channels in the last axis."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.model, self.iospec = source.model, source.iospec
+        self.eval()
+
+    def forward(self, *inputs: Tensor) -> dict[str, Tensor]:
+        given = [
+            value.permute(0, 3, 1, 2) if item.layout == "NCHW" else value
+            for item, value in zip(self.iospec.inputs, inputs, strict=True)
+        ]
+        made = self.iospec.name_outputs(self.model(*given))
+        return {
+            item.name: made[item.name].permute(0, 2, 3, 1) if item.layout == "NCHW" else made[item.name]
+            for item in self.iospec.outputs
+        }
+
+
+def channels_last(source: Source) -> Source:
+    """The model with NHWC images."""
+    return replace(source, model=ChannelsLast(source), iospec=source.iospec.channels_last())
 
 
 def example(tensor: TensorSpec) -> Tensor:

@@ -24,11 +24,20 @@ from .options import checkpoint_argument, out_option
 @click.option(
     "--calibration-samples", "samples", type=click.IntRange(1, 4096), default=128, show_default=True, help="How many of it."
 )
+@click.option("--nhwc", is_flag=True, help="Images with their channels last, as phones have them: no transposes in the file.")
 @click.option("--workers", type=click.IntRange(1, 8), default=2, show_default=True, help="Targets converted at a time.")
 @out_option("Folder for the exported files and their cards.")
 @command
 def export(
-    checkpoint: Path, targets: str, precisions: str, spec: str | None, samples: int, workers: int, out: Path, common: Common
+    checkpoint: Path,
+    targets: str,
+    precisions: str,
+    spec: str | None,
+    samples: int,
+    nhwc: bool,
+    workers: int,
+    out: Path,
+    common: Common,
 ) -> Outcome:
     """Convert CHECKPOINT to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
 
@@ -42,6 +51,7 @@ def export(
     with progress_bar("export", common) as progress:
         made = export_checkpoint(
             checkpoint, targets=names(targets), precisions=names(precisions), out=out, calibration=calibration,
+            layout="NHWC" if nhwc else "NCHW",
             workers=workers, progress=progress,
         )  # fmt: skip
     rows = [
@@ -60,7 +70,7 @@ def _real(checkpoint: Path, spec: str, count: int, part: Literal["retain", "test
     from unplug.sdk.inputs import real_inputs
 
     loaded = load_checkpoint(checkpoint)
-    dataset = load_dataset(spec, loaded.model.iospec.inputs[0].shape[-1], show=common.show)
+    dataset = load_dataset(spec, loaded.model.iospec.inputs[0].height, show=common.show)
     return dict(real_inputs(loaded, dataset, count, part=part))
 
 
@@ -89,13 +99,16 @@ def parity(
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
     from unplug.export.runtime.stand_in import STAND_INS
+    from unplug.export.tensors import relaid
+    from unplug.plugins import load_checkpoint
     from unplug.sdk.inputs import example_inputs
 
     loaded = [load_artifact(path) for path in artifacts]
     if spec is not None and images is not None:
         raise InputError("--data and --images", "both say what to compare on", "Give one of them")
     if spec is not None:
-        inputs = _real(checkpoint, spec, samples, "test", common)
+        iospec = load_checkpoint(checkpoint).model.iospec
+        inputs = relaid(iospec.inputs, _real(checkpoint, spec, samples, "test", common), loaded[0].card.iospec.inputs)
     else:
         inputs = example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples, images=images)
     report = measure_parity(loaded, checkpoint, inputs)

@@ -74,7 +74,7 @@ def _part(session: Any, iospec: IOSpec, frame: Frame, part: SteeredSet, device: 
     chunk = max(1, CHUNK_BYTES // sum(4 * math.prod(item.shape) for item in iospec.outputs))
     for start in range(0, len(data), chunk):
         index_N = torch.arange(start, min(start + chunk, len(data)))
-        said = session.run({"condition": data.batch(index_N, torch.device("cpu"))["condition_BCHW"].numpy()})
+        said = session.run_channels_first({"condition": data.batch(index_N, torch.device("cpu"))["condition_BCHW"].numpy()})
         for low in range(0, len(index_N), size):
             rows = slice(low, low + size)
             residuals = [torch.from_numpy(np.ascontiguousarray(said[item.name][rows])).to(device) for item in iospec.outputs]

@@ -23,6 +23,7 @@ class Placement:
         nodes_delegated: operators that the delegate took, or None.
         nodes_total: operators of the graph, or None.
         partitions: pieces that the delegate runs as one, or None.
+        left: operators that it did not take, as often as there are such.
     """
 
     delegate_asked: str
@@ -30,6 +31,7 @@ class Placement:
     nodes_delegated: int | None = None
     nodes_total: int | None = None
     partitions: int | None = None
+    left: tuple[str, ...] = ()
 
 
 class Runner(Protocol):

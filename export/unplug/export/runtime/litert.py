@@ -100,6 +100,7 @@ def placement_of(interpreter: Any, asked: str) -> Placement:
         nodes_delegated=len(taken),
         nodes_total=len(own),
         partitions=len(partitions),
+        left=tuple(node["op_name"] for node in own if node["index"] not in taken),
     )
 
 

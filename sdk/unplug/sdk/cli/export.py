@@ -25,6 +25,12 @@ from .options import checkpoint_argument, out_option
     "--calibration-samples", "samples", type=click.IntRange(1, 4096), default=128, show_default=True, help="How many of it."
 )
 @click.option("--nhwc", is_flag=True, help="Images with their channels last, as phones have them: no transposes in the file.")
+@click.option(
+    "--require-delegate",
+    "delegate",
+    type=click.Choice(["gpu", "xnnpack"]),
+    help="Exit with 1 where LiteRT's delegate leaves anything of a .tflite file to the CPU's kernels.",
+)
 @click.option("--workers", type=click.IntRange(1, 8), default=2, show_default=True, help="Targets converted at a time.")
 @out_option("Folder for the exported files and their cards.")
 @command
@@ -35,6 +41,7 @@ def export(
     spec: str | None,
     samples: int,
     nhwc: bool,
+    delegate: str | None,
     workers: int,
     out: Path,
     common: Common,
@@ -46,7 +53,12 @@ def export(
     forgot.
     """
     from unplug.export import export_checkpoint
+    from unplug.export.delegates import coverage
 
+    if delegate is not None and "litert" not in names(targets):
+        raise InputError("--require-delegate", "no LiteRT file is exported", "Add litert to --to, or leave it out")
+    if "int8-dynamic" in names(precisions):
+        common.say("warning: XNNPACK does not take depthwise convolutions of int8-dynamic files, which makes them slow on CPUs")
     calibration = None if spec is None else _real(checkpoint, spec, samples, "retain", common)
     with progress_bar("export", common) as progress:
         made = export_checkpoint(
@@ -61,7 +73,12 @@ def export(
     runnable = [shlex.quote(str(item.path)) for item in made if item.card.target != "coreml"]
     if runnable:
         text += f"\nNext: unplug parity {' '.join(runnable)} --checkpoint {shlex.quote(str(checkpoint))}"
-    return Outcome(value={"out": str(out), "artifacts": [asdict(item.card) for item in made]}, text=text)
+    covered = [coverage(item, delegate) for item in made if delegate is not None and item.card.target == "litert"]
+    text += "".join(f"\n{item}" for item in covered)
+    value = {"out": str(out), "artifacts": [asdict(item.card) for item in made]}
+    if delegate is not None:
+        value["delegates"] = [asdict(item) for item in covered]
+    return Outcome(value=value, text=text, ok=all(item.whole for item in covered))
 
 
 def _real(checkpoint: Path, spec: str, count: int, part: Literal["retain", "test"], common: Common) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""What a delegate takes of an artifact."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from unplug.plugins.errors import ArtifactError
+from unplug.plugins.iospec import IOSpec
+
+from .artifact import Artifact
+from .child import Reply, call_in_child
+from .runtime import RUNTIMES
+from .runtime.base import Runtime
+from .runtime.stand_in import runtime_of
+from .session import check_runtime, run_values
+from .worker import Job
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coverage:
+    """One artifact on one delegate.
+
+    Args:
+        file, delegate: which.
+        whole: the delegate takes every operator.
+        nodes_delegated, nodes_total, partitions: as the runtime counts them, or None where it does not tell.
+        left: operators that it leaves to the CPU, by name, with how many there are.
+        reason: why it takes nothing, in the delegate's words, or None.
+    """
+
+    file: str
+    delegate: str
+    whole: bool
+    nodes_delegated: int | None = None
+    nodes_total: int | None = None
+    partitions: int | None = None
+    left: dict[str, int]
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        if self.whole:
+            return f"{self.file}: {self.delegate} takes all of it"
+        left = ", ".join(f"{count} {name}" for name, count in self.left.items())
+        return f"{self.file}: {self.delegate} does not take {self.reason or left}"
+
+
+def coverage(artifact: Artifact, delegate: str) -> Coverage:
+    """Opens an artifact on a delegate and counts what went there.
+
+    Args:
+        artifact: of a target whose runtime has this delegate.
+        delegate: one of the runtime's `delegates`.
+
+    Raises:
+        InputError: no such delegate, or no device for it here.
+        ConversionError: the runtime crashed.
+    """
+    runtime: Runtime = runtime_of(artifact)
+    check_runtime(runtime, delegate, 1)
+    values = {**run_values(artifact), "runtime": runtime.name, "delegate": delegate}
+    try:
+        found = call_in_child("unplug.export.delegates:place", values, what=f"{artifact.path.name} on {delegate}").values
+    except ArtifactError as error:
+        return Coverage(file=artifact.path.name, delegate=delegate, whole=False, left={}, reason=f"it ({error.why})")
+    counted = found["nodes_total"] is not None
+    whole = found["nodes_delegated"] == found["nodes_total"] if counted else found["delegate_got"] == delegate
+    return Coverage(
+        file=artifact.path.name, delegate=delegate, whole=whole, nodes_delegated=found["nodes_delegated"],
+        nodes_total=found["nodes_total"], partitions=found["partitions"], left=dict(Counter(found["left"])),
+    )  # fmt: skip
+
+
+def place(job: Job) -> Reply:
+    """The child's side of `coverage`."""
+    values = job.values
+    runtime: Runtime = RUNTIMES.get(values["runtime"])
+    runner = runtime.open(Path(values["path"]), IOSpec.from_dict(values["iospec"]), threads=1, delegate=values["delegate"])
+    return Reply(values=asdict(runner.placement))

@@ -75,7 +75,7 @@ class Host:
         """See `Device.timed`."""
         reply = self._call("time_runs", artifact, plan, inputs)
         values = dict(reply.values)
-        placement, latencies = Placement(**values.pop("placement")), tuple(values.pop("latencies_ms"))
+        placement, latencies = Placement.from_dict(values.pop("placement")), tuple(values.pop("latencies_ms"))
         return Timing(**values, placement=placement, latencies_ms=latencies, outputs=reply.arrays)
 
     def _call(self, function: str, artifact: Artifact, plan: Plan, inputs: Mapping[str, Array]) -> Reply:

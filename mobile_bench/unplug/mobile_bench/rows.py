@@ -92,7 +92,7 @@ def _measured(device: Device, entry: Entry, generator: np.random.Generator) -> d
     reasons = invalid_reasons(repeats, entry.timings, bound)
     memory = entry.untimed
     return {
-        **asdict(entry.timings[0].placement),
+        **{name: value for name, value in asdict(entry.timings[0].placement).items() if name != "left"},
         "status": "ok",
         "valid": not reasons,
         "reasons": reasons,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from unplug.plugins.errors import ArtifactError
 from unplug.plugins.iospec import IOSpec, TensorSpec
@@ -32,6 +32,11 @@ class Placement:
     nodes_total: int | None = None
     partitions: int | None = None
     left: tuple[str, ...] = ()
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Placement:
+        """What `dataclasses.asdict` and JSON made of one."""
+        return cls(**{**raw, "left": tuple(raw["left"])})
 
 
 class Runner(Protocol):

@@ -28,8 +28,6 @@ from unplug.sdk.inputs import part_of, real_inputs
 from unplug.sdk.versions import versions
 
 SCHEMA = "unplug-artifacts/1"
-HELD_OUT = 4096
-"""Test samples, at most, over which the error in years is taken."""
 ON_GPU = 4
 """Samples that are compared between GPU and CPU."""
 
@@ -38,7 +36,7 @@ def years(checkpoint: Checkpoint, artifact: Artifact, dataset: Dataset, inputs: 
     """Mean absolute error of a file's expected age, and of the checkpoint's."""
     import torch
 
-    places = part_of(checkpoint, dataset, "test")[:HELD_OUT]
+    places = part_of(checkpoint, dataset, "test")[0]
     truth_N = np.array([float(dataset.ages[place]) for place in places])
     said_N = Session(artifact, threads=2).run(inputs)["expected_age"][:, 0]
     with torch.inference_mode():
@@ -121,7 +119,7 @@ def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str
     few = dict(real_inputs(model, dataset, compared, part="test"))
     many = None
     if model.model_type == "age":
-        many = dict(real_inputs(model, dataset, HELD_OUT, part="test"))
+        many = dict(real_inputs(model, dataset, len(dataset), part="test"))
     retained = dict(real_inputs(model, dataset, samples, part="retain"))
     with tempfile.TemporaryDirectory(prefix="unplug-artifacts-") as folder:
         artifacts = []

@@ -22,7 +22,9 @@ def artifacts(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 def test_xnnpack_takes_all_of_a_float_file(artifacts: dict[str, Artifact]) -> None:
     found = coverage(artifacts["fp32"], "xnnpack")
-    assert found.whole and found.nodes_delegated == found.nodes_total and found.partitions == 1 and found.left == {}
+    placed = found.placement
+    assert found.whole and placed is not None and placed.nodes_delegated == placed.nodes_total
+    assert placed.partitions == 1 and placed.left == ()
     assert str(found) == "age.fp32.tflite: xnnpack takes all of it"
 
 
@@ -30,18 +32,19 @@ def test_it_leaves_depthwise_convolutions_that_are_rounded_as_they_come(artifact
     """Why int8-dynamic is a poor choice for these networks."""
     found = coverage(artifacts["int8-dynamic"], "xnnpack")
     blocks = 10
-    assert not found.whole and found.left == {"DEPTHWISE_CONV_2D": blocks}
-    assert found.nodes_delegated is not None and found.nodes_total == found.nodes_delegated + blocks
+    placed = found.placement
+    assert not found.whole and placed is not None and placed.left == ("DEPTHWISE_CONV_2D",) * blocks
+    assert placed.nodes_delegated is not None and placed.nodes_total == placed.nodes_delegated + blocks
     assert str(found) == "age.int8-dynamic.tflite: xnnpack does not take 10 DEPTHWISE_CONV_2D"
 
 
 def test_without_a_delegate_all_is_left(artifacts: dict[str, Artifact]) -> None:
     found = coverage(artifacts["fp32"], "none")
-    assert not found.whole and sum(found.left.values()) == found.nodes_total
+    assert not found.whole and found.placement is not None and len(found.placement.left) == found.placement.nodes_total
 
 
 def test_a_reason_instead_of_counts() -> None:
-    found = Coverage(file="a.tflite", delegate="gpu", whole=False, left={}, reason="it (no)")
+    found = Coverage(file="a.tflite", delegate="gpu", whole=False, reason="it (no)")
     assert str(found) == "a.tflite: gpu does not take it (no)"
 
 

@@ -42,7 +42,7 @@ def test_the_card_says_so_and_the_numbers_are_the_checkpoints(artifacts: list[Ar
     own = load_checkpoint(checkpoint).model.iospec
     for item in artifacts:
         (image,) = item.card.iospec.inputs
-        assert (image.layout, image.shape) == ("NHWC", (1, 32, 32, 3)) and item.card.iospec == own.channels_last()
+        assert (image.layout, image.shape) == ("NHWC", (1, 32, 32, 3)) and item.card.iospec == own.images_in("NHWC")
     report = measure_parity(artifacts, checkpoint, random_inputs(artifacts[0].card.iospec, 8, seed=2))
     assert {row.status for row in report.rows} == {"pass"}, report.rows
 
@@ -50,7 +50,7 @@ def test_the_card_says_so_and_the_numbers_are_the_checkpoints(artifacts: list[Ar
 def test_channels_first_in_channels_first_out(artifacts: list[Artifact], checkpoint: Path) -> None:
     own = load_checkpoint(checkpoint).model.iospec
     inputs = random_inputs(own, 2, seed=3)
-    last = relaid(own.inputs, inputs, own.channels_last().inputs)
+    last = relaid(own.inputs, inputs, own.images_in("NHWC").inputs)
     assert np.array_equal(last["image"], inputs["image"].transpose(0, 2, 3, 1))
     for item in artifacts[:1]:
         one, two = Session(item).run(last), Session(item).run_channels_first(inputs)

@@ -13,7 +13,9 @@ from unplug.plugins.conditions import build_condition
 from unplug.plugins.errors import DataError, InputError
 from unplug.plugins.iospec import IOSpec, TensorSpec
 from unplug.sdk.data import load_dataset
-from unplug.sdk.inputs import SEED, example_inputs
+from unplug.sdk.inputs import SEED, example_inputs, part_of, real_inputs
+
+from .conftest import World
 
 SIDE = 64
 
@@ -60,3 +62,29 @@ def test_a_folder_is_shown_as_it_is(tmp_path: Path) -> None:
 def test_models_that_take_something_else(changes: dict[str, object]) -> None:
     with pytest.raises(InputError, match=r"model of type odd: its inputs are x .*, not one square RGB image"):
         example_inputs("odd", spec("x", **changes), 1)
+
+
+def test_samples_of_the_training_data_come_from_their_part(world: World) -> None:
+    """Nothing that was forgotten calibrates, nothing trained on judges."""
+    split, ids = world.unlearned.record["split"], world.dataset.ids
+    assert split["forget"]
+    for part, wanted in (("retain", set(split["train"]) - set(split["forget"])), ("test", set(split["test"]))):
+        places, where = part_of(world.unlearned, world.dataset, part)
+        assert {ids[place] for place in places} == wanted and where == f"the {part} part of the model's split"
+    said: list[str] = []
+    found = real_inputs(world.unlearned, world.dataset, 5, part="test", say=said.append)["image"]
+    assert found.shape == (5, 3, 32, 32) and said == ["samples are drawn from the test part of the model's split"]
+    last = real_inputs(world.unlearned, world.dataset, 5, part="test", iospec=world.unlearned.model.iospec.images_in("NHWC"))
+    np.testing.assert_array_equal(last["image"].transpose(0, 3, 1, 2), found)
+
+
+def test_what_was_forgotten_is_left_out_of_other_data_too(world: World) -> None:
+    """The same folder with one picture more has another digest, and the same people in it."""
+    more = load_dataset("synth:n=243,subjects=81,seed=0", 32, show=False)
+    assert more.digest != world.dataset.digest
+    places, where = part_of(world.unlearned, more, "retain")
+    gone = set(world.unlearned.record["split"]["forget"])
+    assert gone and {more.ids[place] for place in places} == set(more.ids) - gone
+    assert where.endswith(f"but for {len(gone)} with the id of one that it forgot")
+    everything, where = part_of(world.original, more, "retain")
+    assert len(everything) == len(more) and where == "all of this data, which is not what the model was trained on"

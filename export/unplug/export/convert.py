@@ -44,8 +44,8 @@ def convert_checkpoint(job: Job) -> Reply:
     precisions = job.values["precisions"]
     job.progress(0, len(precisions), f"{target.name}: converting")
     flops = count_flops(source)
-    last = job.values["layout"] == "NHWC"
-    shipped = source.iospec.channels_last() if last else source.iospec
+    layout = job.values["layout"]
+    shipped = source.iospec.images_in(layout)
     calibration = relaid(source.iospec.inputs, job.arrays, shipped.inputs)
     prepared: dict[bool, Any] = {}
     prepare_seconds, written = 0.0, list[Written]()
@@ -53,7 +53,7 @@ def convert_checkpoint(job: Job) -> Reply:
         rounds = bool(job.arrays) and PRECISIONS.get(precision).calibration != "none"
         if rounds not in prepared:
             made = corrected_source(source, job.arrays) if rounds else source
-            prepared[rounds] = target.prepare(channels_last(made) if last else made)
+            prepared[rounds] = target.prepare(channels_last(made) if layout == "NHWC" else made)
             prepare_seconds = time.perf_counter() - started - sum(item.seconds for item in written)
         written.append(write_precision(target, prepared[rounds], source, precision, Path(job.values["staging"]), calibration))
         job.progress(index + 1, len(precisions), f"{target.name} {precision}")

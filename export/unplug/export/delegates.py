@@ -12,7 +12,7 @@ from unplug.plugins.iospec import IOSpec
 from .artifact import Artifact
 from .child import Reply, call_in_child
 from .runtime import RUNTIMES
-from .runtime.base import Runtime
+from .runtime.base import Placement, Runtime
 from .runtime.stand_in import runtime_of
 from .session import check_runtime, run_values
 from .worker import Job
@@ -25,25 +25,22 @@ class Coverage:
     Args:
         file, delegate: which.
         whole: the delegate takes every operator.
-        nodes_delegated, nodes_total, partitions: as the runtime counts them, or None where it does not tell.
-        left: operators that it leaves to the CPU, by name, with how many there are.
-        reason: why it takes nothing, in the delegate's words, or None.
+        placement: what the runtime tells of it, or None where it did not open the file.
+        reason: why not, in the delegate's words, or None.
     """
 
     file: str
     delegate: str
     whole: bool
-    nodes_delegated: int | None = None
-    nodes_total: int | None = None
-    partitions: int | None = None
-    left: dict[str, int]
+    placement: Placement | None = None
     reason: str | None = None
 
     def __str__(self) -> str:
         if self.whole:
             return f"{self.file}: {self.delegate} takes all of it"
-        left = ", ".join(f"{count} {name}" for name, count in self.left.items())
-        return f"{self.file}: {self.delegate} does not take {self.reason or left}"
+        left = Counter(() if self.placement is None else self.placement.left)
+        what = self.reason or ", ".join(f"{count} {name}" for name, count in left.items())
+        return f"{self.file}: {self.delegate} does not take {what}"
 
 
 def coverage(artifact: Artifact, delegate: str) -> Coverage:
@@ -63,13 +60,11 @@ def coverage(artifact: Artifact, delegate: str) -> Coverage:
     try:
         found = call_in_child("unplug.export.delegates:place", values, what=f"{artifact.path.name} on {delegate}").values
     except ArtifactError as error:
-        return Coverage(file=artifact.path.name, delegate=delegate, whole=False, left={}, reason=f"it ({error.why})")
-    counted = found["nodes_total"] is not None
-    whole = found["nodes_delegated"] == found["nodes_total"] if counted else found["delegate_got"] == delegate
-    return Coverage(
-        file=artifact.path.name, delegate=delegate, whole=whole, nodes_delegated=found["nodes_delegated"],
-        nodes_total=found["nodes_total"], partitions=found["partitions"], left=dict(Counter(found["left"])),
-    )  # fmt: skip
+        return Coverage(file=artifact.path.name, delegate=delegate, whole=False, reason=f"it ({error.why})")
+    placement = Placement.from_dict(found)
+    counted = placement.nodes_total is not None
+    whole = placement.nodes_delegated == placement.nodes_total if counted else placement.delegate_got == delegate
+    return Coverage(file=artifact.path.name, delegate=delegate, whole=whole, placement=placement)
 
 
 def place(job: Job) -> Reply:

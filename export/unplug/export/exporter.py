@@ -19,7 +19,7 @@ from unplug.plugins.iospec import IOSpec
 from .artifact import Artifact, Calibrated, Card, write_card
 from .child import DEFAULT_TIMEOUT_SECONDS, Array, Progress, call_in_child
 from .extras import require_modules
-from .precisions import PRECISIONS
+from .precisions import PRECISIONS, looks_at_samples
 from .provenance import versions
 from .targets import TARGETS
 from .targets.base import Target
@@ -55,6 +55,7 @@ class _Work:
     config: dict[str, Any]
     precisions: tuple[str, ...]
     calibration: Mapping[str, Array]
+    calibrated: Calibrated | None
     layout: Layout
     out: Path
     tally: _Tally
@@ -109,6 +110,7 @@ def export_checkpoint(
         checkpoint=Path(checkpoint),
         config=config,
         calibration=samples,
+        calibrated=_facts(samples),
         layout=layout,
         precisions=wanted,
         out=_writable(Path(out)),
@@ -143,7 +145,7 @@ def _check_calibration(calibration: Mapping[str, Array], precisions: Sequence[st
         if PRECISIONS.get(precision).calibration == "needed" and not calibration:
             why = "activations get their ranges from samples, and none are given"
             raise InputError(f"precision {precision!r}", why, "Give --calibrate SPEC, say the data that it was trained on")
-    if not calibration or all(PRECISIONS.get(precision).calibration == "none" for precision in precisions):
+    if not calibration or not looks_at_samples(precisions):
         return {}
     for name, array in calibration.items():
         if array.min() == array.max():
@@ -152,10 +154,10 @@ def _check_calibration(calibration: Mapping[str, Array], precisions: Sequence[st
     return calibration
 
 
-def _calibration_of(work: _Work, precision: str) -> Calibrated | None:
-    if not work.calibration or PRECISIONS.get(precision).calibration == "none":
+def _facts(calibration: Mapping[str, Array]) -> Calibrated | None:
+    if not calibration:
         return None
-    return Calibrated(samples=len(next(iter(work.calibration.values()))), sha256=digest_inputs(work.calibration))
+    return Calibrated(samples=len(next(iter(calibration.values()))), sha256=digest_inputs(calibration))
 
 
 def _read_config(checkpoint: Path) -> dict[str, Any]:
@@ -236,7 +238,7 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
         config=work.config,
         checkpoint_sha256=values["checkpoint_sha256"],
         flops=values["flops"],
-        calibration=_calibration_of(work, item["precision"]),
+        calibration=None if PRECISIONS.get(item["precision"]).calibration == "none" else work.calibrated,
         versions=versions(target.distributions),
         seconds=round(item["seconds"], 3),
         prepare_seconds=round(values["prepare_seconds"], 3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -72,3 +73,13 @@ PRECISIONS = Registry(
     },
     group="unplug.precisions",
 )
+
+
+def looks_at_samples(precisions: Iterable[str]) -> bool:
+    """Whether the conversion to any of these precisions makes use of calibration samples.
+
+    Example:
+        >>> looks_at_samples(["fp32", "int8-static"]), looks_at_samples(["fp16", "palette6"])
+        (True, False)
+    """
+    return any(PRECISIONS.get(name).calibration != "none" for name in precisions)

@@ -49,9 +49,8 @@ class Session:
     def run_channels_first(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """`run` with images as PyTorch has them, NCHW, whatever the file has."""
         spec = self.artifact.card.iospec
-        first = [[item.in_layout("NCHW") if item.layout == "NHWC" else item for item in side]
-                 for side in (spec.inputs, spec.outputs)]  # fmt: skip
-        return relaid(spec.outputs, self.run(relaid(first[0], inputs, spec.inputs)), first[1])
+        first = spec.images_in("NCHW")
+        return relaid(spec.outputs, self.run(relaid(first.inputs, inputs, spec.inputs)), first.outputs)
 
     def run(
         self, inputs: Mapping[str, Array], *, timeout: float = DEFAULT_TIMEOUT_SECONDS, progress: Progress | None = None

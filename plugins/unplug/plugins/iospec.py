@@ -77,16 +77,16 @@ class IOSpec:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
-    def channels_last(self) -> IOSpec:
-        """The same tensors, images with their channels in the last axis, as phones have them.
+    def images_in(self, layout: str) -> IOSpec:
+        """The same tensors, images with their axes in another order: NCHW as PyTorch has them, NHWC as phones do.
 
         Example:
             >>> spec = IOSpec(inputs=(TensorSpec(name="image", shape=(1, 3, 8, 6), layout="NCHW"),), outputs=())
-            >>> spec.channels_last().inputs[0].layout
-            'NHWC'
+            >>> spec.images_in("NHWC").inputs[0].shape
+            (1, 8, 6, 3)
         """
         inputs, outputs = (
-            tuple(item.in_layout("NHWC") if item.layout == "NCHW" else item for item in side)
+            tuple(item.in_layout(layout) if sorted(item.layout) == sorted(layout) else item for item in side)
             for side in (self.inputs, self.outputs)
         )
         return IOSpec(inputs=inputs, outputs=outputs)

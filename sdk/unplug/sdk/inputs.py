@@ -6,6 +6,7 @@ their edges, or the folder's condition images as they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from unplug.plugins.iospec import IOSpec, TensorSpec
 from unplug.sdk.conditions import conditions_in_worker
 from unplug.sdk.data import Dataset, Split, load_dataset
 
+Part = Literal["retain", "test"]
 SEED = 20231
 DRAWN_AS = {"plugin": "canny"}
 """Model type to the condition that its procedural inputs are drawn as; edges need no task file, whatever it was trained on."""
@@ -60,29 +62,36 @@ def example_inputs(
 
 
 def real_inputs(
-    checkpoint: Checkpoint, dataset: Dataset, count: int, *, part: Literal["retain", "test"], seed: int = SEED
+    checkpoint: Checkpoint,
+    dataset: Dataset,
+    count: int,
+    *,
+    part: Part,
+    iospec: IOSpec | None = None,
+    seed: int = SEED,
+    say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, NDArray[np.float32]]:
     """Named inputs from real data: what activations are calibrated on ("retain"), and what a file is compared on ("test").
-
-    Where the data is what the model was trained on, they come from that part of its split, so that nothing that was
-    forgotten calibrates a model and nothing that it was trained on judges it. Of other data they are any samples.
 
     Args:
         checkpoint: of an age predictor or a plugin.
         dataset: pictures of the model's size.
         count: N, at most; samples in which a plugin's condition is not found are left out.
-        part: of the split.
+        part: of the split; see `part_of`.
+        iospec: of the file that takes them, where it is laid out otherwise than the checkpoint.
         seed: of the draw.
+        say: told where the samples come from.
 
     Returns:
-        Input name to (N, C, H, W), scaled to the tensor's range.
+        Input name to N samples in the tensor's layout, scaled to its range.
 
     Raises:
         InputError: the model's input is no square image, or no sample is left.
         DataError, ConversionError: broken pictures, and what finding conditions raises.
     """
-    tensor = _image_of(checkpoint.model_type, checkpoint.model.iospec)
-    chosen = part_of(checkpoint, dataset, part)
+    tensor = _image_of(checkpoint.model_type, iospec or checkpoint.model.iospec)
+    chosen, where = part_of(checkpoint, dataset, part)
+    say(f"samples are drawn from {where}")
     drawn = np.random.default_rng(seed).permutation(len(chosen))[:count]
     pixels_NHWC: NDArray[np.uint8] = dataset.pixels([chosen[place] for place in sorted(drawn)])
     if checkpoint.model_type == "plugin":
@@ -90,18 +99,28 @@ def real_inputs(
         pixels_NHWC, found_N = conditions_in_worker(kind["kind"], kind["settings"], pixels_NHWC, tensor.height)
         pixels_NHWC = pixels_NHWC[np.asarray(found_N)]
     if not len(pixels_NHWC):
-        raise InputError(f"data {dataset.spec}", f"no sample of its {part} part is left", "Give other data")
+        raise InputError(f"data {dataset.spec}", f"no sample is left of {where}", "Give other data")
     return {tensor.name: as_input(pixels_NHWC, tensor)}
 
 
-def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Literal["retain", "test"]) -> list[int]:
-    """Places in the data of one part of a checkpoint's split; all places where the split is of other data."""
+def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Part) -> tuple[list[int], str]:
+    """Which samples of some data may calibrate a model ("retain") or judge it ("test"), and where they are from in words.
+
+    Of the data that the model was trained on, that part of its split: nothing that was forgotten calibrates a model and
+    nothing that it was trained on judges it. Of other data, any sample but those with the id of one that it forgot.
+
+    Returns:
+        Places in the data, and one line.
+    """
     raw = checkpoint.record.get("split")
     split = Split.from_dict(raw) if isinstance(raw, dict) else None
-    if split is None or split.data_digest != dataset.digest:
-        return list(range(len(dataset)))
-    wanted = set(getattr(split, part))
-    return [place for place, name in enumerate(dataset.ids) if name in wanted]
+    if split is not None and split.data_digest == dataset.digest:
+        wanted = set(getattr(split, part))
+        return [place for place, name in enumerate(dataset.ids) if name in wanted], f"the {part} part of the model's split"
+    gone = set(() if split is None else split.forget)
+    places = [place for place, name in enumerate(dataset.ids) if name not in gone]
+    left = f", but for {len(dataset) - len(places)} with the id of one that it forgot" if len(places) < len(dataset) else ""
+    return places, f"all of this data, which is not what the model was trained on{left}"
 
 
 def _image_of(model_type: str, iospec: IOSpec) -> TensorSpec:

@@ -31,7 +31,7 @@ def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dic
     """The original and the oracle become files of the same form for as long as it takes; the file that ships is fp32."""
     (tmp_path / "work").mkdir()
     item, own = artifacts["age.fp32.tflite"], stages(world, tmp_path / "work", rounding=True)
-    made, unable = own.counterparts([item], world.unlearned, world.oracle, tmp_path / "compare")
+    made, unable = own.counterparts([item], None, world.oracle, tmp_path / "compare")
     assert unable == {} and len(made) == 1 and not made[0].given
     assert made[0].original.card.checkpoint_sha256 == world.original.sha256
     assert made[0].retrained is not None and made[0].retrained.card.checkpoint_sha256 == world.oracle.sha256
@@ -47,7 +47,7 @@ def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dic
 
 def test_it_can_be_switched_off_and_the_report_says_so(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
     made = stages(world, tmp_path, rounding=False).counterparts(
-        list(artifacts.values()), world.unlearned, world.oracle, tmp_path / "compare"
+        list(artifacts.values()), None, world.oracle, tmp_path / "compare"
     )
     assert made == ([], {"rounding": "it was switched off"})
     assert not (tmp_path / "compare").exists()

@@ -55,17 +55,16 @@ def rounded(weight: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def corrected(model: nn.Module, inputs: Sequence[Tensor], kinds: tuple[type[nn.Module], ...] = (nn.Conv2d,)) -> nn.Module:
+def corrected(model: nn.Module, inputs: Sequence[Tensor]) -> nn.Module:
     """A folded copy whose biases make up for what rounding the kernels to int8 will do to the means of channels.
 
     b_c <- b_c - (E[y'_c] - E[y_c]), layer by layer in the order in which they run, with y' behind all layers rounded so far.
 
-    The kernels themselves stay as they are: the target rounds them, to the same grid.
+    The kernels themselves stay as they are: the target rounds those of convolutions, to the same grid.
 
     Args:
         model: with a forward over `inputs`.
         inputs: calibration samples, N of each, in the order of the forward.
-        kinds: layers whose kernels the target will round.
 
     Reference:
         Nagel et al., Data-Free Quantization through Weight Equalization and Bias Correction, 2019, section 4.2 (the empirical
@@ -77,14 +76,14 @@ def corrected(model: nn.Module, inputs: Sequence[Tensor], kinds: tuple[type[nn.M
     def note(name: str) -> Any:
         return lambda _layer, _given, output: wanted.__setitem__(name, _means(output))
 
-    layers = {name: layer for name, layer in exact.named_modules() if isinstance(layer, kinds)}
+    layers = {name: layer for name, layer in exact.named_modules() if isinstance(layer, nn.Conv2d)}
     _run(exact, inputs, {name: note(name) for name in layers})
     crude, shifts = copy.deepcopy(exact), dict[str, Tensor]()
 
     def shift(name: str) -> Any:
         def hook(_layer: nn.Module, _given: Any, output: Tensor) -> Tensor:
             shifts[name] = wanted[name] - _means(output)
-            return output + _along_channels(shifts[name], output)
+            return output + shifts[name].view(-1, 1, 1)
 
         return hook
 
@@ -98,13 +97,8 @@ def corrected(model: nn.Module, inputs: Sequence[Tensor], kinds: tuple[type[nn.M
     return exact
 
 
-def _means(output: Tensor) -> Tensor:
-    """Of each channel: the second axis of images, the last of anything else."""
-    return output.transpose(1, -1).flatten(0, -2).mean(dim=0) if output.ndim == 4 else output.flatten(0, -2).mean(dim=0)
-
-
-def _along_channels(values_C: Tensor, output: Tensor) -> Tensor:
-    return values_C.view(-1, 1, 1) if output.ndim == 4 else values_C
+def _means(output_NCHW: Tensor) -> Tensor:
+    return output_NCHW.mean(dim=(0, 2, 3))
 
 
 def _run(model: nn.Module, inputs: Sequence[Tensor], hooks: dict[str, Any]) -> None:

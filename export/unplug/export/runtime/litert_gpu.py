@@ -12,9 +12,9 @@ from unplug.plugins.errors import ArtifactError, InputError
 from unplug.plugins.iospec import IOSpec
 
 from ..child import Array
+from ..targets.litert import SIGNATURE
 from .base import Placement, Runner, check_tensors
 
-SIGNATURE = "serving_default"
 NO_DEVICE = "No adapters found"
 LOG = Path("/proc/self/fd/2")
 LOG_BYTES = 65536

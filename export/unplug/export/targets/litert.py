@@ -10,10 +10,13 @@ from typing import Any
 from ..child import Array
 from .base import Source
 
+SIGNATURE = "serving_default"
+"""The converter's name of a file's one signature."""
+
 
 @dataclass(frozen=True)
 class LiteRT:
-    """Signature ``serving_default`` whose input and output names are the IOSpec's; inputs keep the NCHW layout."""
+    """The file's `SIGNATURE` has the names, shapes and layouts of the IOSpec."""
 
     name: str = "litert"
     suffix: str = ".tflite"

@@ -62,7 +62,7 @@ class ChannelsLast(nn.Module):
 
 def channels_last(source: Source) -> Source:
     """The model with NHWC images."""
-    return replace(source, model=ChannelsLast(source), iospec=source.iospec.channels_last())
+    return replace(source, model=ChannelsLast(source), iospec=source.iospec.images_in("NHWC"))
 
 
 def example(tensor: TensorSpec) -> Tensor:

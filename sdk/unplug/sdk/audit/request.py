@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -136,11 +137,17 @@ def _calibrations(artifacts: Sequence[Artifact], loaded: _Loaded) -> dict[Form, 
     """Samples that calibrated some files, drawn again as ``unplug export --calibrate`` drew them, where their digest fits."""
     found: dict[Form, Inputs] = {}
     owners = {item.sha256: item for item in loaded.unlearned.values()}
+
+    @cache  # the same samples for all files of one export: exported in one go then
+    def drawn(owner: str, samples: int) -> tuple[Inputs, str]:
+        inputs = real_inputs(owners[owner], loaded.dataset, samples, part="retain")
+        return inputs, digest_inputs(inputs)
+
     for item in artifacts:
-        facts, owner = item.card.calibration, owners.get(item.card.checkpoint_sha256)
-        if facts is not None and owner is not None:
-            inputs = real_inputs(owner, loaded.dataset, facts.samples, part="retain")
-            if digest_inputs(inputs) == facts.sha256:
+        facts, owner = item.card.calibration, item.card.checkpoint_sha256
+        if facts is not None and owner in owners:
+            inputs, digest = drawn(owner, facts.samples)
+            if digest == facts.sha256:
                 found[form_of(item)] = inputs
     return found
 

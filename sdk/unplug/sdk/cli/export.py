@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,11 @@ from unplug.plugins.errors import InputError
 
 from .base import Common, Outcome, command, names, table
 from .options import checkpoint_argument, out_option
+
+if TYPE_CHECKING:
+    from unplug.plugins.checkpoint import Checkpoint
+    from unplug.plugins.iospec import IOSpec
+    from unplug.sdk.inputs import Part
 
 
 @click.command()
@@ -52,14 +57,21 @@ def export(
     corrected too. Where the data is that of the training, samples are drawn from what it may remember, never from what it
     forgot.
     """
-    from unplug.export import export_checkpoint
+    from unplug.export import TARGETS, export_checkpoint
     from unplug.export.delegates import coverage
+    from unplug.export.exporter import check_pairs
+    from unplug.export.precisions import looks_at_samples
+    from unplug.plugins import load_checkpoint
 
+    check_pairs([TARGETS.get(name) for name in names(targets)], names(precisions))
+    if spec is not None and not looks_at_samples(names(precisions)):
+        why = f"{' and '.join(names(precisions))} {'look' if len(names(precisions)) > 1 else 'looks'} at no samples"
+        raise InputError("--calibrate", why, "Add an int8 precision to --precision, or leave it out")
     if delegate is not None and "litert" not in names(targets):
         raise InputError("--require-delegate", "no LiteRT file is exported", "Add litert to --to, or leave it out")
     if "int8-dynamic" in names(precisions):
         common.say("warning: XNNPACK does not take depthwise convolutions of int8-dynamic files, which makes them slow on CPUs")
-    calibration = None if spec is None else _real(checkpoint, spec, samples, "retain", common)
+    calibration = None if spec is None else _real(load_checkpoint(checkpoint), spec, samples, "retain", common)
     with progress_bar("export", common) as progress:
         made = export_checkpoint(
             checkpoint, targets=names(targets), precisions=names(precisions), out=out, calibration=calibration,
@@ -81,14 +93,14 @@ def export(
     return Outcome(value=value, text=text, ok=all(item.whole for item in covered))
 
 
-def _real(checkpoint: Path, spec: str, count: int, part: Literal["retain", "test"], common: Common) -> dict[str, Any]:
-    from unplug.plugins import load_checkpoint
+def _real(
+    checkpoint: Checkpoint, spec: str, count: int, part: Part, common: Common, iospec: IOSpec | None = None
+) -> dict[str, Any]:
     from unplug.sdk.data import load_dataset
     from unplug.sdk.inputs import real_inputs
 
-    loaded = load_checkpoint(checkpoint)
-    dataset = load_dataset(spec, loaded.model.iospec.inputs[0].height, show=common.show)
-    return dict(real_inputs(loaded, dataset, count, part=part))
+    dataset = load_dataset(spec, checkpoint.model.iospec.inputs[0].height, show=common.show)
+    return dict(real_inputs(checkpoint, dataset, count, part=part, iospec=iospec, say=common.say))
 
 
 @click.command()
@@ -116,18 +128,18 @@ def parity(
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
     from unplug.export.runtime.stand_in import STAND_INS
-    from unplug.export.tensors import relaid
     from unplug.plugins import load_checkpoint
     from unplug.sdk.inputs import example_inputs
 
     loaded = [load_artifact(path) for path in artifacts]
     if spec is not None and images is not None:
         raise InputError("--data and --images", "both say what to compare on", "Give one of them")
+    card = loaded[0].card
     if spec is not None:
-        iospec = load_checkpoint(checkpoint).model.iospec
-        inputs = relaid(iospec.inputs, _real(checkpoint, spec, samples, "test", common), loaded[0].card.iospec.inputs)
+        model = load_checkpoint(checkpoint, expect=card.model_type)
+        inputs = _real(model, spec, samples, "test", common, card.iospec)
     else:
-        inputs = example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples, images=images)
+        inputs = example_inputs(card.model_type, card.iospec, samples, images=images)
     report = measure_parity(loaded, checkpoint, inputs)
     if out is not None:
         report.save(out)

@@ -77,8 +77,11 @@ class StepRecipe:
 
     @classmethod
     def from_dict(cls, raw: Any) -> Self:
-        """The inverse of `to_dict`; `InputError` where a field is unknown or of the wrong type."""
-        if not isinstance(raw, dict) or not raw.keys() <= {item.name for item in fields(cls)}:
+        """The inverse of `to_dict`; `InputError` where a field is missing, unknown or of the wrong type.
+
+        None is filled in: what a version that knew fewer of them trained cannot be trained again alike.
+        """
+        if not isinstance(raw, dict) or raw.keys() != {item.name for item in fields(cls)}:
             raise InputError("recipe", "it is not one that this version of unplug wrote", "Train the original again")
         try:
             return cls(**raw)

@@ -120,12 +120,13 @@ def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[s
     with _timed(f"forget by {config.method}", say, seconds):
         unlearned = stages.unlearn(retrained)
     with _timed("export", say, seconds):
-        artifacts = stages.export(unlearned)
+        calibration = stages.calibration(unlearned)
+        artifacts = stages.export(unlearned, calibration)
     with _timed("parity", say, seconds):
         parity = stages.parity(unlearned, artifacts)
     with tempfile.TemporaryDirectory(prefix="unplug-release-") as folder:
         with _timed("export the original and the oracle alike", say, seconds) if config.rounding else nullcontext():
-            compared = stages.counterparts(artifacts, unlearned, retrained, Path(folder))
+            compared = stages.counterparts(artifacts, calibration, retrained, Path(folder))
         with _timed("audit", say, seconds):
             models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
             audit = stages.audit(models, references, artifacts, parity, compared)

@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 
-from unplug.export import PRECISIONS, Artifact, ParityReport, export_checkpoint, measure_parity
+from unplug.export import Artifact, ParityReport, export_checkpoint, measure_parity
+from unplug.export.precisions import looks_at_samples
 from unplug.mobile_bench import BenchReport, bench_artifacts
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import CheckpointError
 from unplug.plugins.files import write_json
 from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor, audit
-from unplug.sdk.audit.exports import Exports, form_of, make_exports
+from unplug.sdk.audit.exports import Exports, Inputs, form_of, make_exports
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.forget import forget
 from unplug.sdk.forget.run import request_split
@@ -94,17 +95,17 @@ class Stages:
             kind=self.kind, seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
         )  # fmt: skip
 
-    def export(self, unlearned: Checkpoint) -> list[Artifact]:
-        """Every target in every precision."""
+    def export(self, unlearned: Checkpoint, calibration: Inputs | None) -> list[Artifact]:
+        """Every target in every precision; `calibration` is of `calibration`."""
         config = self.config
         return export_checkpoint(
             unlearned.path, targets=config.targets, precisions=config.precisions, out=self.work / "artifacts",
-            workers=config.workers, calibration=self.calibration(unlearned),
+            workers=config.workers, calibration=calibration,
         )  # fmt: skip
 
-    def calibration(self, unlearned: Checkpoint) -> dict[str, Any] | None:
+    def calibration(self, unlearned: Checkpoint) -> Inputs | None:
         """Samples of the retain set, where a precision looks at any."""
-        if all(PRECISIONS.get(name).calibration == "none" for name in self.config.precisions):
+        if not looks_at_samples(self.config.precisions):
             return None
         return real_inputs(unlearned, self.dataset, CALIBRATION_SAMPLES, part="retain")
 
@@ -120,16 +121,13 @@ class Stages:
         return example_inputs(model.model_type, model.model.iospec, count)
 
     def counterparts(
-        self, artifacts: Sequence[Artifact], unlearned: Checkpoint, retrained: Checkpoint, folder: Path
+        self, artifacts: Sequence[Artifact], calibration: Inputs | None, retrained: Checkpoint, folder: Path
     ) -> tuple[list[Exports], dict[str, str]]:
         """The original and the oracle exported as what ships, to `folder`; see `make_exports`."""
         if not self.config.rounding:
             return [], {"rounding": "it was switched off"}
-        known = self.calibration(unlearned)
-        calibrations = {} if known is None else {form_of(item): known for item in artifacts if item.card.calibration}
-        return make_exports(
-            artifacts, self.original, retrained, {}, {}, folder, lambda _: None, self.config.workers, calibrations
-        )
+        known = {} if calibration is None else {form_of(item): calibration for item in artifacts if item.card.calibration}
+        return make_exports(artifacts, self.original, retrained, {}, {}, folder, lambda _: None, self.config.workers, known)
 
     def audit(
         self,

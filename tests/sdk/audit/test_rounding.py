@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from unplug.sdk.audit.report import AuditReport, Estimate, OutputDistance, Round
 from unplug.sdk.audit.request import run_audit
 from unplug.sdk.audit.rounding import Compared, Said, mean_estimate, measure_rounding, total_variation
 from unplug.sdk.audit.stats import resamples, tpr_at
+from unplug.sdk.inputs import real_inputs
 from unplug.sdk.train.evaluate import Predictions, predict
 
 from ..conftest import CPU, World
@@ -173,3 +175,31 @@ def test_a_form_that_cannot_be_made_is_told(world: World, artifacts: dict[str, A
     made, unable = make_exports([other], world.original, None, {}, {}, tmp_path, print)
     assert made == []
     assert unable == {"rounding (litert int3)": "this unplug cannot export it, so give --original-artifact"}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Drawn again from what the model may remember; samples from elsewhere cannot be, and the report says so."""
+    inputs = real_inputs(world.unlearned, world.dataset, 16, part="retain" if known else "test")
+    (file,) = export_checkpoint(
+        world.unlearned.path, targets=["litert"], precisions=["int8-static"], out=tmp_path, calibration=inputs
+    )
+    seen: list[Exports] = []
+
+    def spy(*args: Any, **options: Any) -> tuple[list[Exports], dict[str, str]]:
+        made, unable = make_exports(*args, **options)
+        seen.extend(made)
+        return made, unable
+
+    monkeypatch.setattr("unplug.sdk.audit.request.make_exports", spy)
+    named = request(world, world.unlearned.path, file.path, retrained=world.oracle.path)
+    report = run_audit(named, CPU, print, False)
+    assert len(report.rounding) == len(seen) == int(known)
+    for made in seen:
+        assert made.retrained is not None and file.card.calibration is not None
+        assert made.original.card.calibration == made.retrained.card.calibration == file.card.calibration
+        assert made.retrained.card.checkpoint_sha256 == world.oracle.sha256
+    if not known:
+        assert "are not known here" in report.skipped["rounding (litert int8-static)"]

@@ -194,6 +194,11 @@ def test_unknown_targets_precisions_and_devices(world: World, artifacts: object,
     export = ("export", world.unlearned.path, "--out", tmp_path / "out")
     assert "Did you mean litert" in fail(*export, "--to", "litrt").line
     assert "Did you mean fp32" in fail(*export, "--precision", "fp3").line
+    assert "this target cannot hold this precision" in fail(*export, "--precision", "palette8").line
+    unused = fail(*export, "--precision", "fp32,fp16", "--calibrate", "nonsense").line
+    assert "--calibrate: fp32 and fp16 look at no samples" in unused
+    assert "none are given" in fail(*export, "--precision", "int8-static").line
+    assert "Did you mean synth" in fail(*export, "--precision", "int8-static", "--to", "onnx", "--calibrate", "synt:n=4").line
     shipped = released.bundle / "artifacts" / "age.fp32.tflite"
     assert "no such name" in fail("bench", shipped, "--on", "phone").line
     assert "Use auto, cpu or cuda" in fail(*forget(world, tmp_path / "out", "--device", "tpu")).line

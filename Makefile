@@ -23,6 +23,11 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 	$(PIP) --no-deps mediapipe
 	touch $@
 
+# Half a gigabyte for one test: TensorFlow's interpreter beside LiteRT. CI has it.
+$(VENV)/.ready-tensorflow: $(VENV)/.ready-dev
+	$(PIP) --editable ".[tensorflow]"
+	touch $@
+
 demo: $(VENV)/.ready
 	$(BIN)/unplug demo
 

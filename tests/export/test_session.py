@@ -61,7 +61,7 @@ def test_bad_sessions(by_name: dict[str, Artifact]) -> None:
     artifact = by_name["age.fp32.onnx"]
     with pytest.raises(InputError, match="runtime 'onx': no such name"):
         Session(artifact, runtime="onx")
-    with pytest.raises(InputError, match=r"delegate 'gpu': onnx has none of this name\. Known: cpu"):
+    with pytest.raises(InputError, match=r"delegate 'gpu': onnx has none of this name\. Known: cpu, cuda"):
         Session(artifact, delegate="gpu")
     with pytest.raises(InputError, match="0 threads"):
         Session(artifact, threads=0)

@@ -112,6 +112,7 @@ def measure_parity(
     checkpoint: Path,
     inputs: Mapping[str, Array],
     *,
+    runtime: str | None = None,
     progress: Progress | None = None,
 ) -> ParityReport:
     """Compares artifacts with the checkpoint that they were made from.
@@ -120,6 +121,7 @@ def measure_parity(
         artifacts: of one model.
         checkpoint: the folder; an artifact made from other weights fails, however near its numbers are.
         inputs: name to array of N samples; see `random_inputs`.
+        runtime: name in RUNTIMES of what runs all of them; default: that of each one's target, see `runtime_of`.
         progress: called with (artifacts done, artifacts in all, file name).
 
     Raises:
@@ -138,7 +140,7 @@ def measure_parity(
     reference = reference_outputs(checkpoint, iospec, inputs)
     rows: list[ParityRow] = []
     for index, artifact in enumerate(chosen):
-        rows += _measure(artifact, reference, inputs)
+        rows += _measure(artifact, reference, inputs, runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime))
         if progress is not None:
             progress(index + 1, len(chosen), artifact.path.name)
     runtimes = [RUNTIMES.get(name).distribution for name in dict.fromkeys(row.runtime for row in rows)]
@@ -153,8 +155,7 @@ def measure_parity(
     )
 
 
-def _measure(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array]) -> list[ParityRow]:
-    runtime = runtime_of(artifact)
+def _measure(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array], runtime: Runtime) -> list[ParityRow]:
     if (reason := runtime.unavailable()) is not None:
         return [_row(artifact, runtime, tensor.name, "not_run", reason, None) for tensor in artifact.card.iospec.outputs]
     try:

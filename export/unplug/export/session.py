@@ -42,6 +42,9 @@ class Session:
     ) -> None:
         self.artifact = artifact
         self.runtime: Runtime = runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime)
+        if self.runtime.suffix != artifact.path.suffix:
+            why = f"it runs {self.runtime.suffix} files, and this is {artifact.path.name}"
+            raise InputError(f"runtime {self.runtime.name!r}", why, "Leave it out, or name one of this file's")
         self.delegate = delegate or self.runtime.delegates[0]
         self.threads = threads
         check_runtime(self.runtime, self.delegate, threads)

@@ -7,6 +7,7 @@ RUNTIMES = Registry(
     {
         "litert": "unplug.export.runtime.litert:RUNTIME",
         "coreml": "unplug.export.runtime.coreml:RUNTIME",
+        "tensorflow": "unplug.export.runtime.tensorflow:RUNTIME",
         "onnx": "unplug.export.runtime.onnx:RUNTIME",
         "mil": "unplug.export.runtime.mil:RUNTIME",
     },

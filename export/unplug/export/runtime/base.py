@@ -63,6 +63,7 @@ class Runtime(Protocol):
 
     Args:
         name: key in RUNTIMES.
+        suffix: of the files that it runs, with the dot.
         modules: what `open` imports; a benchmark imports it first, to leave that time and memory out.
         distribution: the package whose version a report names.
         extra: the unplug extra that installs it.
@@ -71,6 +72,8 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def suffix(self) -> str: ...
     @property
     def modules(self) -> tuple[str, ...]: ...
     @property

@@ -23,6 +23,7 @@ class CoreML:
     """`coremltools.models.MLModel.predict`."""
 
     name: str = "coreml"
+    suffix: str = ".mlpackage"
     modules: tuple[str, ...] = ("coremltools",)
     distribution: str = "coremltools"
     extra: str = "coreml"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from .base import Placement, Runner, check_tensors
 
 @dataclass(frozen=True)
 class LiteRT:
-    """`ai_edge_litert.interpreter`; names come from the file's first signature."""
+    """An interpreter from the first of `modules`; names come from the file's first signature."""
 
     name: str = "litert"
+    suffix: str = ".tflite"
     modules: tuple[str, ...] = ("ai_edge_litert.interpreter",)
     distribution: str = "ai-edge-litert"
     extra: str = "litert"
@@ -36,17 +38,17 @@ class LiteRT:
             from .litert_gpu import open_on_gpu
 
             return open_on_gpu(path, iospec)
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-        kernels = OpResolverType.AUTO if delegate == "xnnpack" else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        package = import_module(self.modules[0])
+        resolvers = package.OpResolverType
+        kernels = resolvers.AUTO if delegate == "xnnpack" else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         try:
-            interpreter = Interpreter(str(path), num_threads=threads, experimental_op_resolver_type=kernels)
+            interpreter = package.Interpreter(str(path), num_threads=threads, experimental_op_resolver_type=kernels)
             interpreter.allocate_tensors()
             signature = interpreter.get_signature_runner()
             inputs, outputs = signature.get_input_details(), signature.get_output_details()
             placement = placement_of(interpreter, delegate)
         except (ValueError, RuntimeError) as error:  # among them names that are not UTF-8
-            raise ArtifactError(str(path), f"LiteRT cannot load it ({error})", "Export it again") from error
+            raise ArtifactError(str(path), f"{self.name} cannot load it ({error})", "Export it again") from error
         check_tensors(path, iospec.inputs, _describe(inputs))
         check_tensors(path, iospec.outputs, _describe(outputs))
         return _Runner(interpreter, inputs, outputs, placement)

@@ -18,6 +18,7 @@ class MIL:
     """`unplug.export.mil`: reads the package, computes each operator with torch in the stored precision."""
 
     name: str = "mil"
+    suffix: str = ".mlpackage"
     modules: tuple[str, ...] = ("torch", "coremltools")
     distribution: str = "torch"
     extra: str = "coreml"

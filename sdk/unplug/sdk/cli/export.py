@@ -119,11 +119,12 @@ def _real(
     help="Compare on the images of this folder instead (a plugin: condition images).",
 )
 @click.option("--data", "spec", metavar="SPEC", help="Compare on samples of this data instead: of its test part, where known.")
+@click.option("--runtime", help="What runs the files, say tensorflow; default: that of each one's target.")
 @out_option("Parity report to write (JSON).", required=False)
 @command
 def parity(
-    artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, spec: str | None, out: Path | None,
-    common: Common,
+    artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, spec: str | None,
+    runtime: str | None, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
@@ -140,7 +141,7 @@ def parity(
         inputs = _real(model, spec, samples, "test", common, card.iospec)
     else:
         inputs = example_inputs(card.model_type, card.iospec, samples, images=images)
-    report = measure_parity(loaded, checkpoint, inputs)
+    report = measure_parity(loaded, checkpoint, inputs, runtime=runtime)
     if out is not None:
         report.save(out)
     rows = []

@@ -1,0 +1,13 @@
+"""TensorFlow's own interpreter of LiteRT files: the older runtime, which many apps still embed."""
+
+from __future__ import annotations
+
+from .litert import LiteRT
+
+RUNTIME = LiteRT(
+    name="tensorflow",
+    modules=("tensorflow.lite.python.interpreter",),
+    distribution="tensorflow",
+    extra="tensorflow",
+    delegates=("xnnpack", "none"),
+)

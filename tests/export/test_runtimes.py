@@ -1,0 +1,81 @@
+"""One file, several runtimes: TensorFlow's interpreter beside LiteRT, and what cannot run a file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unplug.export import Artifact, Session, export_checkpoint, load_artifact, measure_parity, random_inputs
+from unplug.export.artifact import write_card
+from unplug.plugins import load_checkpoint
+from unplug.plugins.errors import ArtifactError, ConversionError, InputError, MissingExtraError
+from unplug.plugins.files import sha256_tree
+
+SAMPLES = 4
+needs_tensorflow = pytest.mark.skipif(find_spec("tensorflow") is None, reason="the extra [tensorflow] is not installed")
+
+
+@pytest.fixture(scope="module")
+def artifacts(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
+    return export_checkpoint(
+        checkpoint, targets=["litert"], precisions=["fp32", "fp16", "int8-weight", "int8-static", "int8-dynamic"],
+        out=tmp_path_factory.mktemp("runtimes"), calibration=random_inputs(load_checkpoint(checkpoint).model.iospec, 8, seed=1),
+    )  # fmt: skip
+
+
+@needs_tensorflow
+def test_the_older_interpreter_gives_the_same_numbers(artifacts: list[Artifact], checkpoint: Path) -> None:
+    """In fp32 bit by bit, as DESIGN measured; in every precision within its tolerance."""
+    inputs = random_inputs(artifacts[0].card.iospec, SAMPLES, seed=2)
+    report = measure_parity(artifacts, checkpoint, inputs, runtime="tensorflow")
+    assert {row.runtime for row in report.rows} == {"tensorflow"} and "tensorflow" in report.versions
+    assert {row.status for row in report.rows} == {"pass"} and len(report.rows) == 2 * len(artifacts), report.rows
+    exact = next(item for item in artifacts if item.card.precision == "fp32")
+    ours, theirs = (Session(exact, runtime=name).run(inputs) for name in ("litert", "tensorflow"))
+    for name in ours:
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+@needs_tensorflow
+@pytest.mark.parametrize(("keep", "message"), [(16, "tensorflow cannot load it"), (5000, "on tensorflow: its child process")])
+def test_a_truncated_file_is_refused_or_ends_the_child_alone(
+    artifacts: list[Artifact], tmp_path: Path, keep: int, message: str
+) -> None:
+    """Unlike LiteRT, TensorFlow reads beyond the end of a file before it looks (2.21: a segmentation fault)."""
+    content, item = artifacts[0].path.read_bytes()[:keep], artifacts[0]
+    path = tmp_path / item.path.name
+    path.write_bytes(content)
+    digest, size = sha256_tree(path)
+    write_card(path, replace(item.card, sha256=digest, bytes=size))
+    forged = load_artifact(path)
+    with pytest.raises((ArtifactError, ConversionError), match=message):
+        Session(forged, runtime="tensorflow").run(random_inputs(forged.card.iospec, 1, seed=0))
+    with pytest.raises(ArtifactError, match="litert cannot load it"):
+        Session(forged).run(random_inputs(forged.card.iospec, 1, seed=0))
+
+
+@pytest.mark.skipif(find_spec("tensorflow") is not None, reason="it is installed here")
+def test_without_it_the_extra_is_named(artifacts: list[Artifact]) -> None:
+    with pytest.raises(MissingExtraError, match=r"unplug\[tensorflow\]"):
+        Session(artifacts[0], runtime="tensorflow")
+
+
+@pytest.mark.parametrize(
+    ("name", "runtime"),
+    [("age.fp32.onnx", "litert"), ("age.fp32.tflite", "onnx"), ("age.fp32.mlpackage", "tensorflow"), ("age.fp32.onnx", "mil")],
+)
+def test_a_runtime_of_other_files(by_name: dict[str, Artifact], name: str, runtime: str) -> None:
+    with pytest.raises(InputError, match=rf"runtime '{runtime}': it runs .* files, and this is {name}"):
+        Session(by_name[name], runtime=runtime)
+
+
+@pytest.mark.skipif("CUDA_PATH" in os.environ, reason="there may be a GPU here")
+def test_without_cuda_it_says_so(by_name: dict[str, Artifact]) -> None:
+    item = by_name["age.fp32.onnx"]
+    with pytest.raises(InputError, match="delegate 'cuda': this ONNX Runtime has no CUDAExecutionProvider"):
+        Session(item, delegate="cuda").run(random_inputs(item.card.iospec, 1, seed=0))

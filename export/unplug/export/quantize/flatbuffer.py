@@ -1,7 +1,8 @@
-"""A LiteRT file with short names and shared vectors: the same graph in fewer bytes.
+"""Changes to a LiteRT file that its converter and quantizer leave to us.
 
-The converter names a tensor by every module around each operator that was fused into it, a fiftieth of a small fp32 file; the
-quantizer writes a zero point of eight bytes for each channel, all of them zero, a tenth of an int8 one.
+Short names and shared vectors are the same graph in fewer bytes. The converter names a tensor by every module around each
+operator that was fused into it, a fiftieth of a small fp32 file; the quantizer writes a zero point of eight bytes for each channel,
+all of them zero, a tenth of an int8 one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from unplug.plugins.errors import ConversionError
+
 IDENTIFIER = b"TFL3"
 ALIGNMENT = 16
 """Bytes to which the format aligns constants, so that a runtime can use them where they lie."""
@@ -18,6 +21,52 @@ ALIGNMENT = 16
 
 def compact(flatbuffer: bytes) -> bytes:
     """The file written again, with a `short_name` for each tensor, and one copy of vectors that are equal."""
+    model = _read(flatbuffer)
+    for graph in model.subgraphs:
+        seen: Counter[str] = Counter()
+        for tensor in graph.tensors:
+            name = short_name(bytes(tensor.name or b"").decode("utf-8", "replace"))
+            seen[name] += 1
+            tensor.name = name if seen[name] == 1 else f"{name}~{seen[name]}"
+    return _written(model, len(flatbuffer))
+
+
+def float_outputs(flatbuffer: bytes) -> bytes:
+    """The file with outputs of floats again where the quantizer gives int8 ones.
+
+    Where a float operator reads an output too, it puts a DEQUANTIZE in front of the operator and leaves the signature's output,
+    and at times the graph's, at the int8 tensor (0.10.0).
+
+    Raises:
+        ConversionError: an int8 output that nothing dequantizes.
+    """
+    from ai_edge_litert.schema_py_generated import BuiltinOperator, TensorType
+
+    model = _read(flatbuffer)
+    codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
+    for number, graph in enumerate(model.subgraphs):
+        floats = {
+            int(node.inputs[0]): int(node.outputs[0])
+            for node in graph.operators
+            if codes[node.opcodeIndex] == BuiltinOperator.DEQUANTIZE
+        }
+        ends = [item for signature in model.signatureDefs if signature.subgraphIndex == number for item in signature.outputs]
+
+        def as_float(index: int, graph: Any = graph, floats: dict[int, int] = floats) -> int:
+            if graph.tensors[index].type != TensorType.INT8:
+                return index
+            if index not in floats:
+                name = bytes(graph.tensors[index].name).decode("utf-8", "replace")
+                raise ConversionError(f"output {name}", "the quantizer left it in int8", "Export another precision")
+            return floats[index]
+
+        graph.outputs = np.array([as_float(int(index)) for index in graph.outputs], np.int32)
+        for end in ends:
+            end.tensorIndex = as_float(end.tensorIndex)
+    return _written(model, len(flatbuffer))
+
+
+def _read(flatbuffer: bytes) -> Any:
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(flatbuffer, 0)
@@ -25,13 +74,11 @@ def compact(flatbuffer: bytes) -> bytes:
         if buffer.offset > 1:  # the quantizer puts data behind the tables
             data = flatbuffer[buffer.offset : buffer.offset + buffer.size]
             buffer.data, buffer.offset, buffer.size = np.frombuffer(data, np.uint8), 0, 0
-    for graph in model.subgraphs:
-        seen: Counter[str] = Counter()
-        for tensor in graph.tensors:
-            name = short_name(bytes(tensor.name or b"").decode("utf-8", "replace"))
-            seen[name] += 1
-            tensor.name = name if seen[name] == 1 else f"{name}~{seen[name]}"
-    builder = _sharing_builder(len(flatbuffer))
+    return model
+
+
+def _written(model: Any, size: int) -> bytes:
+    builder = _sharing_builder(size)
     builder.Finish(model.Pack(builder), IDENTIFIER)
     return bytes(builder.Output())
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..child import Array
 from ..targets.litert import SIGNATURE
+from .flatbuffer import float_outputs
 
 KERNELS = ("CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D_TRANSPOSE")
 """Operators whose weights `weight_only` stores as int8."""
@@ -60,7 +61,7 @@ def static(flatbuffer: bytes, calibration: Mapping[str, Array]) -> bytes:
         calibration: input name to N samples; they give each activation its range.
     """
     recipe = _recipe("add_static_config", INTEGER, activation_num_bits=8, weight_num_bits=8)
-    return _quantized(flatbuffer, recipe, calibration)
+    return float_outputs(_quantized(flatbuffer, recipe, calibration))
 
 
 def _recipe(add: str, operators: Sequence[str], **bits: int) -> Any:

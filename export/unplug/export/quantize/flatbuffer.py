@@ -1,8 +1,8 @@
 """Changes to a LiteRT file that its converter and quantizer leave to us.
 
 Short names and shared vectors are the same graph in fewer bytes. The converter names a tensor by every module around each
-operator that was fused into it, a fiftieth of a small fp32 file; the quantizer writes a zero point of eight bytes for each channel,
-all of them zero, a tenth of an int8 one.
+operator that was fused into it, a fiftieth of a small fp32 file; the quantizer writes a zero point of eight bytes for each
+channel, all of them zero, a tenth of an int8 one.
 """
 
 from __future__ import annotations

@@ -16,9 +16,14 @@ from .base import Common, Outcome, command, names, table
 from .options import checkpoint_argument, out_option
 
 if TYPE_CHECKING:
+    from unplug.export import Artifact
+    from unplug.export.layers.explain import Explanation
     from unplug.plugins.checkpoint import Checkpoint
     from unplug.plugins.iospec import IOSpec
     from unplug.sdk.inputs import Part
+
+EXPLAINED = 4
+"""Samples that --explain walks through the layers."""
 
 
 @click.command()
@@ -120,11 +125,19 @@ def _real(
 )
 @click.option("--data", "spec", metavar="SPEC", help="Compare on samples of this data instead: of its test part, where known.")
 @click.option("--runtime", help="What runs the files, say tensorflow; default: that of each one's target.")
+@click.option("--explain", is_flag=True, help="Walk the layers too, and name the first one out of tolerance.")
+@click.option(
+    "--layers",
+    type=click.Path(path_type=Path),
+    default=Path("layers"),
+    show_default=True,
+    help="With --explain: folder for a picture and a JSON of each file's layers.",
+)
 @out_option("Parity report to write (JSON).", required=False)
 @command
 def parity(
     artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, spec: str | None,
-    runtime: str | None, out: Path | None, common: Common,
+    runtime: str | None, explain: bool, layers: Path, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
@@ -154,7 +167,26 @@ def parity(
         text += "\nmil: Core ML's program evaluated operator by operator with torch; Core ML itself runs on macOS only."
     if not report.passed and all(row.status == "not_run" for row in report.rows):
         text += "\nNothing could be run on this machine, so nothing was checked."
-    return Outcome(value=asdict(report), text=text, ok=report.passed)
+    value: dict[str, Any] = asdict(report)
+    if explain:
+        few = {name: array[:EXPLAINED] for name, array in inputs.items()}
+        found = [_explained(item, checkpoint, few, layers) for item in loaded]
+        value["layers"] = [asdict(item) for item in found]
+        text += "".join(f"\n{item}" for item in found) + f"\nPictures: {layers}"
+    return Outcome(value=value, text=text, ok=report.passed)
+
+
+def _explained(artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], folder: Path) -> Explanation:
+    from unplug.export.layers.explain import explain
+    from unplug.export.layers.plot import plot_layers
+    from unplug.plugins.files import write_json
+
+    found = explain(artifact, checkpoint, inputs)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / f"{artifact.path.name}.json", asdict(found))
+    if found.layers:
+        plot_layers(found, folder / f"{artifact.path.name}.png")
+    return found
 
 
 class progress_bar:  # noqa: N801 (used as a function)

@@ -61,6 +61,29 @@ class ParityRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaskDelta:
+    """What an artifact's rounding costs in the task, on test samples.
+
+    Args:
+        file: the artifact.
+        unit: of the errors: "years", or "loss".
+        samples: that were compared.
+        error, checkpoint_error: means.
+        delta: mean of the differences, sample by sample.
+        low, high: 95 % interval of `delta` over people, or None where there are too few.
+    """
+
+    file: str
+    unit: str
+    samples: int
+    error: float
+    checkpoint_error: float
+    delta: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ParityReport:
     """The rows of one measurement and what it was done with.
 
@@ -73,6 +96,7 @@ class ParityReport:
         rows: artifacts in the order given, outputs in IOSpec order.
         versions: of Python, unplug, torch and the runtimes.
         git_revision: of this code, or None outside a git checkout.
+        task: errors in the task beside them, where they were asked for.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -85,6 +109,7 @@ class ParityReport:
     rows: tuple[ParityRow, ...]
     versions: dict[str, str]
     git_revision: str | None
+    task: tuple[TaskDelta, ...] = ()
 
     @property
     def passed(self) -> bool:

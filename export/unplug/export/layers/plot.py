@@ -37,7 +37,8 @@ def plot_layers(explanation: Explanation, path: Path) -> None:
     axes.scatter(range(len(rows)), heights, c=colours, s=22, zorder=2)
     axes.axhline(explanation.threshold_db, color=BAD, linewidth=1, linestyle=(0, (4, 3)))
     axes.text(
-        len(rows) - 0.5, explanation.threshold_db, f" {explanation.threshold_db:g} dB", color=BAD, va="center", fontsize=8
+        0.995, explanation.threshold_db, f"needs {explanation.threshold_db:g} dB", transform=axes.get_yaxis_transform(),
+        color=BAD, ha="right", va="bottom", fontsize=8,
     )  # fmt: skip
     if first is not None:
         place = rows.index(first)

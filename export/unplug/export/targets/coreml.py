@@ -39,6 +39,7 @@ class CoreML:
 
         from ..quantize import coreml
 
+        _write_relu6_as_such()
         program, source = prepared
         inputs, outputs = source.iospec.inputs, source.iospec.outputs
         model = ct.convert(
@@ -61,6 +62,27 @@ class CoreML:
         for tensor in outputs:
             model.output_description[tensor.name] = tensor.description
         model.save(str(path))
+
+
+def _write_relu6_as_such() -> None:
+    """For this process: coremltools writes ReLU6 as a clip, which it does not count among a convolution's activations.
+
+    Static int8 then rounds what stands in front of the activation, in steps of its far wider range: 6 dB of every layer.
+    """
+    from coremltools.converters.mil import Builder
+    from coremltools.converters.mil.frontend.torch import ops
+    from coremltools.converters.mil.frontend.torch.torch_op_registry import register_torch_op
+
+    theirs = ops.hardtanh
+
+    def hardtanh(context: Any, node: Any) -> None:
+        x, low, high = ops._get_inputs(context, node, expected=3)
+        if (low.val, high.val) == (0.0, 6.0):
+            context.add(Builder.relu6(x=x, name=node.name))
+        else:
+            theirs(context, node)
+
+    register_torch_op(hardtanh, override=True)
 
 
 TARGET = CoreML()

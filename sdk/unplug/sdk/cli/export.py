@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,7 @@ from .options import checkpoint_argument, out_option
 if TYPE_CHECKING:
     from unplug.export import Artifact
     from unplug.export.layers.explain import Explanation
-    from unplug.plugins.checkpoint import Checkpoint
-    from unplug.plugins.iospec import IOSpec
-    from unplug.sdk.inputs import Part
+    from unplug.export.parity import TaskDelta
 
 EXPLAINED = 4
 """Samples that --explain walks through the layers."""
@@ -67,6 +65,8 @@ def export(
     from unplug.export.exporter import check_pairs
     from unplug.export.precisions import looks_at_samples
     from unplug.plugins import load_checkpoint
+    from unplug.sdk.data import load_dataset
+    from unplug.sdk.inputs import real_inputs
 
     check_pairs([TARGETS.get(name) for name in names(targets)], names(precisions))
     if spec is not None and not looks_at_samples(names(precisions)):
@@ -76,7 +76,11 @@ def export(
         raise InputError("--require-delegate", "no LiteRT file is exported", "Add litert to --to, or leave it out")
     if "int8-dynamic" in names(precisions):
         common.say("warning: XNNPACK does not take depthwise convolutions of int8-dynamic files, which makes them slow on CPUs")
-    calibration = None if spec is None else _real(load_checkpoint(checkpoint), spec, samples, "retain", common)
+    calibration = None
+    if spec is not None:
+        model = load_checkpoint(checkpoint)
+        dataset = load_dataset(spec, model.model.iospec.inputs[0].height, show=common.show)
+        calibration = real_inputs(model, dataset, samples, part="retain", say=common.say)
     with progress_bar("export", common) as progress:
         made = export_checkpoint(
             checkpoint, targets=names(targets), precisions=names(precisions), out=out, calibration=calibration,
@@ -98,16 +102,6 @@ def export(
     return Outcome(value=value, text=text, ok=all(item.whole for item in covered))
 
 
-def _real(
-    checkpoint: Checkpoint, spec: str, count: int, part: Part, common: Common, iospec: IOSpec | None = None
-) -> dict[str, Any]:
-    from unplug.sdk.data import load_dataset
-    from unplug.sdk.inputs import real_inputs
-
-    dataset = load_dataset(spec, checkpoint.model.iospec.inputs[0].height, show=common.show)
-    return dict(real_inputs(checkpoint, dataset, count, part=part, iospec=iospec, say=common.say))
-
-
 @click.command()
 @click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--checkpoint", required=True, type=click.Path(path_type=Path), help="The checkpoint they were made from.")
@@ -124,6 +118,10 @@ def _real(
     help="Compare on the images of this folder instead (a plugin: condition images).",
 )
 @click.option("--data", "spec", metavar="SPEC", help="Compare on samples of this data instead: of its test part, where known.")
+@click.option(
+    "--task", type=click.IntRange(1), metavar="N", help="With --data: compare errors in the task on N test samples too."
+)
+@click.option("--base", help="With --task, of a plugin: its diffusion base, where it is not the one in its record.")
 @click.option("--runtime", help="What runs the files, say tensorflow; default: that of each one's target.")
 @click.option("--explain", is_flag=True, help="Walk the layers too, and name the first one out of tolerance.")
 @click.option(
@@ -137,24 +135,33 @@ def _real(
 @command
 def parity(
     artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, spec: str | None,
-    runtime: str | None, explain: bool, layers: Path, out: Path | None, common: Common,
+    task: int | None, base: str | None, runtime: str | None, explain: bool, layers: Path, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
     from unplug.export.runtime.stand_in import STAND_INS
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.inputs import example_inputs
+    from unplug.sdk.data import load_dataset
+    from unplug.sdk.deltas import task_deltas
+    from unplug.sdk.inputs import example_inputs, real_inputs
 
     loaded = [load_artifact(path) for path in artifacts]
     if spec is not None and images is not None:
         raise InputError("--data and --images", "both say what to compare on", "Give one of them")
+    if task is not None and spec is None:
+        raise InputError("--task", "there are no samples with labels", "Give the training data with --data")
     card = loaded[0].card
     if spec is not None:
         model = load_checkpoint(checkpoint, expect=card.model_type)
-        inputs = _real(model, spec, samples, "test", common, card.iospec)
+        dataset = load_dataset(spec, model.model.iospec.inputs[0].height, show=common.show)
+        inputs = dict(real_inputs(model, dataset, samples, part="test", iospec=card.iospec, say=common.say))
     else:
         inputs = example_inputs(card.model_type, card.iospec, samples, images=images)
     report = measure_parity(loaded, checkpoint, inputs, runtime=runtime)
+    if task is not None:
+        here = {row.file for row in report.rows if row.status != "not_run"}
+        runnable = [item for item in loaded if item.card.file in here]
+        report = replace(report, task=task_deltas(model, dataset, runnable, most=task, base=base))
     if out is not None:
         report.save(out)
     rows = []
@@ -163,6 +170,8 @@ def parity(
         error = "" if row.max_abs_error is None else f"{row.max_abs_error:.2e}"
         rows.append((row.file, row.output, measured, f"{row.threshold_db:g}", error, row.status, row.runtime, row.reason or ""))
     text = table(("file", "output", "PSNR dB", "needs", "max error", "status", "runtime", "reason"), rows)
+    if report.task:
+        text += "\n\n" + _task_table(report.task)
     if any(row.runtime in STAND_INS.values() for row in report.rows):
         text += "\nmil: Core ML's program evaluated operator by operator with torch; Core ML itself runs on macOS only."
     if not report.passed and all(row.status == "not_run" for row in report.rows):
@@ -174,6 +183,19 @@ def parity(
         value["layers"] = [asdict(item) for item in found]
         text += "".join(f"\n{item}" for item in found) + f"\nPictures: {layers}"
     return Outcome(value=value, text=text, ok=report.passed)
+
+
+def _task_table(rows: Sequence[TaskDelta]) -> str:
+    cells = [
+        (
+            row.file, f"{row.error:.4g}", f"{row.delta:+.2g}",
+            "" if row.low is None or row.high is None else f"{row.low:+.2g} to {row.high:+.2g}",
+        )
+        for row in rows
+    ]  # fmt: skip
+    first = rows[0]
+    head = f"{first.samples} test samples; the checkpoint: {first.checkpoint_error:.4g} {first.unit}"
+    return f"{head}\n" + table(("file", first.unit, "minus checkpoint", "95 % interval"), cells)
 
 
 def _explained(artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], folder: Path) -> Explanation:

@@ -12,6 +12,7 @@ from unplug.export import TARGETS, Artifact, Session, export_checkpoint, measure
 from unplug.export.child import call_in_child
 from unplug.export.tensors import relaid
 from unplug.plugins import load_checkpoint
+from unplug.plugins.errors import InputError
 from unplug.plugins.iospec import TensorSpec
 
 OPERATORS = """
@@ -66,6 +67,20 @@ def test_a_litert_file_has_no_transposes(
     item = next(item for item in artifacts if item.path.suffix == ".tflite" and item.card.precision == precision)
     names: list[Any] = call_in_child("operators:operators", {"path": str(item.path)}, what="operators").values["names"]
     assert "TRANSPOSE" not in names and "CONV_2D" in names
+
+
+def test_newer_systems_for_core_ml(checkpoint: Path, tmp_path: Path) -> None:
+    """iOS 18 stores compressed weights by other operators; the numbers are the same."""
+    precisions = ["fp16", "int8-weight", "int8-static", "palette8"]
+    calibration = random_inputs(load_checkpoint(checkpoint).model.iospec, 8, seed=1)
+    made = export_checkpoint(
+        checkpoint, targets=["coreml"], precisions=precisions, out=tmp_path, calibration=calibration, ios=18
+    )
+    assert {item.card.minimum_ios for item in made} == {18}
+    report = measure_parity(made, checkpoint, random_inputs(made[0].card.iospec, 4, seed=2))
+    assert {row.status for row in report.rows} == {"pass"}, report.rows
+    with pytest.raises(InputError, match="iOS 12: Core ML files are not made for it here"):
+        export_checkpoint(checkpoint, targets=["coreml"], out=tmp_path, ios=12)
 
 
 def test_axes_must_be_the_same() -> None:

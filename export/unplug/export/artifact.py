@@ -58,6 +58,7 @@ class Card:
         config: the model's configuration, enough to use the artifact without torch.
         checkpoint_sha256: of the weights that it was made from.
         calibration: what its conversion looked at, or None.
+        minimum_ios: the oldest iOS that a Core ML file is made for, or None.
         flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if not counted.
         versions: of Python, unplug and the converter's packages.
         seconds: wall time to convert and write this precision.
@@ -77,6 +78,7 @@ class Card:
     config: dict[str, Any]
     checkpoint_sha256: str
     calibration: Calibrated | None = None
+    minimum_ios: int | None = None
     flops: int | None
     versions: dict[str, str]
     seconds: float

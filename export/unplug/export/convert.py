@@ -37,7 +37,9 @@ def convert_checkpoint(job: Job) -> Reply:
     from .targets.wrappers import channels_last
 
     checkpoint = load_checkpoint(job.values["checkpoint"])
-    source = Source(model=checkpoint.model, iospec=checkpoint.model.iospec, model_type=checkpoint.model_type)
+    source = Source(
+        model=checkpoint.model, iospec=checkpoint.model.iospec, model_type=checkpoint.model_type, ios=job.values["ios"]
+    )
     if job.arrays:
         check_inputs(source.iospec, job.arrays)
     target: Target = TARGETS.get(job.values["target"])

@@ -22,7 +22,7 @@ from .extras import require_modules
 from .precisions import PRECISIONS, looks_at_samples
 from .provenance import versions
 from .targets import TARGETS
-from .targets.base import Target
+from .targets.base import IOS, OLDEST_IOS, Target
 from .tensors import digest_inputs
 
 Layout = Literal["NCHW", "NHWC"]
@@ -57,6 +57,7 @@ class _Work:
     calibration: Mapping[str, Array]
     calibrated: Calibrated | None
     layout: Layout
+    ios: int
     out: Path
     tally: _Tally
     cancel: threading.Event
@@ -71,6 +72,7 @@ def export_checkpoint(
     out: Path,
     calibration: Mapping[str, Array] | None = None,
     layout: Layout = "NCHW",
+    ios: int = OLDEST_IOS,
     progress: Progress | None = None,
     workers: int = 1,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
@@ -84,6 +86,7 @@ def export_checkpoint(
         out: the folder for ``<model_type>.<precision><suffix>`` files and their cards.
         calibration: input name to array of N samples, for precisions that look at some; never of what was forgotten.
         layout: of images in the files; "NHWC" is what phones have. Calibration samples are NCHW always.
+        ios: the oldest iOS that Core ML files shall run on, one of `targets.base.IOS`.
         progress: called with (artifacts done, artifacts in all, what is being done).
         workers: targets converted at the same time; each takes up to 0.7 GB.
         timeout: seconds that one target may take.
@@ -104,6 +107,8 @@ def export_checkpoint(
     check_pairs(chosen, wanted)
     if workers < 1:
         raise InputError(f"workers {workers}", "at least one is needed", "Use 1 or 2")
+    if ios not in IOS:
+        raise InputError(f"iOS {ios}", "Core ML files are not made for it here", f"Use {' or '.join(map(str, IOS))}")
     config = _read_config(Path(checkpoint))
     samples = _check_calibration(calibration or {}, wanted)
     work = _Work(
@@ -112,6 +117,7 @@ def export_checkpoint(
         calibration=samples,
         calibrated=_facts(samples),
         layout=layout,
+        ios=ios,
         precisions=wanted,
         out=_writable(Path(out)),
         tally=_Tally(progress, len(chosen) * len(wanted)),
@@ -207,6 +213,7 @@ def _export_target(work: _Work, target: Target) -> list[Artifact]:
                 "target": target.name,
                 "precisions": work.precisions,
                 "layout": work.layout,
+                "ios": work.ios,
                 "staging": staging,
             },
             work.calibration,
@@ -238,6 +245,7 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
         config=work.config,
         checkpoint_sha256=values["checkpoint_sha256"],
         flops=values["flops"],
+        minimum_ios=work.ios if target.name == "coreml" else None,
         calibration=None if PRECISIONS.get(item["precision"]).calibration == "none" else work.calibrated,
         versions=versions(target.distributions),
         seconds=round(item["seconds"], 3),

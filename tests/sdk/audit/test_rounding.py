@@ -184,7 +184,7 @@ def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
     """Drawn again from what the model may remember; samples from elsewhere cannot be, and the report says so."""
     inputs = real_inputs(world.unlearned, world.dataset, 16, part="retain" if known else "test")
     (file,) = export_checkpoint(
-        world.unlearned.path, targets=["litert"], precisions=["int8-static"], out=tmp_path, calibration=inputs
+        world.unlearned.path, targets=["litert"], precisions=["int8-static"], out=tmp_path, calibration=inputs, layout="NHWC"
     )
     seen: list[Exports] = []
 
@@ -200,6 +200,7 @@ def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
     for made in seen:
         assert made.retrained is not None and file.card.calibration is not None
         assert made.original.card.calibration == made.retrained.card.calibration == file.card.calibration
+        assert made.original.card.iospec == made.retrained.card.iospec == file.card.iospec
         assert made.retrained.card.checkpoint_sha256 == world.oracle.sha256
     if not known:
         assert "are not known here" in report.skipped["rounding (litert int8-static)"]

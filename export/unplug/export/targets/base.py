@@ -11,6 +11,11 @@ from unplug.plugins.iospec import IOSpec
 
 from ..child import Array
 
+IOS = (17, 18)
+"""Versions that a Core ML file can be made for; a file for an older one runs on newer ones too."""
+
+OLDEST_IOS = IOS[0]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
@@ -21,11 +26,13 @@ class Source:
             or, as a list, in IOSpec order.
         iospec: its named tensors.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
+        ios: the oldest iOS that a Core ML file shall run on, see `IOS`.
     """
 
     model: Any
     iospec: IOSpec
     model_type: str
+    ios: int = OLDEST_IOS
 
 
 class Target(Protocol):

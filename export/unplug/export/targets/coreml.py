@@ -13,7 +13,7 @@ from .base import Source
 
 @dataclass(frozen=True)
 class CoreML:
-    """Tensors in and out are float32 multi-arrays with the IOSpec's names; iOS 17 and later."""
+    """Tensors in and out are float32 multi-arrays with the IOSpec's names; for `Source.ios` and later."""
 
     name: str = "coreml"
     suffix: str = ".mlpackage"
@@ -47,7 +47,7 @@ class CoreML:
             inputs=[ct.TensorType(name=tensor.name, shape=tensor.shape, dtype=np.dtype(tensor.dtype)) for tensor in inputs],
             outputs=[ct.TensorType(name=tensor.name, dtype=np.dtype(tensor.dtype)) for tensor in outputs],
             convert_to="mlprogram",
-            minimum_deployment_target=ct.target.iOS17,
+            minimum_deployment_target=getattr(ct.target, f"iOS{source.ios}"),
             compute_precision=ct.precision.FLOAT32 if precision == "fp32" else ct.precision.FLOAT16,
             skip_model_load=True,
         )

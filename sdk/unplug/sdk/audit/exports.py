@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from unplug.export import TARGETS, Artifact, export_checkpoint, load_artifact, runtime_of
+from unplug.export.targets.base import OLDEST_IOS
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import ArtifactError, MissingExtraError
 
@@ -40,13 +41,16 @@ class Exports:
 
 
 def _alike(
-    target: str, precisions: Sequence[str], calibrations: Mapping[Form, Inputs]
-) -> list[tuple[Inputs | None, list[str]]]:
-    """Precisions that are exported in one go: those of one calibration, and those of none."""
-    groups: dict[int, tuple[Inputs | None, list[str]]] = {}
+    target: str, precisions: Sequence[str], calibrations: Mapping[Form, Inputs], models: Mapping[Form, Artifact]
+) -> list[tuple[list[str], dict[str, Any]]]:
+    """Precisions that are exported in one go, and how: of one calibration, one layout and one system."""
+    groups: dict[tuple[object, ...], tuple[list[str], dict[str, Any]]] = {}
     for precision in precisions:
-        given = calibrations.get((target, precision))
-        groups.setdefault(id(given), (given, []))[1].append(precision)
+        form = target, precision
+        card, calibration = models[form].card, calibrations.get(form)
+        layout = "NHWC" if any(item.layout == "NHWC" for item in card.iospec.inputs) else "NCHW"
+        how = {"calibration": calibration, "layout": layout, "ios": card.minimum_ios or OLDEST_IOS}
+        groups.setdefault((id(calibration), layout, how["ios"]), ([], how))[0].append(precision)
     return list(groups.values())
 
 
@@ -110,12 +114,13 @@ def make_exports(
     for target, precision in sorted(blind):
         why = "the samples that calibrated it are not known here, so nothing can be calibrated alike"
         unable[f"rounding ({target} {precision})"] = f"{why}; give --original-artifact and --retrained-artifact"
+    models = {form_of(item): item for item in reversed(artifacts)}
     missing = [form for form in forms if form not in given and form not in blind]
-    before = given | _make(original, missing, folder / "original", say, unable, workers, calibrations)
+    before = given | _make(original, missing, models, folder / "original", say, unable, workers, calibrations)
     oracle = dict(given_retrained)
     if retrained is not None:
         wanted = [form for form in forms if form not in oracle and form in before and form not in blind]
-        oracle |= _make(retrained, wanted, folder / "retrained", say, unable, workers, calibrations)
+        oracle |= _make(retrained, wanted, models, folder / "retrained", say, unable, workers, calibrations)
     made = [
         Exports(artifact=item, original=before[form], retrained=oracle.get(form), given=form in given)
         for item in artifacts
@@ -127,6 +132,7 @@ def make_exports(
 def _make(
     checkpoint: Checkpoint,
     forms: Sequence[Form],
+    models: Mapping[Form, Artifact],
     folder: Path,
     say: Say,
     unable: dict[str, str],
@@ -147,9 +153,9 @@ def _make(
         try:
             return [
                 item
-                for calibration, precisions in _alike(target, wanted[target], calibrations)
+                for precisions, how in _alike(target, wanted[target], calibrations, models)
                 for item in export_checkpoint(
-                    checkpoint.path, targets=[target], precisions=precisions, out=folder / target, calibration=calibration
+                    checkpoint.path, targets=[target], precisions=precisions, out=folder / target, **how
                 )
             ]
         except MissingExtraError as error:

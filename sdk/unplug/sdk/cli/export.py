@@ -33,6 +33,7 @@ EXPLAINED = 4
     "--calibration-samples", "samples", type=click.IntRange(1, 4096), default=128, show_default=True, help="How many of it."
 )
 @click.option("--nhwc", is_flag=True, help="Images with their channels last, as phones have them: no transposes in the file.")
+@click.option("--ios", type=click.Choice(["17", "18"]), default="17", show_default=True, help="Oldest iOS for Core ML files.")
 @click.option(
     "--require-delegate",
     "delegate",
@@ -49,6 +50,7 @@ def export(
     spec: str | None,
     samples: int,
     nhwc: bool,
+    ios: str,
     delegate: str | None,
     workers: int,
     out: Path,
@@ -84,7 +86,7 @@ def export(
     with progress_bar("export", common) as progress:
         made = export_checkpoint(
             checkpoint, targets=names(targets), precisions=names(precisions), out=out, calibration=calibration,
-            layout="NHWC" if nhwc else "NCHW",
+            layout="NHWC" if nhwc else "NCHW", ios=int(ios),
             workers=workers, progress=progress,
         )  # fmt: skip
     rows = [

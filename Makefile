@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint bench schemas clean
+.PHONY: demo test test-all lint bench schemas clean web-runtimes
 
 # What the journey needs. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -27,6 +27,12 @@ $(VENV)/.ready-dev: $(VENV)/.ready
 $(VENV)/.ready-tensorflow: $(VENV)/.ready-dev
 	$(PIP) --editable ".[tensorflow]"
 	touch $@
+
+# The packages that web apps load, for parity in a headless browser: UNPLUG_WEB_MODULES=$(VENV)/web/node_modules.
+web-runtimes: $(VENV)/.ready
+	mkdir -p $(VENV)/web
+	cp export/unplug/export/runtime/web/package*.json $(VENV)/web/
+	npm ci --prefix $(VENV)/web --ignore-scripts --no-audit --no-fund --silent
 
 demo: $(VENV)/.ready
 	$(BIN)/unplug demo

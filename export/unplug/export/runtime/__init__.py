@@ -8,6 +8,8 @@ RUNTIMES = Registry(
         "litert": "unplug.export.runtime.litert:RUNTIME",
         "coreml": "unplug.export.runtime.coreml:RUNTIME",
         "tensorflow": "unplug.export.runtime.tensorflow:RUNTIME",
+        "litert-web": "unplug.export.runtime.web.runtime:LITERT",
+        "onnx-web": "unplug.export.runtime.web.runtime:ONNX",
         "onnx": "unplug.export.runtime.onnx:RUNTIME",
         "mil": "unplug.export.runtime.mil:RUNTIME",
     },

@@ -1,0 +1,1 @@
+"""Exported files in a headless browser: LiteRT.js and onnxruntime-web, on WebAssembly and WebGPU."""

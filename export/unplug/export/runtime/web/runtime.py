@@ -1,0 +1,135 @@
+"""LiteRT.js and onnxruntime-web as runtimes: numbers of a real browser, by the packages that web apps load."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unplug.plugins.errors import ArtifactError, InputError
+from unplug.plugins.iospec import IOSpec, TensorSpec
+
+from ...child import Array
+from ..base import Placement, Runner, check_tensors
+from .server import Server
+
+MODULES_VARIABLE, BROWSER_VARIABLE = "UNPLUG_WEB_MODULES", "UNPLUG_CHROMIUM"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = (
+    "--headless=new", "--no-first-run", "--disable-extensions", "--disable-background-networking", "--mute-audio",
+    "--enable-unsafe-webgpu", "--enable-features=Vulkan", "--use-webgpu-adapter=swiftshader",
+)  # fmt: skip
+"""The software adapter makes WebGPU run without a GPU: good for numbers, worthless for times."""
+
+
+@dataclass(frozen=True)
+class Web:
+    """A browser runtime; `package` is its npm package."""
+
+    name: str
+    suffix: str
+    package: str
+    modules: tuple[str, ...] = ("numpy",)
+    distribution: str = "numpy"
+    extra: str = "dev"
+    delegates: tuple[str, ...] = ("wasm", "webgpu")
+
+    def unavailable(self) -> str | None:
+        """Why not: no browser, or no packages for it."""
+        if _browser() is None:
+            return f"there is no Chromium (set {BROWSER_VARIABLE})"
+        folder = _packages()
+        if folder is None or not (folder / self.package / "package.json").is_file():
+            return f"its npm packages are not here (make web-runtimes, or set {MODULES_VARIABLE} to a node_modules folder)"
+        return None
+
+    def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:
+        """Starts a browser that loads the file from a server of its own, on this machine only."""
+        for tensor in (*iospec.inputs, *iospec.outputs):
+            if tensor.dtype != "float32":
+                raise InputError(f"runtime {self.name!r}", f"{tensor.name} is {tensor.dtype}", "Only float32 goes through it")
+        modules, browser = _packages(), _browser()
+        assert modules is not None and browser is not None, "unavailable() was asked first"
+        server = Server(path, modules)
+        profile = tempfile.mkdtemp(prefix="unplug-browser-")
+        # As root its sandbox does not start; it loads nothing but our page and the file that is to be checked.
+        own = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
+        query = f"runtime={self.name}&delegate={delegate}"
+        command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", f"{server.url}?{query}"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        atexit.register(_end, process, profile)
+        facts = json.loads(server.wait())
+        if "error" in facts:
+            raise ArtifactError(str(path), f"{self.name} refuses it on {delegate} ({facts['error'][:500]})", "Export it again")
+        check_tensors(path, iospec.inputs, _described(facts["inputs"], iospec.inputs))
+        check_tensors(path, iospec.outputs, _described(facts["outputs"], iospec.outputs))
+        return _Runner(path, server, iospec, Placement(delegate_asked=delegate, delegate_got=delegate))
+
+
+def _packages() -> Path | None:
+    given = os.environ.get(MODULES_VARIABLE)
+    return Path(given).resolve() if given else None
+
+
+def _browser() -> str | None:
+    named = os.environ.get(BROWSER_VARIABLE)
+    return named or next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
+def _end(process: subprocess.Popen[bytes], profile: str) -> None:
+    process.kill()
+    process.wait()
+    shutil.rmtree(profile, ignore_errors=True)
+
+
+def _described(found: list[dict[str, Any]], specs: tuple[TensorSpec, ...]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """What the page says of a file's tensors; onnxruntime-web tells names alone."""
+    shapes = {item.name: item.shape for item in specs}
+    return {
+        str(item["name"]): (
+            tuple(int(side) for side in item.get("shape") or shapes.get(item["name"], ())),
+            str(item.get("dtype") or "float32"),
+        )
+        for item in found
+    }
+
+
+class _Runner:
+    def __init__(self, path: Path, server: Server, iospec: IOSpec, placement: Placement) -> None:
+        self.placement = placement
+        self._path, self._server, self._iospec = path, server, iospec
+        self._sent = b""
+        self._answer = b""
+
+    def feed(self, inputs: Mapping[str, Array]) -> None:
+        self._sent = b"".join(np.ascontiguousarray(inputs[item.name]).tobytes() for item in self._iospec.inputs)
+
+    def invoke(self) -> None:
+        order = {"inputs": [[item.name, list(item.shape)] for item in self._iospec.inputs],
+                 "outputs": [item.name for item in self._iospec.outputs]}  # fmt: skip
+        head = json.dumps(order).encode()
+        self._answer = self._server.ask(len(head).to_bytes(4, "little") + head + b" " * (-len(head) % 4) + self._sent)
+
+    def read(self) -> dict[str, Array]:
+        if self._answer[:1] == b"{":
+            why = json.loads(self._answer)["error"][:500]
+            raise ArtifactError(str(self._path), f"it does not run in the browser ({why})", "Export it again")
+        found, start = {}, 4  # a word that says it is no error
+        for item in self._iospec.outputs:
+            size = int(np.prod(item.shape))
+            found[item.name] = np.frombuffer(self._answer, np.float32, size, start).reshape(item.shape).copy()
+            start += 4 * size
+        return found
+
+
+LITERT = Web(name="litert-web", suffix=".tflite", package="@litertjs/core")
+ONNX = Web(name="onnx-web", suffix=".onnx", package="onnxruntime-web")

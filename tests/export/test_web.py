@@ -1,0 +1,106 @@
+"""Exported files in a real headless Chromium: LiteRT.js and onnxruntime-web give what Python's runtimes give."""
+
+from __future__ import annotations
+
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from unplug.export import RUNTIMES, Artifact, Session, export_checkpoint, measure_parity, random_inputs
+from unplug.export.metrics import compare, verdict
+from unplug.export.runtime.web.server import Server
+from unplug.plugins import load_checkpoint
+from unplug.plugins.errors import ArtifactError, InputError
+
+from .test_session import resigned
+
+SAMPLES = 2
+reasons = {name: RUNTIMES.get(name).unavailable() for name in ("litert-web", "onnx-web")}
+needs_browser = pytest.mark.skipif(any(reasons.values()), reason=str(next(filter(None, reasons.values()), "")))
+
+
+@pytest.fixture(scope="module")
+def int8(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
+    calibration = random_inputs(load_checkpoint(checkpoint).model.iospec, 8, seed=1)
+    made = export_checkpoint(
+        checkpoint, targets=["litert", "onnx"], precisions=["int8-static"], out=tmp_path_factory.mktemp("web"),
+        calibration=calibration,
+    )  # fmt: skip
+    return {item.card.target: item for item in made}
+
+
+@needs_browser
+@pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp16.tflite", "age.fp32.onnx", "age.fp16.onnx"])
+def test_webassembly_agrees_with_python(by_name: dict[str, Artifact], name: str) -> None:
+    item = by_name[name]
+    inputs = random_inputs(item.card.iospec, SAMPLES, seed=2)
+    here, there = Session(item).run(inputs), Session(item, runtime=f"{item.card.target}-web").run(inputs)
+    assert all(verdict(compare(here[key], there[key]), 100.0) is None for key in here)
+
+
+@needs_browser
+def test_eight_bits_and_the_command_line_of_parity(int8: dict[str, Artifact], checkpoint: Path) -> None:
+    for target, item in int8.items():
+        report = measure_parity(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=2), runtime=f"{target}-web")
+        assert report.passed and {row.runtime for row in report.rows} == {f"{target}-web"}
+
+
+@needs_browser
+@pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp16.tflite"])
+def test_webgpu_takes_all_of_a_litert_file(by_name: dict[str, Artifact], name: str) -> None:
+    item = by_name[name]
+    inputs = random_inputs(item.card.iospec, SAMPLES, seed=2)
+    here, there = Session(item).run(inputs), Session(item, runtime="litert-web", delegate="webgpu").run(inputs)
+    assert all(verdict(compare(here[key], there[key]), 60.0) is None for key in here)
+
+
+@needs_browser
+def test_what_webgpu_does_not_take_is_no_silent_fallback(int8: dict[str, Artifact]) -> None:
+    item = int8["onnx"]
+    with pytest.raises(ArtifactError, match="onnx-web refuses it on webgpu"):
+        Session(item, runtime="onnx-web", delegate="webgpu").run(random_inputs(item.card.iospec, 1, seed=0))
+
+
+@needs_browser
+@pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp32.onnx"])
+def test_a_truncated_file_is_refused_in_the_browser(by_name: dict[str, Artifact], tmp_path: Path, name: str) -> None:
+    item = by_name[name]
+    forged = resigned(item, tmp_path, item.path.read_bytes()[:5000])
+    with pytest.raises(ArtifactError, match=f"{item.card.target}-web refuses it on wasm"):
+        Session(forged, runtime=f"{item.card.target}-web").run(random_inputs(forged.card.iospec, 1, seed=0))
+
+
+def test_without_its_packages_it_says_how_to_get_them(by_name: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNPLUG_CHROMIUM", "/usr/bin/true")
+    monkeypatch.delenv("UNPLUG_WEB_MODULES", raising=False)
+    with pytest.raises(InputError, match=r"npm packages are not here \(make web-runtimes"):
+        Session(by_name["age.fp32.onnx"], runtime="onnx-web")
+
+
+def test_the_server_gives_out_nothing_else(tmp_path: Path) -> None:
+    """No secret, no answer; nothing outside the packages; no answer of a length that is a lie."""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "a.js").write_text("1")
+    (tmp_path / "secret.txt").write_text("no")
+    (tmp_path / "model").write_bytes(b"model")
+    server = Server(tmp_path / "model", tmp_path / "modules")
+
+    def get(url: str, body: bytes | None = None) -> bytes:
+        with urllib.request.urlopen(urllib.request.Request(url, data=body), timeout=10) as reply:
+            return bytes(reply.read())
+
+    assert server.secret.encode() in get(server.url) and get(server.url + "model") == b"model"
+    assert get(server.url + "modules/a.js") == b"1"
+    root = server.url.replace(server.secret + "/", "")
+    inside = ("modules/../secret.txt", "modules/%2e%2e/secret.txt", "secret.txt", "modules//etc/passwd")
+    for url in (root, root + "model", root + "x/model", *(server.url + path for path in inside)):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(url)
+    for url, body in ((root + "answer", b"x"), (server.url + "other", b"x"), (server.url + "answer", b"")):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            get(url, body)
+    threading.Timer(0.2, lambda: get(server.url + "answer", b"yes")).start()
+    assert server.wait() == b"yes"

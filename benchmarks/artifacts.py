@@ -1,7 +1,7 @@
 """``python -m benchmarks.artifacts CHECKPOINT --data SPEC``: every target and precision of a model in one table.
 
-Exports all of them, calibrated on what the model may remember, and measures each file on held-out samples: bytes, parity, of an
-age predictor the error in years, what LiteRT's delegates take of it, and the time of one run on this host. With --calibrations,
+Exports all of them, calibrated on what the model may remember, and measures each file on held-out samples: bytes, parity, the
+error in the task (years, or a loss), what LiteRT's delegates take of it, and the time of one run here. With --calibrations,
 int8-static is exported again with other numbers of samples, to see how many are enough. JSON goes to OUT; docs/export.md shows
 the table.
 """
@@ -9,11 +9,11 @@ the table.
 from __future__ import annotations
 
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from unplug.export import TARGETS, Artifact, Session, export_checkpoint, measure_parity
 from unplug.export.metrics import psnr_db
@@ -24,25 +24,13 @@ from unplug.plugins.errors import UnplugError
 from unplug.plugins.files import write_json
 from unplug.sdk.cli.base import table
 from unplug.sdk.data import Dataset, load_dataset
-from unplug.sdk.inputs import part_of, real_inputs
+from unplug.sdk.deltas import task_deltas
+from unplug.sdk.inputs import real_inputs
 from unplug.sdk.versions import versions
 
 SCHEMA = "unplug-artifacts/1"
 ON_GPU = 4
 """Samples that are compared between GPU and CPU."""
-
-
-def years(checkpoint: Checkpoint, artifact: Artifact, dataset: Dataset, inputs: dict[str, Any]) -> dict[str, float]:
-    """Mean absolute error of a file's expected age, and of the checkpoint's."""
-    import torch
-
-    places = part_of(checkpoint, dataset, "test")[0]
-    truth_N = np.array([float(dataset.ages[place]) for place in places])
-    said_N = Session(artifact, threads=2).run(inputs)["expected_age"][:, 0]
-    with torch.inference_mode():
-        ours_N = checkpoint.model(torch.from_numpy(inputs["image"]))["expected_age"][:, 0].numpy()
-    own, theirs = np.abs(said_N - truth_N), np.abs(ours_N - truth_N)
-    return {"mae": float(own.mean()), "minus_checkpoint": float((own - theirs).mean()), "samples": len(truth_N)}
 
 
 def on_gpu(artifact: Artifact, inputs: dict[str, Any]) -> str:
@@ -56,9 +44,7 @@ def on_gpu(artifact: Artifact, inputs: dict[str, Any]) -> str:
     return f"all, {worst:.0f} dB from the CPU"
 
 
-def row_of(
-    artifact: Artifact, checkpoint: Checkpoint, dataset: Dataset, few: dict[str, Any], many: dict[str, Any] | None
-) -> dict[str, Any]:
+def row_of(artifact: Artifact, checkpoint: Checkpoint, dataset: Dataset, few: dict[str, Any], most: int) -> dict[str, Any]:
     """Everything but the time."""
     parity = measure_parity(artifact, checkpoint.path, few)
     card = artifact.card
@@ -68,8 +54,8 @@ def row_of(
         "passed": parity.passed, "worst_db": min((row.psnr_db for row in parity.rows if row.psnr_db is not None), default=None),
         "seconds": card.seconds, "prepare_seconds": card.prepare_seconds,
     }  # fmt: skip
-    if many is not None:
-        found["years"] = years(checkpoint, artifact, dataset, many)
+    (delta,) = task_deltas(checkpoint, dataset, [artifact], most=most)
+    found["task"] = asdict(delta)
     if card.target == "litert":
         found["gpu"] = on_gpu(artifact, few)
     return found
@@ -89,18 +75,19 @@ def timed(artifacts: list[Artifact], rows: list[dict[str, Any]]) -> None:
             }
 
 
-HEADER = ("file", "bytes", "of fp32", "worst dB", "years", "ms, this host", "XNNPACK", "GPU delegate")
+HEADER = ("file", "bytes", "of fp32", "worst dB", "error", "minus checkpoint", "ms, this host", "XNNPACK", "GPU delegate")
 
 
 def cells(row: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[str, ...]:
     """One line of the table."""
     whole = next(item["bytes"] for item in rows if item["target"] == row["target"] and item["precision"] == "fp32")
-    age, ms, delegate = row.get("years"), row.get("ms"), row.get("delegate") or {}
+    task, ms, delegate = row["task"], row.get("ms"), row.get("delegate") or {}
+    ends = "" if task["low"] is None else f" ({task['low']:+.2g} to {task['high']:+.2g})"
     nodes = "" if delegate.get("nodes") is None else f"{delegate['nodes']} of {delegate['of']} in {delegate['partitions']}"
     return (
         row["file"], f"{row['bytes']:,}", f"{row['bytes'] / whole:.3f}",
         "" if row["worst_db"] is None else f"{row['worst_db']:.1f}",
-        "" if age is None else f"{age['mae']:.2f} ({age['minus_checkpoint']:+.3f})",
+        f"{task['error']:.4g} {task['unit']}", f"{task['delta']:+.2g}{ends}",
         "" if ms is None else f"{ms['median']:.3f} ({ms['low']:.3f}-{ms['high']:.3f})", nodes, row.get("gpu", ""),
     )  # fmt: skip
 
@@ -112,14 +99,12 @@ def cells(row: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[str, ...]:
 @click.option("--samples", type=click.IntRange(1), default=128, show_default=True, help="For calibration.")
 @click.option("--calibrations", default="", help="Other numbers of samples for int8-static, comma-separated.")
 @click.option("--parity", "compared", type=click.IntRange(1), default=64, show_default=True, help="Samples for parity.")
-def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str, compared: int) -> None:
+@click.option("--most", type=click.IntRange(1), default=4096, show_default=True, help="Test samples for the error.")
+def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str, compared: int, most: int) -> None:
     """Export, measure, time, print the table and write the JSON."""
     model = load_checkpoint(checkpoint)
     dataset = load_dataset(spec, model.model.iospec.inputs[0].shape[-1], on_bad="skip")
     few = dict(real_inputs(model, dataset, compared, part="test"))
-    many = None
-    if model.model_type == "age":
-        many = dict(real_inputs(model, dataset, len(dataset), part="test"))
     retained = dict(real_inputs(model, dataset, samples, part="retain"))
     with tempfile.TemporaryDirectory(prefix="unplug-artifacts-") as folder:
         artifacts = []
@@ -128,7 +113,7 @@ def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str
             artifacts += export_checkpoint(
                 checkpoint, targets=[target], precisions=TARGETS.get(target).precisions, out=Path(folder), calibration=retained
             )
-        rows = [row_of(item, model, dataset, few, many) for item in artifacts]
+        rows = [row_of(item, model, dataset, few, most) for item in artifacts]
         timed(artifacts, rows)
         extra = []
         for count in (int(word) for word in calibrations.split(",") if word):
@@ -136,7 +121,7 @@ def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str
             made = export_checkpoint(
                 checkpoint, targets=["litert"], precisions=["int8-static"], out=Path(folder) / str(count), calibration=part
             )
-            extra.append(row_of(made[0], model, dataset, few, many))
+            extra.append(row_of(made[0], model, dataset, few, most))
     facts = {
         "schema": SCHEMA, "checkpoint": checkpoint.name, "sha256": model.sha256, "data": spec.partition(":")[0],
         "parameters": sum(item.numel() for item in model.model.parameters()), "flops": artifacts[0].card.flops,
@@ -145,7 +130,11 @@ def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str
     write_json(out, facts)
     click.echo(table(HEADER, [cells(row, rows) for row in rows]))
     for row in extra:
-        click.echo(f"int8-static from {row['calibration']} samples: {row['worst_db']:.1f} dB, years {row.get('years')}")
+        task = row["task"]
+        click.echo(
+            f"int8-static from {row['calibration']} samples: {row['worst_db']:.1f} dB, {task['delta']:+.2g} {task['unit']} "
+            f"({task['low']:+.2g} to {task['high']:+.2g})"
+        )
 
 
 if __name__ == "__main__":

@@ -192,3 +192,15 @@ def test_hash_of_a_tree_sees_names_contents_and_places(tmp_path: Path) -> None:
 def test_hash_of_nothing_is_an_error_not_the_hash_of_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file or folder"):
         sha256_tree(tmp_path / "none")
+
+
+def test_what_is_published_can_be_read_by_others(tmp_path: Path) -> None:
+    """safetensors writes files that are private to their owner; a checkpoint is for CI, containers and colleagues too."""
+    with atomic_path(tmp_path / "one.bin") as temporary:
+        temporary.unlink()
+        temporary.touch(mode=0o600)
+    with atomic_dir(tmp_path / "folder") as temporary:
+        (temporary / "inner").mkdir()
+        (temporary / "inner" / "two.bin").touch(mode=0o600)
+    for file in (tmp_path / "one.bin", tmp_path / "folder" / "inner" / "two.bin"):
+        assert file.stat().st_mode & 0o777 == 0o644, file

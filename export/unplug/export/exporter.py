@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
 import threading
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unplug.plugins.checkpoint import MAX_CONFIG_BYTES
-from unplug.plugins.errors import CheckpointError, InputError, OutputError
-from unplug.plugins.files import atomic_dir, atomic_path, read_json, sha256_tree
+from unplug.plugins.errors import CheckpointError, InputError
+from unplug.plugins.files import atomic_dir, atomic_path, check_writable, read_json, sha256_tree
 from unplug.plugins.iospec import IOSpec
 
 from .artifact import Artifact, Calibrated, Card, write_card
@@ -119,12 +120,20 @@ def export_checkpoint(
         layout=layout,
         ios=ios,
         precisions=wanted,
-        out=_writable(Path(out)),
+        out=Path(out),
         tally=_Tally(progress, len(chosen) * len(wanted)),
         cancel=threading.Event(),
         timeout=timeout,
     )
-    return _export_all(work, chosen, workers)
+    existed = work.out.exists()
+    check_writable(work.out)
+    try:
+        return _export_all(work, chosen, workers)
+    except BaseException:
+        if not existed:
+            with contextlib.suppress(OSError):  # something is in it
+                work.out.rmdir()
+        raise
 
 
 def check_pairs(targets: Sequence[Target], precisions: Sequence[str]) -> None:
@@ -169,6 +178,8 @@ def _facts(calibration: Mapping[str, Array]) -> Calibrated | None:
 def _read_config(checkpoint: Path) -> dict[str, Any]:
     if not checkpoint.is_dir():
         raise CheckpointError(str(checkpoint), "no such folder", "Give the folder that `unplug train` wrote")
+    if not (checkpoint / "config.json").is_file():
+        raise CheckpointError(str(checkpoint), "it holds no config.json", "Give the folder that `unplug train` wrote")
     try:
         config = read_json(checkpoint / "config.json", max_bytes=MAX_CONFIG_BYTES)
     except InputError as error:
@@ -176,16 +187,6 @@ def _read_config(checkpoint: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise CheckpointError(str(checkpoint), "config.json is not an object", "Train it again")
     return {key: value for key, value in config.items() if key != "model_type"}
-
-
-def _writable(out: Path) -> Path:
-    # Found out now, not after a minute of converting.
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
-            return out
-    except OSError as error:
-        raise OutputError(str(out), error.strerror or str(error), "Choose an --out that you can write to") from error
 
 
 def _export_all(work: _Work, targets: Sequence[Target], workers: int) -> list[Artifact]:

@@ -27,6 +27,24 @@ def _output_error(path: Path, error: OSError) -> OutputError:
     return OutputError(str(path), error.strerror or str(error), "Choose an --out that you can write to")
 
 
+READABLE = 0o644
+"""Of every file that is published: temporary ones, and what safetensors writes, are private to their owner."""
+
+
+def check_writable(folder: Path) -> None:
+    """Makes a folder and raises unless a file can be written in it: found out before the work, not after it.
+
+    Raises:
+        OutputError: it cannot be made, or nothing can be written in it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        raise _output_error(folder, error) from error
+
+
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yields a temporary file name beside `path`; on success it takes the place of `path`, else it is removed.
@@ -47,8 +65,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:80]}.", suffix=path.suffix, dir=path.parent)
         os.close(handle)
         temporary = Path(name)
-        temporary.chmod(0o644)
         yield temporary
+        temporary.chmod(READABLE)
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
@@ -78,6 +96,9 @@ def atomic_dir(path: Path, *, owner: str | None = None, ours: Sequence[str] = ("
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.", dir=path.parent))
         temporary.chmod(0o755)
         yield temporary
+        for item in temporary.rglob("*"):
+            if item.is_file() and not item.is_symlink():
+                item.chmod(READABLE)
         if path.exists():
             _replace_dir(temporary, path)
         else:

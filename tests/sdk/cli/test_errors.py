@@ -141,6 +141,8 @@ def test_checkpoints_of_another_kind(world: World, tmp_path: Path) -> None:
     (other / "model.safetensors").write_bytes((world.original.path / "model.safetensors").read_bytes()[:-100])
     assert "not a whole safetensors file" in fail(*forget(world, tmp_path / "out", model=other)).line
     assert "no such folder" in fail("export", tmp_path / "nowhere", "--out", tmp_path / "out").line
+    (other / "config.json").unlink()
+    assert "it holds no config.json" in fail("export", other, "--out", tmp_path / "out").line
     assert not (tmp_path / "out").exists()
 
 

@@ -93,9 +93,8 @@ def export(
         (item.path.name, item.card.target, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for item in made
     ]
     text = table(("file", "target", "precision", "bytes", "sha256"), rows)
-    runnable = [shlex.quote(str(item.path)) for item in made if item.card.target != "coreml"]
-    if runnable:
-        text += f"\nNext: unplug parity {' '.join(runnable)} --checkpoint {shlex.quote(str(checkpoint))}"
+    files = " ".join(shlex.quote(str(item.path)) for item in made)
+    text += f"\nNext: unplug parity {files} --checkpoint {shlex.quote(str(checkpoint))}"
     covered = [coverage(item, delegate) for item in made if delegate is not None and item.card.target == "litert"]
     text += "".join(f"\n{item}" for item in covered)
     value = {"out": str(out), "artifacts": [asdict(item.card) for item in made]}

@@ -54,10 +54,12 @@ def generate(
     """
     from tqdm import tqdm
 
+    from unplug.plugins.files import check_writable
     from unplug.sdk.diffusion import draw_pictures, drawing_dtype, guidance_of, image_grid, load_base, load_loras
 
     if out.suffix.lower() != ".png":
         raise InputError(str(out), "pictures are written as PNG", "Give --out a name that ends in .png")
+    check_writable(out.parent)
     steerings = _steerings(plugins, conditions, photos, strengths, settings(pairs), task)
     guidance = guidance or guidance_of(base_name)
     if negative and guidance <= 1:

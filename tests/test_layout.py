@@ -31,8 +31,8 @@ DOORS = (
     "unplug.sdk.release",
     "unplug.sdk.report",
 )
-# What a GPU server has, and what those packages themselves need to be imported.
-CORE = ("torch", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub", "click", "tqdm")
+# What a GPU server has, and what those packages themselves need to be imported; torch takes optree wherever it is installed.
+CORE = ("torch", "optree", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub", "click", "tqdm")
 CORE_MODULES = (
     "unplug.sdk.train.run",
     "unplug.sdk.forget.run",

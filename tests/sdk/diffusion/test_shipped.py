@@ -18,8 +18,9 @@ from unplug.sdk.data import Dataset, captions_of, load_dataset
 from unplug.sdk.diffusion.compare.edges import edge_scores
 from unplug.sdk.diffusion.compare.landmarks import FAILURE, landmark_errors
 from unplug.sdk.diffusion.draw import Steering, draw_pictures
-from unplug.sdk.diffusion.load import WEIGHTS, base_record, load_base
+from unplug.sdk.diffusion.load import base_record, load_base
 from unplug.sdk.diffusion.small import diffusers
+from unplug.sdk.shipped import WEIGHTS
 
 MAX_BYTES = 40e6
 PLUGINS = ("face_landmark", "canny")

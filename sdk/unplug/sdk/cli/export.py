@@ -13,7 +13,7 @@ import click
 from unplug.plugins.errors import InputError
 
 from .base import Common, Outcome, command, names, table
-from .options import checkpoint_argument, out_option
+from .options import checkpoint_argument, out_option, shipped_or_given
 
 if TYPE_CHECKING:
     from unplug.export import Artifact
@@ -56,7 +56,7 @@ def export(
     out: Path,
     common: Common,
 ) -> Outcome:
-    """Convert CHECKPOINT to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
+    """Convert CHECKPOINT to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx); a plugin that ships by its name.
 
     int8-static needs --calibrate: activations get their ranges from samples. With it, biases of the other int8 precisions are
     corrected too. Where the data is that of the training, samples are drawn from what it may remember, never from what it
@@ -105,7 +105,13 @@ def export(
 
 @click.command()
 @click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--checkpoint", required=True, type=click.Path(path_type=Path), help="The checkpoint they were made from.")
+@click.option(
+    "--checkpoint",
+    required=True,
+    type=click.Path(path_type=Path),
+    callback=shipped_or_given,
+    help="The checkpoint they were made from; a plugin that ships by its name.",
+)
 @click.option(
     "--samples",
     type=click.IntRange(1, 4096),

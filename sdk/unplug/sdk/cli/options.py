@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from unplug.sdk.shipped import plugin_folder
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 NEEDS = ("retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits")
@@ -55,4 +57,10 @@ def out_option(help_text: str, *, required: bool = True, default: Path | None = 
 
 base_option = click.option("--base", help="Of a plugin: the diffusion base beside it (default: the one in its record).")
 
-checkpoint_argument = click.argument("checkpoint", type=click.Path(path_type=Path))
+
+def shipped_or_given(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+    """A plugin that ships may be named; see `plugin_folder`."""
+    return None if value is None else plugin_folder(value)
+
+
+checkpoint_argument = click.argument("checkpoint", type=click.Path(path_type=Path), callback=shipped_or_given)

@@ -19,9 +19,10 @@ from unplug.plugins.conditions.picture import checked
 from unplug.plugins.errors import CheckpointError, DataError, InputError
 from unplug.sdk.conditions import condition_file
 from unplug.sdk.data.decode import decode_upright, square
+from unplug.sdk.shipped import WEIGHTS, shipped_plugins
 
 from .control import CONTROLS
-from .load import WEIGHTS, image_size_of
+from .load import image_size_of
 from .sample import GUIDANCE, STEPS, generate
 
 MAX_PICTURES = 1024
@@ -56,7 +57,7 @@ def load_plugin(name: str) -> Any:
     Raises:
         CheckpointError: no such plugin.
     """
-    shipped = sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))
+    shipped = shipped_plugins()
     if name not in shipped and not Path(name).exists():
         known = f"one of: {', '.join(shipped)}" if shipped else "install a release of unplug: this installation ships none"
         raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}")

@@ -10,12 +10,12 @@ import torch
 from unplug.plugins.errors import CheckpointError, InputError
 from unplug.plugins.files import read_json
 from unplug.plugins.quiet import quiet
+from unplug.sdk.shipped import WEIGHTS
 
 from .small import diffusers
 
 SMALL = "small"
 """The base that comes with the package."""
-WEIGHTS = Path(__file__).parent.parent / "weights"
 MARK, RECORD = "model_index.json", "unplug.json"
 OURS = (MARK, RECORD, "README.md", "vae", "unet", "text_encoder", "tokenizer", "scheduler")
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")

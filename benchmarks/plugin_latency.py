@@ -69,7 +69,7 @@ def convert(job: Job) -> Reply:
     source = Source(model=model, iospec=ConditioningPlugin().iospec, model_type="plugin")
     wanted = reference(model, source.iospec)
     target = TARGETS.get("litert")
-    target.write(target.prepare(source), "fp32", Path(job.values["path"]))
+    target.write(target.prepare(source), "fp32", Path(job.values["path"]), {})
     parameters = sum(parameter.numel() for parameter in model.parameters())
     values = {"parameters": parameters, "macs": count_flops(source) // 2, "iospec": source.iospec.to_dict()}
     return Reply(values=values, arrays=wanted)

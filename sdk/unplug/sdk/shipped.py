@@ -17,12 +17,13 @@ def shipped_plugins() -> list[str]:
     return sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))
 
 
-def plugin_folder(given: Path) -> Path:
-    """The folder of a plugin that ships where its name is given and no such folder is here; else what was given.
+def plugin_folder(name: str) -> Path:
+    """The folder of a plugin that ships, by its name; else the folder that was given.
+
+    Of equal names the one that ships: a folder called canny does not change what ``canny`` means, ``./canny`` is it.
 
     Example:
-        >>> plugin_folder(Path("canny")) == WEIGHTS / "canny", plugin_folder(Path("my/canny"))
+        >>> plugin_folder("canny") == WEIGHTS / "canny", plugin_folder("my/canny")
         (True, PosixPath('my/canny'))
     """
-    named = len(given.parts) == 1 and given.name in shipped_plugins() and not given.exists()
-    return WEIGHTS / given.name if named else given
+    return WEIGHTS / name if name in shipped_plugins() else Path(name)

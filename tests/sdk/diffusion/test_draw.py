@@ -14,8 +14,8 @@ from PIL import Image
 from unplug.plugins import save_checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.plugins.errors import CheckpointError, DataError, InputError
+from unplug.sdk import shipped
 from unplug.sdk.data import Dataset
-from unplug.sdk.diffusion import draw as module
 from unplug.sdk.diffusion import sample, vae
 from unplug.sdk.diffusion.draw import MAX_PICTURES, Steering, draw_pictures, load_plugin, read_condition
 from unplug.sdk.diffusion.grid import image_grid
@@ -159,7 +159,7 @@ def test_a_plugin_of_another_base_names_the_channels(base: Any, edges: Path, tmp
 
 
 def test_plugins_by_name_and_by_folder(plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
     monkeypatch.chdir(tmp_path)
     for name in ("canny", "../x", "base"):
         with pytest.raises(CheckpointError, match=f"{name}: no such plugin.*this installation ships none"):
@@ -177,7 +177,7 @@ def test_what_ships_wins_over_a_folder_of_its_name(
     base: Any, plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder called canny must not change what `--plugin canny` means; a path says which one is meant."""
-    monkeypatch.setattr(module, "WEIGHTS", tmp_path / "weights")
+    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path / "weights")
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights/canny").symlink_to(plugin_folder)
     save_checkpoint(steering_plugin(base.unet, condition="depth"), tmp_path / "canny", record={}, card="")

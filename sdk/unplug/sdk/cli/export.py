@@ -108,7 +108,7 @@ def export(
 @click.option(
     "--checkpoint",
     required=True,
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     callback=shipped_or_given,
     help="The checkpoint they were made from; a plugin that ships by its name.",
 )

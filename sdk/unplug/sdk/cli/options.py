@@ -58,9 +58,9 @@ def out_option(help_text: str, *, required: bool = True, default: Path | None = 
 base_option = click.option("--base", help="Of a plugin: the diffusion base beside it (default: the one in its record).")
 
 
-def shipped_or_given(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> Path | None:
+def shipped_or_given(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Path | None:
     """A plugin that ships may be named; see `plugin_folder`."""
     return None if value is None else plugin_folder(value)
 
 
-checkpoint_argument = click.argument("checkpoint", type=click.Path(path_type=Path), callback=shipped_or_given)
+checkpoint_argument = click.argument("checkpoint", type=click.Path(), callback=shipped_or_given)

@@ -19,7 +19,7 @@ from unplug.plugins.conditions.picture import checked
 from unplug.plugins.errors import CheckpointError, DataError, InputError
 from unplug.sdk.conditions import condition_file
 from unplug.sdk.data.decode import decode_upright, square
-from unplug.sdk.shipped import WEIGHTS, shipped_plugins
+from unplug.sdk.shipped import plugin_folder, shipped_plugins
 
 from .control import CONTROLS
 from .load import image_size_of
@@ -52,16 +52,17 @@ class Steering:
 
 
 def load_plugin(name: str) -> Any:
-    """A plugin by the name that it ships under, or from its folder; of equal names the one that ships (else: ``./canny``).
+    """A plugin by the name that it ships under, or from its folder; see `plugin_folder`.
 
     Raises:
         CheckpointError: no such plugin.
     """
-    shipped = shipped_plugins()
-    if name not in shipped and not Path(name).exists():
-        known = f"one of: {', '.join(shipped)}" if shipped else "install a release of unplug: this installation ships none"
+    path = plugin_folder(name)
+    if not path.exists():
+        shipped = ", ".join(shipped_plugins())
+        known = f"one of: {shipped}" if shipped else "install a release of unplug: this installation ships none"
         raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}")
-    return load_checkpoint(WEIGHTS / name if name in shipped else name, expect="plugin").model
+    return load_checkpoint(path, expect="plugin").model
 
 
 def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:

@@ -31,7 +31,7 @@ def test_a_float_file_errs_as_its_checkpoint_does(world: World, artifacts: dict[
 
 
 def test_a_worse_file_is_told_by_its_interval(world: World, artifacts: dict[str, Artifact]) -> None:
-    """The original's samples of training age against a file of another model: paired, person by person."""
+    """A file of the unlearned model against the oracle: the mean of differences, sample by sample."""
     (row,) = task_deltas(world.oracle, world.dataset, [artifacts[FILE]], most=10**6)
     one, other = predict(world.unlearned.model, world.sets.test), predict(world.oracle.model, world.sets.test)
     assert row.delta == pytest.approx(np.mean(one.error_N - other.error_N), abs=1e-3) and abs(row.delta) > 0.01

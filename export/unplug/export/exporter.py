@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import tempfile
 import threading
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 from unplug.plugins.checkpoint import MAX_CONFIG_BYTES
 from unplug.plugins.errors import CheckpointError, InputError
-from unplug.plugins.files import atomic_dir, atomic_path, check_writable, read_json, sha256_tree
+from unplug.plugins.files import atomic_dir, atomic_path, read_json, sha256_tree, writable
 from unplug.plugins.iospec import IOSpec
 
 from .artifact import Artifact, Calibrated, Card, write_card
@@ -125,15 +124,8 @@ def export_checkpoint(
         cancel=threading.Event(),
         timeout=timeout,
     )
-    existed = work.out.exists()
-    check_writable(work.out)
-    try:
+    with writable(work.out):
         return _export_all(work, chosen, workers)
-    except BaseException:
-        if not existed:
-            with contextlib.suppress(OSError):  # something is in it
-                work.out.rmdir()
-        raise
 
 
 def check_pairs(targets: Sequence[Target], precisions: Sequence[str]) -> None:

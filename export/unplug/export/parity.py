@@ -18,7 +18,7 @@ from .precisions import PRECISIONS
 from .provenance import git_revision, versions
 from .reference import Reference, reference_outputs
 from .runtime import RUNTIMES
-from .runtime.base import Runtime
+from .runtime.base import Runtime, runtime_versions
 from .runtime.stand_in import runtime_of
 from .schema import STRICT, read_dataclass
 from .session import Session
@@ -168,14 +168,13 @@ def measure_parity(
         rows += _measure(artifact, reference, inputs, runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime))
         if progress is not None:
             progress(index + 1, len(chosen), artifact.path.name)
-    runtimes = [RUNTIMES.get(name).distribution for name in dict.fromkeys(row.runtime for row in rows)]
     return ParityReport(
         checkpoint_sha256=reference.checkpoint_sha256,
         model_type=reference.model_type,
         inputs_sha256=digest_inputs(inputs),
         samples=samples,
         rows=tuple(rows),
-        versions=versions(["torch", "numpy", *runtimes]),
+        versions=versions(["torch", "numpy"]) | runtime_versions(RUNTIMES.get(row.runtime) for row in rows),
         git_revision=git_revision(),
     )
 
@@ -223,5 +222,5 @@ def _row(
         max_abs_error=difference.max_abs_error if difference else None,
         cosine=difference.cosine if difference else None,
         runtime=runtime.name,
-        runtime_version=versions([runtime.distribution]).get(runtime.distribution),
+        runtime_version=runtime.version(),
     )

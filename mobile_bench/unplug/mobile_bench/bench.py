@@ -12,7 +12,7 @@ from unplug.export.child import Array, Progress
 from unplug.export.provenance import git_revision, versions
 from unplug.export.reference import Reference, reference_outputs
 from unplug.export.runtime import RUNTIMES
-from unplug.export.runtime.base import Runtime
+from unplug.export.runtime.base import Runtime, runtime_versions
 from unplug.export.tensors import check_inputs, random_inputs
 from unplug.plugins.errors import ArtifactError, ConversionError, InputError
 from unplug.plugins.iospec import IOSpec
@@ -74,11 +74,10 @@ def bench_artifacts(
         reference = None if not_run else references.of(artifact.card.iospec, given)
         entries.append(Entry(artifact=artifact, plan=plan, runtime=runtime, inputs=given, reference=reference, not_run=not_run))
     _measure_all(device, entries, repeats, generator, progress)
-    distributions = dict.fromkeys(entry.runtime.distribution for entry in entries)
     return BenchReport(
         rows=tuple(build_row(device, info, entry, generator, has_checkpoint=checkpoint is not None) for entry in entries),
         seed=seed,
-        versions=versions(["numpy", *distributions]),
+        versions=versions(["numpy"]) | runtime_versions(entry.runtime for entry in entries),
         git_revision=git_revision(),
     )
 

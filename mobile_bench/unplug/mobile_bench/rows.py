@@ -13,7 +13,6 @@ from unplug.export.artifact import Artifact
 from unplug.export.child import Array
 from unplug.export.metrics import Difference, compare, verdict
 from unplug.export.precisions import PRECISIONS
-from unplug.export.provenance import versions
 from unplug.export.reference import Reference
 from unplug.export.runtime.base import Runtime
 from unplug.export.tensors import digest_inputs
@@ -69,7 +68,7 @@ def build_row(
         "target": card.target,
         "precision": card.precision,
         "runtime": entry.runtime.name,
-        "runtime_version": versions([entry.runtime.distribution]).get(entry.runtime.distribution),
+        "runtime_version": entry.runtime.version(),
         "threads": entry.plan.threads,
         "warmup": entry.plan.warmup,
         "iterations": entry.plan.iterations,

@@ -46,6 +46,24 @@ def check_writable(folder: Path) -> None:
 
 
 @contextlib.contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """A folder that can be written in; where it is new and the work fails before anything is in it, it is removed.
+
+    Raises:
+        OutputError: see `check_writable`.
+    """
+    existed = folder.exists()
+    check_writable(folder)
+    try:
+        yield
+    except BaseException:
+        if not existed:
+            with contextlib.suppress(OSError):  # something is in it
+                folder.rmdir()
+        raise
+
+
+@contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yields a temporary file name beside `path`; on success it takes the place of `path`, else it is removed.
 

@@ -5,6 +5,7 @@ Batch norms are folded into the convolutions first, as every converter does: wha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,15 @@ from ..quantize.correct import folded
 from .base import Traced
 
 
-def trace_model(model: nn.Module, iospec: IOSpec, inputs: tuple[Tensor, ...]) -> list[Traced]:
-    """Runs a model once and keeps what its modules gave; of a module that only hands on, the one inside.
+def open_model(model: nn.Module, iospec: IOSpec) -> Callable[[tuple[Tensor, ...]], list[Traced]]:
+    """What runs a model on one sample and keeps what its modules gave; of a module that only hands on, the one inside.
 
     Args:
-        model: in eval mode.
+        model: it is copied, and stays as it is.
         iospec: names its outputs.
-        inputs: one sample.
+
+    Returns:
+        From inputs in the order of the forward, one sample of each, to tensors.
     """
     twin, found = folded(model), list[Traced]()
 
@@ -37,8 +40,12 @@ def trace_model(model: nn.Module, iospec: IOSpec, inputs: tuple[Tensor, ...]) ->
     for name, module in twin.named_modules():
         if name:
             module.register_forward_hook(note(name))
-    with torch.inference_mode():
-        outputs = iospec.name_outputs(twin(*inputs))
-    ends = [Traced(name=name, kind="output", value=value.numpy()) for name, value in outputs.items()]
-    inner = [item for item in found if not any(np.array_equal(item.value, end.value) for end in ends)]
-    return inner + ends
+
+    def trace(inputs: tuple[Tensor, ...]) -> list[Traced]:
+        found.clear()
+        with torch.inference_mode():
+            outputs = iospec.name_outputs(twin(*inputs))
+        ends = [Traced(name=name, kind="output", value=value.numpy()) for name, value in outputs.items()]
+        return [item for item in found if not any(np.array_equal(item.value, end.value) for end in ends)] + ends
+
+    return trace

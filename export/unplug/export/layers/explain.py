@@ -128,19 +128,20 @@ def trace_both(job: Job) -> Reply:
     from unplug.plugins import load_checkpoint
 
     from .align import EXACT_DB, Nearness, align
-    from .checkpoint import trace_model
+    from .checkpoint import open_model
 
     torch.set_num_threads(1)
     values = job.values
     checkpoint = load_checkpoint(values["checkpoint"])
     shipped, own = IOSpec.from_dict(values["iospec"]), checkpoint.model.iospec
-    tracer, near = TRACERS.get(values["target"])(Path(values["path"])), Nearness()
+    trace, tracer = open_model(checkpoint.model, own), TRACERS.get(values["target"])(Path(values["path"]))
+    near = Nearness()
     layers, tensors = list[Any](), list[Any]()
     for index in range(len(next(iter(job.arrays.values())))):
         sample = {name: np.array(array[index : index + 1]) for name, array in job.arrays.items()}
         given = relaid(shipped.inputs, sample, own.inputs)
         arrays = tuple(torch.from_numpy(np.ascontiguousarray(given[item.name])) for item in own.inputs)
-        layers, tensors = trace_model(checkpoint.model, own, arrays), list(tracer(sample))
+        layers, tensors = trace(arrays), list(tracer(sample))
         near.add([item.value for item in layers], [item.value for item in tensors])
     ratios = near.psnr_db()
     rows = [

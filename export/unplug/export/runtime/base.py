@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from unplug.plugins.errors import ArtifactError
 from unplug.plugins.iospec import IOSpec, TensorSpec
 
 from ..child import Array
+from ..provenance import versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +59,16 @@ class Runner(Protocol):
         ...
 
 
+class PythonPackage:
+    """A runtime that is installed with pip."""
+
+    package: str
+
+    def version(self) -> str | None:
+        """Of the distribution."""
+        return versions([self.package]).get(self.package)
+
+
 class Runtime(Protocol):
     """Runs artifacts of one target. `open` is called in a child process; the rest by anybody.
 
@@ -65,7 +76,7 @@ class Runtime(Protocol):
         name: key in RUNTIMES.
         suffix: of the files that it runs, with the dot.
         modules: what `open` imports; a benchmark imports it first, to leave that time and memory out.
-        distribution: the package whose version a report names.
+        package: whose version a report names.
         extra: the unplug extra that installs it.
         delegates: names that `open` takes; the first is the default.
     """
@@ -77,11 +88,15 @@ class Runtime(Protocol):
     @property
     def modules(self) -> tuple[str, ...]: ...
     @property
-    def distribution(self) -> str: ...
+    def package(self) -> str: ...
     @property
     def extra(self) -> str: ...
     @property
     def delegates(self) -> tuple[str, ...]: ...
+
+    def version(self) -> str | None:
+        """Of its package, or None where that is not installed."""
+        ...
 
     def unavailable(self) -> str | None:
         """Why it cannot run on this machine, or None when it can."""
@@ -94,6 +109,12 @@ class Runtime(Protocol):
             ArtifactError: the file is broken, or its tensors are not those of `iospec`.
         """
         ...
+
+
+def runtime_versions(runtimes: Iterable[Runtime]) -> dict[str, str]:
+    """Package to version of those that are installed."""
+    found = {runtime.package: runtime.version() for runtime in runtimes}
+    return {package: version for package, version in found.items() if version is not None}
 
 
 def check_tensors(path: Path, specs: tuple[TensorSpec, ...], found: Mapping[str, tuple[tuple[int, ...], str]]) -> None:

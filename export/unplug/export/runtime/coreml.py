@@ -13,19 +13,19 @@ import numpy as np
 from unplug.plugins.iospec import IOSpec
 
 from ..child import Array
-from .base import Placement, Runner
+from .base import Placement, PythonPackage, Runner
 
 COMPUTE_UNITS = {"cpu": "CPU_ONLY", "gpu": "CPU_AND_GPU", "ane": "CPU_AND_NE", "all": "ALL"}
 
 
 @dataclass(frozen=True)
-class CoreML:
+class CoreML(PythonPackage):
     """`coremltools.models.MLModel.predict`."""
 
     name: str = "coreml"
     suffix: str = ".mlpackage"
     modules: tuple[str, ...] = ("coremltools",)
-    distribution: str = "coremltools"
+    package: str = "coremltools"
     extra: str = "coreml"
     delegates: tuple[str, ...] = tuple(COMPUTE_UNITS)
 

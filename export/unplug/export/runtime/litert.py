@@ -14,17 +14,17 @@ from unplug.plugins.errors import ArtifactError
 from unplug.plugins.iospec import IOSpec
 
 from ..child import Array
-from .base import Placement, Runner, check_tensors
+from .base import Placement, PythonPackage, Runner, check_tensors
 
 
 @dataclass(frozen=True)
-class LiteRT:
+class LiteRT(PythonPackage):
     """An interpreter from the first of `modules`; names come from the file's first signature."""
 
     name: str = "litert"
     suffix: str = ".tflite"
     modules: tuple[str, ...] = ("ai_edge_litert.interpreter",)
-    distribution: str = "ai-edge-litert"
+    package: str = "ai-edge-litert"
     extra: str = "litert"
     delegates: tuple[str, ...] = ("xnnpack", "none", "gpu")
 

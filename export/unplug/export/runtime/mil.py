@@ -10,17 +10,17 @@ from typing import Any
 from unplug.plugins.iospec import IOSpec
 
 from ..child import Array
-from .base import Placement, Runner, check_tensors
+from .base import Placement, PythonPackage, Runner, check_tensors
 
 
 @dataclass(frozen=True)
-class MIL:
+class MIL(PythonPackage):
     """`unplug.export.mil`: reads the package, computes each operator with torch in the stored precision."""
 
     name: str = "mil"
     suffix: str = ".mlpackage"
     modules: tuple[str, ...] = ("torch", "coremltools")
-    distribution: str = "torch"
+    package: str = "torch"
     extra: str = "coreml"
     delegates: tuple[str, ...] = ("torch",)
 

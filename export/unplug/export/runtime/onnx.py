@@ -11,7 +11,7 @@ from unplug.plugins.errors import ArtifactError, InputError
 from unplug.plugins.iospec import IOSpec
 
 from ..child import Array
-from .base import Placement, Runner, check_tensors
+from .base import Placement, PythonPackage, Runner, check_tensors
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 NUMPY_NAMES = {
@@ -21,13 +21,13 @@ NUMPY_NAMES = {
 
 
 @dataclass(frozen=True)
-class OnnxRuntime:
+class OnnxRuntime(PythonPackage):
     """`onnxruntime` with its CPU or CUDA execution provider; `onnxruntime-gpu` has the latter."""
 
     name: str = "onnx"
     suffix: str = ".onnx"
     modules: tuple[str, ...] = ("onnxruntime",)
-    distribution: str = "onnxruntime"
+    package: str = "onnxruntime"
     extra: str = "onnx"
     delegates: tuple[str, ...] = tuple(PROVIDERS)
 

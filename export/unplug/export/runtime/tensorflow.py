@@ -7,7 +7,7 @@ from .litert import LiteRT
 RUNTIME = LiteRT(
     name="tensorflow",
     modules=("tensorflow.lite.python.interpreter",),
-    distribution="tensorflow",
+    package="tensorflow",
     extra="tensorflow",
     delegates=("xnnpack", "none"),
 )

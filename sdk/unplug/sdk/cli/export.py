@@ -157,6 +157,8 @@ def parity(
         raise InputError("--data and --images", "both say what to compare on", "Give one of them")
     if task is not None and spec is None:
         raise InputError("--task", "there are no samples with labels", "Give the training data with --data")
+    if base is not None and task is None:
+        raise InputError("--base", "it is the diffusion base that a task's error needs", "Add --task N, or leave it out")
     card = loaded[0].card
     if spec is not None:
         model = load_checkpoint(checkpoint, expect=card.model_type)

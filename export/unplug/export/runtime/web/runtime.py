@@ -16,13 +16,15 @@ from typing import Any
 import numpy as np
 
 from unplug.plugins.errors import ArtifactError, InputError
-from unplug.plugins.iospec import IOSpec, TensorSpec
+from unplug.plugins.files import read_json
+from unplug.plugins.iospec import IOSpec
 
 from ...child import Array
 from ..base import Placement, Runner, check_tensors
 from .server import Server
 
 MODULES_VARIABLE, BROWSER_VARIABLE = "UNPLUG_WEB_MODULES", "UNPLUG_CHROMIUM"
+MAX_PACKAGE_BYTES = 2**20
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
     "--headless=new", "--no-first-run", "--disable-extensions", "--disable-background-networking", "--mute-audio",
@@ -39,9 +41,16 @@ class Web:
     suffix: str
     package: str
     modules: tuple[str, ...] = ("numpy",)
-    distribution: str = "numpy"
     extra: str = "dev"
     delegates: tuple[str, ...] = ("wasm", "webgpu")
+
+    def version(self) -> str | None:
+        """Of the npm package."""
+        folder = _packages()
+        facts = None if folder is None else folder / self.package / "package.json"
+        if facts is None or not facts.is_file():
+            return None
+        return str(read_json(facts, max_bytes=MAX_PACKAGE_BYTES).get("version"))
 
     def unavailable(self) -> str | None:
         """Why not: no browser, or no packages for it."""
@@ -70,8 +79,8 @@ class Web:
         facts = json.loads(server.wait())
         if "error" in facts:
             raise ArtifactError(str(path), f"{self.name} refuses it on {delegate} ({facts['error'][:500]})", "Export it again")
-        check_tensors(path, iospec.inputs, _described(facts["inputs"], iospec.inputs))
-        check_tensors(path, iospec.outputs, _described(facts["outputs"], iospec.outputs))
+        check_tensors(path, iospec.inputs, _described(facts["inputs"]))
+        check_tensors(path, iospec.outputs, _described(facts["outputs"]))
         return _Runner(path, server, iospec, Placement(delegate_asked=delegate, delegate_got=delegate))
 
 
@@ -91,16 +100,9 @@ def _end(process: subprocess.Popen[bytes], profile: str) -> None:
     shutil.rmtree(profile, ignore_errors=True)
 
 
-def _described(found: list[dict[str, Any]], specs: tuple[TensorSpec, ...]) -> dict[str, tuple[tuple[int, ...], str]]:
-    """What the page says of a file's tensors; onnxruntime-web tells names alone."""
-    shapes = {item.name: item.shape for item in specs}
-    return {
-        str(item["name"]): (
-            tuple(int(side) for side in item.get("shape") or shapes.get(item["name"], ())),
-            str(item.get("dtype") or "float32"),
-        )
-        for item in found
-    }
+def _described(found: list[dict[str, Any]]) -> dict[str, tuple[tuple[int, ...], str]]:
+    """What the page says of a file's tensors."""
+    return {item["name"]: (tuple(item["shape"]), item["dtype"]) for item in found}
 
 
 class _Runner:

@@ -19,7 +19,7 @@ from unplug.plugins.iospec import IOSpec
 from .artifact import Artifact, Calibrated, Card, write_card
 from .child import DEFAULT_TIMEOUT_SECONDS, Array, Progress, call_in_child
 from .extras import require_modules
-from .precisions import PRECISIONS, looks_at_samples
+from .precisions import ALL, ON_REQUEST, PRECISIONS, looks_at_samples
 from .provenance import versions
 from .targets import TARGETS
 from .targets.base import IOS, OLDEST_IOS, Target
@@ -53,7 +53,6 @@ class _Work:
 
     checkpoint: Path
     config: dict[str, Any]
-    precisions: tuple[str, ...]
     calibration: Mapping[str, Array]
     calibrated: Calibrated | None
     layout: Layout
@@ -82,7 +81,8 @@ def export_checkpoint(
     Args:
         checkpoint: a folder that `unplug train` wrote.
         targets: names in TARGETS.
-        precisions: names in PRECISIONS; each target must support each.
+        precisions: names in PRECISIONS, each of which each target must support; or "all" of each target's, but for those that
+            are made on request only.
         out: the folder for ``<model_type>.<precision><suffix>`` files and their cards.
         calibration: input name to array of N samples, for precisions that look at some; never of what was forgotten.
         layout: of images in the files; "NHWC" is what phones have. Calibration samples are NCHW always.
@@ -102,9 +102,8 @@ def export_checkpoint(
         ConversionError: a converter failed; says how.
         OutputError: `out` cannot be written.
     """
-    chosen = [TARGETS.get(name) for name in dict.fromkeys(targets)]
-    wanted = tuple(dict.fromkeys(precisions))
-    check_pairs(chosen, wanted)
+    pairs = plan_pairs(targets, precisions)
+    wanted = tuple(dict.fromkeys(name for names in pairs.values() for name in names))
     if workers < 1:
         raise InputError(f"workers {workers}", "at least one is needed", "Use 1 or 2")
     if ios not in IOS:
@@ -118,18 +117,21 @@ def export_checkpoint(
         calibrated=_facts(samples),
         layout=layout,
         ios=ios,
-        precisions=wanted,
         out=Path(out),
-        tally=_Tally(progress, len(chosen) * len(wanted)),
+        tally=_Tally(progress, sum(map(len, pairs.values()))),
         cancel=threading.Event(),
         timeout=timeout,
     )
     with writable(work.out):
-        return _export_all(work, chosen, workers)
+        return _export_all(work, pairs, workers)
 
 
-def check_pairs(targets: Sequence[Target], precisions: Sequence[str]) -> None:
-    """Raises unless every target is installed and supports every precision.
+def plan_pairs(targets: Sequence[str], precisions: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Target to the precisions that are made of it.
+
+    Example:
+        >>> plan_pairs(["onnx", "coreml"], ["all"])["onnx"], plan_pairs(["onnx"], ["fp16"])
+        (('fp32', 'fp16', 'int8-static'), {'onnx': ('fp16',)})
 
     Raises:
         InputError: nothing to do, an unknown precision or an unsupported pair.
@@ -137,14 +139,19 @@ def check_pairs(targets: Sequence[Target], precisions: Sequence[str]) -> None:
     """
     if not targets or not precisions:
         raise InputError("export", "no target or no precision is named", f"Targets: {', '.join(TARGETS)}")
-    for precision in precisions:
-        PRECISIONS.get(precision)
-        for target in targets:
+    pairs: dict[str, tuple[str, ...]] = {}
+    for target in map(TARGETS.get, dict.fromkeys(targets)):
+        every = [name for name in target.precisions if name not in ON_REQUEST]
+        wanted = dict.fromkeys(name for given in precisions for name in (every if given == ALL else [given]))
+        pairs[target.name] = tuple(wanted)
+        for precision in wanted:
+            PRECISIONS.get(precision)
             if precision not in target.precisions:
                 known = ", ".join(target.precisions)
                 raise InputError(f"{target.name} {precision}", "this target cannot hold this precision", f"Use one of: {known}")
-    for target in targets:
-        require_modules(target.modules, target.extra)
+    for name in pairs:
+        require_modules(TARGETS.get(name).modules, TARGETS.get(name).extra)
+    return pairs
 
 
 def _check_calibration(calibration: Mapping[str, Array], precisions: Sequence[str]) -> Mapping[str, Array]:
@@ -181,10 +188,10 @@ def _read_config(checkpoint: Path) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "model_type"}
 
 
-def _export_all(work: _Work, targets: Sequence[Target], workers: int) -> list[Artifact]:
+def _export_all(work: _Work, pairs: Mapping[str, tuple[str, ...]], workers: int) -> list[Artifact]:
     done: dict[str, list[Artifact]] = {}
-    with ThreadPoolExecutor(max_workers=min(workers, len(targets))) as pool:
-        futures = {pool.submit(_export_target, work, target): target.name for target in targets}
+    with ThreadPoolExecutor(max_workers=min(workers, len(pairs))) as pool:
+        futures = {pool.submit(_export_target, work, TARGETS.get(name), names): name for name, names in pairs.items()}
         try:
             for future in as_completed(futures):
                 done[futures[future]] = future.result()
@@ -193,10 +200,10 @@ def _export_all(work: _Work, targets: Sequence[Target], workers: int) -> list[Ar
             work.cancel.set()
             for future in futures:
                 future.cancel()
-    return [artifact for target in targets for artifact in done[target.name]]
+    return [artifact for name in pairs for artifact in done[name]]
 
 
-def _export_target(work: _Work, target: Target) -> list[Artifact]:
+def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> list[Artifact]:
     what = f"export of {work.checkpoint.name} to {target.name}"
     with tempfile.TemporaryDirectory(prefix="unplug-export-") as staging:
         reply = call_in_child(
@@ -204,7 +211,7 @@ def _export_target(work: _Work, target: Target) -> list[Artifact]:
             {
                 "checkpoint": str(work.checkpoint.resolve()),
                 "target": target.name,
-                "precisions": work.precisions,
+                "precisions": precisions,
                 "layout": work.layout,
                 "ios": work.ios,
                 "staging": staging,

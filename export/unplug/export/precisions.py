@@ -75,6 +75,10 @@ PRECISIONS = Registry(
 )
 
 
+ALL, ON_REQUEST = "all", ("int8-dynamic",)
+"""What stands for every precision of a target, and what it leaves out: slow on depthwise networks, which ours are."""
+
+
 def looks_at_samples(precisions: Iterable[str]) -> bool:
     """Whether the conversion to any of these precisions makes use of calibration samples.
 

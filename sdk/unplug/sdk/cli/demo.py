@@ -20,13 +20,13 @@ from .release import gate_line
 @click.option("--size", type=click.Choice(["nano", "small", "base"]), help="Model (default nano; small with --data).")
 @click.option("--image-size", type=click.IntRange(32, 224), help="Input side in pixels (default 48; 64 with --data).")
 @click.option("--epochs", type=click.IntRange(1, 100_000), help="Of the original (default 20; 40 with --data).")
-@click.option("--method", default="msg", show_default=True, help="See `unplug list methods`.")
+@click.option("--method", help="See `unplug list methods` (default: fcs with flatten_lr=0.005).")
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Folder for everything.", required=False, default=Path("unplug-demo"))
 @command
 def demo(
     spec: str | None, on_bad: Any, fraction: float | None, size: str | None, image_size: int | None, epochs: int | None,
-    method: str, restart: bool, out: Path, common: Common,
+    method: str | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Train, forget, audit, export, check, time, bundle and report, on embedded synthetic faces or on your data.
 
@@ -43,7 +43,9 @@ def demo(
         config = replace(config, spec=spec, fraction=0.02)
     if fraction is not None:
         config = replace(config, fraction=fraction)
-    config = replace(config, release=replace(config.release, method=method, seed=common.seed))
+    if method is not None:
+        config = replace(config, release=replace(config.release, method=method, options={}))
+    config = replace(config, release=replace(config.release, seed=common.seed))
     done = run_demo(config, out, device=common.device, say=common.say, show=common.show, restart=restart)
     lines = [gate_line(gate) for gate in done.summary["gates"]]
     if done.refusal is not None:

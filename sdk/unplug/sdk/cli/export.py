@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,10 +14,10 @@ import click
 from unplug.plugins.errors import InputError
 
 from .base import Common, Outcome, command, names, table
-from .options import checkpoint_argument, out_option, shipped_or_given
+from .options import each_shipped_or_given, out_option, shipped_or_given
 
 if TYPE_CHECKING:
-    from unplug.export import Artifact
+    from unplug.export import Artifact, ParityReport
     from unplug.export.layers.explain import Explanation
     from unplug.export.parity import TaskDelta
 
@@ -25,12 +26,24 @@ EXPLAINED = 4
 
 
 @click.command()
-@checkpoint_argument
+@click.argument("checkpoints", nargs=-1, required=True, type=click.Path(), callback=each_shipped_or_given)
 @click.option("--to", "targets", default="litert,coreml,onnx", show_default=True, help="Comma-separated targets.")
-@click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
+@click.option(
+    "--precision",
+    "precisions",
+    default="fp32,fp16",
+    show_default=True,
+    help="Comma-separated precisions; all: those of each target, without int8-dynamic.",
+)
 @click.option("--calibrate", "spec", metavar="SPEC", help="Data that int8 precisions look at, say what it was trained on.")
 @click.option(
     "--calibration-samples", "samples", type=click.IntRange(1, 4096), default=128, show_default=True, help="How many of it."
+)
+@click.option(
+    "--check",
+    type=click.IntRange(1, 4096),
+    metavar="N",
+    help="Compare the files with the checkpoint too, see unplug parity: on N test samples of --calibrate, else on drawn faces.",
 )
 @click.option("--nhwc", is_flag=True, help="Images with their channels last, as phones have them: no transposes in the file.")
 @click.option("--ios", type=click.Choice(["17", "18"]), default="17", show_default=True, help="Oldest iOS for Core ML files.")
@@ -41,66 +54,97 @@ EXPLAINED = 4
     help="Exit with 1 where LiteRT's delegate leaves anything of a .tflite file to the CPU's kernels.",
 )
 @click.option("--workers", type=click.IntRange(1, 8), default=2, show_default=True, help="Targets converted at a time.")
-@out_option("Folder for the exported files and their cards.")
+@out_option("Folder for the exported files and their cards; of several checkpoints one in it for each.")
 @command
 def export(
-    checkpoint: Path,
-    targets: str,
-    precisions: str,
-    spec: str | None,
-    samples: int,
-    nhwc: bool,
-    ios: str,
-    delegate: str | None,
-    workers: int,
-    out: Path,
-    common: Common,
-) -> Outcome:
-    """Convert CHECKPOINT to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx); a plugin that ships by its name.
+    checkpoints: tuple[Path, ...], targets: str, precisions: str, spec: str | None, samples: int, check: int | None,
+    nhwc: bool, ios: str, delegate: str | None, workers: int, out: Path, common: Common,
+) -> Outcome:  # fmt: skip
+    """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx); a plugin that ships by its name.
 
     int8-static needs --calibrate: activations get their ranges from samples. With it, biases of the other int8 precisions are
     corrected too. Where the data is that of the training, samples are drawn from what it may remember, never from what it
     forgot.
     """
-    from unplug.export import TARGETS, export_checkpoint
+    from unplug.export import export_checkpoint, measure_parity
     from unplug.export.delegates import coverage
-    from unplug.export.exporter import check_pairs
+    from unplug.export.exporter import plan_pairs
     from unplug.export.precisions import looks_at_samples
+
+    pairs = plan_pairs(names(targets), names(precisions))
+    wanted = list(dict.fromkeys(name for found in pairs.values() for name in found))
+    if spec is not None and not looks_at_samples(wanted):
+        why = f"{' and '.join(wanted)} {'look' if len(wanted) > 1 else 'looks'} at no samples"
+        raise InputError("--calibrate", why, "Add an int8 precision to --precision, or leave it out")
+    if delegate is not None and "litert" not in pairs:
+        raise InputError("--require-delegate", "no LiteRT file is exported", "Add litert to --to, or leave it out")
+    if "int8-dynamic" in wanted:
+        common.say("warning: XNNPACK does not take depthwise convolutions of int8-dynamic files, which makes them slow on CPUs")
+    value: dict[str, Any] = {"out": str(out), "artifacts": [], "seconds": {}}
+    text, ok = list[str](), True
+    for checkpoint, folder in _folders(checkpoints, out).items():
+        calibration, compared = _samples(checkpoint, spec, samples, check, nhwc, common)
+        started = time.perf_counter()
+        with progress_bar(f"export {checkpoint.name}", common) as progress:
+            made = export_checkpoint(
+                checkpoint, targets=names(targets), precisions=names(precisions), out=folder, calibration=calibration,
+                layout="NHWC" if nhwc else "NCHW", ios=int(ios), workers=workers, progress=progress,
+            )  # fmt: skip
+        value["seconds"][checkpoint.name] = round(time.perf_counter() - started, 1)
+        value["artifacts"] += [{**asdict(item.card), "path": str(item.path)} for item in made]
+        rows = [
+            (str(item.path), item.card.precision, f"{item.card.bytes:,}", f"{item.card.seconds:.1f}", item.card.sha256[:12])
+            for item in made
+        ]
+        text.append(table(("file", "precision", "bytes", "seconds", "sha256"), rows))
+        text.append(f"{checkpoint.name}: {len(made)} files in {value['seconds'][checkpoint.name]} s")
+        if compared is None:
+            files = " ".join(shlex.quote(str(item.path)) for item in made)
+            text.append(f"Next: unplug parity {files} --checkpoint {shlex.quote(str(checkpoint))}")
+        else:
+            with progress_bar(f"parity {checkpoint.name}", common) as progress:
+                report = measure_parity(made, checkpoint, compared, progress=progress)
+            report.save(folder / "parity.json")
+            value["parity"] = [*value.get("parity", []), asdict(report)]
+            text.append(_parity_table(report))
+            ok = ok and report.passed
+        if delegate is not None:
+            covered = [coverage(item, delegate) for item in made if item.card.target == "litert"]
+            value["delegates"] = [*value.get("delegates", []), *map(asdict, covered)]
+            text += map(str, covered)
+            ok = ok and all(item.whole for item in covered)
+    return Outcome(value=value, text="\n".join(text), ok=ok)
+
+
+def _folders(checkpoints: Sequence[Path], out: Path) -> dict[Path, Path]:
+    """Where each checkpoint's files go."""
+    if len(checkpoints) == 1:
+        return {checkpoints[0]: out}
+    called = [path.resolve().name for path in checkpoints]
+    for name in called:
+        if called.count(name) > 1:
+            raise InputError(name, "two checkpoints have this name, which is that of their folder in --out", "Rename one")
+    return {path: out / name for path, name in zip(checkpoints, called, strict=True)}
+
+
+def _samples(
+    checkpoint: Path, spec: str | None, count: int, check: int | None, nhwc: bool, common: Common
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """What a checkpoint is calibrated on and what its files are compared on, as far as either was asked for."""
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset
-    from unplug.sdk.inputs import real_inputs
+    from unplug.sdk.inputs import example_inputs, real_inputs
 
-    check_pairs([TARGETS.get(name) for name in names(targets)], names(precisions))
-    if spec is not None and not looks_at_samples(names(precisions)):
-        why = f"{' and '.join(names(precisions))} {'look' if len(names(precisions)) > 1 else 'looks'} at no samples"
-        raise InputError("--calibrate", why, "Add an int8 precision to --precision, or leave it out")
-    if delegate is not None and "litert" not in names(targets):
-        raise InputError("--require-delegate", "no LiteRT file is exported", "Add litert to --to, or leave it out")
-    if "int8-dynamic" in names(precisions):
-        common.say("warning: XNNPACK does not take depthwise convolutions of int8-dynamic files, which makes them slow on CPUs")
-    calibration = None
-    if spec is not None:
-        model = load_checkpoint(checkpoint)
-        dataset = load_dataset(spec, model.model.iospec.inputs[0].height, show=common.show)
-        calibration = real_inputs(model, dataset, samples, part="retain", say=common.say)
-    with progress_bar("export", common) as progress:
-        made = export_checkpoint(
-            checkpoint, targets=names(targets), precisions=names(precisions), out=out, calibration=calibration,
-            layout="NHWC" if nhwc else "NCHW", ios=int(ios),
-            workers=workers, progress=progress,
-        )  # fmt: skip
-    rows = [
-        (item.path.name, item.card.target, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for item in made
-    ]
-    text = table(("file", "target", "precision", "bytes", "sha256"), rows)
-    files = " ".join(shlex.quote(str(item.path)) for item in made)
-    text += f"\nNext: unplug parity {files} --checkpoint {shlex.quote(str(checkpoint))}"
-    covered = [coverage(item, delegate) for item in made if delegate is not None and item.card.target == "litert"]
-    text += "".join(f"\n{item}" for item in covered)
-    value = {"out": str(out), "artifacts": [asdict(item.card) for item in made]}
-    if delegate is not None:
-        value["delegates"] = [asdict(item) for item in covered]
-    return Outcome(value=value, text=text, ok=all(item.whole for item in covered))
+    if spec is None and check is None:
+        return None, None
+    model = load_checkpoint(checkpoint)
+    shipped = model.model.iospec.images_in("NHWC" if nhwc else "NCHW")
+    if spec is None:
+        assert check is not None
+        return None, example_inputs(model.model_type, shipped, check)
+    dataset = load_dataset(spec, model.model.iospec.inputs[0].height, show=common.show)
+    compared = None if check is None else real_inputs(model, dataset, check, part="test", iospec=shipped, say=common.say)
+    return real_inputs(model, dataset, count, part="retain", say=common.say), compared
 
 
 @click.command()
@@ -146,7 +190,6 @@ def parity(
 ) -> Outcome:  # fmt: skip
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
-    from unplug.export.runtime.stand_in import STAND_INS
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset
     from unplug.sdk.deltas import task_deltas
@@ -173,6 +216,19 @@ def parity(
         report = replace(report, task=task_deltas(model, dataset, runnable, most=task, base=base))
     if out is not None:
         report.save(out)
+    text = _parity_table(report)
+    value: dict[str, Any] = asdict(report)
+    if explain:
+        few = {name: array[:EXPLAINED] for name, array in inputs.items()}
+        found = [_explained(item, checkpoint, few, layers) for item in loaded]
+        value["layers"] = [asdict(item) for item in found]
+        text += "".join(f"\n{item}" for item in found) + f"\nPictures: {layers}"
+    return Outcome(value=value, text=text, ok=report.passed)
+
+
+def _parity_table(report: ParityReport) -> str:
+    from unplug.export.runtime.stand_in import STAND_INS
+
     rows = []
     for row in report.rows:
         measured = "exact" if row.exact else "" if row.psnr_db is None else f"{row.psnr_db:.1f}"
@@ -185,13 +241,7 @@ def parity(
         text += "\nmil: Core ML's program evaluated operator by operator with torch; Core ML itself runs on macOS only."
     if not report.passed and all(row.status == "not_run" for row in report.rows):
         text += "\nNothing could be run on this machine, so nothing was checked."
-    value: dict[str, Any] = asdict(report)
-    if explain:
-        few = {name: array[:EXPLAINED] for name, array in inputs.items()}
-        found = [_explained(item, checkpoint, few, layers) for item in loaded]
-        value["layers"] = [asdict(item) for item in found]
-        text += "".join(f"\n{item}" for item in found) + f"\nPictures: {layers}"
-    return Outcome(value=value, text=text, ok=report.passed)
+    return text
 
 
 def _task_table(rows: Sequence[TaskDelta]) -> str:

@@ -63,4 +63,9 @@ def shipped_or_given(_context: click.Context, _parameter: click.Parameter, value
     return None if value is None else plugin_folder(value)
 
 
+def each_shipped_or_given(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
+    """The same of several."""
+    return tuple(map(plugin_folder, values))
+
+
 checkpoint_argument = click.argument("checkpoint", type=click.Path(), callback=shipped_or_given)

@@ -18,10 +18,15 @@ from .registry import Registry
 
 MODELS = Registry(
     "model type",
-    {"age": "unplug.plugins.age:AgePredictor", "plugin": "unplug.plugins.conditioning:ConditioningPlugin"},
+    {
+        "age": "unplug.plugins.age:AgePredictor",
+        "plugin": "unplug.plugins.conditioning:ConditioningPlugin",
+        "unet": "unplug.plugins.base_parts:BaseUNet",
+        "decoder": "unplug.plugins.base_parts:BaseDecoder",
+    },
     group="unplug.models",
 )
-DIFFUSERS_CLASSES = {"ConditioningPlugin": "plugin"}
+DIFFUSERS_CLASSES = {"ConditioningPlugin": "plugin", "UNet2DConditionModel": "unet", "AutoencoderKL": "decoder"}
 """Model types of the configurations that diffusers writes: they name a class."""
 
 RECORD = "unplug.json"
@@ -180,7 +185,8 @@ def _check_files(folder: Path, weights: Path) -> None:
 
 def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any]) -> Any:
     try:
-        model = MODELS.get(model_type)(**config)
+        kind = MODELS.get(model_type)
+        model = kind(**(kind.complete_config(folder, config) if hasattr(kind, "complete_config") else config))
     except (TypeError, ValueError, OverflowError, InputError) as error:
         raise CheckpointError(
             f"{folder}/config.json", str(error), "Restore the file that was saved with the weights"

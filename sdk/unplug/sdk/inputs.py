@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from unplug.export import random_inputs
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.plugins.errors import InputError
@@ -22,6 +23,8 @@ from unplug.sdk.data import Dataset, Split, load_dataset
 
 Part = Literal["retain", "test"]
 SEED = 20231
+LATENT = ("unet", "decoder")
+"""Model types whose inputs are unit noise: latents and text states are near it by construction."""
 DRAWN_AS = {"plugin": "canny"}
 """Model type to the condition that its procedural inputs are drawn as; edges need no task file, whatever it was trained on."""
 
@@ -29,7 +32,7 @@ DRAWN_AS = {"plugin": "canny"}
 def example_inputs(
     model_type: str, iospec: IOSpec, count: int, *, images: Path | None = None, seed: int = SEED
 ) -> dict[str, NDArray[np.float32]]:
-    """Named inputs for a model that takes one image.
+    """Named inputs: for a model that takes one image pictures, for a part of a diffusion base noise.
 
     Args:
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
@@ -42,7 +45,7 @@ def example_inputs(
         Input name to (N, C, H, W), scaled to the tensor's range.
 
     Raises:
-        InputError: the model's input is no square image.
+        InputError: the model's input is no square image, or pictures for a model that takes none.
         DataError: no such folder, or a broken picture in it.
 
     Example:
@@ -51,6 +54,10 @@ def example_inputs(
         >>> array.shape, sorted(set(array.ravel().tolist()))
         ((2, 3, 32, 32), [-1.0, 1.0])
     """
+    if model_type in LATENT:
+        if images is not None:
+            raise InputError(f"model of type {model_type}", "it takes latents, not pictures", "Leave the pictures out")
+        return random_inputs(iospec, count, seed)
     tensor = _image_of(model_type, iospec)
     spec = f"imagefolder:{images}" if images else f"synth:n={count},subjects={count},seed={seed}"
     dataset = load_dataset(spec, tensor.height, show=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 WEIGHTS = Path(__file__).parent / "weights"
+PARTS = {"small/unet": "unet", "small/vae": "vae"}
+"""Parts of the base that phones run, by name."""
 
 
 def shipped_plugins() -> list[str]:
@@ -17,13 +19,17 @@ def shipped_plugins() -> list[str]:
     return sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))
 
 
-def plugin_folder(name: str) -> Path:
-    """The folder of a plugin that ships, by its name; else the folder that was given.
+def shipped_folder(name: str) -> Path:
+    """The folder of a plugin or of a part of the base that ships, by its name; else the folder that was given.
 
     Of equal names the one that ships: a folder called canny does not change what ``canny`` means, ``./canny`` is it.
 
     Example:
-        >>> plugin_folder("canny") == WEIGHTS / "canny", plugin_folder("my/canny")
+        >>> shipped_folder("canny") == WEIGHTS / "canny", shipped_folder("my/canny")
         (True, PosixPath('my/canny'))
+        >>> shipped_folder("small/unet") == WEIGHTS / "base" / "unet"
+        True
     """
+    if name in PARTS:
+        return WEIGHTS / "base" / PARTS[name]
     return WEIGHTS / name if name in shipped_plugins() else Path(name)

@@ -60,7 +60,9 @@ def export(
     checkpoints: tuple[Path, ...], targets: str, precisions: str, spec: str | None, samples: int, check: int | None,
     nhwc: bool, ios: str, delegate: str | None, workers: int, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
-    """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx); a plugin that ships by its name.
+    """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
+
+    What ships goes by its name: canny, face_landmark, small/unet, and small/vae for the decoder.
 
     int8-static needs --calibrate: activations get their ranges from samples. With it, biases of the other int8 precisions are
     corrected too. Where the data is that of the training, samples are drawn from what it may remember, never from what it

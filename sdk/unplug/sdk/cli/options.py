@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from unplug.sdk.shipped import plugin_folder
+from unplug.sdk.shipped import shipped_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,13 +59,13 @@ base_option = click.option("--base", help="Of a plugin: the diffusion base besid
 
 
 def shipped_or_given(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Path | None:
-    """A plugin that ships may be named; see `plugin_folder`."""
-    return None if value is None else plugin_folder(value)
+    """A plugin that ships may be named; see `shipped_folder`."""
+    return None if value is None else shipped_folder(value)
 
 
 def each_shipped_or_given(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
     """The same of several."""
-    return tuple(map(plugin_folder, values))
+    return tuple(map(shipped_folder, values))
 
 
 checkpoint_argument = click.argument("checkpoint", type=click.Path(), callback=shipped_or_given)

@@ -19,7 +19,7 @@ from unplug.plugins.conditions.picture import checked
 from unplug.plugins.errors import CheckpointError, DataError, InputError
 from unplug.sdk.conditions import condition_file
 from unplug.sdk.data.decode import decode_upright, square
-from unplug.sdk.shipped import plugin_folder, shipped_plugins
+from unplug.sdk.shipped import shipped_folder, shipped_plugins
 
 from .control import CONTROLS
 from .load import image_size_of
@@ -52,12 +52,12 @@ class Steering:
 
 
 def load_plugin(name: str) -> Any:
-    """A plugin by the name that it ships under, or from its folder; see `plugin_folder`.
+    """A plugin by the name that it ships under, or from its folder; see `shipped_folder`.
 
     Raises:
         CheckpointError: no such plugin.
     """
-    path = plugin_folder(name)
+    path = shipped_folder(name)
     if not path.exists():
         shipped = ", ".join(shipped_plugins())
         known = f"one of: {shipped}" if shipped else "install a release of unplug: this installation ships none"

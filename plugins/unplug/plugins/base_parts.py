@@ -1,0 +1,135 @@
+"""What of a diffusion base a phone runs: the UNet, once a step, and the decoder, once an image.
+
+Both are diffusers' own networks with named tensors, loaded from the folders of a Stable Diffusion pipeline.
+Shapes: B batch, C latent channels, H and W of the latent, T tokens, D width of the text encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from .errors import InputError, MissingExtraError
+from .files import read_json
+from .iospec import IOSpec, TensorSpec
+from .quiet import quiet
+from .unet_levels import MAX_CHANNELS, read_base, residual_specs
+
+try:
+    with quiet():
+        from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
+        from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
+except ImportError as error:
+    raise MissingExtraError("diffusers", "diffusion") from error
+
+TOKENS = 77
+"""Of Stable Diffusion's prompts; used where no text encoder lies beside the UNet."""
+MAX_TOKENS, MAX_LAYERS, MAX_SAMPLE_SIZE = 1024, 16, 4096
+MAX_CONFIG_BYTES = 2**20
+
+
+class BaseUNet(UNet2DConditionModel):
+    """One step of denoising: eps(z_t, t, text; residuals), with the residuals of plugins as inputs; zeros steer nothing.
+
+    Args:
+        text_tokens: T of the prompts; `complete_config` reads it off the text encoder.
+        config: diffusers' configuration of a ``UNet2DConditionModel``.
+
+    Raises:
+        InputError: a configuration that is out of range, or of a UNet that takes no residuals.
+
+    Reference:
+        Rombach et al., High-Resolution Image Synthesis with Latent Diffusion Models, 2022, section 3.3.
+    """
+
+    def __init__(self, text_tokens: int = TOKENS, **config: Any) -> None:
+        levels = read_base(config).levels
+        _check_integers(config, {"layers_per_block": MAX_LAYERS, "transformer_layers_per_block": MAX_LAYERS,
+                                 "cross_attention_dim": MAX_CHANNELS, "in_channels": MAX_CHANNELS, "out_channels": MAX_CHANNELS,
+                                 "sample_size": MAX_SAMPLE_SIZE})  # fmt: skip
+        _check_integers({"text_tokens": text_tokens}, {"text_tokens": MAX_TOKENS})
+        super().__init__(**config)
+        self.levels, self.text_tokens = levels, text_tokens
+
+    @staticmethod
+    def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration with what stands in the text encoder's beside it."""
+        beside = folder.parent / "text_encoder" / "config.json"
+        text = read_json(beside, max_bytes=MAX_CONFIG_BYTES) if beside.is_file() else {}
+        tokens = text.get("max_position_embeddings", TOKENS) if isinstance(text, dict) else TOKENS
+        return {"text_tokens": tokens, **config}
+
+    def forward(self, z_BCHW: Tensor, t_B: Tensor, text_BTD: Tensor, *residuals: Tensor) -> tuple[Tensor]:
+        """The predicted noise, or whatever the base predicts, of the shape of `z_BCHW`."""
+        # diffusers pops the list, and adds the last one in place.
+        added = [residual + 0.0 for residual in residuals] or None
+        found = super().forward(z_BCHW, t_B, text_BTD, down_intrablock_additional_residuals=added, return_dict=False)
+        return (found[0],)
+
+    @property
+    def iospec(self) -> IOSpec:
+        """The named tensors, with a batch of one."""
+        config, side = self.config, int(self.config["sample_size"])
+        latent = (1, int(config["in_channels"]), side, side)
+        sample = TensorSpec(name="sample", shape=latent, layout="NCHW", description="Noisy latents")
+        timestep = TensorSpec(name="timestep", shape=(1,), layout="N", range=(0.0, 999.0), description="Noise level")
+        text = TensorSpec(
+            name="encoder_hidden_states", shape=(1, self.text_tokens, int(config["cross_attention_dim"])), layout="NTC",
+            description="Last hidden state of the text encoder",
+        )  # fmt: skip
+        predicted = TensorSpec(
+            name="noise_pred", shape=(1, int(config["out_channels"]), side, side), layout="NCHW",
+            description="What the scheduler's step takes",
+        )  # fmt: skip
+        return IOSpec(inputs=(sample, timestep, text, *residual_specs(self.levels, side)), outputs=(predicted,))
+
+
+class BaseDecoder(AutoencoderKL):
+    """Latents to an image: x = (D(z / s + shift) + 1) / 2, clipped to [0, 1], with s the autoencoder's scaling factor.
+
+    The encoder's weights are loaded with it and are in no exported file.
+
+    Args:
+        config: diffusers' configuration of an ``AutoencoderKL``.
+
+    Raises:
+        InputError: a configuration that is out of range.
+    """
+
+    def __init__(self, **config: Any) -> None:
+        _check_integers(config, {"layers_per_block": MAX_LAYERS, "latent_channels": MAX_CHANNELS, "in_channels": MAX_CHANNELS,
+                                 "out_channels": MAX_CHANNELS, "sample_size": MAX_SAMPLE_SIZE})  # fmt: skip
+        widths = config.get("block_out_channels", ())
+        _check_integers(dict(enumerate(widths)), dict.fromkeys(range(len(widths)), MAX_CHANNELS))
+        super().__init__(**config)
+
+    def forward(self, z_BCHW: Tensor) -> tuple[Tensor]:  # type: ignore[override]
+        """Images (B, 3, H times the downscale, W times it) in [0, 1]."""
+        z_BCHW = z_BCHW / self.config["scaling_factor"] + (self.config["shift_factor"] or 0.0)
+        return ((self.decode(z_BCHW, return_dict=False)[0] / 2 + 0.5).clamp(0, 1),)
+
+    @property
+    def iospec(self) -> IOSpec:
+        """The named tensors, with a batch of one."""
+        config, side = self.config, int(self.config["sample_size"])
+        small = side // 2 ** (len(config["block_out_channels"]) - 1)
+        latents = TensorSpec(
+            name="latents", shape=(1, int(config["latent_channels"]), small, small), layout="NCHW",
+            description="As the last step of denoising leaves them",
+        )  # fmt: skip
+        image = TensorSpec(
+            name="image", shape=(1, int(config["out_channels"]), side, side), layout="NCHW", range=(0.0, 1.0), colour="RGB",
+            description="The picture",
+        )  # fmt: skip
+        return IOSpec(inputs=(latents,), outputs=(image,))
+
+
+def _check_integers(config: Mapping[Any, Any], limits: Mapping[Any, int]) -> None:
+    """Raises where a configuration asks for more than any base has: it may come from anybody."""
+    for name, most in limits.items():
+        value = config.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise InputError(f"{name} {str(value)[:200]}", "out of range", f"Use a whole number from 1 to {most}")

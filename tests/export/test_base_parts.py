@@ -1,0 +1,111 @@
+"""The UNet and the decoder of a diffusion base: diffusers' own numbers, with plugins' residuals as inputs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
+from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
+
+from unplug.export import random_inputs
+from unplug.plugins import ConditioningPlugin, load_checkpoint
+from unplug.plugins.errors import CheckpointError
+
+CROSS, PLAIN = "CrossAttnDownBlock2D", "DownBlock2D"
+UNET = {
+    "sample_size": 8, "in_channels": 4, "out_channels": 4, "layers_per_block": 1, "block_out_channels": (16, 32),
+    "norm_num_groups": 4, "down_block_types": (CROSS, PLAIN), "up_block_types": ("UpBlock2D", "CrossAttnUpBlock2D"),
+    "cross_attention_dim": 24, "attention_head_dim": 4,
+}  # fmt: skip
+VAE = {
+    "sample_size": 16, "latent_channels": 4, "block_out_channels": (8, 16), "norm_num_groups": 2, "layers_per_block": 1,
+    "down_block_types": ("DownEncoderBlock2D",) * 2, "up_block_types": ("UpDecoderBlock2D",) * 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of a pipeline, as diffusers writes them."""
+    torch.manual_seed(0)
+    root = tmp_path_factory.mktemp("base")
+    UNet2DConditionModel(**UNET).save_pretrained(root / "unet")
+    AutoencoderKL(**VAE).save_pretrained(root / "vae")
+    (root / "text_encoder").mkdir()
+    (root / "text_encoder/config.json").write_text(json.dumps({"max_position_embeddings": 12}))
+    return root
+
+
+def inputs_of(model: Any, seed: int = 0) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(array) for name, array in random_inputs(model.iospec, 1, seed).items()}
+
+
+@torch.inference_mode()
+def test_the_unet_is_diffusers_own_and_a_plugin_fits_it(base: Path) -> None:
+    mine, theirs = load_checkpoint(base / "unet").model, UNet2DConditionModel.from_pretrained(base / "unet").eval()
+    names = ["sample", "timestep", "encoder_hidden_states", "adapter_res_samples_00", "adapter_res_samples_01"]
+    given = inputs_of(mine)
+    assert list(given) == names and given["encoder_hidden_states"].shape == (1, 12, 24)
+    plugin = ConditioningPlugin.for_unet(theirs.config, condition="canny", size="nano")
+    assert [item.shape for item in plugin.iospec.outputs] == [item.shape for item in mine.iospec.inputs[3:]]
+    before = [value.clone() for value in given.values()]
+    (said,) = mine(*given.values())
+    assert all(torch.equal(value, old) for value, old in zip(given.values(), before, strict=True)), "an input was changed"
+    text, residuals = given["encoder_hidden_states"], [given[name].clone() for name in names[3:]]
+    wanted = theirs(given["sample"], given["timestep"], text, down_intrablock_additional_residuals=residuals).sample
+    assert torch.equal(said, wanted)
+    zeros = [torch.zeros_like(given[name]) for name in names[3:]]
+    bare = theirs(given["sample"], given["timestep"], text).sample
+    assert torch.equal(mine(*(given[name] for name in names[:3]), *zeros)[0], bare) and not torch.equal(said, bare)
+
+
+@torch.inference_mode()
+def test_the_decoder_is_diffusers_own(base: Path) -> None:
+    mine, theirs = load_checkpoint(base / "vae"), AutoencoderKL.from_pretrained(base / "vae").eval()
+    assert mine.model_type == "decoder"
+    given = inputs_of(mine.model)["latents"]
+    wanted = (theirs.decode(given / theirs.config.scaling_factor).sample / 2 + 0.5).clamp(0, 1)
+    assert torch.equal(mine.model(given)[0], wanted)
+    assert mine.model.iospec.outputs[0].shape == wanted.shape == (1, 3, 16, 16)
+
+
+def test_without_a_text_encoder_beside_it_prompts_have_77_tokens(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "unet").symlink_to(base / "unet")
+    assert load_checkpoint(tmp_path / "unet").model.iospec.inputs[2].shape == (1, 77, 24)
+
+
+def change(path: Path, **values: Any) -> None:
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, **values}))
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "words"),
+    [
+        ("unet", {"layers_per_block": 10**9}, "layers_per_block 1000000000: out of range"),
+        ("unet", {"cross_attention_dim": [8, 8]}, "cross_attention_dim"),
+        ("unet", {"block_out_channels": [10**9, 8]}, "out of range"),
+        ("unet", {"down_block_types": ["KDownBlock2D", PLAIN]}, "adds no residual to it"),
+        ("vae", {"block_out_channels": [8, 10**8]}, "out of range"),
+        ("vae", {"sample_size": "big"}, "sample_size big: out of range"),
+        ("vae", {"block_out_channels": [8, 32]}, "has shape"),
+        ("unet", {"unknown_word": 3}, "unknown_word"),
+    ],
+)
+def test_broken_configurations(base: Path, tmp_path: Path, part: str, values: dict[str, Any], words: str) -> None:
+    shutil.copytree(base / part, tmp_path / part)
+    change(tmp_path / part / "config.json", **values)
+    with pytest.raises(CheckpointError, match=words):
+        load_checkpoint(tmp_path / part)
+
+
+def test_a_text_encoder_of_a_million_tokens(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "unet").symlink_to(base / "unet")
+    (tmp_path / "text_encoder").mkdir()
+    (tmp_path / "text_encoder/config.json").write_text(json.dumps({"max_position_embeddings": 10**6}))
+    with pytest.raises(CheckpointError, match="text_tokens 1000000: out of range"):
+        load_checkpoint(tmp_path / "unet")

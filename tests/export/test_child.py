@@ -36,6 +36,8 @@ def sleep(job):
     print("sleeping", file=sys.stderr, flush=True)
     open(job.values["pid"], "w").write(f"{os.getpid()} {job.folder}")
     time.sleep(60)
+def loaded(job):
+    return Reply(values={"loaded": [name for name in ("triton", "tensorflow") if name in sys.modules]})
 def typed(job):
     raise ArtifactError("a.tflite", "broken", "Copy it")
 def extra(job):
@@ -167,3 +169,12 @@ def test_error_tail_of_a_chained_traceback(tmp_path: Path) -> None:
 )
 def test_missing_operators(text: str, operators: list[str]) -> None:
     assert missing_operators(text) == operators
+
+
+@pytest.mark.parametrize(("installed", "loaded"), [(("triton", "tensorflow"), ["triton"]), (("tensorflow",), [])])
+def test_triton_is_loaded_before_tensorflow_can_be(tmp_path: Path, installed: tuple[str, ...], loaded: list[str]) -> None:
+    """The other order ends in SIGSEGV: see `unplug.export.worker`. Stand-ins here; docs/export.md has the real ones."""
+    for name in installed:
+        (tmp_path / "path" / name).mkdir()
+        (tmp_path / "path" / name / "__init__.py").touch()
+    assert call("loaded").values == {"loaded": loaded}

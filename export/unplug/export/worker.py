@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,18 @@ def _end_with_parent(folder: Path) -> None:
     os._exit(1)
 
 
+def _load_triton_first() -> None:
+    """The CUDA build of torch brings triton, whose library ends the process where TensorFlow's is loaded already.
+
+    coremltools and mediapipe load TensorFlow wherever it is installed.
+    """
+    if find_spec("triton") is not None and find_spec("tensorflow") is not None:
+        import_module("triton")
+
+
 def main(folder: Path) -> int:
     """Runs the request in `folder`; typed errors go back as data, all others as a traceback on stderr."""
+    _load_triton_first()
     threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     request = read_json(folder / "request.json")
     arrays = {name: np.load(folder / file, mmap_mode="r", allow_pickle=False) for name, file in request["arrays"].items()}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from .errors import InputError, MissingExtraError
@@ -109,7 +110,9 @@ class BaseDecoder(AutoencoderKL):
     def forward(self, z_BCHW: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """Images (B, 3, H times the downscale, W times it) in [0, 1]."""
         z_BCHW = z_BCHW / self.config["scaling_factor"] + (self.config["shift_factor"] or 0.0)
-        return ((self.decode(z_BCHW, return_dict=False)[0] / 2 + 0.5).clamp(0, 1),)
+        shown = torch.relu(self.decode(z_BCHW, return_dict=False)[0] / 2 + 0.5)
+        # Of a clamp LiteRT's converter makes RELU_0_TO_1, which its GPU delegate does not take.
+        return (shown - torch.relu(shown - 1),)
 
     @property
     def iospec(self) -> IOSpec:

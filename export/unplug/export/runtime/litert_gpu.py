@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .base import Placement, Runner, check_tensors
 NO_DEVICE = "No adapters found"
 LOG = Path("/proc/self/fd/2")
 LOG_BYTES = 65536
+LOGGED = re.compile(r"(INFO|WARNING|ERROR|VERBOSE|DEBUG): |([IWEF])\d{4} ")
 
 
 def open_on_gpu(path: Path, iospec: IOSpec) -> Runner:
@@ -52,9 +54,24 @@ def _refusal(path: Path, error: RuntimeError) -> InputError | ArtifactError:
     if NO_DEVICE in said:
         why = f"there is no GPU here that Vulkan, Metal or Direct3D finds ({NO_DEVICE})"
         return InputError("delegate 'gpu'", why, "Use another delegate, or a software device: see docs/export.md")
-    errors = [line.split("] ", 1)[-1] for line in said.splitlines() if line.startswith(("E0", "ERROR"))]
-    text = " ".join(" ".join(errors or [str(error)]).split())[:500]
+    text = " ".join(" ".join(_errors(said.splitlines()) or [str(error)]).split())[:500]
     return ArtifactError(str(path), f"the GPU delegate refuses it: {text}", "Export another precision, or run it on xnnpack")
+
+
+def _errors(lines: Iterable[str]) -> list[str]:
+    """What a log says in its errors: their first lines and those that go on from them.
+
+    Example:
+        >>> _errors(["INFO: ready", "ERROR: not supported:", "TILE: no such op", "INFO: bye", "E0000 1 x.cc:2] broken"])
+        ['ERROR: not supported:', 'TILE: no such op', 'broken']
+    """
+    found, inside = list[str](), False
+    for line in lines:
+        if (start := LOGGED.match(line)) is not None:
+            inside = (start[1] or start[2]) in ("E", "ERROR")
+        if inside:
+            found.append(line.split("] ", 1)[-1])
+    return found
 
 
 def _said() -> str:

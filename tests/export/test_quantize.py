@@ -134,7 +134,7 @@ from unplug.plugins import load_checkpoint
 
 def compacted(job):
     model = load_checkpoint(job.values["checkpoint"]).model
-    before = TARGET.prepare(Source(model=model, iospec=model.iospec, model_type="age"))
+    before, _ = TARGET.prepare(Source(model=model, iospec=model.iospec, model_type="age"))
     if job.values["precision"] == "int8-static":
         before = static(before, job.arrays)
     after = compact(before)

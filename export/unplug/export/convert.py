@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -38,7 +39,11 @@ def convert_checkpoint(job: Job) -> Reply:
 
     checkpoint = load_checkpoint(job.values["checkpoint"])
     source = Source(
-        model=checkpoint.model, iospec=checkpoint.model.iospec, model_type=checkpoint.model_type, ios=job.values["ios"]
+        model=checkpoint.model,
+        iospec=checkpoint.model.iospec,
+        model_type=checkpoint.model_type,
+        description=(inspect.getdoc(type(checkpoint.model)) or "").partition("\n")[0],
+        ios=job.values["ios"],
     )
     if job.arrays:
         check_inputs(source.iospec, job.arrays)

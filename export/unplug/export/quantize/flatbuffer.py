@@ -21,14 +21,14 @@ ALIGNMENT = 16
 
 def compact(flatbuffer: bytes) -> bytes:
     """The file written again, with a `short_name` for each tensor, and one copy of vectors that are equal."""
-    model = _read(flatbuffer)
+    model = read_model(flatbuffer)
     for graph in model.subgraphs:
         seen: Counter[str] = Counter()
         for tensor in graph.tensors:
             name = short_name(bytes(tensor.name or b"").decode("utf-8", "replace"))
             seen[name] += 1
             tensor.name = name if seen[name] == 1 else f"{name}~{seen[name]}"
-    return _written(model, len(flatbuffer))
+    return written(model, len(flatbuffer))
 
 
 def float_outputs(flatbuffer: bytes) -> bytes:
@@ -42,7 +42,7 @@ def float_outputs(flatbuffer: bytes) -> bytes:
     """
     from ai_edge_litert.schema_py_generated import BuiltinOperator, TensorType
 
-    model = _read(flatbuffer)
+    model = read_model(flatbuffer)
     codes = [max(code.builtinCode, code.deprecatedBuiltinCode) for code in model.operatorCodes]
     for number, graph in enumerate(model.subgraphs):
         floats = {
@@ -63,10 +63,11 @@ def float_outputs(flatbuffer: bytes) -> bytes:
         graph.outputs = np.array([as_float(int(index)) for index in graph.outputs], np.int32)
         for end in ends:
             end.tensorIndex = as_float(end.tensorIndex)
-    return _written(model, len(flatbuffer))
+    return written(model, len(flatbuffer))
 
 
-def _read(flatbuffer: bytes) -> Any:
+def read_model(flatbuffer: bytes) -> Any:
+    """Its tables as objects, with all constants in their buffers."""
     from ai_edge_litert import schema_py_generated as schema
 
     model = schema.ModelT.InitFromPackedBuf(flatbuffer, 0)
@@ -77,7 +78,8 @@ def _read(flatbuffer: bytes) -> Any:
     return model
 
 
-def _written(model: Any, size: int) -> bytes:
+def written(model: Any, size: int) -> bytes:
+    """Bytes of the tables; `size` is about how many there will be."""
     builder = _sharing_builder(size)
     builder.Finish(model.Pack(builder), IDENTIFIER)
     return bytes(builder.Output())

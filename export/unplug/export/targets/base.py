@@ -26,12 +26,14 @@ class Source:
             or, as a list, in IOSpec order.
         iospec: its named tensors.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
+        description: of the model, one line.
         ios: the oldest iOS that a Core ML file shall run on, see `IOS`.
     """
 
     model: Any
     iospec: IOSpec
     model_type: str
+    description: str = ""
     ios: int = OLDEST_IOS
 
 

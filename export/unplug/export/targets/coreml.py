@@ -57,6 +57,7 @@ class CoreML:
             model = coreml.static(model, calibration)
         elif precision.startswith("palette"):
             model = coreml.palette(model, int(precision.removeprefix("palette")))
+        model.short_description = source.description
         for tensor in inputs:
             model.input_description[tensor.name] = tensor.description
         for tensor in outputs:

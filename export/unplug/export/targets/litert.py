@@ -26,7 +26,7 @@ class LiteRT:
     extra: str = "litert"
     runtime: str = "litert"
 
-    def prepare(self, source: Source) -> bytes:
+    def prepare(self, source: Source) -> tuple[bytes, Source]:
         """The fp32 flatbuffer, from which every other precision is made."""
         import litert_torch
 
@@ -35,21 +35,24 @@ class LiteRT:
         names = (tensor.name for tensor in source.iospec.inputs)
         keywords = dict(zip(names, examples(source), strict=True))
         edge: Any = litert_torch.convert(ByName(source), sample_kwargs=keywords)
-        return bytes(edge.model_content())
+        return bytes(edge.model_content()), source
 
-    def write(self, prepared: bytes, precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
-        """Writes the flatbuffer, quantized and with short names."""
+    def write(self, prepared: tuple[bytes, Source], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
+        """Writes the flatbuffer, quantized, with short names and metadata."""
         from ..quantize import litert
         from ..quantize.flatbuffer import compact
+        from .litert_metadata import described
 
+        fp32, source = prepared
         made = {
-            "fp32": lambda: prepared,
-            "fp16": lambda: litert.half(prepared),
-            "int8-weight": lambda: litert.weight_only(prepared),
-            "int8-static": lambda: litert.static(prepared, calibration),
-            "int8-dynamic": lambda: litert.dynamic(prepared),
+            "fp32": lambda: fp32,
+            "fp16": lambda: litert.half(fp32),
+            "int8-weight": lambda: litert.weight_only(fp32),
+            "int8-static": lambda: litert.static(fp32, calibration),
+            "int8-dynamic": lambda: litert.dynamic(fp32),
         }
-        path.write_bytes(compact(made[precision]()))
+        small = compact(made[precision]())
+        path.write_bytes(described(small, source.iospec, source.model_type, source.description))
 
 
 TARGET = LiteRT()

@@ -42,7 +42,12 @@ class Onnx:
         )
         if program is None:
             raise TypeError("torch.onnx.export returned no program")
-        return clean(program.model_proto)
+        proto = clean(program.model_proto)
+        proto.graph.doc_string = source.description
+        sides = (proto.graph.input, source.iospec.inputs), (proto.graph.output, source.iospec.outputs)
+        for item, tensor in (pair for side in sides for pair in zip(*side, strict=True)):
+            item.doc_string = tensor.description
+        return proto
 
     def write(self, prepared: Any, precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
         """Writes the graph, and checks it."""

@@ -1,0 +1,120 @@
+"""TFLite Metadata: what a LiteRT file says of its tensors to Android Studio, ML Kit and MediaPipe's tasks.
+
+A flatbuffer of its own ("M001") in the file's buffers. The package that wrote it, tflite-support, ended with Python 3.11.
+Slots are fields of the schema's tables, in their order.
+
+Reference:
+    metadata_schema.fbs, version 1.5, of TensorFlow Lite Support.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unplug.plugins.iospec import IOSpec, TensorSpec
+
+FIELD, IDENTIFIER, PARSER = "TFLITE_METADATA", b"M001", "1.0.0"
+IMAGE_PROPERTIES, NORMALIZATION, RGB = 2, 1, 1
+"""Members of the unions ContentProperties and ProcessUnitOptions, and of the enum ColorSpaceType."""
+AXES = {"N": "batch", "C": "channels", "H": "height", "W": "width", "T": "tokens", "G": "groups"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A flatbuffer table: slot to text, table, list of one of them or of floats, or a `Number`."""
+
+    slots: dict[int, Any]
+
+
+@dataclass(frozen=True)
+class Number:
+    """An unsigned integer of `bits` bits."""
+
+    value: int
+    bits: int = 8
+
+
+def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) -> bytes:
+    """The LiteRT file with metadata of its inputs and outputs.
+
+    Args:
+        flatbuffer: of one signature.
+        iospec: its named tensors.
+        name: of the model.
+        description: one line.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    from ..quantize.flatbuffer import read_model, written
+
+    model = read_model(flatbuffer)
+    (signature,) = model.signatureDefs
+    graph = model.subgraphs[signature.subgraphIndex]
+    sides = []
+    for specs, ends, order in (
+        (iospec.inputs, signature.inputs, graph.inputs),
+        (iospec.outputs, signature.outputs, graph.outputs),
+    ):
+        named = {end.tensorIndex: bytes(end.name).decode() for end in ends}
+        by_name = {spec.name: spec for spec in specs}
+        sides.append([_tensor(by_name[named[int(index)]]) for index in order])
+    subgraph = Table({0: name, 2: sides[0], 3: sides[1]})
+    facts = Table({0: name, 1: description, 3: [subgraph], 7: PARSER})
+    buffer, entry = schema.BufferT(), schema.MetadataT()
+    buffer.data = np.frombuffer(packed(facts), np.uint8)
+    entry.name, entry.buffer = FIELD, len(model.buffers)
+    model.buffers.append(buffer)
+    model.metadata = [*(model.metadata or []), entry]
+    return written(model, len(flatbuffer))
+
+
+def _tensor(spec: TensorSpec) -> Table:
+    """TensorMetadata: an image input's pixels of 0 to 255 are normalized to its range by (x - mean) / std."""
+    slots: dict[int, Any] = {0: spec.name, 1: spec.description, 2: [AXES.get(axis, axis) for axis in spec.layout]}
+    if spec.colour == "RGB":
+        sides = dict(zip(spec.layout, spec.shape, strict=True))
+        size = Table({0: Number(sides["W"], 32), 1: Number(sides["H"], 32)})
+        slots[3] = Table({0: Number(IMAGE_PROPERTIES), 1: Table({0: Number(RGB), 1: size})})
+    if spec.range is not None:
+        low, high = spec.range
+        if spec.colour == "RGB":
+            std = 255.0 / (high - low)
+            slots[4] = [Table({0: Number(NORMALIZATION), 1: Table({0: [-low * std], 1: [std]})})]
+        slots[5] = Table({0: [high], 1: [low]})
+    return Table(slots)
+
+
+def packed(root: Table) -> bytes:
+    """The bytes of a metadata flatbuffer."""
+    import flatbuffers
+
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(_add(builder, root), IDENTIFIER)
+    return bytes(builder.Output())
+
+
+def _add(builder: Any, value: Any) -> int:
+    """Writes what a slot refers to, and returns where it is."""
+    if isinstance(value, str):
+        return int(builder.CreateString(value))
+    if isinstance(value, Table):
+        places = {slot: _add(builder, item) for slot, item in value.slots.items() if not isinstance(item, Number)}
+        builder.StartObject(max(value.slots) + 1)
+        for slot, item in value.slots.items():
+            if not isinstance(item, Number):
+                builder.PrependUOffsetTRelativeSlot(slot, places[slot], 0)
+            elif item.bits == 32:
+                builder.PrependUint32Slot(slot, item.value, 0)
+            else:
+                builder.PrependUint8Slot(slot, item.value, 0)
+        return int(builder.EndObject())
+    if all(isinstance(item, float) for item in value):
+        return int(builder.CreateNumpyVector(np.array(value, np.float32)))
+    offsets = [_add(builder, item) for item in value]
+    builder.StartVector(4, len(offsets), 4)
+    for offset in reversed(offsets):
+        builder.PrependUOffsetTRelative(offset)
+    return int(builder.EndVector())

@@ -82,14 +82,35 @@ def cells(row: dict[str, Any], rows: list[dict[str, Any]]) -> tuple[str, ...]:
     """One line of the table."""
     whole = next(item["bytes"] for item in rows if item["target"] == row["target"] and item["precision"] == "fp32")
     task, ms, delegate = row["task"], row.get("ms"), row.get("delegate") or {}
-    ends = "" if task["low"] is None else f" ({task['low']:+.2g} to {task['high']:+.2g})"
     nodes = "" if delegate.get("nodes") is None else f"{delegate['nodes']} of {delegate['of']} in {delegate['partitions']}"
     return (
         row["file"], f"{row['bytes']:,}", f"{row['bytes'] / whole:.3f}",
         "" if row["worst_db"] is None else f"{row['worst_db']:.1f}",
-        f"{task['error']:.4g} {task['unit']}", f"{task['delta']:+.2g}{ends}",
+        f"{task['error']:.4g} {task['unit']}", shown(task),
         "" if ms is None else f"{ms['median']:.3f} ({ms['low']:.3f}-{ms['high']:.3f})", nodes, row.get("gpu", ""),
     )  # fmt: skip
+
+
+def markdown(facts: dict[str, Any]) -> str:
+    """What docs/export.md shows of a run; a test holds the page to the JSON."""
+    head = (
+        f"{facts['parameters'] / 1e6:.2f} M parameters, {facts['flops'] / 2e9:.3f} GMAC; "
+        f"calibrated on {facts['samples']['calibration']} samples, parity on {facts['samples']['parity']}, the error on "
+        f"{facts['rows'][0]['task']['samples']} of the test part"
+    )
+    lines = [head, "", f"| {' | '.join(HEADER)} |", "|---|--:|--:|--:|--:|--:|--:|---|---|"]
+    lines += [f"| {' | '.join(cells(row, facts['rows']))} |" for row in facts["rows"]]
+    if facts["calibrations"]:
+        lines += ["", "| samples that calibrate int8-static (LiteRT) | worst dB | minus checkpoint |", "|--:|--:|--:|"]
+        for row in sorted(facts["calibrations"], key=lambda row: row["calibration"]):
+            lines.append(f"| {row['calibration']} | {row['worst_db']:.1f} | {shown(row['task'])} |")
+    return "\n".join(lines)
+
+
+def shown(task: dict[str, Any]) -> str:
+    """A difference in the task, with its interval."""
+    ends = "" if task["low"] is None else f" ({task['low']:+.2g} to {task['high']:+.2g})"
+    return f"{task['delta']:+.2g} {task['unit']}{ends}"
 
 
 @click.command()
@@ -130,11 +151,7 @@ def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str
     write_json(out, facts)
     click.echo(table(HEADER, [cells(row, rows) for row in rows]))
     for row in extra:
-        task = row["task"]
-        click.echo(
-            f"int8-static from {row['calibration']} samples: {row['worst_db']:.1f} dB, {task['delta']:+.2g} {task['unit']} "
-            f"({task['low']:+.2g} to {task['high']:+.2g})"
-        )
+        click.echo(f"int8-static from {row['calibration']} samples: {row['worst_db']:.1f} dB, {shown(row['task'])}")
 
 
 if __name__ == "__main__":

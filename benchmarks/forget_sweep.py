@@ -1,16 +1,18 @@
-"""Settings of the first methods on the demo's own models: what docs/forgetting.md reports.
+"""Settings of a few methods on originals of the demo, at two budgets: what docs/forgetting.md reports.
 
-Run ``unplug demo`` first, then ``python -m benchmarks.forget_sweep unplug-demo docs/data/forget-sweep.json``.
+Run ``unplug demo --seed N --out demo-N`` for some N first, then
+``python -m benchmarks.forget_sweep demo-0 demo-1 --out docs/data/forget-sweep.json``.
 Cost is compute only: this machine may be busy.
 """
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import torch
 
 from unplug.plugins.checkpoint import load_checkpoint
@@ -27,21 +29,23 @@ from unplug.sdk.train.family import AgeFamily
 from unplug.sdk.train.run import load_sets, recipe_of
 from unplug.sdk.versions import versions
 
-SEEDS = (0, 1, 2)
-BUDGETS = (0.05, 0.2)
+SCHEMA = "unplug-forget-sweep/2"
+SEEDS = (0, 1)
+BUDGETS = (0.05, 0.1)
 SETTINGS: tuple[tuple[str, dict[str, str]], ...] = (
     ("finetune", {}),
     ("finetune", {"lr": "0.004"}),
-    ("ct", {}),
     ("msg", {}),
-    ("msg", {"keep": "0.1"}),
-    ("msg", {"ratio": "0.1"}),
-    ("msg", {"ratio": "0.3", "keep": "0.1"}),
+    ("msg", {"ratio": "0.15"}),
+    ("fcs", {}),
+    ("fcs", {"flatten_lr": "0.005"}),
+    ("lens", {"clear": "0", "weight": "3"}),
 )
+NUMBERS = ("test_mae", "loss_auc", "error_auc")
 
 
-def main(demo: Path, out: Path) -> None:
-    """Every setting × budget × seed on one original; prints the means and writes every run."""
+def sweep(demo: Path) -> Iterator[dict[str, Any]]:
+    """Every setting × budget × seed on one original; numbers of each run, of the original and of the oracle."""
     original, retrained = load_checkpoint(demo / "original"), load_checkpoint(demo / "retrained")
     recipe, device = recipe_of(original), torch.device("cpu")
     dataset = load_dataset(DEMO_SPEC, recipe.image_size, show=False)
@@ -56,45 +60,50 @@ def main(demo: Path, out: Path) -> None:
         test, forget = predict(model, sets.test), predict(model, sets.forget)
         return {
             "test_mae": float(test.error_N.mean()),
-            "forget_mae": float(forget.error_N.mean()),
             "loss_auc": auc(forget.log_prob_N, test.log_prob_N),
+            "error_auc": auc(-forget.error_N, -test.error_N),
         }
 
-    runs: list[dict[str, Any]] = [
-        {"method": role, "settings": {}, "budget": None, "seed": 0, **measure(item.model)}
-        for role, item in (("original", original), ("retrained", retrained))
-    ]
+    common = {"original": original.sha256, "forget": len(sets.forget)}
+    for role, item in (("original", original), ("retrained", retrained)):
+        yield {"method": role, "settings": {}, "budget": None, "seed": 0, **common, **measure(item.model)}
     for budget in BUDGETS:
         for method, options in SETTINGS:
             for seed in SEEDS:
                 model, _ = apply_method(build_method(method, options), original.model, sets, family, cost, budget, seed=seed)
-                runs.append({"method": method, "settings": options, "budget": budget, "seed": seed, **measure(model)})
-                print(runs[-1], file=sys.stderr)
-    write_json(out, {"schema": "unplug-forget-sweep/1", "runs": runs, "versions": versions(), "forget": len(sets.forget)})
-    print(table(("method", "settings", "budget", "test MAE", "forget MAE", "loss AUC (range)"), _rows(runs)))
+                yield {"method": method, "settings": options, "budget": budget, "seed": seed, **common, **measure(model)}
 
 
-def _rows(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+@click.command()
+@click.argument("demos", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default=Path("out/forget-sweep.json"), show_default=True)
+def main(demos: tuple[Path, ...], out: Path) -> None:
+    """Sweeps, writes every run, and prints means (and the largest) minus each original's oracle."""
+    runs = []
+    for demo in demos:
+        for run in sweep(demo):
+            runs.append(run)
+            click.echo(run, err=True)
+    write_json(out, {"schema": SCHEMA, "runs": runs, "versions": versions()})
+    click.echo(table(("method", "settings", "budget", "test MAE", "loss AUC", "error AUC"), rows(runs)))
+
+
+def rows(runs: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """One line a setting and budget: every number minus that of its own oracle."""
+    oracle = {run["original"]: run for run in runs if run["method"] == "retrained"}
     groups: dict[tuple[str, str, float | None], list[dict[str, Any]]] = {}
     for run in runs:
-        key = (run["method"], " ".join(f"{name}={value}" for name, value in run["settings"].items()), run["budget"])
-        groups.setdefault(key, []).append(run)
-    rows = []
+        settings = " ".join(f"{name}={value}" for name, value in run["settings"].items())
+        groups.setdefault((run["method"], settings, run["budget"]), []).append(run)
+    found = []
     for (method, settings, budget), members in groups.items():
-        mean = {name: sum(run[name] for run in members) / len(members) for name in ("test_mae", "forget_mae", "loss_auc")}
-        span = [run["loss_auc"] for run in members]
-        rows.append(
-            (
-                method,
-                settings or "default",
-                "" if budget is None else f"{budget:g}",
-                f"{mean['test_mae']:.2f}",
-                f"{mean['forget_mae']:.2f}",
-                f"{mean['loss_auc']:.3f} ({min(span):.3f}-{max(span):.3f})",
-            )
-        )
-    return rows
+        cells = []
+        for name, digits in zip(NUMBERS, (2, 3, 3), strict=True):
+            over = [run[name] - oracle[run["original"]][name] for run in members]
+            cells.append(f"{sum(over) / len(over):+.{digits}f} ({max(over):+.{digits}f})")
+        found.append((method, settings or "default", "" if budget is None else f"{budget:.0%}", *cells))
+    return found
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main()

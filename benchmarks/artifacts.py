@@ -145,7 +145,7 @@ def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str
             extra.append(row_of(made[0], model, dataset, few, most))
     facts = {
         "schema": SCHEMA, "checkpoint": checkpoint.name, "sha256": model.sha256, "data": spec.partition(":")[0],
-        "parameters": sum(item.numel() for item in model.model.parameters()), "flops": artifacts[0].card.flops,
+        "parameters": artifacts[0].card.parameters, "flops": artifacts[0].card.flops,
         "samples": {"calibration": samples, "parity": compared}, "rows": rows, "calibrations": extra, "versions": versions(),
     }  # fmt: skip
     write_json(out, facts)

@@ -20,7 +20,7 @@ import click
 import numpy as np
 
 from unplug.export.child import Array, Reply, call_in_child
-from unplug.export.convert import count_flops
+from unplug.export.convert import count_work
 from unplug.export.metrics import compare
 from unplug.export.provenance import versions
 from unplug.export.runtime import RUNTIMES
@@ -71,7 +71,7 @@ def convert(job: Job) -> Reply:
     target = TARGETS.get("litert")
     target.write(target.prepare(source), "fp32", Path(job.values["path"]), {})
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    values = {"parameters": parameters, "macs": count_flops(source) // 2, "iospec": source.iospec.to_dict()}
+    values = {"parameters": parameters, "macs": count_work(source)[0] // 2, "iospec": source.iospec.to_dict()}
     return Reply(values=values, arrays=wanted)
 
 

@@ -32,6 +32,7 @@ def test_files_and_cards(exported: list[Artifact], checkpoint: Path) -> None:
         assert card.config["age_centers"] == pytest.approx(source.model.age_centers.tolist())
         assert card.versions["torch"] and set(TARGETS.get(card.target).distributions) <= set(card.versions)
         assert card.flops is not None and card.flops > 1e6
+        assert card.parameters == sum(item.numel() for item in source.model.parameters())
         assert card.seconds >= 0 and card.prepare_seconds > 0
     folder = exported[0].path.parent
     assert len(list(folder.iterdir())) == 2 * len(exported), "temporary files were left behind"

@@ -60,6 +60,7 @@ class Card:
         calibration: what its conversion looked at, or None.
         minimum_ios: the oldest iOS that a Core ML file is made for, or None.
         flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if not counted.
+        parameters: of the model that take part in a forward pass, or None if not counted.
         versions: of Python, unplug and the converter's packages.
         seconds: wall time to convert and write this precision.
         prepare_seconds: wall time, before that, that all precisions of the target shared.
@@ -80,6 +81,7 @@ class Card:
     calibration: Calibrated | None = None
     minimum_ios: int | None = None
     flops: int | None
+    parameters: int | None = None
     versions: dict[str, str]
     seconds: float
     prepare_seconds: float

@@ -50,7 +50,7 @@ def convert_checkpoint(job: Job) -> Reply:
     target: Target = TARGETS.get(job.values["target"])
     precisions = job.values["precisions"]
     job.progress(0, len(precisions), f"{target.name}: converting")
-    flops = count_flops(source)
+    flops, parameters = count_work(source)
     layout = job.values["layout"]
     shipped = source.iospec.images_in(layout)
     calibration = relaid(source.iospec.inputs, job.arrays, shipped.inputs)
@@ -69,6 +69,7 @@ def convert_checkpoint(job: Job) -> Reply:
         "checkpoint_sha256": checkpoint.sha256,
         "iospec": shipped.to_dict(),
         "flops": flops,
+        "parameters": parameters,
         "prepare_seconds": prepare_seconds,
         "written": [vars(item) for item in written],
     }
@@ -96,14 +97,26 @@ def write_precision(
     return Written(precision=precision, file=file, seconds=time.perf_counter() - started)
 
 
-def count_flops(source: Source) -> int:
-    """Floating-point operations of one forward pass, counted by PyTorch in convolutions and matrix products."""
+def count_work(source: Source) -> tuple[int, int]:
+    """Floating-point operations of one forward pass, and the parameters that take part in it.
+
+    PyTorch counts the former in convolutions and matrix products. A decoder's checkpoint holds an encoder too.
+    """
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     from .targets.wrappers import examples
 
-    counter = FlopCounterMode(display=False)
-    with torch.inference_mode(), counter:
-        source.model(*examples(source))
-    return int(counter.get_total_flops())
+    counter, used = FlopCounterMode(display=False), dict[int, int]()
+
+    def note(module: torch.nn.Module, _given: Any, _output: Any) -> None:
+        used.update({id(item): item.numel() for item in module.parameters(recurse=False)})
+
+    handles = [module.register_forward_hook(note) for module in source.model.modules()]
+    try:
+        with torch.inference_mode(), counter:
+            source.model(*examples(source))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return int(counter.get_total_flops()), sum(used.values())

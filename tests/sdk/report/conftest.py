@@ -157,7 +157,7 @@ def bench() -> Json:
         "status": "ok", "valid": True, "reasons": [], "warmup": 1, "iterations": 4, "repeats": [repeat],
         "summary": summary, "spread": 0.0,
         "median_ci95_ms": [1.21, 1.31], "peak_memory_bytes": 51_000_000, "parity_reference": "checkpoint",
-        "inputs_sha256": SHA["data"], "flops": 1000,
+        "inputs_sha256": SHA["data"], "flops": 1000, "nodes_delegated": 41, "nodes_total": 43, "partitions": 2,
     }  # fmt: skip
     return {"schema": "unplug-bench/1", "rows": [row], "seed": 0, "versions": VERSIONS, "git_revision": None}
 
@@ -176,8 +176,8 @@ def card() -> Json:
         "schema": "unplug-artifact/1", "target": "litert", "precision": "fp16", "file": "age.fp16.tflite",
         "sha256": SHA["file"], "bytes": 148_123, "model_type": "age",
         "iospec": {"inputs": [tensor], "outputs": [{**tensor, "name": "age"}]},
-        "config": {}, "checkpoint_sha256": SHA["unlearned"], "flops": 1000, "versions": VERSIONS,
-        "seconds": 1.0, "prepare_seconds": 2.0,
+        "config": {}, "checkpoint_sha256": SHA["unlearned"], "flops": 5_400_000, "versions": VERSIONS,
+        "parameters": 290_000, "seconds": 1.0, "prepare_seconds": 2.0,
     }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from .text import MINUS, NONE, count, fixed, milliseconds, percent, plain, short
 from .verdict import headline_attack
 
 if TYPE_CHECKING:
+    from unplug.export.artifact import Card
     from unplug.export.parity import ParityRow
     from unplug.mobile_bench.report import BenchRow
 
@@ -79,7 +80,7 @@ def artifacts(inputs: Inputs) -> Section | Missing:
         Column(label="Artifact", number=False), Column(label="size"),
         Column(label="parity", unit="dB by output", number=False, wide=True),
         Column(label="AUC on the artifact", unit=f"{plain(attack, 20)} attack" if attack else ""),
-        Column(label="median run", unit="ms"),
+        Column(label="median run", unit="ms"), Column(label="delegated", unit="operators"),
     ]  # fmt: skip
     sizes = {card.sha256: card.bytes for card in inputs.cards}
     rows = [
@@ -89,11 +90,14 @@ def artifacts(inputs: Inputs) -> Section | Missing:
             _parity_cell(parity[sha]),
             _audit_cell(audited.get(sha), attack),
             _latency_cell(inputs, sha),
+            _delegate_cell(inputs, sha),
         ]
         for sha, (name, target, precision) in files.items()
     ]
     table = Table(caption="Exported artifacts, measured on the very bytes that ship", columns=columns, groups=[("", rows)])
     lead = "Parity compares each named output with the checkpoint's; the attack is run again on the exported file itself."
+    work = dict.fromkeys(_work(card) for card in inputs.cards)
+    lead += "".join(f" {text}." for text in work if text)
     return Section(id="artifacts", heading="Artifacts", lead=lead, blocks=[table])
 
 
@@ -151,6 +155,22 @@ def _latency_cell(inputs: Inputs, sha: str) -> Cell:
         return Cell(text="not ranked" if timed else "not timed")
     best = min(rows, key=lambda row: row.summary.p50 if row.summary else 0.0)
     return Cell(text=milliseconds(best.summary.p50 if best.summary else None), note=f"{best.where}, {threads(best.threads)}")
+
+
+def _delegate_cell(inputs: Inputs, sha: str) -> Cell:
+    """What a delegate took, where the runtime tells."""
+    told = [row for bench in inputs.benches for row in bench.rows if row.artifact_sha256 == sha and row.nodes_total]
+    if not told:
+        return Cell(text=NONE)
+    row = told[0]
+    pieces = "" if row.partitions is None else f" in {row.partitions}"
+    return Cell(text=f"{row.nodes_delegated} of {row.nodes_total}{pieces}", note=plain(row.delegate_got or "", 20))
+
+
+def _work(card: Card) -> str:
+    if card.parameters is None or card.flops is None:
+        return ""
+    return f"{plain(card.model_type, 20)}: {card.parameters / 1e6:.2f} M parameters, {card.flops / 2e9:.3f} GMAC a run"
 
 
 def latency(inputs: Inputs) -> Section | Missing:

@@ -23,7 +23,6 @@ from unplug.export import TARGETS, Artifact, Session, export_checkpoint
 from unplug.plugins.checkpoint import load_checkpoint
 from unplug.plugins.files import write_json
 from unplug.sdk.audit.rounding import mean_estimate
-from unplug.sdk.cli.base import table
 from unplug.sdk.diffusion.compare.errors import control_error
 from unplug.sdk.diffusion.compare.request import CompareRequest
 from unplug.sdk.diffusion.compare.setup import Setup, prepare
@@ -105,17 +104,20 @@ def main(plugin: Path, spec: str, precisions: str, pictures: int, samples: int, 
         "versions": versions(),
     }  # fmt: skip
     write_json(out, facts)
-    cells = [
-        (
-            row["file"],
-            f"{row['mean']:.4f}",
-            f"{row['delta']['value']:+.5f}",
-            f"{100 * row['delta']['value'] / own_M.mean():+.2f} %",
+    click.echo(markdown(facts))
+
+
+def markdown(facts: dict[str, Any]) -> str:
+    """Rows that docs/export.md shows; a test holds the page to the JSON."""
+    mean, lines = facts["checkpoint_mean"], list[str]()
+    for row in facts["rows"]:
+        delta, file = row["delta"], row["file"].removeprefix("plugin.")
+        share, low, high = (100 * delta[name] / mean for name in ("value", "low", "high"))
+        lines.append(
+            f"| {facts['plugin']} | `{file}` | {facts['number'].replace('_', ' ')} {mean:.4f} | {row['mean']:.4f} "
+            f"| {share:+.2f} % ({low:+.2f} to {high:+.2f}) |"
         )
-        for row in rows
-    ]
-    click.echo(f"{NUMBER[kind]} of the plugin in torch: {own_M.mean():.4f}, {pictures} pictures")
-    click.echo(table(("file", NUMBER[kind], "minus torch", "of torch"), cells))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

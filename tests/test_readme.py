@@ -14,7 +14,9 @@ import click
 import numpy as np
 import pytest
 import torch
+from benchmarks.artifacts import markdown as artifacts_table
 from benchmarks.methods import with_table
+from benchmarks.plugin_files import markdown as plugin_table
 from benchmarks.summary import markdown
 
 from unplug.sdk.cli import main
@@ -37,6 +39,14 @@ def test_the_tables_are_those_of_the_committed_runs(name: str) -> None:
     facts = json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))
     assert markdown(facts) in README
     assert facts["command"] in README
+
+
+def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
+    page = (ROOT / "docs/export.md").read_text(encoding="utf-8")
+    names = ("artifacts", "artifacts-canny", "plugin-files-face_landmark", "plugin-files-canny")
+    for name in names:
+        facts = json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))
+        assert (artifacts_table if name.startswith("artifacts") else plugin_table)(facts) in page, name
 
 
 def test_every_file_and_make_target_that_it_names_is_there() -> None:

@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from unplug.export import TARGETS, Artifact, export_checkpoint, load_artifact
 from unplug.export.child import call_in_child
-from unplug.plugins import load_checkpoint
+from unplug.export.convert import count_work
+from unplug.export.targets.base import Source
+from unplug.plugins import IOSpec, TensorSpec, load_checkpoint
 from unplug.plugins.errors import CheckpointError, ConversionError, InputError, MissingExtraError, OutputError
 
 MAX_HALF_RATIO = 0.7  # weights halve; graph and biases do not, and the nano model at 32 px has little else
@@ -165,6 +168,21 @@ def test_an_operator_that_the_target_lacks_is_named(target: str, tmp_path: Path,
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(ConversionError, match=r"the target does not have \S*bessel_j0"):
         call_in_child("odd_model:convert", {"target": target}, what=f"odd to {target}")
+
+
+class Dynamic(torch.nn.Module):
+    """As many outputs as there are positive inputs."""
+
+    def forward(self, x_BC: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"y": x_BC[x_BC > 0]}
+
+
+def test_shapes_that_depend_on_numbers_are_refused() -> None:
+    """Core ML's and ONNX's converters take such a model, and no app that trusts the card could read what it gives."""
+    x, y = (TensorSpec(name=name, shape=(1, 4), layout="NC") for name in "xy")
+    source = Source(model=Dynamic(), iospec=IOSpec(inputs=(x,), outputs=(y,)), model_type="odd")
+    with pytest.raises(InputError, match=r"its output y came out as \[0\], and its IOSpec says \[1, 4\]"):
+        count_work(source)
 
 
 def test_exporting_again_replaces_what_was_exported(checkpoint: Path, tmp_path: Path) -> None:

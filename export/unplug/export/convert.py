@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from unplug.plugins.errors import InputError
+
 from .child import Array, Reply
 from .precisions import PRECISIONS
 from .targets import TARGETS
@@ -101,6 +103,9 @@ def count_work(source: Source) -> tuple[int, int]:
     """Floating-point operations of one forward pass, and the parameters that take part in it.
 
     PyTorch counts the former in convolutions and matrix products. A decoder's checkpoint holds an encoder too.
+
+    Raises:
+        InputError: outputs of other shapes than the IOSpec says; those that depend on numbers would go through some converters.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode
@@ -115,8 +120,12 @@ def count_work(source: Source) -> tuple[int, int]:
     handles = [module.register_forward_hook(note) for module in source.model.modules()]
     try:
         with torch.inference_mode(), counter:
-            source.model(*examples(source))
+            made = source.iospec.name_outputs(source.model(*examples(source)))
     finally:
         for handle in handles:
             handle.remove()
+    for tensor in source.iospec.outputs:
+        if (shape := tuple(made[tensor.name].shape)) != tensor.shape:
+            why = f"its output {tensor.name} came out as {list(shape)}, and its IOSpec says {list(tensor.shape)}"
+            raise InputError(f"model of type {source.model_type}", why, "Only models of static shapes can be exported")
     return int(counter.get_total_flops()), sum(used.values())

@@ -17,6 +17,7 @@ import torch
 from benchmarks.artifacts import markdown as artifacts_table
 from benchmarks.methods import with_table
 from benchmarks.plugin_files import markdown as plugin_table
+from benchmarks.rewrites import markdown as rewrites_table
 from benchmarks.summary import markdown
 
 from unplug.sdk.cli import main
@@ -43,10 +44,12 @@ def test_the_tables_are_those_of_the_committed_runs(name: str) -> None:
 
 def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
     page = (ROOT / "docs/export.md").read_text(encoding="utf-8")
-    names = ("artifacts", "artifacts-canny", "plugin-files-face_landmark", "plugin-files-canny")
-    for name in names:
-        facts = json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))
-        assert (artifacts_table if name.startswith("artifacts") else plugin_table)(facts) in page, name
+    tables = {
+        "artifacts": artifacts_table, "rewrites": rewrites_table,
+        "plugin-files-face_landmark": plugin_table, "plugin-files-canny": plugin_table,
+    }  # fmt: skip
+    for name, shown in tables.items():
+        assert shown(json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))) in page, name
 
 
 def test_every_file_and_make_target_that_it_names_is_there() -> None:

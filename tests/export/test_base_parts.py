@@ -94,6 +94,14 @@ def change(path: Path, **values: Any) -> None:
         ("vae", {"sample_size": "big"}, "sample_size big: out of range"),
         ("vae", {"block_out_channels": [8, 32]}, "has shape"),
         ("unet", {"unknown_word": 3}, "unknown_word"),
+        ("unet", {"num_class_embeds": 10**9}, "it asks for [0-9,]+ parameters"),
+        ("unet", {"time_embedding_dim": 10**7}, "it asks for"),
+        ("unet", {"conv_in_kernel": 100_001}, "it asks for"),
+        ("vae", {"norm_num_groups": 10**9}, "divisible"),
+        ("unet", {"up_block_types": ["UpBlock2D"] * 1000}, "config.json"),
+        ("unet", {"attention_head_dim": 0}, "config.json"),
+        ("unet", {"up_block_types": ["NoSuchBlock", "UpBlock2D"]}, "NoSuchBlock"),
+        ("vae", {"up_block_types": "UpDecoderBlock2D", "layers_per_block": 16}, "config.json"),
     ],
 )
 def test_broken_configurations(base: Path, tmp_path: Path, part: str, values: dict[str, Any], words: str) -> None:

@@ -26,6 +26,10 @@ MODELS = Registry(
     },
     group="unplug.models",
 )
+BROKEN = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError, AssertionError, InputError)
+"""What networks raise on configurations that do not fit."""
+FOREIGN = ("unet", "decoder")
+"""Model types whose networks are diffusers', with more settings than could be bounded one by one."""
 DIFFUSERS_CLASSES = {"ConditioningPlugin": "plugin", "UNet2DConditionModel": "unet", "AutoencoderKL": "decoder"}
 """Model types of the configurations that diffusers writes: they name a class."""
 
@@ -186,13 +190,27 @@ def _check_files(folder: Path, weights: Path) -> None:
 def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any]) -> Any:
     try:
         kind = MODELS.get(model_type)
-        model = kind(**(kind.complete_config(folder, config) if hasattr(kind, "complete_config") else config))
-    except (TypeError, ValueError, OverflowError, InputError) as error:
+        if hasattr(kind, "complete_config"):
+            config = kind.complete_config(folder, config)
+        if model_type in FOREIGN:
+            _check_size(kind, config, weights)
+        model = kind(**config)
+    except BROKEN as error:
         raise CheckpointError(
             f"{folder}/config.json", str(error), "Restore the file that was saved with the weights"
         ) from error
     load_weights(model, weights)
     return model.eval()
+
+
+def _check_size(kind: Any, config: dict[str, Any], weights: Path) -> None:
+    """Raises where a configuration asks for more than the file could fill, before any memory is taken for it."""
+    import torch
+
+    with torch.device("meta"):
+        count = sum(item.numel() for item in kind(**config).parameters())
+    if count > (size := weights.stat().st_size):
+        raise InputError("its configuration", f"it asks for {count:,} parameters, and {weights.name} has {size:,} bytes", "")
 
 
 def load_weights(model: Any, weights: Path) -> None:

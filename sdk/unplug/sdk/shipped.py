@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from unplug.plugins.errors import CheckpointError
+
 WEIGHTS = Path(__file__).parent / "weights"
 PARTS = {"small/unet": "unet", "small/vae": "vae"}
 """Parts of the base that phones run, by name."""
@@ -33,3 +35,17 @@ def shipped_folder(name: str) -> Path:
     if name in PARTS:
         return WEIGHTS / "base" / PARTS[name]
     return WEIGHTS / name if name in shipped_plugins() else Path(name)
+
+
+def find_plugin(name: str) -> Path:
+    """The folder of a plugin, by the name that it ships under or by its path; see `shipped_folder`.
+
+    Raises:
+        CheckpointError: no such plugin.
+    """
+    path = shipped_folder(name)
+    if not path.exists():
+        shipped = ", ".join(shipped_plugins())
+        known = f"one of: {shipped}" if shipped else "install a release of unplug: this installation ships none"
+        raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}")
+    return path

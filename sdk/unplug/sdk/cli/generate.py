@@ -52,9 +52,13 @@ def generate(
     --base for another, which draws in half precision on a GPU. The condition should be drawn at the base's size:
     `unplug condition --size 128`, or use --photo.
     """
+    from unplug.plugins.files import check_writable
+    from unplug.sdk.shipped import find_plugin
+
+    for name in plugins:  # before torch and diffusers are loaded, which takes seconds
+        find_plugin(name)
     from tqdm import tqdm
 
-    from unplug.plugins.files import check_writable
     from unplug.sdk.diffusion import draw_pictures, drawing_dtype, guidance_of, image_grid, load_base, load_loras
 
     if out.suffix.lower() != ".png":

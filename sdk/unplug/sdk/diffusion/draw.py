@@ -16,10 +16,10 @@ from torch import nn
 
 from unplug.plugins.checkpoint import load_checkpoint
 from unplug.plugins.conditions.picture import checked
-from unplug.plugins.errors import CheckpointError, DataError, InputError
+from unplug.plugins.errors import DataError, InputError
 from unplug.sdk.conditions import condition_file
 from unplug.sdk.data.decode import decode_upright, square
-from unplug.sdk.shipped import shipped_folder, shipped_plugins
+from unplug.sdk.shipped import find_plugin
 
 from .control import CONTROLS
 from .load import image_size_of
@@ -52,17 +52,12 @@ class Steering:
 
 
 def load_plugin(name: str) -> Any:
-    """A plugin by the name that it ships under, or from its folder; see `shipped_folder`.
+    """A plugin by the name that it ships under, or from its folder; see `find_plugin`.
 
     Raises:
         CheckpointError: no such plugin.
     """
-    path = shipped_folder(name)
-    if not path.exists():
-        shipped = ", ".join(shipped_plugins())
-        known = f"one of: {shipped}" if shipped else "install a release of unplug: this installation ships none"
-        raise CheckpointError(name, "no such plugin", f"Give the folder that `unplug train plugin` wrote, or {known}")
-    return load_checkpoint(path, expect="plugin").model
+    return load_checkpoint(find_plugin(name), expect="plugin").model
 
 
 def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:

@@ -1,4 +1,9 @@
 from .bench import bench_artifacts as bench_artifacts
+from .comparison import Change as Change
+from .comparison import Comparison as Comparison
+from .comparison import Ratio as Ratio
+from .comparison import compare_reports as compare_reports
+from .comparison import latency_ratio as latency_ratio
 from .devices import DEVICES as DEVICES
 from .report import BenchReport as BenchReport
 from .report import BenchRow as BenchRow

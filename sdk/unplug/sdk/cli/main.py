@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
     "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
     "run": ("unplug.sdk.cli.run:run", "Predict the age on a photograph with any artifact or checkpoint."),
-    "bench": ("unplug.sdk.cli.bench:bench", "Time exported files."),
+    "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),
     "leaderboard": (
         "unplug.sdk.cli.leaderboard:leaderboard",
         "Rank all methods under one protocol, seeds at three levels.",

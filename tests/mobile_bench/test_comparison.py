@@ -1,0 +1,158 @@
+"""Comparing bench reports: the interval by hand and by simulation, the gate's error rates, and what must not be compared."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+from unplug.mobile_bench import BenchReport, BenchRow, Repeat, compare_reports, latency_ratio, summarize
+from unplug.sdk.cli import main
+
+REPEATS, RUNS = 5, 50
+"""The defaults of ``unplug bench``."""
+TRIALS = 1500
+
+
+def row(latencies: Sequence[Sequence[float]], **changes: Any) -> BenchRow:
+    repeats = tuple(
+        Repeat(
+            init_ms=1.0, first_inference_ms=1.0, latencies_ms=tuple(runs), enqueue_ms=0.0, read_back_ms=0.0,
+            summary=summarize(runs), parity_db=None, parity_reason=None,
+        )
+        for runs in latencies
+    )  # fmt: skip
+    facts: dict[str, Any] = {
+        "file": "age.fp32.tflite", "model_type": "age", "model_sha256": "a" * 64, "artifact_sha256": "b" * 64,
+        "target": "litert", "precision": "fp32", "where": "host", "device": "Machine", "os": "Linux", "runtime": "litert", "runtime_version": "2",
+        "threads": 2, "delegate_asked": "xnnpack", "delegate_got": "xnnpack", "status": "ok", "valid": True, "reasons": (),
+        "warmup": 1, "iterations": RUNS, "repeats": repeats, "parity_reference": "checkpoint", "inputs_sha256": "c" * 64,
+        "flops": 1,
+    }  # fmt: skip
+    return BenchRow(**{**facts, **changes})
+
+
+def report(*rows: BenchRow) -> BenchReport:
+    return BenchReport(rows=rows, seed=0, versions={}, git_revision=None)
+
+
+def noisy(generator: np.random.Generator, factor: float = 1.0) -> list[list[float]]:
+    """Cold starts that differ by 1.5 % (clock, memory), runs by 4 %; every twentieth run takes half as long again."""
+    found = []
+    for _ in range(REPEATS):
+        base = factor * math.exp(generator.normal(0.0, 0.015))
+        runs = base * np.exp(generator.normal(0.0, 0.04, RUNS)) * (1 + 0.5 * (generator.random(RUNS) < 0.05))
+        found.append(runs.tolist())
+    return found
+
+
+def test_golden_interval() -> None:
+    """R = 2 of each by hand: logs 0, 0.02 and 0.1, 0.12; s^2 = 0.0002, se = sqrt(0.0002), df = 2, t = 4.3027."""
+    found = latency_ratio(np.exp([0.0, 0.02]).tolist(), np.exp([0.1, 0.12]).tolist())
+    assert found is not None
+    half = 4.302653 * math.sqrt(0.0002)
+    assert [math.log(value) for value in (found.value, found.low, found.high)] == pytest.approx([0.1, 0.1 - half, 0.1 + half])
+
+
+def test_it_is_scipys_welch_test() -> None:
+    generator = np.random.default_rng(0)
+    old, new = generator.lognormal(size=6), generator.lognormal(0.3, 2.0, size=4)
+    found = latency_ratio(old.tolist(), new.tolist(), 0.9)
+    ends = stats.ttest_ind(np.log(new), np.log(old), equal_var=False).confidence_interval(0.9)
+    assert found is not None and (math.log(found.low), math.log(found.high)) == pytest.approx((ends.low, ends.high))
+
+
+def outcomes(factor: float, seed: int) -> tuple[float, float]:
+    """Shares of simulated comparisons whose interval covers the truth, and that fail the gate."""
+    generator, covered, failed = np.random.default_rng(seed), 0, 0
+    for _ in range(TRIALS):
+        (change,) = compare_reports(report(row(noisy(generator))), report(row(noisy(generator, factor)))).changes
+        assert change.ratio is not None
+        covered += change.ratio.low <= factor <= change.ratio.high
+        failed += change.fails
+    return covered / TRIALS, failed / TRIALS
+
+
+def test_identical_code_under_noise() -> None:
+    covered, failed = outcomes(1.0, seed=1)
+    assert 0.93 <= covered <= 0.97 and failed < 0.05
+
+
+def test_a_planted_slow_down_of_five_percent() -> None:
+    covered, failed = outcomes(1.05, seed=2)
+    assert 0.93 <= covered <= 0.97 and failed >= 0.9
+
+
+def test_a_slow_down_under_the_limit_goes_through_where_that_is_shown() -> None:
+    old = [[1.0 * math.exp(step)] for step in (-0.001, 0.0, 0.001)]
+    new = [[1.02 * math.exp(step)] for step in (-0.001, 0.0, 0.001)]
+    (change,) = compare_reports(report(row(old)), report(row(new))).changes
+    assert change.verdict == "slower" and not change.fails
+    (change,) = compare_reports(report(row(old)), report(row(new)), fail_above=0.02).changes
+    assert change.fails
+    (change,) = compare_reports(report(row(new)), report(row(old))).changes
+    assert change.verdict == "faster" and not change.fails
+
+
+STEADY = [[1.0, 1.0], [1.01, 1.01], [0.99, 0.99]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"clock_mode": "fixed"}, "clock mode changed from unknown to fixed"),
+        ({"device": "Another"}, "device changed from Machine to Another"),
+        ({"threads": 4}, "threads changed from 2 to 4"),
+        ({"delegate_got": "none"}, "delegate got changed from xnnpack to none"),
+        ({"inputs_sha256": "d" * 64}, "inputs sha256 changed"),
+        ({"charging": True}, "charging changed from unknown to True"),
+        ({"valid": False, "reasons": ("the device throttled",)}, "the new row is not valid: the device throttled"),
+        ({"repeats": row(STEADY[:1]).repeats}, "one repeat says nothing"),
+        ({"repeats": row([[0.0], [0.0]]).repeats}, "took no time"),
+    ],
+)
+def test_what_must_not_be_compared(changes: dict[str, Any], words: str) -> None:
+    found = compare_reports(report(row(STEADY)), report(replace(row(STEADY), **changes)))
+    (change,) = found.changes
+    assert change.verdict == "not comparable" and change.ratio is None and any(words in reason for reason in change.reasons)
+    assert not found.passed
+
+
+def test_a_clock_that_is_too_coarse() -> None:
+    same = row([[1.0], [1.0], [1.0]])
+    (change,) = compare_reports(report(same), report(same)).changes
+    assert change.verdict == "not comparable" and "too coarse" in change.reasons[0]
+
+
+def test_rows_of_one_report_alone_are_listed() -> None:
+    found = compare_reports(
+        report(row(STEADY), row(STEADY, file="gone.onnx")), report(row(STEADY), row(STEADY, file="new.onnx"))
+    )
+    assert (found.only_old, found.only_new, len(found.changes)) == (("gone.onnx",), ("new.onnx",), 1) and found.passed
+
+
+def test_the_command(tmp_path: Path) -> None:
+    report(row(STEADY)).save(tmp_path / "old.json")
+    slower = [[1.2 * time for time in runs] for runs in STEADY]
+    report(row(slower)).save(tmp_path / "new.json")
+    words = ["bench", "compare", str(tmp_path / "old.json"), str(tmp_path / "new.json")]
+    done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "c.json"), "--json"])
+    assert done.exit_code == 1, done.output
+    said = json.loads(done.stdout)
+    assert said["changes"][0]["fails"] and said["changes"][0]["ratio"]["value"] == pytest.approx(1.2) and not said["passed"]
+    assert json.loads((tmp_path / "c.json").read_text())["schema"] == "unplug-bench-comparison/1"
+    assert CliRunner().invoke(main, [*words, "--fail-above", "50%"]).exit_code == 0
+    for wrong in ("x", "-1%", "0", "nan"):
+        done = CliRunner().invoke(main, [*words, "--fail-above", wrong])
+        assert done.exit_code == 2 and "not a share above 0" in done.stderr
+    (tmp_path / "old.json").write_text('{"schema": "unplug-bench/9"}')
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2 and "it does not follow its schema" in done.stderr

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.artifacts import markdown as artifacts_table
+from benchmarks.forget_sweep import markdown as sweep_table
 from benchmarks.methods import with_table
 from benchmarks.plugin_files import markdown as plugin_table
 from benchmarks.rewrites import markdown as rewrites_table
@@ -50,6 +51,8 @@ def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
     }  # fmt: skip
     for name, shown in tables.items():
         assert shown(json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))) in page, name
+    sweep = json.loads((ROOT / "docs/data/forget-sweep.json").read_text(encoding="utf-8"))
+    assert sweep_table(sweep) in (ROOT / "docs/forgetting.md").read_text(encoding="utf-8")
 
 
 def test_every_file_and_make_target_that_it_names_is_there() -> None:

@@ -11,9 +11,11 @@ import pytest
 import torch
 from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
+from safetensors.torch import load_file, save_file
 
 from unplug.export import random_inputs
 from unplug.plugins import ConditioningPlugin, load_checkpoint
+from unplug.plugins.checkpoint import DIFFUSERS_WEIGHTS
 from unplug.plugins.errors import CheckpointError
 
 CROSS, PLAIN = "CrossAttnDownBlock2D", "DownBlock2D"
@@ -73,6 +75,26 @@ def test_the_decoder_is_diffusers_own(base: Path) -> None:
     assert mine.model.iospec.outputs[0].shape == wanted.shape == (1, 3, 16, 16)
 
 
+@torch.inference_mode()
+def test_attention_under_its_name_of_2022(tmp_path: Path) -> None:
+    """As the autoencoder of Stable Diffusion 1 has it in its published file."""
+    torch.manual_seed(1)
+    vae = AutoencoderKL(**{**VAE, "mid_block_add_attention": True}).eval()
+    vae.save_pretrained(tmp_path / "vae")
+    file = tmp_path / "vae" / DIFFUSERS_WEIGHTS
+    old = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
+    tensors = load_file(file)
+    renamed = {
+        next((name.replace(f".{new}.", f".{was}.") for new, was in old.items() if f".{new}." in name), name): value
+        for name, value in tensors.items()
+    }
+    assert len(renamed.keys() - tensors.keys()) == 16
+    save_file(renamed, file)
+    given = torch.randn(1, 4, 8, 8)
+    wanted = (vae.decode(given / vae.config.scaling_factor).sample / 2 + 0.5).clamp(0, 1)
+    assert torch.equal(load_checkpoint(tmp_path / "vae").model(given)[0], wanted)
+
+
 def test_without_a_text_encoder_beside_it_prompts_have_77_tokens(base: Path, tmp_path: Path) -> None:
     (tmp_path / "unet").symlink_to(base / "unet")
     assert load_checkpoint(tmp_path / "unet").model.iospec.inputs[2].shape == (1, 77, 24)
@@ -100,6 +122,18 @@ def change(path: Path, **values: Any) -> None:
         ("vae", {"norm_num_groups": 10**9}, "divisible"),
         ("unet", {"up_block_types": ["UpBlock2D"] * 1000}, "config.json"),
         ("unet", {"attention_head_dim": 0}, "config.json"),
+        ("unet", {"norm_num_groups": 0}, "config.json"),
+        ("unet", {"act_fn": 5}, "config.json"),
+        ("unet", {"time_embedding_dim": -2}, "config.json"),
+        ("unet", {"sample_size": None}, "sample_size None: out of range"),
+        ("unet", {"sample_size": 4096, "block_out_channels": [64, 128]}, "would be"),
+        ("unet", {"downsample_padding": 10**9}, "downsample_padding 1000000000: out of range"),
+        ("unet", {"reverse_transformer_layers_per_block": [10**9, 1]}, "reverse_transformer_layers_per_block"),
+        ("vae", {"block_out_channels": []}, "0 block_out_channels: out of range"),
+        ("vae", {"block_out_channels": [8] * 40, "up_block_types": ["UpDecoderBlock2D"] * 40}, "40 block_out_channels"),
+        ("vae", {"sample_size": 1}, "sample_size 1: no multiple of 2"),
+        ("vae", {"scaling_factor": 0}, "scaling_factor 0: latents cannot be scaled by it"),
+        ("vae", {"scaling_factor": "x"}, "scaling_factor x"),
         ("unet", {"up_block_types": ["NoSuchBlock", "UpBlock2D"]}, "NoSuchBlock"),
         ("vae", {"up_block_types": "UpDecoderBlock2D", "layers_per_block": 16}, "config.json"),
     ],

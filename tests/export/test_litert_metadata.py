@@ -11,7 +11,8 @@ import pytest
 from ai_edge_litert import schema_py_generated as litert_schema
 
 from unplug.export import Session, export_checkpoint, random_inputs
-from unplug.export.targets.litert_metadata import FIELD, Number, Table, packed
+from unplug.export.targets.litert_metadata import FIELD, Number, Table, packed, tensor_table
+from unplug.plugins.iospec import TensorSpec
 
 
 @pytest.fixture(scope="module")
@@ -46,23 +47,21 @@ def test_it_names_describes_and_scales_tensors(checkpoint: Path, tmp_path: Path,
     scale = image.processUnits[0].options
     assert ((np.array([0.0, 255.0]) - scale.mean) / scale.std).tolist() == [0.0, 1.0] == [*image.stats.min, *image.stats.max]
     # In the order of the graph, which need not be that of the names.
-    order = [bytes(model.subgraphs[0].tensors[index].name).decode() for index in model.subgraphs[0].outputs]
     ends = {end.tensorIndex: end.name for end in model.signatureDefs[0].outputs}
-    assert [tensor.name for tensor in outputs] == [ends[int(index)] for index in model.subgraphs[0].outputs], order
+    assert [tensor.name for tensor in outputs] == [ends[int(index)] for index in model.subgraphs[0].outputs]
     assert {tensor.name for tensor in outputs} == {b"age_logits", b"expected_age"}
     Session(item).run(random_inputs(spec, 1, seed=0))
 
 
 def test_a_range_from_minus_one(reader: Any) -> None:
     """(x - mean) / std takes 0 to 255 to [-1, 1] with mean 127.5 and std 127.5."""
-    from unplug.export.targets.litert_metadata import _tensor
-    from unplug.plugins.iospec import TensorSpec
-
     spec = TensorSpec(name="condition", shape=(1, 3, 4, 8), layout="NCHW", range=(-1.0, 1.0), colour="RGB")
-    tensor = reader.TensorMetadataT.InitFromPackedBuf(packed(_tensor(spec)), 0)
+    tensor = reader.TensorMetadataT.InitFromPackedBuf(packed(tensor_table(spec, scaled=True)), 0)
     assert (tensor.processUnits[0].options.mean, tensor.processUnits[0].options.std) == ([127.5], [127.5])
     size = tensor.content.contentProperties.defaultSize
     assert (size.width, size.height) == (8, 4)
+    made = reader.TensorMetadataT.InitFromPackedBuf(packed(tensor_table(spec, scaled=False)), 0)
+    assert made.processUnits is None and made.content.contentProperties.colorSpace == 1, "pictures that come out are not scaled"
 
 
 def test_a_table_by_hand(reader: Any) -> None:

@@ -200,7 +200,7 @@ def test_door_and_schema() -> None:
     for name, kind in SCHEMAS.items():
         committed = Path(door.__file__).parent / "schemas" / name
         assert committed.read_text() == schema_text(kind), "run: python -m unplug.mobile_bench.schemas"
-        assert json.loads(committed.read_text())["properties"]["schema"]["const"] == "unplug-bench/1"
+        assert json.loads(committed.read_text())["properties"]["schema"]["const"] == name.removesuffix("-1.json") + "/1"
 
 
 @pytest.mark.parametrize("name", list(DEVICES))

@@ -32,10 +32,10 @@ def row(latencies: Sequence[Sequence[float]], **changes: Any) -> BenchRow:
     )  # fmt: skip
     facts: dict[str, Any] = {
         "file": "age.fp32.tflite", "model_type": "age", "model_sha256": "a" * 64, "artifact_sha256": "b" * 64,
-        "target": "litert", "precision": "fp32", "where": "host", "device": "Machine", "os": "Linux", "runtime": "litert", "runtime_version": "2",
-        "threads": 2, "delegate_asked": "xnnpack", "delegate_got": "xnnpack", "status": "ok", "valid": True, "reasons": (),
-        "warmup": 1, "iterations": RUNS, "repeats": repeats, "parity_reference": "checkpoint", "inputs_sha256": "c" * 64,
-        "flops": 1,
+        "target": "litert", "precision": "fp32", "where": "host", "device": "Machine", "os": "Linux",
+        "runtime": "litert", "runtime_version": "2", "threads": 2, "delegate_asked": "xnnpack", "delegate_got": "xnnpack",
+        "status": "ok", "valid": True, "reasons": (), "warmup": 1, "iterations": RUNS, "repeats": repeats,
+        "parity_reference": "checkpoint", "inputs_sha256": "c" * 64, "flops": 1,
     }  # fmt: skip
     return BenchRow(**{**facts, **changes})
 

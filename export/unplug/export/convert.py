@@ -108,11 +108,11 @@ def count_work(source: Source) -> tuple[int, int]:
         InputError: outputs of other shapes than the IOSpec says; those that depend on numbers would go through some converters.
     """
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
 
+    from .flops import flop_counter
     from .targets.wrappers import examples
 
-    counter, used = FlopCounterMode(display=False), dict[int, int]()
+    counter, used = flop_counter(), dict[int, int]()
 
     def note(module: torch.nn.Module, _given: Any, _output: Any) -> None:
         used.update({id(item): item.numel() for item in module.parameters(recurse=False)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -58,7 +59,8 @@ def _load_triton_first() -> None:
     coremltools and mediapipe load TensorFlow wherever it is installed.
     """
     if find_spec("triton") is not None and find_spec("tensorflow") is not None:
-        import_module("triton")
+        with contextlib.suppress(ImportError):  # a broken one is for those that need it to tell of
+            import_module("triton")
 
 
 def main(folder: Path) -> int:

@@ -6,6 +6,7 @@ Shapes: B batch, C latent channels, H and W of the latent, T tokens, D width of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from .errors import InputError, MissingExtraError
 from .files import read_json
 from .iospec import IOSpec, TensorSpec
 from .quiet import quiet
-from .unet_levels import MAX_CHANNELS, read_base, residual_specs
+from .unet_levels import MAX_CHANNELS, MAX_LEVELS, read_base, residual_specs
 
 try:
     with quiet():
@@ -29,7 +30,7 @@ except ImportError as error:
 TOKENS = 77
 """Of Stable Diffusion's prompts; used where no text encoder lies beside the UNet."""
 MAX_TOKENS, MAX_LAYERS, MAX_SAMPLE_SIZE = 1024, 16, 4096
-MAX_CONFIG_BYTES = 2**20
+MAX_CONFIG_BYTES, MAX_TENSOR_BYTES = 2**20, 2**30
 
 
 class BaseUNet(UNet2DConditionModel):
@@ -48,10 +49,19 @@ class BaseUNet(UNet2DConditionModel):
 
     def __init__(self, text_tokens: int = TOKENS, **config: Any) -> None:
         levels = read_base(config).levels
-        _check_integers(config, {"layers_per_block": MAX_LAYERS, "transformer_layers_per_block": MAX_LAYERS,
-                                 "cross_attention_dim": MAX_CHANNELS, "in_channels": MAX_CHANNELS, "out_channels": MAX_CHANNELS,
-                                 "sample_size": MAX_SAMPLE_SIZE})  # fmt: skip
-        _check_integers({"text_tokens": text_tokens}, {"text_tokens": MAX_TOKENS})
+        _check_integers(
+            {"text_tokens": text_tokens, "sample_size": None, **config},
+            {"text_tokens": MAX_TOKENS, "sample_size": MAX_SAMPLE_SIZE, "layers_per_block": MAX_LAYERS,
+             "transformer_layers_per_block": MAX_LAYERS, "cross_attention_dim": MAX_CHANNELS, "in_channels": MAX_CHANNELS,
+             "out_channels": MAX_CHANNELS, "downsample_padding": 1},
+        )  # fmt: skip
+        if config.get("reverse_transformer_layers_per_block") is not None:
+            raise InputError("reverse_transformer_layers_per_block", "no base of this kind has it", "Leave it out")
+        for spec in residual_specs(levels, config["sample_size"]):
+            if 4 * math.prod(spec.shape) > MAX_TENSOR_BYTES:
+                raise InputError(
+                    f"sample_size {config['sample_size']}", f"{spec.name} would be {spec.shape}", "Use a smaller one"
+                )
         super().__init__(**config)
         self.levels, self.text_tokens = levels, text_tokens
 
@@ -101,11 +111,23 @@ class BaseDecoder(AutoencoderKL):
     """
 
     def __init__(self, **config: Any) -> None:
-        _check_integers(config, {"layers_per_block": MAX_LAYERS, "latent_channels": MAX_CHANNELS, "in_channels": MAX_CHANNELS,
-                                 "out_channels": MAX_CHANNELS, "sample_size": MAX_SAMPLE_SIZE})  # fmt: skip
-        widths = config.get("block_out_channels", ())
-        _check_integers(dict(enumerate(widths)), dict.fromkeys(range(len(widths)), MAX_CHANNELS))
+        widths = config.get("block_out_channels", (1,))
+        if not 1 <= len(widths) <= MAX_LEVELS:
+            raise InputError(f"{len(widths)} block_out_channels", "out of range", f"Use 1 to {MAX_LEVELS}")
+        _check_integers(
+            {"sample_size": None, **config, **dict(enumerate(widths))},
+            {"sample_size": MAX_SAMPLE_SIZE, "layers_per_block": MAX_LAYERS, "latent_channels": MAX_CHANNELS,
+             "in_channels": MAX_CHANNELS, "out_channels": MAX_CHANNELS, **dict.fromkeys(range(len(widths)), MAX_CHANNELS)},
+        )  # fmt: skip
+        if config["sample_size"] % (factor := 2 ** (len(widths) - 1)):
+            raise InputError(f"sample_size {config['sample_size']}", f"no multiple of {factor}, by which it shrinks", "Use one")
+        _check_scale("scaling_factor", config.get("scaling_factor", 1.0), least=1e-6)
+        _check_scale("shift_factor", config.get("shift_factor") or 0.0, least=-1e6)
         super().__init__(**config)
+
+    def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Gives the attention of Stable Diffusion 1's file its name of today, as diffusers does when it loads one."""
+        self._fix_state_dict_keys_on_load(tensors)  # type: ignore[arg-type]
 
     def forward(self, z_BCHW: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """Images (B, 3, H times the downscale, W times it) in [0, 1]."""
@@ -128,6 +150,11 @@ class BaseDecoder(AutoencoderKL):
             description="The picture",
         )  # fmt: skip
         return IOSpec(inputs=(latents,), outputs=(image,))
+
+
+def _check_scale(name: str, value: Any, least: float) -> None:
+    if not isinstance(value, int | float) or not least <= value <= 1e6:
+        raise InputError(f"{name} {str(value)[:200]}", "latents cannot be scaled by it", "Use what diffusers wrote")
 
 
 def _check_integers(config: Mapping[Any, Any], limits: Mapping[Any, int]) -> None:

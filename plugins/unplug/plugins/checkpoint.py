@@ -185,6 +185,8 @@ def _check_files(folder: Path, weights: Path) -> None:
         none = f"no {WEIGHTS} (a plugin: {DIFFUSERS_WEIGHTS}) in it"
         why = f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else none
         raise CheckpointError(str(folder), why, "Save the weights as safetensors")
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(str(folder), "it holds no config.json", "Give the folder that `unplug train` wrote")
 
 
 def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any]) -> Any:
@@ -224,6 +226,8 @@ def load_weights(model: Any, weights: Path) -> None:
         CheckpointError: a pickle, not whole, or missing, extra, misshapen, mistyped or non-finite tensors.
     """
     tensors, own = _read_tensors(weights), model.state_dict()
+    if hasattr(model, "rename_tensors"):
+        model.rename_tensors(tensors)
     for name in sorted(own.keys() ^ tensors.keys()):
         side = "is missing" if name in own else "does not belong to this model"
         raise CheckpointError(str(weights), f"tensor {name!r} {side}", "This is the checkpoint of another model")

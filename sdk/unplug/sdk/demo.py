@@ -34,7 +34,7 @@ DEMO_GATES = Gates(max_mae_above_retrained=1.5, max_compute=DEMO_BUDGET)
 """Half a year looser than a release, for the same reason."""
 
 DEMO_OPTIONS = {"ratio": "0.15"}
-"""Of `msg`; for a margin in every gate on five originals: docs/forgetting.md."""
+"""Of `msg`; for a margin on five originals: docs/forgetting.md."""
 
 
 @dataclass(frozen=True, kw_only=True)

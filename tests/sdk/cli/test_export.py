@@ -69,3 +69,8 @@ def test_two_models_of_one_name(world: World, tmp_path: Path) -> None:
     shutil.copytree(world.original.path, twin)
     line = fail("export", world.original.path, twin, "--to", "onnx", "--out", tmp_path / "out").line
     assert "two checkpoints have this name" in line and not (tmp_path / "out").exists()
+
+
+def test_a_wrong_second_model_is_told_before_the_first_is_converted(world: World, tmp_path: Path) -> None:
+    line = fail("export", world.original.path, tmp_path / "nowhere", "--to", "onnx", "--out", tmp_path / "out").line
+    assert "nowhere: no such folder" in line and not (tmp_path / "out").exists()

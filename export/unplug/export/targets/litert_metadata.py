@@ -60,7 +60,7 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
     ):
         named = {end.tensorIndex: bytes(end.name).decode() for end in ends}
         by_name = {spec.name: spec for spec in specs}
-        sides.append([_tensor(by_name[named[int(index)]]) for index in order])
+        sides.append([tensor_table(by_name[named[int(index)]], scaled=specs is iospec.inputs) for index in order])
     subgraph = Table({0: name, 2: sides[0], 3: sides[1]})
     facts = Table({0: name, 1: description, 3: [subgraph], 7: PARSER})
     buffer, entry = schema.BufferT(), schema.MetadataT()
@@ -71,8 +71,8 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
     return written(model, len(flatbuffer))
 
 
-def _tensor(spec: TensorSpec) -> Table:
-    """TensorMetadata: an image input's pixels of 0 to 255 are normalized to its range by (x - mean) / std."""
+def tensor_table(spec: TensorSpec, *, scaled: bool) -> Table:
+    """TensorMetadata; where `scaled`, an image's pixels of 0 to 255 become its range by (x - mean) / std, as inputs do."""
     slots: dict[int, Any] = {0: spec.name, 1: spec.description, 2: [AXES.get(axis, axis) for axis in spec.layout]}
     if spec.colour == "RGB":
         sides = dict(zip(spec.layout, spec.shape, strict=True))
@@ -80,7 +80,7 @@ def _tensor(spec: TensorSpec) -> Table:
         slots[3] = Table({0: Number(IMAGE_PROPERTIES), 1: Table({0: Number(RGB), 1: size})})
     if spec.range is not None:
         low, high = spec.range
-        if spec.colour == "RGB":
+        if scaled and spec.colour == "RGB":
             std = 255.0 / (high - low)
             slots[4] = [Table({0: Number(NORMALIZATION), 1: Table({0: [-low * std], 1: [std]})})]
         slots[5] = Table({0: [high], 1: [low]})

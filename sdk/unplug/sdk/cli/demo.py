@@ -20,7 +20,7 @@ from .release import gate_line
 @click.option("--size", type=click.Choice(["nano", "small", "base"]), help="Model (default nano; small with --data).")
 @click.option("--image-size", type=click.IntRange(32, 224), help="Input side in pixels (default 48; 64 with --data).")
 @click.option("--epochs", type=click.IntRange(1, 100_000), help="Of the original (default 20; 40 with --data).")
-@click.option("--method", help="See `unplug list methods` (default: msg with ratio=0.15).")
+@click.option("--method", help="See `unplug list methods` (default: msg; without --data with ratio=0.15).")
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Folder for everything.", required=False, default=Path("unplug-demo"))
 @command
@@ -33,14 +33,15 @@ def demo(
     Run it again after a kill: models that are done are used again.
     """
     from unplug.sdk.demo import DEMO_RECIPE, DemoConfig, run_demo
+    from unplug.sdk.release import ReleaseConfig
     from unplug.sdk.train import Recipe
 
     recipe = DEMO_RECIPE if spec is None else Recipe()
     changes: dict[str, Any] = {"size": size, "image_size": image_size, "epochs": epochs}
     recipe = replace(recipe, **{key: value for key, value in changes.items() if value is not None})
     config = DemoConfig(recipe=recipe, on_bad=on_bad, seed=common.seed)
-    if spec is not None:
-        config = replace(config, spec=spec, fraction=0.02)
+    if spec is not None:  # a training of some length: a release's own method, budget and gates
+        config = replace(config, spec=spec, fraction=0.02, release=ReleaseConfig(bench_iterations=200, rounding=False))
     if fraction is not None:
         config = replace(config, fraction=fraction)
     if method is not None:

@@ -84,27 +84,35 @@ def export(
         common.say("warning: XNNPACK does not take depthwise convolutions of int8-dynamic files, which makes them slow on CPUs")
     value: dict[str, Any] = {"out": str(out), "artifacts": [], "seconds": {}}
     text, ok = list[str](), True
-    for checkpoint, folder in _folders(checkpoints, out).items():
-        calibration, compared = _samples(checkpoint, spec, samples, check, nhwc, common)
+    jobs = [
+        (
+            name,
+            checkpoint,
+            out if len(checkpoints) == 1 else out / name,
+            *_samples(checkpoint, spec, samples, check, nhwc, common),
+        )
+        for name, checkpoint in _named(checkpoints).items()
+    ]  # all of them before the first one is converted, which takes a minute
+    for name, checkpoint, folder, calibration, compared in jobs:
         started = time.perf_counter()
-        with progress_bar(f"export {checkpoint.name}", common) as progress:
+        with progress_bar(f"export {name}", common) as progress:
             made = export_checkpoint(
                 checkpoint, targets=names(targets), precisions=names(precisions), out=folder, calibration=calibration,
                 layout="NHWC" if nhwc else "NCHW", ios=int(ios), workers=workers, progress=progress,
             )  # fmt: skip
-        value["seconds"][checkpoint.name] = round(time.perf_counter() - started, 1)
+        value["seconds"][name] = round(time.perf_counter() - started, 1)
         value["artifacts"] += [{**asdict(item.card), "path": str(item.path)} for item in made]
         rows = [
             (str(item.path), item.card.precision, f"{item.card.bytes:,}", f"{item.card.seconds:.1f}", item.card.sha256[:12])
             for item in made
         ]
         text.append(table(("file", "precision", "bytes", "seconds", "sha256"), rows))
-        text.append(f"{checkpoint.name}: {len(made)} files in {value['seconds'][checkpoint.name]} s")
+        text.append(f"{name}: {len(made)} files in {value['seconds'][name]} s")
         if compared is None:
             files = " ".join(shlex.quote(str(item.path)) for item in made)
             text.append(f"Next: unplug parity {files} --checkpoint {shlex.quote(str(checkpoint))}")
         else:
-            with progress_bar(f"parity {checkpoint.name}", common) as progress:
+            with progress_bar(f"parity {name}", common) as progress:
                 report = measure_parity(made, checkpoint, compared, progress=progress)
             report.save(folder / "parity.json")
             value["parity"] = [*value.get("parity", []), asdict(report)]
@@ -118,15 +126,16 @@ def export(
     return Outcome(value=value, text="\n".join(text), ok=ok)
 
 
-def _folders(checkpoints: Sequence[Path], out: Path) -> dict[Path, Path]:
-    """Where each checkpoint's files go."""
-    if len(checkpoints) == 1:
-        return {checkpoints[0]: out}
-    called = [path.resolve().name for path in checkpoints]
-    for name in called:
-        if called.count(name) > 1:
-            raise InputError(name, "two checkpoints have this name, which is that of their folder in --out", "Rename one")
-    return {path: out / name for path, name in zip(checkpoints, called, strict=True)}
+def _named(checkpoints: Sequence[Path]) -> dict[str, Path]:
+    """Checkpoints by the names of their folders, which those of their files will have."""
+    found: dict[str, Path] = {}
+    for path in checkpoints:
+        name = path.resolve().name
+        if name in found:
+            why = "two checkpoints have this name, which is that of their folder in --out"
+            raise InputError(name, why, "Export one of them by itself")
+        found[name] = path
+    return found
 
 
 def _samples(
@@ -137,9 +146,9 @@ def _samples(
     from unplug.sdk.data import load_dataset
     from unplug.sdk.inputs import example_inputs, real_inputs
 
+    model = load_checkpoint(checkpoint)
     if spec is None and check is None:
         return None, None
-    model = load_checkpoint(checkpoint)
     shipped = model.model.iospec.images_in("NHWC" if nhwc else "NCHW")
     if spec is None:
         assert check is not None

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 from tqdm import tqdm
 
+from unplug.export.flops import flop_counter
 from unplug.export.provenance import versions as installed
 from unplug.plugins.errors import InputError
 from unplug.plugins.files import read_json, write_json
@@ -25,14 +25,6 @@ from .contenders import ATTENTION, Contender
 from .pictures import pipeline
 from .report import Speed
 from .setup import Setup
-
-
-def _attention(query: torch.Size, key: torch.Size, value: torch.Size, *_: Any, **__: Any) -> int:
-    return int(sdpa_flop_count(query, key, value))
-
-
-CPU_ATTENTION = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention}
-"""torch counts fused attention on GPUs and leaves out the CPU's."""
 
 
 @torch.no_grad()
@@ -48,7 +40,7 @@ def picture_macs(setup: Setup, pipe: Any, extra: Mapping[str, Any]) -> float:
     """
 
     def count(steps: int) -> float:
-        with FlopCounterMode(display=False, custom_mapping=CPU_ATTENTION) as counter:
+        with flop_counter() as counter:
             _one(setup, pipe, extra, steps=steps)
         return float(counter.get_total_flops()) / 2
 

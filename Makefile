@@ -43,8 +43,9 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# One thread each: two workers and their children on two cores otherwise wait for each other's threads.
 test: lint
-	$(BIN)/python -m pytest -m "not slow" -q -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -q -n 2 --dist loadfile
 
 test-all: lint
 	$(BIN)/python -m pytest -q

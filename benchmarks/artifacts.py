@@ -18,7 +18,7 @@ import click
 from unplug.export import TARGETS, Artifact, Session, export_checkpoint, measure_parity
 from unplug.export.metrics import psnr_db
 from unplug.export.runtime.stand_in import runtime_of
-from unplug.mobile_bench import bench_artifacts
+from unplug.mobile_bench import Plan, bench_artifacts
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import UnplugError
 from unplug.plugins.files import write_json
@@ -63,10 +63,10 @@ def row_of(artifact: Artifact, checkpoint: Checkpoint, dataset: Dataset, few: di
 
 def timed(artifacts: list[Artifact], rows: list[dict[str, Any]]) -> None:
     """Adds medians of one run with two threads, all files in turn; what runs on a stand-in is not timed."""
-    report = bench_artifacts(artifacts, threads=2, warmup=5, iterations=50, repeats=3)
+    report = bench_artifacts(artifacts, plan=Plan(threads=2, warmup=5, iterations=50))
     for row, found in zip(report.rows, rows, strict=True):
-        if row.summary is not None and row.median_ci95_ms is not None:
-            found["ms"] = {"median": row.summary.p50, "low": row.median_ci95_ms[0], "high": row.median_ci95_ms[1]}
+        if row.median_ms is not None and row.median_ci95_ms is not None:
+            found["ms"] = {"median": row.median_ms, "low": row.median_ci95_ms[0], "high": row.median_ci95_ms[1]}
             found["delegate"] = {
                 "name": row.delegate_got,
                 "nodes": row.nodes_delegated,

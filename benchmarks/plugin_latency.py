@@ -115,15 +115,21 @@ def measure(job: Job) -> Reply:
         runners[name].invoke()
         wanted = {item.name: job.arrays[f"{name}/{item.name}"] for item in iospec.outputs}
         parities[name] = parity(wanted, runners[name].read())
-    names = list(runners)
-    rounds: dict[str, list[list[float]]] = {name: [] for name in runners}
-    for number in range(values["rounds"]):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            rounds[name].append(turn(runners[name]))
-        job.progress(number + 1, values["rounds"], "timing")
+    rounds = in_turn(runners, values["rounds"], job)
     placements = {name: vars(runner.placement) for name, runner in runners.items()}
     return Reply(values={"milliseconds": rounds, "placements": placements, "parity": parities})
+
+
+def in_turn(runners: dict[str, Any], rounds: int, job: Job) -> dict[str, list[list[float]]]:
+    """Milliseconds of every run by runner and round; each round begins with another runner."""
+    names = list(runners)
+    found: dict[str, list[list[float]]] = {name: [] for name in names}
+    for number in range(rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            found[name].append(turn(runners[name]))
+        job.progress(number + 1, rounds, "timing")
+    return found
 
 
 def turn(runner: Any) -> list[float]:

@@ -27,7 +27,7 @@ from unplug.export.worker import Job
 from unplug.plugins.files import write_json
 from unplug.plugins.iospec import IOSpec
 
-from .plugin_latency import turn
+from .plugin_latency import in_turn
 
 SCHEMA = "unplug-rewrites/1"
 SHIPPED = "as it ships, channels last"
@@ -83,13 +83,8 @@ def measure(job: Job) -> Reply:
         runners[name] = RUNTIMES.get("litert").open(Path(path), iospec, threads=values["threads"], delegate="xnnpack")
         generator = np.random.default_rng(0)
         runners[name].feed({item.name: generator.random(item.shape, np.float32) for item in iospec.inputs})
-    names = list(runners)
-    rounds: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(values["rounds"]):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            rounds[name].append(statistics.median(turn(runners[name])))
-        job.progress(number + 1, values["rounds"], "timing")
+    timed = in_turn(runners, values["rounds"], job)
+    rounds = {name: [statistics.median(runs) for runs in turns] for name, turns in timed.items()}
     placements = {name: vars(runner.placement) for name, runner in runners.items()}
     return Reply(values={"milliseconds": rounds, "operators": operators, "placements": placements})
 

@@ -35,7 +35,7 @@ def condense(demo: Path, command: str) -> dict[str, Any]:
                 "parity": checks[0]["status"],
                 "worst_psnr_db": min(worst, default=None),
                 "rmia_auc": _auc(models.get(facts["file"]), "rmia"),
-                "median_ms": None if row["summary"] is None else row["summary"]["p50"],
+                "median_ms": row["median_ms"],
                 "median_ci95_ms": row["median_ci95_ms"],
             }
         )

@@ -12,7 +12,6 @@ import pytest
 
 from unplug.export import Artifact, Session, export_checkpoint, measure_parity
 from unplug.export.metrics import compare, verdict
-from unplug.plugins.errors import InputError
 from unplug.sdk.inputs import example_inputs
 from unplug.sdk.shipped import PARTS, WEIGHTS, shipped_folder, shipped_plugins
 
@@ -59,11 +58,3 @@ def test_the_gpu_takes_all_of_it_and_agrees_with_the_cpu(exported: Exported, pre
     for name, wanted in on_cpu.items():
         assert verdict(compare(wanted, on_gpu[name]), GPU_PSNR_DB) is None, name
         assert not np.array_equal(wanted, on_gpu[name])  # it was another arithmetic
-
-
-def test_parts_of_a_base_take_no_pictures(exported: Exported, tmp_path: Path) -> None:
-    card = exported.files["fp32.onnx"].card
-    if card.model_type == "plugin":
-        pytest.skip("it takes pictures")
-    with pytest.raises(InputError, match="it takes latents, not pictures"):
-        example_inputs(card.model_type, card.iospec, 1, images=tmp_path)

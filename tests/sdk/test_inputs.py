@@ -56,6 +56,12 @@ def test_a_folder_is_shown_as_it_is(tmp_path: Path) -> None:
         example_inputs("plugin", spec("condition"), 1, images=tmp_path / "none")
 
 
+@pytest.mark.parametrize("model_type", ["unet", "decoder"])
+def test_parts_of_a_base_take_no_pictures(model_type: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="it takes latents, not pictures"):
+        example_inputs(model_type, spec("latents"), 1, images=tmp_path)
+
+
 @pytest.mark.parametrize(
     "changes", [{"shape": (1, 1, SIDE, SIDE)}, {"shape": (1, 3, SIDE, 32)}, {"layout": "NHWC"}, {"dtype": "uint8"}]
 )

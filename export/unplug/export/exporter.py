@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from unplug.plugins.checkpoint import MAX_CONFIG_BYTES
-from unplug.plugins.errors import CheckpointError, InputError
-from unplug.plugins.files import atomic_dir, atomic_path, read_json, sha256_tree, writable
+from unplug.plugins.checkpoint import read_config
+from unplug.plugins.errors import InputError
+from unplug.plugins.files import atomic_dir, atomic_path, sha256_tree, writable
 from unplug.plugins.iospec import IOSpec
 
 from .artifact import Artifact, Calibrated, Card, write_card
@@ -108,7 +108,7 @@ def export_checkpoint(
         raise InputError(f"workers {workers}", "at least one is needed", "Use 1 or 2")
     if ios not in IOS:
         raise InputError(f"iOS {ios}", "Core ML files are not made for it here", f"Use {' or '.join(map(str, IOS))}")
-    config = _read_config(Path(checkpoint))
+    _, config = read_config(Path(checkpoint))
     samples = _check_calibration(calibration or {}, wanted)
     work = _Work(
         checkpoint=Path(checkpoint),
@@ -172,20 +172,6 @@ def _facts(calibration: Mapping[str, Array]) -> Calibrated | None:
     if not calibration:
         return None
     return Calibrated(samples=len(next(iter(calibration.values()))), sha256=digest_inputs(calibration))
-
-
-def _read_config(checkpoint: Path) -> dict[str, Any]:
-    if not checkpoint.is_dir():
-        raise CheckpointError(str(checkpoint), "no such folder", "Give the folder that `unplug train` wrote")
-    if not (checkpoint / "config.json").is_file():
-        raise CheckpointError(str(checkpoint), "it holds no config.json", "Give the folder that `unplug train` wrote")
-    try:
-        config = read_json(checkpoint / "config.json", max_bytes=MAX_CONFIG_BYTES)
-    except InputError as error:
-        raise CheckpointError(error.what, error.why, error.fix) from error
-    if not isinstance(config, dict):
-        raise CheckpointError(str(checkpoint), "config.json is not an object", "Train it again")
-    return {key: value for key, value in config.items() if key != "model_type"}
 
 
 def _export_all(work: _Work, pairs: Mapping[str, tuple[str, ...]], workers: int) -> list[Artifact]:

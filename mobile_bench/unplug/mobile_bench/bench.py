@@ -1,25 +1,24 @@
-"""Timing artifacts on a device: repeats interleaved, parity on every run, refused rows kept and marked."""
+"""Timing artifacts on devices, side by side, into one report."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from unplug.export.artifact import Artifact
 from unplug.export.child import Array, Progress
 from unplug.export.provenance import git_revision, versions
 from unplug.export.reference import Reference, reference_outputs
-from unplug.export.runtime import RUNTIMES
-from unplug.export.runtime.base import Runtime, runtime_versions
 from unplug.export.tensors import check_inputs, random_inputs
-from unplug.plugins.errors import ArtifactError, ConversionError, InputError
+from unplug.plugins.errors import InputError
 from unplug.plugins.iospec import IOSpec
 
-from .devices import DEVICES, Device, Plan
-from .report import BenchReport
-from .rows import Entry, build_row
+from .devices import DEVICES
+from .devices.base import Device, Order, Plan
+from .report import BenchReport, BenchRow
 
 MAX_RUNS = 1_000_000  # of one repeat; more would fill the report with raw samples
 
@@ -27,104 +26,106 @@ MAX_RUNS = 1_000_000  # of one repeat; more would fill the report with raw sampl
 def bench_artifacts(
     artifacts: Sequence[Artifact],
     *,
-    on: str = "host",
-    threads: int = 2,
-    warmup: int = 5,
-    iterations: int = 50,
-    repeats: int = 3,
+    on: str | Sequence[str] = "host",
+    plan: Plan | None = None,
+    runtime: str | None = None,
+    delegates: Sequence[str] = (),
     inputs: Mapping[str, Array] | None = None,
     checkpoint: Path | None = None,
-    seed: int = 0,
+    journal: Path | None = None,
     progress: Progress | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> BenchReport:
-    """Times artifacts on one device, side by side.
-
-    Every artifact first runs once untimed, for its memory and its outputs. Then each repeat times all of them, in an
-    order drawn anew, so that a drifting clock does not favour one.
+    """Times artifacts side by side, on one device or on several at once.
 
     Args:
         artifacts: from `unplug.export`.
-        on: name in DEVICES.
-        threads: CPU threads.
-        warmup: untimed runs after the first, in each repeat.
-        iterations: timed runs in each repeat.
-        repeats: cold starts of each artifact.
+        on: names in DEVICES, with a place behind a colon where there are several of one kind: ``"adb:SERIAL"``.
+        plan: threads, warm-ups, runs, cold starts; default: `Plan()`.
+        runtime: what runs them; default: each target's own.
+        delegates: each artifact on each of them that its runtime has; default: the runtime's first.
         inputs: name to array of N samples, taken in turn; default: one random sample a model.
         checkpoint: its outputs are the parity reference; default: the artifact's own untimed run.
-        seed: of the random inputs, the order and the bootstrap.
-        progress: called with (cold starts done, cold starts in all, file name).
+        journal: a file that keeps every cold start at once: the same call goes on where an earlier one ended. The caller
+            deletes it when the report is written (`journals`).
+        progress: called with (cold starts done, cold starts in all, file name), of the first device.
+        say: takes a line for the user.
 
     Raises:
-        InputError: an unknown device, a number out of range, or a wrong input.
+        InputError: an unknown device, runtime or delegate, a number out of range, or a wrong input.
+        DeviceError: a device is not there, or does not let us in.
         MissingExtraError: a runtime is not installed.
         CheckpointError: the checkpoint is missing or broken.
     """
-    _check_counts(artifacts, {"threads": threads, "iterations": iterations, "repeats": repeats, "warm-ups + 1": warmup + 1})
-    device: Device = DEVICES.get(on)
-    info = device.describe()
-    generator = np.random.default_rng(seed)
-    references = _References(checkpoint)
-    entries = []
-    for artifact in artifacts:
-        runtime: Runtime = RUNTIMES.get(device.runtime(artifact))
-        given = random_inputs(artifact.card.iospec, 1, seed) if inputs is None else inputs
-        check_inputs(artifact.card.iospec, given)
-        plan = Plan(threads=threads, warmup=warmup, iterations=iterations, delegate=runtime.delegates[0])
-        not_run = device.unavailable(artifact)
-        reference = None if not_run else references.of(artifact.card.iospec, given)
-        entries.append(Entry(artifact=artifact, plan=plan, runtime=runtime, inputs=given, reference=reference, not_run=not_run))
-    _measure_all(device, entries, repeats, generator, progress)
-    return BenchReport(
-        rows=tuple(build_row(device, info, entry, generator, has_checkpoint=checkpoint is not None) for entry in entries),
-        seed=seed,
-        versions=versions(["numpy"]) | runtime_versions(entry.runtime for entry in entries),
-        git_revision=git_revision(),
-    )
+    plan = plan or Plan()
+    places = [on] if isinstance(on, str) else list(on)
+    _check(artifacts, places, plan)
+    known = {artifact.card.iospec: _checked(artifact.card.iospec, inputs, plan.seed) for artifact in artifacts}
+    references = _References(checkpoint, known)
+    order = Order(
+        artifacts=tuple(artifacts), runtime=runtime, delegates=tuple(dict.fromkeys(delegates)), plan=plan,
+        inputs_of=lambda artifact: known[artifact.card.iospec],
+        reference_of=lambda artifact: references.of(artifact.card.iospec), progress=progress, say=say,
+    )  # fmt: skip
+    devices: list[tuple[Device, str | None]] = []
+    for name, _, place in (text.partition(":") for text in places):
+        devices.append((DEVICES.get(name), place or None))
+    if checkpoint is not None:  # before threads ask for them
+        for artifact in artifacts:
+            references.of(artifact.card.iospec)
+
+    def bench(number: int) -> tuple[BenchRow, ...]:
+        device, place = devices[number]
+        own = None if journal is None else journals(journal, places)[number]
+        return device.bench(place, replace(order, journal=own, progress=progress if number == 0 else None))
+
+    with ThreadPoolExecutor(max_workers=len(devices)) as pool:
+        rows = [row for found in pool.map(bench, range(len(devices))) for row in found]
+    return BenchReport(rows=tuple(rows), seed=plan.seed, versions=_versions(rows), git_revision=git_revision())
 
 
-def _check_counts(artifacts: Sequence[Artifact], counts: Mapping[str, int]) -> None:
+def journals(out: Path, places: Sequence[str]) -> list[Path]:
+    """The journals beside a report, one a device.
+
+    Example:
+        >>> journals(Path("bench.json"), ["adb:1.2.3.4:5555"])[0].name
+        'bench.json.adb-1.2.3.4-5555.part'
+    """
+    return [out.with_name(f"{out.name}.{re.sub(r'[^A-Za-z0-9._-]', '-', place)[:100]}.part") for place in places]
+
+
+def _check(artifacts: Sequence[Artifact], places: Sequence[str], plan: Plan) -> None:
     if not artifacts:
         raise InputError("bench", "no artifact is given", "Name at least one exported file")
+    if not places or len(set(places)) < len(places):
+        raise InputError("bench", "no device is given, or one twice", "See: unplug list devices")
+    counts = {"threads": plan.threads, "iterations": plan.iterations, "repeats": plan.repeats, "warm-ups + 1": plan.warmup + 1}
     for name, value in counts.items():
         if not 1 <= value <= MAX_RUNS:
             raise InputError(f"{name} {value}", "out of range", f"Use 1 to {MAX_RUNS}")
 
 
+def _checked(iospec: IOSpec, inputs: Mapping[str, Array] | None, seed: int) -> Mapping[str, Array]:
+    given = random_inputs(iospec, 1, seed) if inputs is None else inputs
+    check_inputs(iospec, given)
+    return given
+
+
+def _versions(rows: Sequence[BenchRow]) -> dict[str, str]:
+    found = {row.runtime: row.runtime_version for row in rows}
+    return versions(["numpy"]) | {name: version for name, version in found.items() if version is not None}
+
+
 class _References:
     """The checkpoint's outputs, computed once for all artifacts with the same tensors."""
 
-    def __init__(self, checkpoint: Path | None) -> None:
-        self._checkpoint = checkpoint
+    def __init__(self, checkpoint: Path | None, inputs: Mapping[IOSpec, Mapping[str, Array]]) -> None:
+        self._checkpoint, self._inputs = checkpoint, inputs
         self._known: dict[IOSpec, Reference] = {}
 
-    def of(self, iospec: IOSpec, inputs: Mapping[str, Array]) -> Reference | None:
+    def of(self, iospec: IOSpec) -> Reference | None:
         if self._checkpoint is None:
             return None
         if iospec not in self._known:
-            self._known[iospec] = reference_outputs(self._checkpoint, iospec, inputs)
+            self._known[iospec] = reference_outputs(self._checkpoint, iospec, self._inputs[iospec])
         return self._known[iospec]
-
-
-def _measure_all(
-    device: Device, entries: Sequence[Entry], repeats: int, generator: np.random.Generator, progress: Progress | None
-) -> None:
-    total, done = len(entries) * (repeats + 1), 0
-    for turn in range(repeats + 1):
-        order = generator.permutation(len(entries)) if turn else np.arange(len(entries))
-        for entry in (entries[index] for index in order):
-            if entry.not_run is None and entry.failure is None:
-                _measure(device, entry, timed=turn > 0)
-            done += 1
-            if progress is not None:
-                progress(done, total, entry.artifact.path.name)
-
-
-def _measure(device: Device, entry: Entry, *, timed: bool) -> None:
-    try:
-        if timed:
-            entry.timings.append(device.timed(entry.artifact, entry.plan, entry.inputs))
-        else:
-            entry.untimed = device.untimed(entry.artifact, entry.plan, entry.inputs)
-    except (ArtifactError, ConversionError) as error:
-        # A crash is a result of this artifact: its row says so, and the other artifacts are still timed.
-        entry.failure = str(error)

@@ -21,7 +21,10 @@ SCHEMA: Literal["unplug-bench-comparison/1"] = "unplug-bench-comparison/1"
 Verdict = Literal["slower", "faster", "no difference shown", "not comparable"]
 FAIL_ABOVE = 0.05
 LEVEL = 0.95
-SAME = ("device", "soc", "os", "gpu_driver", "threads", "delegate_got", "clock_mode", "charging", "inputs_sha256")
+SAME = (
+    "device", "soc", "os", "gpu_driver", "mode", "threads", "delegate_got", "timed_until", "clock_mode", "charging",
+    "inputs_sha256",
+)  # fmt: skip
 """What must be equal in two rows: a change of it is a reason of its own for another latency."""
 
 
@@ -45,7 +48,7 @@ class Change:
 
     Args:
         file, target, precision, device, runtime, delegate: which.
-        old_ms, new_ms: geometric means of the repeats' medians, or None where nothing was timed.
+        old_ms, new_ms: see `BenchRow.median_ms`.
         old_repeats, new_repeats: R of each.
         ratio: None where the rows may not be compared.
         verdict: "slower" or "faster" where the interval lies wholly on that side of 1.
@@ -76,7 +79,7 @@ class Comparison:
     Args:
         schema: always ``unplug-bench-comparison/1``.
         fail_above: of the gate, a share.
-        level: of the intervals.
+        level: of the intervals, all rows together.
         changes: rows that are in both.
         only_old, only_new: files of rows that are in one alone.
     """
@@ -100,13 +103,14 @@ def compare_reports(old: BenchReport, new: BenchReport, *, fail_above: float = F
     """Compares rows of the same file, target, precision, runtime and delegate.
 
     A row fails where its slow-down is shown (the interval lies above 1) and may be as large as `fail_above` (it reaches 1 +
-    `fail_above`). Identical code then fails in at most half of 1 - `level` of all comparisons: noise costs power, it makes no
+    `fail_above`). Intervals hold for all m rows that can be compared together (Bonferroni: each at 1 - (1 - `level`) / m).
+    Identical code then fails, in any row, in about half of 1 - `level` of all comparisons: noise costs power, it makes no
     false alarms.
 
     Args:
         old, new: reports of one device.
         fail_above: above 0; the slow-down that must not go through.
-        level: of the intervals, each row by itself.
+        level: of the intervals, all rows together.
 
     Example:
         >>> empty = BenchReport(rows=(), seed=0, versions={}, git_revision=None)
@@ -114,10 +118,13 @@ def compare_reports(old: BenchReport, new: BenchReport, *, fail_above: float = F
         False
     """
     before, after = _keyed(old.rows), _keyed(new.rows)
+    pairs = [(before[key], row) for key, row in after.items() if key in before]
+    comparable = sum(not _hindrances(*pair) for pair in pairs)
+    each = 1.0 - (1.0 - level) / max(comparable, 1)
     return Comparison(
         fail_above=fail_above,
         level=level,
-        changes=tuple(_change(before[key], row, fail_above, level) for key, row in after.items() if key in before),
+        changes=tuple(_change(*pair, fail_above, each) for pair in pairs),
         only_old=tuple(row.file for key, row in before.items() if key not in after),
         only_new=tuple(row.file for key, row in after.items() if key not in before),
     )
@@ -163,33 +170,36 @@ def _keyed(rows: Sequence[BenchRow]) -> dict[tuple[object, ...], BenchRow]:
     seen: Counter[tuple[object, ...]] = Counter()
     found: dict[tuple[object, ...], BenchRow] = {}
     for row in rows:
-        key = (row.file, row.target, row.precision, row.runtime, row.delegate_asked, row.where)
+        key = (row.file, row.target, row.precision, row.runtime, row.delegate_asked, row.where, row.mode)
         found[(*key, seen[key])] = row
         seen[key] += 1
     return found
 
 
 def _change(old: BenchRow, new: BenchRow, fail_above: float, level: float) -> Change:
-    medians = [[repeat.summary.p50 for repeat in row.repeats] for row in (old, new)]
-    reasons = _hindrances(old, new, medians)
+    medians = _medians(old, new)
+    reasons = _hindrances(old, new)
     ratio = None if reasons else latency_ratio(medians[0], medians[1], level)
     if not reasons and ratio is None:
         reasons = ("every repeat took the same time to the last digit: the clock is too coarse",)
     verdict: Verdict = "not comparable"
     if ratio is not None:
         verdict = "slower" if ratio.low > 1.0 else "faster" if ratio.high < 1.0 else "no difference shown"
-    means = [math.exp(float(np.log(side).mean())) if side and min(side) > 0.0 else None for side in medians]
     return Change(
         file=new.file, target=new.target, precision=new.precision, device=new.device, runtime=new.runtime,
-        delegate=new.delegate_asked, old_ms=means[0], new_ms=means[1], old_repeats=len(old.repeats),
+        delegate=new.delegate_asked, old_ms=old.median_ms, new_ms=new.median_ms, old_repeats=len(old.repeats),
         new_repeats=len(new.repeats), ratio=ratio, verdict=verdict, reasons=reasons,
         fails=ratio is not None and ratio.low > 1.0 and ratio.high >= 1.0 + fail_above,
     )  # fmt: skip
 
 
-def _hindrances(old: BenchRow, new: BenchRow, medians: Sequence[Sequence[float]]) -> tuple[str, ...]:
+def _medians(old: BenchRow, new: BenchRow) -> list[list[float]]:
+    return [[repeat.summary.p50 for repeat in row.repeats] for row in (old, new)]
+
+
+def _hindrances(old: BenchRow, new: BenchRow) -> tuple[str, ...]:
     """Why two rows must not be compared."""
-    found = []
+    found, medians = list[str](), _medians(old, new)
     for name, row in (("old", old), ("new", new)):
         if not row.valid:
             found.append(f"the {name} row is not valid: {'; '.join(row.reasons) or row.status}")

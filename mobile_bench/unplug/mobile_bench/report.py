@@ -16,6 +16,8 @@ from .statistics import Summary
 SCHEMA: Literal["unplug-bench/1"] = "unplug-bench/1"
 Where = Literal["device", "emulated", "host"]
 Status = Literal["ok", "failed", "not_run"]
+Mode = Literal["burst", "sustained"]
+TimedUntil = Literal["return", "read_back"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,31 +25,64 @@ class Repeat:
     """One cold start: a fresh process that loads the artifact, warms up and times it.
 
     Args:
+        started_s: seconds from the start of the benchmark.
         init_ms: load, compile and allocate; the file is in the system's page cache.
         first_inference_ms: the first run after that.
-        latencies_ms: every timed run, in order: from the call until the work is done.
+        latencies_ms: every timed run, in order, from the call until the work is done; none where the tool that ran it, or a
+            sustained run, keeps their summary only.
         enqueue_ms, read_back_ms: medians of handing the inputs over and of copying the outputs out, timed apart.
-        summary: of `latencies_ms`.
-        parity_db: PSNR of the last run's worst output against the reference; None when exact or undefined.
+        pending_ms: how much longer the copying takes behind a run than behind another copying: work that the call left.
+        summary: of the timed runs.
+        parity_db: PSNR of the worst output of all runs against the reference; None when exact, undefined or not read.
         parity_reason: why the outputs are too far from the reference, or None when they are near enough.
+        delegate_got: what ran the operators in this cold start.
+        thermal, temperature_c, battery_percent: the device's state right before.
+        energy_mj: per run, or None where the device does not tell.
     """
 
+    started_s: float = 0.0
     init_ms: float
     first_inference_ms: float
     latencies_ms: tuple[float, ...]
-    enqueue_ms: float
-    read_back_ms: float
+    enqueue_ms: float | None = None
+    read_back_ms: float | None = None
+    pending_ms: float | None = None
     summary: Summary
     parity_db: float | None
     parity_reason: str | None
+    delegate_got: str | None = None
+    thermal: str | None = None
+    temperature_c: float | None = None
+    battery_percent: float | None = None
+    energy_mj: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """A part of a sustained run.
+
+    Args:
+        start_s, end_s: since its first timed run.
+        count: runs that ended in it.
+        p50, p95: of them, in milliseconds.
+        temperature_c: at its end, or None.
+    """
+
+    start_s: float
+    end_s: float
+    count: int
+    p50: float
+    p95: float
+    temperature_c: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRow:
-    """One artifact on one device.
+    """One artifact on one delegate of one device.
 
     Args:
         file, model_type, model_sha256, artifact_sha256, target, precision: the artifact; the model's hash is its weights'.
+        bytes: of the artifact.
         where: "device", "emulated" or "host".
         device, soc, os, gpu_driver: the machine.
         runtime, runtime_version, threads: what ran it.
@@ -55,18 +90,28 @@ class BenchRow:
         status: "ok", "failed" or "not_run".
         valid: whether the row may be ranked.
         reasons: why it may not, or why it was not run.
+        warnings: what a reader should know of a row that is valid all the same.
+        mode: "burst": repeats x iterations; "sustained": one cold start at full load.
         warmup, iterations: untimed and timed runs of each repeat.
+        timed_until: what the clock waited for: the call's return, or the outputs, where calls return early.
         init_ms_cold, first_inference_ms, enqueue_ms, read_back_ms: medians over the repeats.
         init_ms_cached: load with the runtime's compilation cache filled.
         repeats: each with its raw latencies.
         summary: of the latencies of all repeats together.
+        median_ms: geometric mean of the repeats' medians: what is compared and ranked.
+        median_ci95_ms: its interval over cold starts; None for a single one.
         spread: (largest - smallest) / smallest median of the repeats.
-        median_ci95_ms: bootstrap interval of the median of all latencies.
+        drift: by which share runs became slower from the first to the last of a cold start, on average.
+        drift_ci95: its interval over cold starts.
+        outlier_share: of runs far above their repeat's median, see `unplug.mobile_bench.statistics.outlier_share`.
+        curve: of a sustained run, in windows of equal length.
         peak_memory_bytes: of a process that loads and runs the artifact, in a pass of its own that is not timed.
         base_memory_bytes: of that process before it loads the artifact, runtime imported.
-        energy_mj: per run.
-        thermal_before, thermal_during, thermal_after, thermal_gate: the device's thermal states and the gate's outcome.
+        energy_mj: per run, median over the repeats.
+        thermal_before, thermal_during, thermal_after: the device's word before, at its worst, and at the end.
+        thermal_gate: what waiting for a cool device came to.
         battery_percent, charging, clock_mode: power state at the start.
+        interruptions: what went wrong on the way and was made good.
         parity_reference: "checkpoint", or "first_run" when none was given: the untimed pass of the same artifact.
         inputs_sha256: `unplug.export.digest_inputs` of what went in.
         flops: floating-point operations of a run, from the card.
@@ -79,6 +124,7 @@ class BenchRow:
     artifact_sha256: str
     target: str
     precision: str
+    bytes: int | None = None
     where: Where
     device: str
     soc: str | None = None
@@ -95,8 +141,11 @@ class BenchRow:
     status: Status
     valid: bool
     reasons: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    mode: Mode = "burst"
     warmup: int
     iterations: int
+    timed_until: TimedUntil = "return"
     init_ms_cold: float | None = None
     init_ms_cached: float | None = None
     first_inference_ms: float | None = None
@@ -104,8 +153,13 @@ class BenchRow:
     read_back_ms: float | None = None
     repeats: tuple[Repeat, ...] = ()
     summary: Summary | None = None
-    spread: float | None = None
+    median_ms: float | None = None
     median_ci95_ms: tuple[float, float] | None = None
+    spread: float | None = None
+    drift: float | None = None
+    drift_ci95: tuple[float, float] | None = None
+    outlier_share: float | None = None
+    curve: tuple[Window, ...] = ()
     peak_memory_bytes: int | None = None
     base_memory_bytes: int | None = None
     energy_mj: float | None = None
@@ -116,6 +170,7 @@ class BenchRow:
     battery_percent: float | None = None
     charging: bool | None = None
     clock_mode: str | None = None
+    interruptions: tuple[str, ...] = ()
     parity_reference: Literal["checkpoint", "first_run"]
     inputs_sha256: str
     flops: int | None

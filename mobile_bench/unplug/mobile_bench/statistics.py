@@ -1,10 +1,11 @@
 """Statistics of latencies. Pure functions: numbers in, numbers out.
 
-Shapes: N samples.
+Shapes: N samples, R cold starts.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_SAMPLES_P99 = 1000  # ten samples above it; with fewer, p99 is one or two outliers
-RESAMPLES = 2000  # the interval's own noise is then below a tenth of its width
-BLOCK = 100  # resamples drawn at once, so that memory stays small for long runs
+MIN_SAMPLES_DRIFT = 8  # below it a slope is noise
+MAX_DRIFT_POINTS = 200  # the slope looks at all pairs of these
+LEVEL = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,15 +24,16 @@ class Summary:
 
     Args:
         count: N.
-        p50, p90, p95: percentiles by linear interpolation between order statistics.
+        p50, p90, p95: percentiles by linear interpolation between order statistics; p90 and p95 are None where the tool that
+            ran it does not tell them.
         p99: the same, or None below 1,000 samples.
         mean, std, min, max: std with N - 1 below; 0 for one sample.
     """
 
     count: int
     p50: float
-    p90: float
-    p95: float
+    p90: float | None
+    p95: float | None
     p99: float | None
     mean: float
     std: float
@@ -79,40 +82,103 @@ def summarize(latencies_N: Sequence[float]) -> Summary:
     )
 
 
-def bootstrap_median(
-    samples_N: Sequence[float],
-    generator: np.random.Generator,
-    *,
-    level: float = 0.95,
-    resamples: int = RESAMPLES,
-) -> tuple[float, float]:
-    """Percentile-bootstrap interval of the median.
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number with its interval; both ends are None where one cold start says nothing of the others."""
 
-    It covers the noise among the samples given. Whatever changes between runs (clock, memory placement, neighbours)
-    shows in `relative_spread` of the repeats instead.
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The interval, or None."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+def mean_interval(values_R: Sequence[float], level: float = LEVEL) -> Estimate:
+    """Student's interval of a mean: mean +- t(R - 1) s / sqrt(R).
 
     Args:
-        samples_N: N samples.
-        generator: draws the resamples.
-        level: probability that the interval should cover the true median.
-        resamples: number of resamples.
+        values_R: one number a cold start.
+        level: probability that the interval should cover the true mean.
+
+    Example:
+        >>> mean_interval([1.0, 2.0, 3.0]).value, mean_interval([1.0]).ends
+        (2.0, None)
+    """
+    data_R = np.asarray(values_R, np.float64)
+    mean, count = float(data_R.mean()), len(data_R)
+    if count < 2:
+        return Estimate(value=mean, low=None, high=None)
+    from scipy.stats import t
+
+    half = float(t.ppf(0.5 + level / 2, count - 1)) * float(data_R.std(ddof=1)) / math.sqrt(count)
+    return Estimate(value=mean, low=mean - half, high=mean + half)
+
+
+def typical_latency(medians_R: Sequence[float], level: float = LEVEL) -> Estimate | None:
+    """Geometric mean of the cold starts' medians, with Student's interval on their logarithms.
+
+    Runs of one cold start share its clock, its memory and its neighbours: they are not independent, and an interval drawn
+    from all runs together (a bootstrap of them, say) covers far less often than it claims. A test simulates both.
+
+    Args:
+        medians_R: one a cold start, in milliseconds.
+        level: probability that the interval should cover the true typical latency.
 
     Returns:
-        Lower and upper end.
+        None where a clock too coarse says zero.
 
-    Reference:
-        Efron and Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3.
+    Example:
+        >>> found = typical_latency([1.0, 2.0, 4.0])
+        >>> round(found.value, 6), found.low < 1.0, found.high > 4.0
+        (2.0, True, True)
     """
-    data_N = np.asarray(samples_N, np.float64)
-    medians = np.concatenate(
-        [
-            np.median(data_N[generator.integers(0, len(data_N), size=(min(BLOCK, resamples - start), len(data_N)))], axis=1)
-            for start in range(0, resamples, BLOCK)
-        ]
+    if min(medians_R) <= 0.0:
+        return None
+    logs = mean_interval(np.log(medians_R).tolist(), level)
+    low, high = logs.ends or (None, None)
+    return Estimate(
+        value=math.exp(logs.value),
+        low=None if low is None else math.exp(low),
+        high=None if high is None else math.exp(high),
     )
-    tail = 50.0 * (1.0 - level)
-    ends = np.sort(medians)
-    return percentile(ends, tail), percentile(ends, 100.0 - tail)
+
+
+def drift(latencies_N: Sequence[float]) -> float | None:
+    """By which share runs became slower from the first to the last: Theil and Sen's slope times N - 1, over the median.
+
+    The slope is the median of those between all pairs, so that a few slow runs do not count. None below `MIN_SAMPLES_DRIFT`
+    runs, or where the clock says zero.
+
+    Example:
+        >>> round(drift([1.0 + 0.01 * step for step in range(21)]), 6)
+        0.181818
+    """
+    data_N = np.asarray(latencies_N, np.float64)
+    if len(data_N) < MIN_SAMPLES_DRIFT or (middle := float(np.median(data_N))) <= 0.0:
+        return None
+    from scipy.stats import theilslopes
+
+    step = -(-len(data_N) // MAX_DRIFT_POINTS)
+    parts_K = np.array([np.median(data_N[start : start + step]) for start in range(0, len(data_N), step)])
+    return float(theilslopes(parts_K)[0]) * (len(data_N) - 1) / step / middle
+
+
+def outlier_share(latencies_N: Sequence[float]) -> float:
+    """Share of runs above median + 5 robust standard deviations (1.4826 times the median absolute deviation).
+
+    Nothing is thrown away for it: an outlier is what a user saw.
+
+    Example:
+        >>> outlier_share([1.0, 1.01, 0.99, 1.02, 9.0])
+        0.2
+    """
+    data_N = np.asarray(latencies_N, np.float64)
+    middle = float(np.median(data_N))
+    deviation = 1.4826 * float(np.median(np.abs(data_N - middle)))
+    return float(np.mean(data_N > middle + 5.0 * deviation)) if deviation > 0.0 else 0.0
 
 
 def relative_spread(medians: Sequence[float]) -> float | None:

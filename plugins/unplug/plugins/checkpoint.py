@@ -111,22 +111,40 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
         unplug.plugins.errors.CheckpointError: /nowhere: no such folder. Give the folder that `unplug train` wrote.
     """
     folder = Path(path)
+    model_type, config = read_config(folder, expect=expect)
     weights = weights_file(folder)
-    _check_files(folder, weights)
-    try:
-        config = read_json(folder / "config.json", max_bytes=MAX_CONFIG_BYTES)
-        record = read_json(folder / RECORD) if (folder / RECORD).is_file() else {}
-    except InputError as error:
-        raise CheckpointError(error.what, error.why, error.fix) from error
-    if not isinstance(config, dict) or not isinstance(record, dict):
-        raise CheckpointError(str(folder), "config.json or unplug.json is not an object", "Train or export it again")
+    record = _read_object(folder / RECORD) if (folder / RECORD).is_file() else {}
+    model = _build(folder, weights, model_type, config)
+    return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256_file(weights), record=record)
+
+
+def read_config(folder: Path, *, expect: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Model type and configuration of a checkpoint folder, without torch and without its weights.
+
+    Args:
+        folder: a checkpoint.
+        expect: see `load_checkpoint`.
+
+    Raises:
+        CheckpointError: no such folder, no weights or a pickle, no configuration, or another model.
+    """
+    _check_files(folder, weights_file(folder))
+    config = _read_object(folder / "config.json", max_bytes=MAX_CONFIG_BYTES)
     model_type = model_type_of(config)
     if model_type not in MODELS or (expect is not None and model_type != expect):
         wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {', '.join(MODELS)}"
         raise CheckpointError(str(folder), f"its config.json says model_type {model_type!r}", f"Give {wanted}")
-    config.pop("model_type", None)
-    model = _build(folder, weights, model_type, config)
-    return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256_file(weights), record=record)
+    return model_type, {key: value for key, value in config.items() if key != "model_type"}
+
+
+def _read_object(path: Path, **limits: int) -> dict[str, Any]:
+    try:
+        found = read_json(path, **limits)
+    except InputError as error:
+        raise CheckpointError(error.what, error.why, error.fix) from error
+    if not isinstance(found, dict):
+        raise CheckpointError(str(path), "it is not an object", "Train or export it again")
+    return found
 
 
 def find_checkpoint(path: str | PathLike[Any], weights: str, *, subfolder: str = "", **hub: Any) -> Path:

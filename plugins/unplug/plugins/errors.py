@@ -11,6 +11,8 @@ UnplugError                     exit 2: what, why, what to do, in one line
 ├── MissingExtraError           an optional dependency is not installed
 ├── OutputError                 a result could not be written
 ├── ConversionError             a converter or a runtime failed in its child process
+├── DeviceError                a phone, a browser or what drives it is missing, or does not let us in
+│   └── DeviceLost              it was there and vanished
 ├── TrainingError               a loss became NaN, a recipe cannot run
 ├── InsufficientMemoryError     the estimate says the step would not fit
 └── CheckFailed                 exit 1: everything ran, and the answer is no
@@ -104,6 +106,14 @@ class OutputError(UnplugError):
 
 class ConversionError(UnplugError):
     """A converter or a foreign runtime failed in its child process."""
+
+
+class DeviceError(UnplugError):
+    """A phone, a browser or the tool that drives it is missing, or does not let us in."""
+
+
+class DeviceLost(DeviceError):
+    """A device that was there vanished in the middle of work."""
 
 
 class TrainingError(UnplugError):

@@ -24,7 +24,7 @@ from unplug.sdk.data import Dataset, Split, load_dataset
 Part = Literal["retain", "test"]
 SEED = 20231
 LATENT = ("unet", "decoder")
-"""Model types whose inputs are unit noise: latents and text states are near it by construction."""
+"""Model types that are compared on unit noise: they take latents and text states, not pictures."""
 DRAWN_AS = {"plugin": "canny"}
 """Model type to the condition that its procedural inputs are drawn as; edges need no task file, whatever it was trained on."""
 

@@ -1,6 +1,6 @@
 """TFLite Metadata: what a LiteRT file says of its tensors to Android Studio, ML Kit and MediaPipe's tasks.
 
-A flatbuffer of its own ("M001") in the file's buffers. The package that wrote it, tflite-support, ended with Python 3.11.
+A flatbuffer of its own ("M001") in the file's buffers.
 Slots are fields of the schema's tables, in their order.
 
 Reference:

@@ -19,7 +19,7 @@ from unplug.plugins.errors import InputError, InsufficientMemoryError, OutputErr
 OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Outcome:
     """What a command found.
 
@@ -30,8 +30,13 @@ class Outcome:
     """
 
     value: Any
-    text: str
+    text: str = ""
     ok: bool = True
+
+    def add(self, text: str, *, ok: bool = True) -> None:
+        """One more piece of text, and whether what it tells is good."""
+        self.text = f"{self.text}\n{text}" if self.text else text
+        self.ok = self.ok and ok
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,14 +6,18 @@ import contextlib
 import math
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from unplug.plugins.errors import InputError
 
-from .base import Common, Outcome, command, table
+from .base import Common, Outcome, command, names, table
 from .export import progress_bar
 from .options import out_option
+
+if TYPE_CHECKING:
+    from unplug.mobile_bench import BenchReport, BenchRow
 
 
 class _Bench(click.Group):
@@ -34,48 +38,103 @@ def bench() -> None:
 
 @bench.command()
 @click.argument("artifacts", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--on", "device", default="host", show_default=True, help="See `unplug list devices`.")
+@click.option(
+    "--on",
+    "places",
+    default="host",
+    show_default=True,
+    metavar="DEVICES",
+    help="Comma-separated, see `unplug list devices`; one of several as adb:SERIAL.",
+)
+@click.option("--runtime", help="What runs the files, say tensorflow; default: that of each one's target.")
+@click.option("--delegate", "delegates", default="", metavar="NAMES", help="Comma-separated, say xnnpack,gpu: a row for each.")
 @click.option("--threads", type=click.IntRange(1, 256), default=2, show_default=True, help="CPU threads.")
 @click.option("--warmup", type=click.IntRange(0, 10_000), default=5, show_default=True, help="Untimed runs of each repeat.")
 @click.option(
     "--iterations", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Timed runs of each repeat."
 )
-@click.option("--repeats", type=click.IntRange(1, 1000), default=5, show_default=True, help="Cold starts of each artifact.")
+@click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Cold starts of each artifact.")
+@click.option(
+    "--sustain",
+    type=click.FloatRange(1.0, 86_400.0),
+    metavar="SECONDS",
+    help="Full load for so long, in one cold start: what is left of the speed when the device is warm.",
+)
+@click.option(
+    "--max-temperature",
+    type=click.FloatRange(0.0, 120.0),
+    metavar="CELSIUS",
+    help="Begin each cold start at or below it, where the device tells. One that says that it throttles is always waited for.",
+)
+@click.option(
+    "--cool-down", type=click.FloatRange(0.0, 86_400.0), default=600.0, show_default=True, help="Wait at most so long, s."
+)
+@click.option(
+    "--away",
+    type=click.FloatRange(0.0, 86_400.0),
+    default=60.0,
+    show_default=True,
+    help="Wait so long for a device that vanished, s.",
+)
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Check every run's output against this checkpoint.")
-@out_option("Bench report to write (JSON).", required=False)
+@out_option("Bench report to write (JSON). The same command goes on where an earlier one was cut off.", required=False)
 @command
 def run(
-    artifacts: tuple[Path, ...], device: str, threads: int, warmup: int, iterations: int, repeats: int,
+    artifacts: tuple[Path, ...], places: str, runtime: str | None, delegates: str, threads: int, warmup: int, iterations: int,
+    repeats: int, sustain: float | None, max_temperature: float | None, cool_down: float, away: float,
     checkpoint: Path | None, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Time exported files side by side (exit 1 where a row that ran is not valid)."""
     from unplug.export import load_artifact
-    from unplug.mobile_bench import bench_artifacts
+    from unplug.mobile_bench import Plan, bench_artifacts, journals
 
+    plan = Plan(
+        threads=threads, warmup=warmup, iterations=iterations, repeats=repeats, sustain_s=sustain,
+        max_temperature_c=max_temperature, cool_down_s=cool_down, away_s=away, seed=common.seed,
+    )  # fmt: skip
     loaded = [load_artifact(path) for path in artifacts]
     with progress_bar("bench", common) as progress:
         report = bench_artifacts(
-            loaded, on=device, threads=threads, warmup=warmup, iterations=iterations, repeats=repeats,
-            checkpoint=checkpoint, seed=common.seed, progress=progress,
+            loaded, on=names(places), plan=plan, runtime=runtime, delegates=names(delegates), checkpoint=checkpoint,
+            journal=out, progress=progress, say=common.say,
         )  # fmt: skip
+    whole = all(row.status != "failed" or not row.repeats for row in report.rows)
     if out is not None:
         report.save(out)
-    rows: list[tuple[str, ...]] = []
-    for row in report.rows:
-        if row.summary is None or row.median_ci95_ms is None:
-            rows.append((row.file, row.status, "", "", "", "", "; ".join(row.reasons)))
-            continue
-        low, high = row.median_ci95_ms
-        median = f"{row.summary.p50:.3f} ({low:.3f}-{high:.3f})"
-        memory = "" if row.peak_memory_bytes is None else f"{row.peak_memory_bytes / 2**20:.0f} MiB"
-        state = "valid" if row.valid else "REFUSED"
-        rows.append(
-            (row.file, state, median, f"{row.summary.p90:.3f}", row.delegate_got or "?", memory, "; ".join(row.reasons))
-        )
-    header = ("file", "row", "median ms (95 %)", "p90", "delegate", "peak memory", "notes")
-    where = f"{report.rows[0].device}, {threads} threads: times of this machine, not of a phone"
+        for journal in journals(out, names(places)) if whole else ():
+            journal.unlink(missing_ok=True)
     ok = all(row.valid or row.status == "not_run" for row in report.rows)
-    return Outcome(value=asdict(report), text=f"{where}\n{table(header, rows)}", ok=ok)
+    return Outcome(value=asdict(report), text=_told(report), ok=ok)
+
+
+def _told(report: BenchReport) -> str:
+    """A table a device."""
+    header = ("file", "row", "median ms (95 %)", "p90", "delegate", "peak memory", "notes")
+    places: dict[str, list[tuple[str, ...]]] = {}
+    for row in report.rows:
+        kind = {"host": "times of this machine, not of a phone", "emulated": "emulated: its times mean nothing"}
+        place = f"{row.device}, {row.threads} threads" + (f": {kind[row.where]}" if row.where in kind else "")
+        places.setdefault(place, []).append(_row(row))
+    return "\n\n".join(f"{place}\n{table(header, rows)}" for place, rows in places.items())
+
+
+def _row(row: BenchRow) -> tuple[str, ...]:
+    notes = "; ".join((*row.reasons, *row.warnings, *row.interruptions))
+    if row.median_ms is None:
+        return (row.file, row.status, "", "", "", "", notes)
+    interval = "" if row.median_ci95_ms is None else f" ({row.median_ci95_ms[0]:.3f}-{row.median_ci95_ms[1]:.3f})"
+    memory = "" if row.peak_memory_bytes is None else f"{row.peak_memory_bytes / 2**20:.0f} MiB"
+    state = "valid" if row.valid else "REFUSED" if row.status == "ok" else "INCOMPLETE"
+    p90 = "" if row.summary is None or row.summary.p90 is None else f"{row.summary.p90:.3f}"
+    if row.curve and (lost := _throttling(row)) is not None:
+        notes = "; ".join(filter(None, (f"{lost:+.0%} after {row.curve[-1].end_s:.0f} s at full load", notes)))
+    return (row.file, state, f"{row.median_ms:.3f}{interval}", p90, row.delegate_got or "?", memory, notes)
+
+
+def _throttling(row: BenchRow) -> float | None:
+    from unplug.mobile_bench import throttling
+
+    return throttling(row.curve)
 
 
 @bench.command()
@@ -87,8 +146,9 @@ def run(
 def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Common) -> Outcome:
     """Compare two bench reports of one device: exit 1 where a row became slower, by as much as --fail-above or more.
 
-    Rows are compared where device, threads, delegate, clock mode and inputs are the same. An interval of the ratio comes from
-    the cold starts; a row fails where all of it is above 1 and it reaches the limit: noise alone fails one comparison of forty.
+    Rows are compared where device, threads, delegate, clock mode and inputs are the same. Intervals of the ratios come from the
+    cold starts and hold for all rows together; a row fails where all of its interval is above 1 and reaches the limit. Noise
+    alone then fails about one comparison of two reports in forty. The more rows, the more --repeats it takes to see a change.
     """
     from unplug.mobile_bench import BenchReport, compare_reports
     from unplug.plugins.files import write_json

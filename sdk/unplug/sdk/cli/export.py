@@ -68,10 +68,10 @@ def export(
     corrected too. Where the data is that of the training, samples are drawn from what it may remember, never from what it
     forgot.
     """
-    from unplug.export import export_checkpoint, measure_parity
-    from unplug.export.delegates import coverage
+    from unplug.export import export_checkpoint
     from unplug.export.exporter import plan_pairs
     from unplug.export.precisions import looks_at_samples
+    from unplug.plugins.checkpoint import read_config
 
     pairs = plan_pairs(names(targets), names(precisions))
     wanted = list(dict.fromkeys(name for found in pairs.values() for name in found))
@@ -83,17 +83,15 @@ def export(
     if "int8-dynamic" in wanted:
         common.say("warning: XNNPACK does not take depthwise convolutions of int8-dynamic files, which makes them slow on CPUs")
     value: dict[str, Any] = {"out": str(out), "artifacts": [], "seconds": {}}
-    text, ok = list[str](), True
-    jobs = [
-        (
-            name,
-            checkpoint,
-            out if len(checkpoints) == 1 else out / name,
-            *_samples(checkpoint, spec, samples, check, nhwc, common),
-        )
-        for name, checkpoint in _named(checkpoints).items()
-    ]  # all of them before the first one is converted, which takes a minute
-    for name, checkpoint, folder, calibration, compared in jobs:
+    outcome = Outcome(value=value)
+    named = _named(checkpoints)
+    for checkpoint in named.values():
+        read_config(checkpoint)
+    # Everything that can be wrong is found before the first conversion, which takes a minute.
+    given = {name: _samples(checkpoint, spec, samples, check, nhwc, common) for name, checkpoint in named.items()}
+    for name, checkpoint in named.items():
+        calibration, compared = given[name]
+        folder = out if len(named) == 1 else out / name
         started = time.perf_counter()
         with progress_bar(f"export {name}", common) as progress:
             made = export_checkpoint(
@@ -101,29 +99,48 @@ def export(
                 layout="NHWC" if nhwc else "NCHW", ios=int(ios), workers=workers, progress=progress,
             )  # fmt: skip
         value["seconds"][name] = round(time.perf_counter() - started, 1)
-        value["artifacts"] += [{**asdict(item.card), "path": str(item.path)} for item in made]
-        rows = [
-            (str(item.path), item.card.precision, f"{item.card.bytes:,}", f"{item.card.seconds:.1f}", item.card.sha256[:12])
-            for item in made
-        ]
-        text.append(table(("file", "precision", "bytes", "seconds", "sha256"), rows))
-        text.append(f"{name}: {len(made)} files in {value['seconds'][name]} s")
-        if compared is None:
-            files = " ".join(shlex.quote(str(item.path)) for item in made)
-            text.append(f"Next: unplug parity {files} --checkpoint {shlex.quote(str(checkpoint))}")
-        else:
-            with progress_bar(f"parity {name}", common) as progress:
-                report = measure_parity(made, checkpoint, compared, progress=progress)
-            report.save(folder / "parity.json")
-            value["parity"] = [*value.get("parity", []), asdict(report)]
-            text.append(_parity_table(report))
-            ok = ok and report.passed
+        _tell_files(outcome, name, made)
+        _tell_parity(outcome, checkpoint, made, compared, folder, common)
         if delegate is not None:
-            covered = [coverage(item, delegate) for item in made if item.card.target == "litert"]
-            value["delegates"] = [*value.get("delegates", []), *map(asdict, covered)]
-            text += map(str, covered)
-            ok = ok and all(item.whole for item in covered)
-    return Outcome(value=value, text="\n".join(text), ok=ok)
+            _tell_coverage(outcome, made, delegate)
+    return outcome
+
+
+def _tell_files(outcome: Outcome, name: str, made: Sequence[Artifact]) -> None:
+    outcome.value["artifacts"] += [{**asdict(item.card), "path": str(item.path)} for item in made]
+    rows = [
+        (str(item.path), item.card.precision, f"{item.card.bytes:,}", f"{item.card.seconds:.1f}", item.card.sha256[:12])
+        for item in made
+    ]
+    outcome.add(table(("file", "precision", "bytes", "seconds", "sha256"), rows))
+    outcome.add(f"{name}: {len(made)} files in {outcome.value['seconds'][name]} s")
+
+
+def _tell_parity(
+    outcome: Outcome, checkpoint: Path, made: Sequence[Artifact], inputs: dict[str, Any] | None, folder: Path, common: Common
+) -> None:
+    """Compares the files with their checkpoint, or says how to."""
+    from unplug.export import measure_parity
+
+    if inputs is None:
+        files = " ".join(shlex.quote(str(item.path)) for item in made)
+        outcome.add(f"Next: unplug parity {files} --checkpoint {shlex.quote(str(checkpoint))}")
+        return
+    with progress_bar(f"parity {checkpoint.name}", common) as progress:
+        report = measure_parity(made, checkpoint, inputs, progress=progress)
+    report.save(folder / "parity.json")
+    outcome.value.setdefault("parity", []).append(asdict(report))
+    outcome.add(_parity_table(report), ok=report.passed)
+
+
+def _tell_coverage(outcome: Outcome, made: Sequence[Artifact], delegate: str) -> None:
+    from unplug.export.delegates import coverage
+
+    for item in made:
+        if item.card.target == "litert":
+            covered = coverage(item, delegate)
+            outcome.value.setdefault("delegates", []).append(asdict(covered))
+            outcome.add(str(covered), ok=covered.whole)
 
 
 def _named(checkpoints: Sequence[Path]) -> dict[str, Path]:
@@ -142,13 +159,13 @@ def _samples(
     checkpoint: Path, spec: str | None, count: int, check: int | None, nhwc: bool, common: Common
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """What a checkpoint is calibrated on and what its files are compared on, as far as either was asked for."""
+    if spec is None and check is None:
+        return None, None
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset
     from unplug.sdk.inputs import example_inputs, real_inputs
 
     model = load_checkpoint(checkpoint)
-    if spec is None and check is None:
-        return None, None
     shipped = model.model.iospec.images_in("NHWC" if nhwc else "NCHW")
     if spec is None:
         assert check is not None

@@ -11,7 +11,7 @@ import torch
 
 from unplug.export import Artifact, ParityReport, export_checkpoint, measure_parity
 from unplug.export.precisions import looks_at_samples
-from unplug.mobile_bench import BenchReport, bench_artifacts
+from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
 from unplug.plugins.errors import CheckpointError
 from unplug.plugins.files import write_json
@@ -170,9 +170,9 @@ class Stages:
     def bench(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> BenchReport:
         """Latency on this machine, with the checkpoint's outputs as the parity reference."""
         config = self.config
-        report = bench_artifacts(
-            artifacts, iterations=config.bench_iterations, repeats=config.bench_repeats, threads=config.threads,
-            inputs=self.inputs(unlearned, 1), checkpoint=unlearned.path, seed=config.seed,
+        plan = Plan(
+            iterations=config.bench_iterations, repeats=config.bench_repeats, threads=config.threads, seed=config.seed
         )  # fmt: skip
+        report = bench_artifacts(artifacts, plan=plan, inputs=self.inputs(unlearned, 1), checkpoint=unlearned.path)
         report.save(self.work / "bench.json")
         return report

@@ -1,0 +1,226 @@
+"""What a device must do. Most are driven from here, one cold start at a time; an app runs the protocol by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from unplug.export.artifact import Artifact
+from unplug.export.child import Array, Progress
+from unplug.export.reference import Reference
+from unplug.export.runtime.base import Placement
+
+from ..report import BenchRow, TimedUntil, Where, Window
+from ..statistics import Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How each artifact is timed.
+
+    Args:
+        threads: CPU threads.
+        warmup: untimed runs behind the first one of each cold start, at least 0.
+        iterations: timed runs of each cold start, at least 1.
+        repeats: cold starts, at least 1.
+        sustain_s: seconds at full load, in one cold start, instead of iterations and repeats; or None.
+        max_temperature_c: cold starts wait until the device is at or below it, where it tells; None waits for its status alone.
+        cool_down_s: for at most this long.
+        away_s: how long a device that vanished is waited for.
+        seed: of the order of the repeats.
+    """
+
+    threads: int = 2
+    warmup: int = 5
+    iterations: int = 50
+    repeats: int = 7
+    sustain_s: float | None = None
+    max_temperature_c: float | None = None
+    cool_down_s: float = 600.0
+    away_s: float = 60.0
+    seed: int = 0
+
+    @property
+    def starts(self) -> int:
+        """Cold starts of each artifact."""
+        return 1 if self.sustain_s else self.repeats
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One artifact, to be timed on one delegate.
+
+    Args:
+        artifact: the file.
+        runtime: what runs it.
+        runtime_version: or None where that is told later, by the device.
+        delegate: one of the runtime's.
+        inputs: name to array of N samples, taken in turn.
+        reference: the checkpoint's outputs of them, or None to compare with the artifact's own untimed run.
+        not_run: why this device cannot run it, or None.
+    """
+
+    artifact: Artifact
+    runtime: str
+    runtime_version: str | None
+    delegate: str
+    inputs: Mapping[str, Array]
+    reference: Reference | None
+    not_run: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What a device is asked for.
+
+    Args:
+        artifacts: the files.
+        runtime: name, or None for each artifact's own.
+        delegates: names, or none for the runtime's first.
+        plan: how they are timed.
+        inputs_of: name to array of N samples, of an artifact.
+        reference_of: the checkpoint's outputs of those inputs, or None where no checkpoint was given.
+        journal: a file that keeps what was measured, so that a run that ended early goes on; or None.
+        progress: called with (cold starts done, cold starts in all, file name).
+        say: takes a line for the user.
+    """
+
+    artifacts: tuple[Artifact, ...]
+    runtime: str | None
+    delegates: tuple[str, ...]
+    plan: Plan
+    inputs_of: Callable[[Artifact], Mapping[str, Array]]
+    reference_of: Callable[[Artifact], Reference | None]
+    journal: Path | None = None
+    progress: Progress | None = None
+    say: Callable[[str], None] = lambda _: None
+
+
+class Device(Protocol):
+    """What DEVICES holds: something that gives rows for an order."""
+
+    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+        """Measures.
+
+        Args:
+            place: what follows the colon of ``--on NAME:PLACE``, say a serial number.
+            order: what is asked for.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceInfo:
+    """What a device says of itself; None where it does not tell. The fields are those of `BenchRow`."""
+
+    where: Where
+    device: str
+    os: str
+    soc: str | None = None
+    gpu_driver: str | None = None
+    battery_percent: float | None = None
+    charging: bool | None = None
+    clock_mode: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """A device's state at one moment; None where it does not tell.
+
+    Args:
+        thermal: its own word, of `THERMAL_STATES` where it is Android's.
+        temperature_c: of what throttles it, the skin or the CPU.
+        battery_percent: how full.
+    """
+
+    thermal: str | None = None
+    temperature_c: float | None = None
+    battery_percent: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """What one cold start measured; the fields are those of `Repeat`.
+
+    Args:
+        latencies_ms: every timed run; none where the tool tells no more than `summary`.
+        summary: of the runs, or None to take it from `latencies_ms`.
+        placement: what ran the operators.
+        outputs: of the timed run that differed most from the first run on its sample, by name; None where nobody read any.
+        sample: which input sample that was.
+        curve: of a sustained run.
+    """
+
+    init_ms: float
+    first_inference_ms: float
+    latencies_ms: tuple[float, ...]
+    summary: Summary | None = None
+    enqueue_ms: float | None
+    read_back_ms: float | None
+    pending_ms: float | None = None
+    timed_until: TimedUntil = "return"
+    placement: Placement
+    outputs: dict[str, Array] | None
+    sample: int
+    curve: tuple[Window, ...] = ()
+    energy_mj: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Untimed:
+    """The pass that measures memory: every input sample once, nothing timed.
+
+    Args:
+        outputs: name to array of N samples.
+        peak_memory_bytes, base_memory_bytes: see `BenchRow`.
+    """
+
+    outputs: dict[str, Array]
+    peak_memory_bytes: int | None
+    base_memory_bytes: int | None
+
+
+class Driven(Protocol):
+    """A device that `unplug.mobile_bench.drive` drives, one cold start at a time."""
+
+    def describe(self) -> DeviceInfo:
+        """Reads the device's name and state."""
+        ...
+
+    def state(self) -> State:
+        """Reads its temperature and battery."""
+        ...
+
+    def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
+        """Names of the runtimes that could run the artifact; the first is the default."""
+        ...
+
+    def delegates(self, runtime: str) -> tuple[str, ...]:
+        """Names of the runtime's delegates here; the first is the default."""
+        ...
+
+    def version(self, runtime: str) -> str | None:
+        """Of the runtime."""
+        ...
+
+    def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
+        """Why the artifact cannot run here, or None when it can."""
+        ...
+
+    def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
+        """Floating-point operations a second that the device cannot exceed, or None where that is unknown."""
+        ...
+
+    def untimed(self, job: Job, plan: Plan) -> Untimed:
+        """Runs every sample once in a fresh process and measures its memory."""
+        ...
+
+    def timed(self, job: Job, plan: Plan) -> Timing:
+        """One cold start: load, first run, warm-ups, timed runs."""
+        ...
+
+    def returned(self, seconds: float) -> bool:
+        """Waits until a device that vanished is back, for at most so long."""
+        ...

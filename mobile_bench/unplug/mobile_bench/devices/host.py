@@ -1,0 +1,136 @@
+"""This computer as a device: each repeat is a fresh child process. Its numbers say nothing about a phone."""
+
+from __future__ import annotations
+
+import platform
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+from unplug.export.artifact import Artifact
+from unplug.export.child import Reply, call_in_child
+from unplug.export.extras import require_modules
+from unplug.export.runtime import RUNTIMES
+from unplug.export.runtime.base import Placement, Runtime
+from unplug.export.session import run_values
+from unplug.export.targets import TARGETS
+from unplug.plugins.errors import InputError
+
+from ..drive import drive
+from ..report import BenchRow, Window
+from ..statistics import Summary
+from .base import DeviceInfo, Job, Order, Plan, State, Timing, Untimed
+
+MAX_CLOCK_HZ = 6.5e9  # above every CPU on sale; a bound must not depend on what a virtual machine reports
+FLOP_PER_CYCLE = 256.0
+"""Of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add. fp32 has half of it. It is a
+bound that catches work that was not done, not an estimate of the speed to expect."""
+ON_THE_CPU = ("cpu", "xnnpack", "none", "eager", "compiled", "torch", "wasm")
+CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
+MARGIN_S = 600.0
+"""For a cold start, beside a sustained run's own seconds."""
+
+
+class Host:
+    """The machine that runs this code."""
+
+    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+        """See `Device.bench`."""
+        if place is not None:
+            raise InputError(f"host:{place}", "there is one host only", "Write --on host")
+        return drive(self, order, "host")
+
+    def describe(self) -> DeviceInfo:
+        """CPU name, system, power state and the CPU frequency governor."""
+        import psutil
+
+        battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+        return DeviceInfo(
+            where="host",
+            device=cpu_name(),
+            os=platform.platform(),
+            battery_percent=None if battery is None else float(battery.percent),
+            charging=None if battery is None else battery.power_plugged,
+            clock_mode=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        )
+
+    def state(self) -> State:
+        """The CPU's temperature and the battery, where they are told."""
+        import psutil
+
+        sensors = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
+        hottest = [item.current for name in CPU_SENSORS for item in sensors.get(name, ()) if item.current]
+        battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+        percent = None if battery is None else float(battery.percent)
+        return State(temperature_c=max(hottest, default=None), battery_percent=percent)
+
+    def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
+        """The runtime of the artifact's target, then others that run files of its kind."""
+        own: str = TARGETS.get(artifact.card.target).runtime
+        others = [name for name in RUNTIMES if name != own and RUNTIMES.get(name).suffix == artifact.path.suffix]
+        return own, *others
+
+    def delegates(self, runtime: str) -> tuple[str, ...]:
+        """The runtime's own."""
+        found: Runtime = RUNTIMES.get(runtime)
+        return found.delegates
+
+    def version(self, runtime: str) -> str | None:
+        """Of the runtime's package."""
+        found: Runtime = RUNTIMES.get(runtime)
+        return found.version()
+
+    def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
+        """What the runtime says; a runtime that is not installed is an error, not a reason."""
+        found: Runtime = RUNTIMES.get(runtime)
+        if (reason := found.unavailable()) is not None:
+            return reason
+        require_modules(found.modules, found.extra)
+        return None
+
+    def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
+        """Threads x clock x operations a cycle, all generous; of a GPU nothing is known here."""
+        return plan.threads * MAX_CLOCK_HZ * FLOP_PER_CYCLE if delegate in ON_THE_CPU else None
+
+    def untimed(self, job: Job, plan: Plan) -> Untimed:
+        """See `Driven.untimed`."""
+        reply = self._call("measure_memory", job, plan)
+        return Untimed(outputs=reply.arrays, **reply.values)
+
+    def timed(self, job: Job, plan: Plan) -> Timing:
+        """See `Driven.timed`."""
+        reply = self._call("time_runs", job, plan)
+        values = dict(reply.values)
+        return Timing(
+            placement=Placement.from_dict(values.pop("placement")),
+            latencies_ms=tuple(values.pop("latencies_ms")),
+            summary=None if (told := values.pop("summary")) is None else Summary(**told),
+            curve=tuple(Window(**window) for window in values.pop("curve")),
+            outputs=reply.arrays,
+            **values,
+        )
+
+    def returned(self, seconds: float) -> bool:
+        """It never vanishes."""
+        return True
+
+    def _call(self, function: str, job: Job, plan: Plan) -> Reply:
+        values = {**run_values(job.artifact), **asdict(plan), "runtime": job.runtime, "delegate": job.delegate}
+        return call_in_child(
+            f"unplug.mobile_bench.devices.host_child:{function}", values, job.inputs,
+            what=f"{job.artifact.path.name} on the host", timeout=MARGIN_S + (plan.sustain_s or 0.0),
+        )  # fmt: skip
+
+
+def cpu_name() -> str:
+    """The CPU's model name, or what the platform says where it has none."""
+    found = re.search(r"^model name\s*:\s*(.+)$", _read("/proc/cpuinfo") or "", re.MULTILINE)
+    return found[1].strip() if found else platform.processor() or platform.machine()
+
+
+def _read(path: str) -> str | None:
+    file = Path(path)
+    return file.read_text(encoding="utf-8", errors="replace").strip() if file.is_file() else None
+
+
+HOST = Host()

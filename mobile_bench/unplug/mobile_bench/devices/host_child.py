@@ -1,0 +1,174 @@
+"""The child process of the host: loads an artifact, runs it, times it, and watches that every run did its work."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from unplug.export.child import Array, Reply
+from unplug.export.memory import peak_rss_bytes, rss_bytes
+from unplug.export.runtime import RUNTIMES
+from unplug.export.runtime.base import Runner, Runtime
+from unplug.export.worker import Job
+from unplug.plugins.iospec import IOSpec
+
+from ..statistics import summarize
+from ..sustained import windows
+
+PENDING_RUNS = 5
+"""Runs that look for work left behind by a call."""
+MAX_SUSTAINED = 20_000_000
+"""Runs of a sustained one: 160 MB of numbers."""
+
+
+def measure_memory(job: Job) -> Reply:
+    """The child's side of `Host.untimed`."""
+    runtime, iospec = _runtime(job), IOSpec.from_dict(job.values["iospec"])
+    base = rss_bytes()
+    runner = _open(runtime, iospec, job)
+    parts = []
+    for sample in _samples(job):
+        runner.feed(sample)
+        runner.invoke()
+        parts.append(runner.read())
+    outputs = {tensor.name: np.concatenate([part[tensor.name] for part in parts]) for tensor in iospec.outputs}
+    return Reply(values={"peak_memory_bytes": peak_rss_bytes(), "base_memory_bytes": base}, arrays=outputs)
+
+
+def time_runs(job: Job) -> Reply:
+    """The child's side of `Host.timed`."""
+    runtime, iospec, samples = _runtime(job), IOSpec.from_dict(job.values["iospec"]), _samples(job)
+    started = time.perf_counter()
+    runner = _open(runtime, iospec, job)
+    opened = time.perf_counter()
+    runner.feed(samples[0])
+    runner.invoke()
+    outputs = runner.read()
+    first = time.perf_counter()
+    watch = Watch()
+    watch.look(0, outputs)
+    for index in range(job.values["warmup"]):
+        runner.feed(samples[index % len(samples)])
+        runner.invoke()
+        watch.look(index % len(samples), runner.read())
+    runs = Runs(runner, samples, watch)
+    while not runs.enough(job.values["iterations"], job.values["sustain_s"]):
+        runs.one()
+    sustained = bool(job.values["sustain_s"])
+    sample, worst = watch.worst()
+    values = {
+        "init_ms": 1e3 * (opened - started),
+        "first_inference_ms": 1e3 * (first - opened),
+        "latencies_ms": [] if sustained else list(runs.latencies),
+        "summary": asdict(summarize(runs.latencies)) if sustained else None,
+        "curve": [asdict(window) for window in windows(runs.ends, runs.latencies)] if sustained else [],
+        "enqueue_ms": median(runs.enqueue),
+        "read_back_ms": median(runs.read_back),
+        "pending_ms": pending_ms(runner, samples[0]),
+        "timed_until": "return",
+        "placement": asdict(runner.placement),
+        "sample": sample,
+    }
+    return Reply(values=values, arrays=worst)
+
+
+class Runs:
+    """Timed runs of a loaded artifact, outputs read and looked at between them."""
+
+    def __init__(self, runner: Runner, samples: Sequence[Mapping[str, Array]], watch: Watch) -> None:
+        self._runner, self._samples, self._watch = runner, samples, watch
+        self.enqueue, self.latencies, self.read_back, self.ends = (array("d") for _ in range(4))
+        self._begun = time.perf_counter()
+
+    def enough(self, iterations: int, sustain_s: float | None) -> bool:
+        """Whether all runs are done."""
+        if not sustain_s:
+            return len(self.latencies) >= iterations
+        return bool(self.ends) and (self.ends[-1] >= sustain_s or len(self.ends) >= MAX_SUSTAINED)
+
+    def one(self) -> None:
+        """One run."""
+        index = len(self.latencies) % len(self._samples)
+        before = time.perf_counter()
+        self._runner.feed(self._samples[index])
+        fed = time.perf_counter()
+        self._runner.invoke()
+        done = time.perf_counter()
+        outputs = self._runner.read()
+        read = time.perf_counter()
+        self._watch.look(index, outputs)
+        self.enqueue.append(1e3 * (fed - before))
+        self.latencies.append(1e3 * (done - fed))
+        self.read_back.append(1e3 * (read - done))
+        self.ends.append(read - self._begun)
+
+
+class Watch:
+    """Looks at the outputs of every run: a runtime that is right once may be wrong the next time."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, dict[str, Array]] = {}
+        self._last = 0
+        self._worst: tuple[float, int, dict[str, Array]] | None = None
+
+    def look(self, sample: int, outputs: dict[str, Array]) -> None:
+        """Outputs of one run on one sample; those that equal the sample's first are done with."""
+        self._last = sample
+        known = self._first.setdefault(sample, outputs)
+        distance = max((_distance(known[name], value) for name, value in outputs.items()), default=0.0)
+        if distance > 0.0 and (self._worst is None or distance > self._worst[0]):
+            self._worst = (distance, sample, outputs)
+
+    def worst(self) -> tuple[int, dict[str, Array]]:
+        """Sample and outputs of the run that differed most from the first on its sample."""
+        return (self._last, self._first[self._last]) if self._worst is None else self._worst[1:]
+
+
+def _distance(known: Array, value: Array) -> float:
+    if np.array_equal(known, value):
+        return 0.0
+    apart = np.abs(np.asarray(value, np.float64) - np.asarray(known, np.float64))
+    return float(apart.max()) if np.isfinite(apart).all() else float("inf")
+
+
+def pending_ms(runner: Runner, sample: Mapping[str, Array]) -> float:
+    """How much longer reading takes behind a run than behind another reading, in milliseconds: work that the call left.
+
+    A call that returns early makes the first reading wait; the second one only copies. The smallest of a few runs, so that a
+    busy machine is not taken for it.
+    """
+    waits = []
+    for _ in range(PENDING_RUNS):
+        runner.feed(sample)
+        runner.invoke()
+        called = time.perf_counter()
+        runner.read()
+        waited = time.perf_counter()
+        runner.read()
+        waits.append(1e3 * ((waited - called) - (time.perf_counter() - waited)))
+    return max(min(waits), 0.0)
+
+
+def _open(runtime: Runtime, iospec: IOSpec, job: Job) -> Runner:
+    return runtime.open(Path(job.values["path"]), iospec, threads=job.values["threads"], delegate=job.values["delegate"])
+
+
+def _runtime(job: Job) -> Runtime:
+    """The runtime, its packages imported, so that neither memory nor load time counts the import."""
+    runtime: Runtime = RUNTIMES.get(job.values["runtime"])
+    for module in runtime.modules:
+        import_module(module)
+    return runtime
+
+
+def _samples(job: Job) -> list[dict[str, Any]]:
+    count = len(next(iter(job.arrays.values())))
+    return [{name: np.array(array[index : index + 1]) for name, array in job.arrays.items()} for index in range(count)]

@@ -1,0 +1,60 @@
+"""Minutes at full load: the curve of latency over time, and what is left of the speed at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .report import Window
+from .statistics import percentile
+
+WINDOWS = 60
+HEAD, TAIL = 0.1, 0.2
+"""Parts of a curve: its beginning, before anything is warm, and its end."""
+
+
+def windows(ends_N: Sequence[float], latencies_N: Sequence[float], count: int = WINDOWS) -> tuple[Window, ...]:
+    """A sustained run in `count` windows of equal length; those in which no run ended are left out.
+
+    Args:
+        ends_N: when each run ended, seconds since the first began, ascending.
+        latencies_N: of each run, in milliseconds.
+        count: of the windows.
+
+    Example:
+        >>> [window.p50 for window in windows([1.0, 2.0, 3.0, 4.0], [5.0, 5.0, 7.0, 7.0], 2)]
+        [5.0, 7.0]
+    """
+    ends, latencies = np.asarray(ends_N, np.float64), np.asarray(latencies_N, np.float64)
+    if not len(ends):
+        return ()
+    edges = np.linspace(0.0, float(ends[-1]), count + 1)
+    places = np.clip(np.searchsorted(edges, ends, side="left"), 1, count) - 1
+    found = []
+    for place in np.unique(places):
+        own = np.sort(latencies[places == place])
+        found.append(
+            Window(
+                start_s=float(edges[place]), end_s=float(edges[place + 1]), count=len(own), p50=percentile(own, 50.0),
+                p95=percentile(own, 95.0),
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def throttling(curve: Sequence[Window]) -> float | None:
+    """By how much a run is slower at the end of a sustained run than at its beginning: median of the last windows over that
+    of the first, minus 1; None where there are too few.
+
+    Example:
+        >>> from unplug.mobile_bench.sustained import windows
+        >>> curve = windows([float(step) for step in range(1, 41)], [1.0] * 20 + [1.5] * 20, 20)
+        >>> throttling(curve)
+        0.5
+    """
+    if len(curve) < 5:
+        return None
+    head, tail = max(1, round(HEAD * len(curve))), max(1, round(TAIL * len(curve)))
+    first = float(np.median([window.p50 for window in curve[:head]]))
+    return float(np.median([window.p50 for window in curve[-tail:]])) / first - 1.0 if first > 0.0 else None

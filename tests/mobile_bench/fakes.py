@@ -1,0 +1,93 @@
+"""A device whose measurements a test chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unplug.export import Artifact
+from unplug.export.runtime.base import Placement
+from unplug.mobile_bench import DEVICES, BenchRow, Plan, bench_artifacts
+from unplug.mobile_bench.devices.base import DeviceInfo, Job, Order, State, Timing, Untimed
+from unplug.mobile_bench.drive import drive
+
+
+class FakeDevice:
+    """Every fact as given; `latencies` gives those of one cold start by its number."""
+
+    def __init__(
+        self,
+        *,
+        latencies: Callable[[int, Plan], tuple[float, ...]] = lambda start, plan: (1.0,) * plan.iterations,
+        offset: float = 0.0,
+        got: str | None = "cpu",
+        pending_ms: float = 0.0,
+        crash: Exception | None = None,
+        states: Callable[[], State] = State,
+        info: dict[str, Any] | None = None,
+        back: bool = False,
+    ) -> None:
+        self.latencies, self.offset, self.got, self.pending_ms = latencies, offset, got, pending_ms
+        self.crash, self.states, self.info, self.back = crash, states, info or {}, back
+        self.starts = 0
+
+    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+        return drive(self, order, f"fake:{place}")
+
+    def describe(self) -> DeviceInfo:
+        return DeviceInfo(**{"where": "emulated", "device": "fake", "os": "none", **self.info})
+
+    def state(self) -> State:
+        return self.states()
+
+    def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
+        return ("onnx",)
+
+    def delegates(self, runtime: str) -> tuple[str, ...]:
+        return ("cpu",)
+
+    def version(self, runtime: str) -> str | None:
+        return "1"
+
+    def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
+        return None
+
+    def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
+        return 1e9
+
+    def returned(self, seconds: float) -> bool:
+        return self.back
+
+    def _outputs(self, samples: int) -> dict[str, np.ndarray]:
+        return {"age_logits": np.ones((samples, 10), np.float32), "expected_age": np.ones((samples, 1), np.float32)}
+
+    def untimed(self, job: Job, plan: Plan) -> Untimed:
+        return Untimed(outputs=self._outputs(len(job.inputs["image"])), peak_memory_bytes=None, base_memory_bytes=None)
+
+    def timed(self, job: Job, plan: Plan) -> Timing:
+        self.starts += 1
+        if self.crash is not None:
+            raise self.crash
+        return Timing(
+            init_ms=1.0,
+            first_inference_ms=1.0,
+            latencies_ms=self.latencies(self.starts, plan),
+            enqueue_ms=0.0,
+            read_back_ms=0.0,
+            pending_ms=self.pending_ms,
+            placement=Placement(delegate_asked=job.delegate, delegate_got=self.got),
+            outputs={name: array + self.offset for name, array in self._outputs(1).items()},
+            sample=0,
+        )
+
+
+def on_fake(device: FakeDevice, onnx: Artifact, monkeypatch: pytest.MonkeyPatch, **given: Any) -> tuple[BenchRow, ...]:
+    """Rows of one artifact with 10^5 operations a run: 0.1 ms at the fake device's 1 GFLOP/s."""
+    monkeypatch.setitem(DEVICES._targets, "fake", device)
+    monkeypatch.setattr("unplug.mobile_bench.drive._load", lambda: None)
+    given.setdefault("plan", Plan(iterations=9, repeats=3))
+    return bench_artifacts([replace(onnx, card=replace(onnx.card, flops=10**5))], on="fake", **given).rows

@@ -18,7 +18,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 
 # What the tests need, Ray among it. MediaPipe goes in without its dependencies: it asks for an OpenCV that wants a desktop's libGL.
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable ".[litert,coreml,onnx,diffusion,cluster,dev]"
+	$(PIP) --editable ".[litert,coreml,onnx,bench,diffusion,cluster,dev]"
 	$(PIP) absl-py flatbuffers sounddevice
 	$(PIP) --no-deps mediapipe
 	touch $@

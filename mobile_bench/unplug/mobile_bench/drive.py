@@ -12,7 +12,6 @@ import numpy as np
 from unplug.export.artifact import Artifact
 from unplug.export.child import Array
 from unplug.export.metrics import Difference, compare, verdict
-from unplug.export.precisions import PRECISIONS
 from unplug.plugins.errors import ArtifactError, ConversionError, DeviceLost, InputError
 
 from .devices.base import DeviceInfo, Driven, Job, Order, State, Timing, Untimed
@@ -20,7 +19,7 @@ from .journal import Journal, Record
 from .report import BenchRow, Repeat
 from .rows import measured_row, stopped_row
 from .statistics import summarize
-from .validity import THROTTLING
+from .validity import THROTTLING, parity_floor
 
 MAX_TRIES = 3
 """Of one cold start on a device that vanishes; then it is the artifact's doing."""
@@ -258,7 +257,7 @@ def _parity_reason(job: Job, differences: Mapping[str, Difference]) -> str | Non
     card, reference = job.artifact.card, job.reference
     if reference is not None and reference.checkpoint_sha256 != card.checkpoint_sha256:
         return f"the artifact was exported from other weights ({card.checkpoint_sha256[:12]})"
-    threshold = PRECISIONS.get(card.precision).min_psnr_db
+    threshold = parity_floor(card.precision, job.delegate)
     reasons = {name: verdict(difference, threshold) for name, difference in differences.items()}
     return "; ".join(f"{name}: {reason}" for name, reason in reasons.items() if reason) or None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from unplug.export.precisions import PRECISIONS
+
 from .report import Repeat
 from .statistics import Estimate, relative_spread
 
@@ -18,6 +20,18 @@ PENDING_SHARE = 0.10
 """Of the latency: as much as a read-back may wait for the run before it. A plain copy of the outputs waits for nothing."""
 MAX_OUTLIERS = 0.05
 MAX_SPREAD = 0.20
+
+
+def parity_floor(precision: str, delegate: str) -> float:
+    """Decibels that outputs must reach: the precision's, or fp16's where the delegate computes in half precision.
+
+    Example:
+        >>> parity_floor("fp32", "gpu"), parity_floor("fp32", "gpu-fp16")
+        (100.0, 60.0)
+    """
+    own: float = PRECISIONS.get(precision).min_psnr_db
+    half: float = PRECISIONS.get("fp16").min_psnr_db
+    return min(own, half) if delegate.endswith("-fp16") else own
 
 
 def refusals(

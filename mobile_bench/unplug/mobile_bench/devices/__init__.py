@@ -2,4 +2,12 @@
 
 from unplug.plugins.registry import Registry
 
-DEVICES = Registry("device", {"host": "unplug.mobile_bench.devices.host:HOST"}, group="unplug.devices")
+DEVICES = Registry(
+    "device",
+    {
+        "adb": "unplug.mobile_bench.adb.device:ADB",
+        "host": "unplug.mobile_bench.devices.host:HOST",
+        "web": "unplug.mobile_bench.web.device:WEB",
+    },
+    group="unplug.devices",
+)

@@ -1,0 +1,1 @@
+"""Android phones over adb: LiteRT's own benchmark binary, pushed, run, read back and cleaned away."""

@@ -1,0 +1,185 @@
+"""adb as a client: one process a command, a sentinel behind every shell command, errors in one line.
+
+A shell whose device vanishes may end with exit code 0 and no word of it (platform-tools' `read_and_dump_protocol` begins with 0
+and returns it when reading fails), so a command has run only where its sentinel came back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from unplug.plugins.errors import DeviceError, DeviceLost
+
+VARIABLE = "UNPLUG_ADB"
+SECONDS = 60.0
+TRANSFER_SECONDS = 900.0
+SENTINEL = "unplug-rc="
+GONE = ("device offline", "not found", "no devices", "closed", "protocol fault", "connection reset", "cannot connect to daemon",
+        "still connecting", "connect failed", "broken pipe", "failed to read")  # fmt: skip
+"""In what adb says when there is nobody at the other end (any more)."""
+UNAUTHORIZED = "unlock the phone and accept this computer's key (adb kill-server asks again)"
+POLL_S = 0.5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a shell command said on both its streams, and its exit code."""
+
+    text: str
+    code: int
+
+
+class Adb:
+    """One device.
+
+    Args:
+        serial: as `adb devices` lists it.
+    """
+
+    def __init__(self, serial: str) -> None:
+        self.serial = serial
+
+    def shell(self, command: str, *, seconds: float = SECONDS) -> Answer:
+        """Runs a command in the device's shell.
+
+        Args:
+            command: for ``sh``; both its streams are kept, in order.
+            seconds: that it may take.
+
+        Raises:
+            DeviceLost: the device vanished before the command had ended.
+            DeviceError: it took too long, or adb refuses.
+        """
+        done = self._adb("shell", f"( {command} ) 2>&1; rc=$?; echo; echo {SENTINEL}$rc", seconds=seconds)
+        text, found, code = done.stdout.decode("utf-8", "replace").replace("\r\n", "\n").rpartition(SENTINEL)
+        if not found or not re.fullmatch(r"\d+\s*", code):
+            raise self._lost(done)
+        return Answer(text=text.removesuffix("\n").removesuffix("\n"), code=int(code))
+
+    def push(self, local: Path, remote: str) -> None:
+        """Copies a file onto the device.
+
+        Raises:
+            DeviceLost: the device vanished.
+            DeviceError: it could not be written, say on a full disk.
+        """
+        self._transfer("push", str(local), remote)
+
+    def pull(self, remote: str, local: Path) -> None:
+        """Copies a file from the device; see `push`."""
+        self._transfer("pull", remote, str(local))
+
+    def state(self) -> str:
+        """Of `devices`, or "absent"."""
+        return devices().get(self.serial, "absent")
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the device is there within so many seconds; one on TCP/IP is connected to again."""
+        until = time.monotonic() + seconds
+        while True:
+            if self.state() == "device":
+                return True
+            if time.monotonic() >= until:
+                return False
+            if ":" in self.serial:
+                _run(["disconnect", self.serial], seconds=SECONDS)
+                _run(["connect", self.serial], seconds=SECONDS)
+            time.sleep(POLL_S)
+
+    def _transfer(self, verb: str, *paths: str) -> None:
+        done = self._adb(verb, *paths, seconds=TRANSFER_SECONDS)
+        if done.returncode == 0:
+            return
+        said = _said(done)
+        if "No space left" in said:
+            raise DeviceError(self.serial, f"its disk is full ({paths[-1]})", "Free some space on the device")
+        if self.state() != "device" or any(word in said for word in GONE[3:]):
+            raise self._lost(done)
+        raise DeviceError(self.serial, f"adb {verb} failed ({said})", "See what adb says of it by hand")
+
+    def _adb(self, *words: str, seconds: float) -> subprocess.CompletedProcess[bytes]:
+        try:
+            return _run(["-s", self.serial, *words], seconds=seconds)
+        except subprocess.TimeoutExpired as error:
+            if self.state() != "device":
+                raise DeviceLost(self.serial, "it no longer answers", "Look at the cable") from error
+            raise DeviceError(self.serial, f"adb {words[0]} took over {seconds:.0f} s", "Try it by hand") from error
+
+    def _lost(self, done: subprocess.CompletedProcess[bytes]) -> DeviceError:
+        said = _said(done)
+        if "unauthorized" in said:
+            return DeviceError(self.serial, "it does not trust this computer", UNAUTHORIZED.capitalize())
+        return DeviceLost(self.serial, said or "the connection ended in the middle of a command", "Look at the cable")
+
+
+def devices() -> dict[str, str]:
+    """Serial to state, of every device that adb knows.
+
+    Raises:
+        DeviceError: there is no adb, or its server does not start.
+    """
+    done = _run(["devices"], seconds=SECONDS)
+    if done.returncode:
+        raise DeviceError("adb", _said(done) or "its server does not start", "Try: adb kill-server")
+    lines = done.stdout.decode("utf-8", "replace").partition("List of devices attached")[2].splitlines()
+    found = (line.split(None, 1) for line in lines if len(line.split(None, 1)) == 2)
+    return {serial: "no permissions" if state.startswith("no permissions") else state.strip() for serial, state in found}
+
+
+def choose(place: str | None) -> Adb:
+    """The device that is meant.
+
+    Args:
+        place: its serial number, or None for the only one that is there.
+
+    Raises:
+        DeviceError: there is none, there are several, or it does not let us in.
+    """
+    known = devices()
+    if place is not None and place not in known and ":" in place:
+        _run(["connect", place], seconds=SECONDS)
+        known = devices()
+    if place is None:
+        ready = [serial for serial, state in known.items() if state == "device"]
+        if len(ready) > 1:
+            raise DeviceError("adb", f"there are {len(ready)} devices ({', '.join(ready)})", "Write --on adb:SERIAL")
+        place = ready[0] if ready else next(iter(known), None)
+    if place is None:
+        raise DeviceError("adb", "no device is connected", "Connect one, and switch USB debugging on in its developer options")
+    if place not in known:
+        names = ", ".join(known) or "none"
+        raise DeviceError(f"adb:{place}", f"there is no such device (connected: {names})", "See: adb devices")
+    _check_state(place, known[place])
+    return Adb(place)
+
+
+def _check_state(serial: str, state: str) -> None:
+    advice = {
+        "unauthorized": ("it does not trust this computer", UNAUTHORIZED.capitalize()),
+        "offline": ("it is offline", "Pull the cable and plug it in again, or: adb reconnect"),
+        "no permissions": ("this user may not use its USB port", "Install Android's udev rules"),
+    }
+    if state != "device":
+        why, fix = advice.get(state, (f"adb calls it {state!r}", "Wait until it has started, and see: adb devices"))
+        raise DeviceError(f"adb:{serial}", why, fix)
+
+
+def _run(words: list[str], *, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    binary = os.environ.get(VARIABLE) or shutil.which("adb")
+    if binary is None or not Path(binary).is_file():
+        named = f"{VARIABLE}={binary} is no file" if binary else "it is not on PATH"
+        raise DeviceError("adb", named, f"Install Android's platform-tools, or set {VARIABLE}")
+    return subprocess.run([binary, *words], capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL)
+
+
+def _said(done: subprocess.CompletedProcess[bytes]) -> str:
+    """The last lines of both streams in one, without adb's own prefixes."""
+    text = (done.stderr or done.stdout).decode("utf-8", "replace")
+    lines = [re.sub(r"^(adb(\.exe)?: )?(error: )?", "", line).strip() for line in text.splitlines()]
+    return " ".join(line for line in lines if line and not line.startswith("*"))[-300:]

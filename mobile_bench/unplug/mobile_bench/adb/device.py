@@ -1,0 +1,237 @@
+"""An Android phone as a device: LiteRT's `benchmark_model`, one process a cold start, outputs read back and compared."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from unplug.export.artifact import Artifact
+from unplug.export.child import Array
+from unplug.plugins.errors import ArtifactError, DeviceError
+
+from ..devices.base import DeviceInfo, Job, Order, Plan, State, Timing, Untimed
+from ..drive import drive
+from ..report import BenchRow, Window
+from ..statistics import Summary
+from .client import Adb, choose
+from .edges import Edges, read_edges
+from .phone import ABIS, ASK, ASK_STATE, elf_machine, read_info, read_properties, read_state
+from .result import DELEGATES, WHERE, Result, check_log, read_placement, read_result
+from .workspace import Workspace
+
+BINARY_VARIABLE = "UNPLUG_BENCHMARK_MODEL"
+RUNTIME = "benchmark_model"
+MARGIN_S = 600.0
+"""For one process, beside a sustained run's own seconds."""
+CPU_PEAK, GPU_PEAK = 4.5e9 * 128.0, 3e13
+"""Operations a second that no phone reaches: of a core (four 128-bit units, half precision), and of a GPU."""
+CHUNKS, MIN_CHUNK_S = 30, 2.0
+"""A sustained run is that many processes one behind the other, since the tool tells a summary only."""
+
+
+class Android:
+    """Any Android device that adb knows."""
+
+    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+        """See `Device.bench`; whatever happens, nothing is left running and no mode on."""
+        adb = choose(place)
+        workspace = Workspace(adb)
+        workspace.open()
+        try:
+            phone = Phone(adb, workspace, binary(adb))
+            return drive(phone, order, f"adb:{adb.serial}")
+        finally:
+            workspace.close()
+
+
+def binary(adb: Adb) -> Path:
+    """The benchmark tool, checked against the phone's ABI.
+
+    Raises:
+        DeviceError: it is not given, not there, or for another ABI.
+    """
+    given = os.environ.get(BINARY_VARIABLE)
+    if not given or not Path(given).is_file():
+        why = f"{BINARY_VARIABLE} names no file ({given})" if given else f"{BINARY_VARIABLE} does not say where it is"
+        raise DeviceError(RUNTIME, why, WHERE)
+    with Path(given).open("rb") as handle:
+        machine = elf_machine(handle.read(20))
+    abi = read_properties(adb.shell("getprop").text).get("ro.product.cpu.abi")
+    if machine is not None and abi in ABIS and machine != ABIS[abi]:
+        name = next((name for name, number in ABIS.items() if number == machine), f"machine {machine}")
+        raise DeviceError(RUNTIME, f"it is for {name}, and the device is {abi}", WHERE)
+    return Path(given)
+
+
+class Phone:
+    """One phone with an open workspace."""
+
+    def __init__(self, adb: Adb, workspace: Workspace, tool: Path) -> None:
+        self._adb, self._space, self._tool = adb, workspace, tool
+        self._clock_mode = workspace.fix_performance()
+        self._edges: dict[str, Edges] = {}
+        self._runs = 0
+
+    def describe(self) -> DeviceInfo:
+        """See `Driven.describe`."""
+        return read_info(self._adb.shell(ASK).text, self._clock_mode)
+
+    def state(self) -> State:
+        """See `Driven.state`."""
+        return read_state(self._adb.shell(ASK_STATE).text)
+
+    def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
+        """The benchmark tool alone."""
+        return (RUNTIME,)
+
+    def delegates(self, runtime: str) -> tuple[str, ...]:
+        """XNNPACK, and the GPU and NNAPI in both precisions."""
+        return tuple(DELEGATES)
+
+    def version(self, runtime: str) -> str | None:
+        """The tool tells none, so its hash stands for it."""
+        return f"sha256:{hashlib.sha256(self._tool.read_bytes()).hexdigest()[:12]}"
+
+    def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
+        """It runs LiteRT files only."""
+        return None if artifact.card.target == "litert" else f"{RUNTIME} runs LiteRT files, and this is {artifact.card.target}"
+
+    def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
+        """Generous; of NPUs behind NNAPI nothing is known."""
+        if delegate.startswith("nnapi"):
+            return None
+        return GPU_PEAK if delegate.startswith("gpu") else plan.threads * CPU_PEAK
+
+    def untimed(self, job: Job, plan: Plan) -> Untimed:
+        """Every sample once, in a process of its own."""
+        parts, peaks = [], []
+        for sample in range(len(next(iter(job.inputs.values())))):
+            result, _, outputs = self._process(job, plan, sample, runs=1, warmup=1, memory=True)
+            parts.append(outputs)
+            peaks.append(result.peak_memory_bytes)
+        known = [peak for peak in peaks if peak is not None]
+        outputs = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return Untimed(outputs=outputs, peak_memory_bytes=max(known, default=None), base_memory_bytes=None)
+
+    def timed(self, job: Job, plan: Plan) -> Timing:
+        """One process; of a sustained run, many, with the temperature between them."""
+        sample = self._runs % len(next(iter(job.inputs.values())))
+        self._runs += 1
+        if plan.sustain_s:
+            return self._sustained(job, plan, sample, plan.sustain_s)
+        result, log, outputs = self._process(job, plan, sample, runs=plan.iterations, warmup=plan.warmup + 1)
+        return _timing(job, result, log, outputs, sample, summary=result.summary)
+
+    def returned(self, seconds: float) -> bool:
+        """Waits for the phone, then sets its folder up again: its watchdog may have deleted it."""
+        if not self._adb.wait(seconds):
+            return False
+        self._space.open()
+        return True
+
+    def _sustained(self, job: Job, plan: Plan, sample: int, seconds: float) -> Timing:
+        chunk, begun = max(seconds / CHUNKS, MIN_CHUNK_S), time.monotonic()
+        curve, found = list[Window](), list[tuple[Result, bytes, dict[str, Array]]]()
+        while (start := time.monotonic() - begun) < seconds:
+            warmup = plan.warmup + 1 if not found else 1
+            found.append(self._process(job, plan, sample, runs=1, warmup=warmup, seconds=chunk))
+            summary = found[-1][0].summary
+            curve.append(
+                Window(
+                    start_s=start, end_s=time.monotonic() - begun, count=summary.count, p50=summary.p50,
+                    p95=summary.p50 if summary.p95 is None else summary.p95, temperature_c=self.state().temperature_c,
+                )
+            )  # fmt: skip
+        return _timing(job, found[0][0], found[0][1], found[-1][2], sample, summary=_merged(found), curve=tuple(curve))
+
+    def _process(
+        self, job: Job, plan: Plan, sample: int, *, runs: int, warmup: int, memory: bool = False, seconds: float = 0.0
+    ) -> tuple[Result, bytes, dict[str, Array]]:
+        """One process of the tool: what it measured, its log and runtime details, its outputs."""
+        what, edges = job.artifact.path.name, self._push(job, sample)
+        model = f"{job.artifact.card.sha256[:16]}.tflite"
+        command = [
+            "./benchmark_model", f"--graph={model}", f"--num_threads={plan.threads}",
+            f"--num_runs={runs}", f"--min_secs={seconds}", f"--max_secs={MARGIN_S + seconds}",
+            f"--warmup_runs={warmup}", "--warmup_min_secs=0", f"--report_peak_memory_footprint={str(memory).lower()}",
+            f"--input_layer={','.join(edge.tensor for edge in edges.inputs)}",
+            f"--input_layer_shape={':'.join(','.join(map(str, edge.shape)) for edge in edges.inputs)}",
+            "--input_layer_value_files="
+            + ",".join(f"{edge.tensor.replace(':', '::')}:{_input_name(job, edge.name, sample)}" for edge in edges.inputs),
+            "--output_filepath=out.bin", "--result_file_path=result.pb",
+            "--export_model_runtime_info=true", "--model_runtime_info_output_file=info.pb", *DELEGATES[job.delegate],
+        ]  # fmt: skip
+        answer = self._space.run(" ".join(map(shlex.quote, command)), 2 * MARGIN_S + seconds)
+        check_log(answer.text, answer.code, what)
+        with self._space.fetched("result.pb", "out.bin", "info.pb") as files:
+            missing = [name for name in ("result.pb", "out.bin") if name not in files]
+            if missing:
+                raise ArtifactError(what, f"benchmark_model wrote no {missing[0]}", "Look for space on the device")
+            result = read_result(files["result.pb"], None if seconds else runs, what)
+            log = answer.text.encode() + b"\0" + files.get("info.pb", b"")
+            return result, log, _outputs(files["out.bin"], edges, what)
+
+    def _push(self, job: Job, sample: int) -> Edges:
+        digest = job.artifact.card.sha256
+        if digest not in self._edges:
+            self._edges[digest] = read_edges(job.artifact.path)
+        self._space.put(self._tool, "benchmark_model", executable=True)
+        self._space.put(job.artifact.path, f"{digest[:16]}.tflite")
+        with tempfile.TemporaryDirectory(prefix="unplug-adb-") as folder:
+            for name, array in job.inputs.items():
+                file = Path(folder) / "input"
+                file.write_bytes(np.ascontiguousarray(array[sample : sample + 1]).tobytes())
+                self._space.put(file, _input_name(job, name, sample))
+        return self._edges[digest]
+
+
+def _input_name(job: Job, name: str, sample: int) -> str:
+    array = job.inputs[name][sample : sample + 1]
+    return f"{hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]}.bin"
+
+
+def _outputs(raw: bytes, edges: Edges, what: str) -> dict[str, Array]:
+    """All outputs, one behind the other in the interpreter's order."""
+    sizes = [int(np.prod(edge.shape)) * np.dtype(edge.dtype).itemsize for edge in edges.outputs]
+    if len(raw) != sum(sizes):
+        raise ArtifactError(
+            what, f"its outputs have {len(raw)} bytes where {sum(sizes)} belong", "Use another build of the tool"
+        )
+    found, start = dict[str, Array](), 0
+    for edge, size in zip(edges.outputs, sizes, strict=True):
+        found[edge.name] = np.frombuffer(raw[start : start + size], edge.dtype).reshape(edge.shape).copy()
+        start += size
+    return found
+
+
+def _timing(
+    job: Job, result: Result, log: bytes, outputs: dict[str, Array], sample: int, *, summary: Summary,
+    curve: tuple[Window, ...] = (),
+) -> Timing:  # fmt: skip
+    text, _, details = log.partition(b"\0")
+    return Timing(
+        init_ms=result.init_ms, first_inference_ms=result.first_inference_ms, latencies_ms=(), summary=summary,
+        enqueue_ms=None, read_back_ms=None, outputs=outputs, sample=sample, curve=curve,
+        placement=read_placement(text.decode("utf-8", "replace"), details or None, job.delegate),
+    )  # fmt: skip
+
+
+def _merged(found: list[tuple[Result, bytes, dict[str, Array]]]) -> Summary:
+    """Of several processes: means weighted by their runs; the median of medians, since no runs are told."""
+    parts = [result.summary for result, _, _ in found]
+    count = sum(part.count for part in parts)
+    mean = sum(part.count * part.mean for part in parts) / count
+    square = sum(part.count * (part.std**2 + (part.mean - mean) ** 2) for part in parts) / count
+    return Summary(
+        count=count, p50=float(np.median([part.p50 for part in parts])), p90=None, p95=None, p99=None, mean=mean,
+        std=square**0.5, min=min(part.min for part in parts), max=max(part.max for part in parts),
+    )  # fmt: skip
+
+
+ADB = Android()

@@ -1,0 +1,107 @@
+"""What a phone says of itself: properties, GPU driver, temperature, battery. Pure functions over what its tools print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..devices.base import DeviceInfo, State
+from ..validity import THERMAL_STATES
+
+PROPERTIES = (
+    "ro.product.manufacturer", "ro.product.model", "ro.soc.manufacturer", "ro.soc.model", "ro.board.platform",
+    "ro.build.version.release", "ro.build.version.sdk", "ro.build.id", "ro.product.cpu.abi", "ro.boot.qemu", "ro.kernel.qemu",
+    "ro.hardware.vulkan",
+)  # fmt: skip
+PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)\]$", re.MULTILINE)
+SKIN, CPU = 3, 0
+"""Android's types of temperature, best first: the skin decides when a phone throttles."""
+ABIS = {"arm64-v8a": 183, "armeabi-v7a": 40, "x86_64": 62, "x86": 3}
+"""To the machine number in an ELF header."""
+ASK = "getprop; echo ---; dumpsys SurfaceFlinger 2>/dev/null | grep '^GLES:'; echo ---; dumpsys battery; echo ---; uname -sr"
+ASK_STATE = "dumpsys thermalservice; echo ---; dumpsys battery"
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """What `getprop` prints.
+
+    Example:
+        >>> read_properties("[ro.product.model]: [Pixel 7]\\n[x]: []")["ro.product.model"]
+        'Pixel 7'
+    """
+    return dict(PROPERTY.findall(text))
+
+
+def read_info(text: str, clock_mode: str | None) -> DeviceInfo:
+    """A device from the answer to `ASK`.
+
+    Args:
+        text: what it printed; parts that a device does not know are empty.
+        clock_mode: what was set.
+    """
+    properties, gles, battery, kernel = (*(part.strip() for part in text.split("---")), "", "", "", "")[:4]
+    known = read_properties(properties)
+    android = known.get("ro.build.version.release")
+    emulated = not android or "1" in (known.get("ro.boot.qemu"), known.get("ro.kernel.qemu"))
+    percent, charging = read_battery(battery)
+    return DeviceInfo(
+        where="emulated" if emulated else "device",
+        device=_words(known, "ro.product.manufacturer", "ro.product.model") or kernel or "unknown",
+        soc=_words(known, "ro.soc.manufacturer", "ro.soc.model") or known.get("ro.board.platform"),
+        os=f"Android {android} (API {known.get('ro.build.version.sdk')}, {known.get('ro.build.id')})" if android else kernel,
+        gpu_driver=gles.removeprefix("GLES:").strip() or known.get("ro.hardware.vulkan"),
+        battery_percent=percent,
+        charging=charging,
+        clock_mode=clock_mode,
+    )
+
+
+def _words(known: Mapping[str, str], *names: str) -> str | None:
+    return " ".join(known[name] for name in names if known.get(name)) or None
+
+
+def read_battery(text: str) -> tuple[float | None, bool | None]:
+    """Percent, and whether it is charged, of `dumpsys battery`.
+
+    Example:
+        >>> read_battery("  AC powered: false\\n  USB powered: true\\n  level: 42\\n  scale: 50\\n")
+        (84.0, True)
+    """
+    level, scale = (re.search(rf"^\s*{name}: (\d+)$", text, re.MULTILINE) for name in ("level", "scale"))
+    powered = re.findall(r"^\s*\w+ powered: (true|false)$", text, re.MULTILINE)
+    percent = None if level is None else 100.0 * int(level[1]) / max(int(scale[1]) if scale else 100, 1)
+    return percent, "true" in powered if powered else None
+
+
+def read_state(text: str) -> State:
+    """A device's state from the answer to `ASK_STATE`.
+
+    Example:
+        >>> read_state("Thermal Status: 2\\nCurrent temperatures from HAL:\\n"
+        ...            " Temperature{mValue=41.5, mType=3, mName=skin, mStatus=2}\\n---\\n level: 80\\n scale: 100")
+        State(thermal='moderate', temperature_c=41.5, battery_percent=80.0)
+    """
+    thermal, _, battery = text.partition("---")
+    status = re.search(r"^\s*Thermal Status: (\d+)", thermal, re.MULTILINE)
+    number = int(status[1]) if status else -1
+    now = thermal.partition("Current temperatures from HAL")[2] or thermal  # what is cached may be old
+    found: dict[int, list[float]] = {}
+    for value, kind in re.findall(r"Temperature\{mValue=(-?[\d.]+), mType=(-?\d+)", now):
+        found.setdefault(int(kind), []).append(float(value))
+    hottest = next((max(found[kind]) for kind in (SKIN, CPU) if kind in found), None)
+    percent, _ = read_battery(battery)
+    return State(
+        thermal=THERMAL_STATES[number] if 0 <= number < len(THERMAL_STATES) else None,
+        temperature_c=hottest,
+        battery_percent=percent,
+    )
+
+
+def elf_machine(head: bytes) -> int | None:
+    """Machine number of an ELF file's first 20 bytes, or None of anything else.
+
+    Example:
+        >>> elf_machine(b"\\x7fELF" + b"\\x00" * 14 + b"\\xb7\\x00"), elf_machine(b"#!/bin/sh")
+        (183, None)
+    """
+    return int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" and len(head) >= 20 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from unplug.export import Artifact
+from unplug.export import Artifact, checkpoint_artifact, export_checkpoint
 from unplug.export.runtime import RUNTIMES
 from unplug.export.runtime.base import Placement
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts, compare_reports
 from unplug.mobile_bench.devices.base import State
 from unplug.mobile_bench.devices.host_child import Watch, pending_ms, time_runs
-from unplug.plugins.errors import ConversionError
+from unplug.plugins.errors import ConversionError, InputError
 
 from .fakes import FakeDevice, on_fake
 
@@ -157,3 +159,37 @@ def test_sustained_load_on_the_host(onnx: Artifact) -> None:
     burst = replace(row, mode="burst")
     one, other = (BenchReport(rows=(item,), seed=0, versions={}, git_revision=None) for item in (row, burst))
     assert compare_reports(one, other).changes == (), "full load and cold starts are two different questions"
+
+
+@pytest.mark.skipif("VK_DRIVER_FILES" not in os.environ, reason="VK_DRIVER_FILES names no Vulkan driver")
+def test_a_gpu_that_is_waited_for_and_one_that_is_not(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteRT's own trap, on a software device: without benchmark mode a run of 20 ms returns within one."""
+    artifact = export_checkpoint(checkpoint, targets=["litert"], out=tmp_path)[0]
+    plan = Plan(warmup=1, iterations=5, repeats=1)
+    (row,) = bench_artifacts([artifact], plan=plan, delegates=["gpu"], checkpoint=checkpoint).rows
+    assert (row.valid, row.where, row.delegate_got) == (True, "emulated", "gpu") and "SwiftShader" in str(row.gpu_driver)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    hasty = "import ai_edge_litert.gpu_options as o; made = o.GpuOptions\no.GpuOptions = lambda **_: made()\n"
+    (tmp_path / "sitecustomize.py").write_text(hasty)
+    (row,) = bench_artifacts([artifact], plan=plan, delegates=["gpu"], checkpoint=checkpoint).rows
+    assert not row.valid and "a call returned before its work was done" in row.reasons[0]
+
+
+def test_pytorch_beside_what_was_exported(checkpoint: Path, onnx: Artifact) -> None:
+    plan = Plan(warmup=1, iterations=3, repeats=1)
+    eager, file = bench_artifacts([checkpoint_artifact(checkpoint), onnx], plan=plan, checkpoint=checkpoint).rows
+    assert (eager.target, eager.runtime, eager.delegate_got, eager.valid) == ("checkpoint", "torch", "eager", True)
+    assert eager.artifact_sha256 == file.model_sha256 and eager.flops == file.flops and eager.repeats[0].parity_db is None
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="PyTorch finds no CUDA device"):
+            bench_artifacts([checkpoint_artifact(checkpoint)], plan=plan, delegates=["eager-cuda"])
+
+
+@pytest.mark.slow
+def test_compiled_pytorch(checkpoint: Path) -> None:
+    plan = Plan(warmup=1, iterations=3, repeats=1)
+    (row,) = bench_artifacts([checkpoint_artifact(checkpoint)], plan=plan, delegates=["compiled"], checkpoint=checkpoint).rows
+    assert row.valid and row.delegate_got == "compiled" and row.first_inference_ms is not None
+    assert row.median_ms is not None and row.first_inference_ms > 10 * row.median_ms, "the first run compiles"

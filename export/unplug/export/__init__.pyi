@@ -19,3 +19,4 @@ from .targets import TARGETS as TARGETS
 from .tensors import check_inputs as check_inputs
 from .tensors import digest_inputs as digest_inputs
 from .tensors import random_inputs as random_inputs
+from .unexported import checkpoint_artifact as checkpoint_artifact

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -24,6 +25,7 @@ from .validity import THROTTLING, parity_floor
 MAX_TRIES = 3
 """Of one cold start on a device that vanishes; then it is the artifact's doing."""
 POLL_S = 2.0
+SOFTWARE = re.compile(r"swiftshader|llvmpipe|lavapipe|adapterType=CPU", re.IGNORECASE)
 
 
 @dataclass(kw_only=True)
@@ -159,7 +161,7 @@ class _Run:
         record = Record(
             job=index, turn=turn, repeat=_repeat(entry, timing, state, started), curve=timing.curve,
             nodes_delegated=timing.placement.nodes_delegated, nodes_total=timing.placement.nodes_total,
-            partitions=timing.placement.partitions, timed_until=timing.timed_until,
+            partitions=timing.placement.partitions, timed_until=timing.timed_until, adapter=timing.placement.adapter,
         )  # fmt: skip
         self.journal.add(record)
         entry.records[turn] = record
@@ -201,7 +203,7 @@ class _Run:
             return stopped_row(self.info, entry.job, self.plan, stopped or "nothing was measured", entry.interruptions)
         first = records[0]
         row = measured_row(
-            self.info,
+            _with_adapter(self.info, first.adapter),
             entry.job,
             self.plan,
             [record.repeat for record in records],
@@ -219,6 +221,13 @@ class _Run:
             return row
         reason = f"{len(records)} of {self.plan.starts} cold starts were timed: {stopped}"
         return replace(row, status="failed", valid=False, reasons=(reason, *row.reasons))
+
+
+def _with_adapter(info: DeviceInfo, adapter: str | None) -> DeviceInfo:
+    """The GPU that was chosen belongs to the row; one that is software makes its times mean nothing."""
+    if adapter is None:
+        return info
+    return replace(info, gpu_driver=adapter, where="emulated" if SOFTWARE.search(adapter) else info.where)
 
 
 def _repeat(entry: Entry, timing: Timing, state: State, started: float) -> Repeat:

@@ -33,6 +33,7 @@ class Record:
         repeat, curve: what was measured.
         nodes_delegated, nodes_total, partitions: see `unplug.export.runtime.base.Placement`.
         timed_until: see `BenchRow`.
+        adapter: see `unplug.export.runtime.base.Placement`.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -45,6 +46,7 @@ class Record:
     nodes_total: int | None = None
     partitions: int | None = None
     timed_until: TimedUntil = "return"
+    adapter: str | None = None
 
 
 class Journal:

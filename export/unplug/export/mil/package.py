@@ -30,7 +30,7 @@ class Package:
     def __init__(self, path: Path) -> None:
         import torch  # noqa: F401  before coremltools: the other order can end in SIGSEGV where tensorflow is installed
         from coremltools.proto import Model_pb2
-        from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+        from google.protobuf.message import DecodeError
 
         models = sorted(path.glob("Data/*/*.mlmodel"))
         if len(models) != 1:

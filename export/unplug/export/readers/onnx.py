@@ -25,7 +25,7 @@ def read(path: Path) -> dict[str, Array]:
         ArtifactError: this is no ONNX file that can be read.
     """
     import onnx
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
 
     try:
         model = onnx.load(str(path), load_external_data=False)

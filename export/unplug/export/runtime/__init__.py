@@ -7,6 +7,7 @@ RUNTIMES = Registry(
     {
         "litert": "unplug.export.runtime.litert:RUNTIME",
         "coreml": "unplug.export.runtime.coreml:RUNTIME",
+        "torch": "unplug.export.runtime.torch:RUNTIME",
         "tensorflow": "unplug.export.runtime.tensorflow:RUNTIME",
         "litert-web": "unplug.export.runtime.web.runtime:LITERT",
         "onnx-web": "unplug.export.runtime.web.runtime:ONNX",

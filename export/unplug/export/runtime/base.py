@@ -25,6 +25,7 @@ class Placement:
         nodes_total: operators of the graph, or None.
         partitions: pieces that the delegate runs as one, or None.
         left: operators that it did not take, as often as there are such.
+        adapter: the GPU that it chose, in its own words, or None.
     """
 
     delegate_asked: str
@@ -33,6 +34,7 @@ class Placement:
     nodes_total: int | None = None
     partitions: int | None = None
     left: tuple[str, ...] = ()
+    adapter: str | None = None
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Placement:

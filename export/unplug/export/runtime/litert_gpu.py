@@ -19,6 +19,7 @@ from .base import Placement, Runner, check_tensors
 NO_DEVICE = "No adapters found"
 LOG = Path("/proc/self/fd/2")
 LOG_BYTES = 65536
+ADAPTER = re.compile(r"Selected adapter: (.+)")
 LOGGED = re.compile(r"(INFO|WARNING|ERROR|VERBOSE|DEBUG): |([IWEF])\d{4} ")
 
 
@@ -30,10 +31,14 @@ def open_on_gpu(path: Path, iospec: IOSpec) -> Runner:
         ArtifactError: LiteRT cannot load the file, or the delegate refuses it or leaves operators to the CPU.
     """
     from ai_edge_litert.compiled_model import CompiledModel
+    from ai_edge_litert.gpu_options import GpuOptions
     from ai_edge_litert.hardware_accelerator import HardwareAccelerator
+    from ai_edge_litert.options import Options
 
+    # Without benchmark mode a run returns before its work is done, and whoever times it times nothing.
+    options = Options(hardware_accelerators=HardwareAccelerator.GPU, gpu_options=GpuOptions(benchmark_mode=True))
     try:
-        model = CompiledModel.from_file(str(path), hardware_accel=HardwareAccelerator.GPU)
+        model = CompiledModel.from_file(str(path), options=options)
     except RuntimeError as error:
         raise _refusal(path, error) from error
     if not model.is_fully_accelerated():
@@ -85,9 +90,15 @@ def _said() -> str:
         return ""
 
 
+def _adapter() -> str | None:
+    """The GPU that the delegate chose, by its log."""
+    chosen = ADAPTER.findall(_said())
+    return chosen[-1].strip()[:200] if chosen else None
+
+
 class _Runner:
     def __init__(self, model: Any, iospec: IOSpec) -> None:
-        self.placement = Placement(delegate_asked="gpu", delegate_got="gpu")
+        self.placement = Placement(delegate_asked="gpu", delegate_got="gpu", adapter=_adapter())
         self._model, self._iospec = model, iospec
         self._inputs = {item.name: model.create_input_buffer_by_name(SIGNATURE, item.name) for item in iospec.inputs}
         self._outputs = {item.name: model.create_output_buffer_by_name(SIGNATURE, item.name) for item in iospec.outputs}
@@ -97,7 +108,6 @@ class _Runner:
             buffer.write(inputs[name])
 
     def invoke(self) -> None:
-        # Returns before the work is done; reading waits for it.
         self._model.run_by_name(SIGNATURE, self._inputs, self._outputs)
 
     def read(self) -> dict[str, Array]:

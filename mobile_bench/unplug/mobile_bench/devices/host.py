@@ -14,6 +14,7 @@ from unplug.export.runtime import RUNTIMES
 from unplug.export.runtime.base import Placement, Runtime
 from unplug.export.session import run_values
 from unplug.export.targets import TARGETS
+from unplug.export.unexported import TARGET as UNEXPORTED
 from unplug.plugins.errors import InputError
 
 from ..drive import drive
@@ -65,7 +66,9 @@ class Host:
         return State(temperature_c=max(hottest, default=None), battery_percent=percent)
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
-        """The runtime of the artifact's target, then others that run files of its kind."""
+        """The runtime of the artifact's target, then others that run files of its kind; PyTorch of a checkpoint."""
+        if artifact.card.target == UNEXPORTED:
+            return ("torch",)
         own: str = TARGETS.get(artifact.card.target).runtime
         others = [name for name in RUNTIMES if name != own and RUNTIMES.get(name).suffix == artifact.path.suffix]
         return own, *others

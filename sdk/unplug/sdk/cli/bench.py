@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.shipped import shipped_folder
 
 from .base import Common, Outcome, command, names, table
 from .export import progress_bar
 from .options import out_option
 
 if TYPE_CHECKING:
+    from unplug.export import Artifact
     from unplug.mobile_bench import BenchReport, BenchRow
 
 
@@ -84,15 +86,18 @@ def run(
     repeats: int, sustain: float | None, max_temperature: float | None, cool_down: float, away: float,
     checkpoint: Path | None, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
-    """Time exported files side by side (exit 1 where a row that ran is not valid)."""
-    from unplug.export import load_artifact
+    """Time exported files side by side (exit 1 where a row that ran is not valid).
+
+    A checkpoint's folder, or the name of what ships (canny, small/unet), is timed with PyTorch itself: --delegate
+    eager,compiled.
+    """
     from unplug.mobile_bench import Plan, bench_artifacts, journals
 
     plan = Plan(
         threads=threads, warmup=warmup, iterations=iterations, repeats=repeats, sustain_s=sustain,
         max_temperature_c=max_temperature, cool_down_s=cool_down, away_s=away, seed=common.seed,
     )  # fmt: skip
-    loaded = [load_artifact(path) for path in artifacts]
+    loaded = [_loaded(path) for path in artifacts]
     with progress_bar("bench", common) as progress:
         report = bench_artifacts(
             loaded, on=names(places), plan=plan, runtime=runtime, delegates=names(delegates), checkpoint=checkpoint,
@@ -105,6 +110,13 @@ def run(
             journal.unlink(missing_ok=True)
     ok = all(row.valid or row.status == "not_run" for row in report.rows)
     return Outcome(value=asdict(report), text=_told(report), ok=ok)
+
+
+def _loaded(path: Path) -> Artifact:
+    from unplug.export import checkpoint_artifact, load_artifact
+
+    folder = shipped_folder(str(path))
+    return checkpoint_artifact(folder) if (folder / "config.json").is_file() else load_artifact(path)
 
 
 def _told(report: BenchReport) -> str:

@@ -1,10 +1,11 @@
-"""``python -m benchmarks.plugin_latency``: T2I-Adapter full and light beside the conditioning plugin on LiteRT.
+"""``python -m benchmarks.plugin_latency``: all that ships on LiteRT; T2I-Adapters and a ControlNet's step beside the plugin.
 
-All for a Stable Diffusion 1.5 base at 512 x 512, random weights, one file each by the same converter. Each file's outputs are
-compared with torch's first: below 60 dB it is not ranked. Then all are timed in turn on the same runtime within every round,
-each round from another one on, so that a busy machine or a drifting clock does not favour one; a ratio is taken within a
-round. Each model gets about as long a turn: one run to fill the caches, then as many as fit. JSON goes to
-out/plugin-latency.json.
+The steering networks are those for a Stable Diffusion 1.5 base at 512 x 512 with random weights, one file each by the same
+converter; what ships has its own weights and size. Each file's outputs are compared with torch's first: below 60 dB it is not
+ranked. Then all are timed in turn on the same runtime within every round, each round from another one on, so that a busy
+machine or a drifting clock does not favour one; a ratio is taken within a round. Each model gets about as long a turn: one run
+to fill the caches, then as many as fit. A ControlNet runs at every step of a picture, the others of its group once; it takes
+minutes to convert and 8 GB (``--no-controlnet`` leaves it out). JSON goes to out/plugin-latency.json.
 """
 
 from __future__ import annotations
@@ -28,49 +29,92 @@ from unplug.export.targets import TARGETS
 from unplug.export.targets.base import Source
 from unplug.export.worker import Job
 from unplug.plugins.files import write_json
-from unplug.plugins.iospec import IOSpec
+from unplug.plugins.iospec import IOSpec, TensorSpec
 from unplug.sdk.cli.base import table
 
 SCHEMA = "unplug-plugin-latency/1"
 NOT_RANKED = "not ranked"
 PLUGIN = "plugin"
+CONTROLNET = "controlnet, one step"
 BUDGETS = {"t2i-adapter full": 20.0, "t2i-adapter light": 4.0}
 """Times as long as the plugin that each must take at least."""
+SHIPPED = ("canny", "face_landmark", "small/unet", "small/vae")
+AGES = {"age nano": ("nano", 64), "age small": ("small", 64), "age base": ("base", 64)}
+STEERING = (*BUDGETS, CONTROLNET, PLUGIN)
+"""For one base: these are compared with the plugin."""
 TURN_SECONDS = 0.6
 LEAST_DB = 60.0
 """Of each output against torch's in fp32; the ordinary parity gate asks for 100, this one only that the work was done."""
 LISTED = ("ai-edge-litert", "litert-torch", "diffusers", "torch")
 
 
-def build(name: str) -> Any:
-    """A network for Stable Diffusion 1.5, in eval mode."""
+def build(name: str) -> Source:
+    """A network in eval mode and its tensors."""
     import torch
     from diffusers import T2IAdapter
     from torch import nn
 
-    from unplug.plugins import ConditioningPlugin
+    from unplug.plugins import AgePredictor, ConditioningPlugin, load_checkpoint
+    from unplug.sdk.shipped import shipped_folder
 
     torch.manual_seed(0)
-    if name == "t2i-adapter full":
-        return T2IAdapter(channels=[320, 640, 1280, 1280], adapter_type="full_adapter").eval()
-    if name == "t2i-adapter light":
-        return T2IAdapter(channels=[320, 640, 1280], num_res_blocks=4, adapter_type="light_adapter").eval()
+    if name in SHIPPED:
+        loaded = load_checkpoint(shipped_folder(name))
+        return Source(model=loaded.model, iospec=loaded.model.iospec, model_type=loaded.model_type)
+    if name in AGES:
+        size, side = AGES[name]
+        model = AgePredictor(size=size, image_size=side).eval()
+        return Source(model=model, iospec=model.iospec, model_type="age")
+    if name == CONTROLNET:
+        return controlnet()
     plugin = ConditioningPlugin()
     for projection in plugin.projections:  # zeros might be cheaper
         nn.init.normal_(projection.weight, std=0.02)
-    return plugin.eval()
+    networks: dict[str, Any] = {PLUGIN: plugin}
+    if name == "t2i-adapter full":
+        networks[name] = T2IAdapter(channels=[320, 640, 1280, 1280], adapter_type="full_adapter")
+    elif name == "t2i-adapter light":
+        networks[name] = T2IAdapter(channels=[320, 640, 1280], num_res_blocks=4, adapter_type="light_adapter")
+    return Source(model=networks[name].eval(), iospec=plugin.iospec, model_type="plugin")
+
+
+def controlnet() -> Source:
+    """A ControlNet of Stable Diffusion 1.5's shape: latents, a timestep, a prompt and the condition, at every step."""
+    import torch
+    from diffusers import ControlNetModel
+    from torch import Tensor, nn
+
+    class Step(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = ControlNetModel(
+                block_out_channels=(320, 640, 1280, 1280), cross_attention_dim=768, attention_head_dim=8,
+                down_block_types=("CrossAttnDownBlock2D",) * 3 + ("DownBlock2D",),
+            )  # fmt: skip
+
+        def forward(self, sample: Tensor, timestep: Tensor, prompt: Tensor, condition: Tensor) -> tuple[Tensor, ...]:
+            down, middle = self.network(sample, timestep, prompt, condition, return_dict=False)
+            return (*down, middle)
+
+    shapes = {"sample": (1, 4, 64, 64), "timestep": (1,), "prompt": (1, 77, 768), "condition": (1, 3, 512, 512)}
+    layouts = {1: "N", 3: "NTC", 4: "NCHW"}
+    model = Step().eval()
+    with torch.no_grad():
+        found = model(*(torch.rand(shape) for shape in shapes.values()))
+    inputs = tuple(TensorSpec(name=name, shape=shape, layout=layouts[len(shape)]) for name, shape in shapes.items())
+    outputs = tuple(
+        TensorSpec(name=f"residual_{number:02d}", shape=tuple(item.shape), layout="NCHW") for number, item in enumerate(found)
+    )
+    return Source(model=model, iospec=IOSpec(inputs=inputs, outputs=outputs), model_type="plugin")
 
 
 def convert(job: Job) -> Reply:
     """The child's side: writes one .tflite file."""
-    from unplug.plugins import ConditioningPlugin
-
-    model = build(job.values["name"])
-    source = Source(model=model, iospec=ConditioningPlugin().iospec, model_type="plugin")
-    wanted = reference(model, source.iospec)
+    source = build(job.values["name"])
+    wanted = reference(source.model, source.iospec)
     target = TARGETS.get("litert")
     target.write(target.prepare(source), "fp32", Path(job.values["path"]), {})
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    parameters = sum(parameter.numel() for parameter in source.model.parameters())
     values = {"parameters": parameters, "macs": count_work(source)[0] // 2, "iospec": source.iospec.to_dict()}
     return Reply(values=values, arrays=wanted)
 
@@ -106,10 +150,10 @@ def parity(wanted: dict[str, Array], found: dict[str, Array]) -> dict[str, float
 def measure(job: Job) -> Reply:
     """The child's side: milliseconds of every run, and what the delegate took; no torch in this process."""
     values = job.values
-    iospec = IOSpec.from_dict(values["iospec"])
     runners: dict[str, Any] = {}
     parities: dict[str, dict[str, float | None]] = {}
     for name, path in values["paths"].items():
+        iospec = IOSpec.from_dict(values["iospecs"][name])
         runners[name] = RUNTIMES.get("litert").open(Path(path), iospec, threads=values["threads"], delegate="xnnpack")
         runners[name].feed(inputs_of(iospec))
         runners[name].invoke()
@@ -160,7 +204,7 @@ def summary(measured: dict[str, Any]) -> dict[str, dict[str, float]]:
     found = {}
     for name, own in medians.items():
         found[name] = {"ms": statistics.median(own), "ms_min": min(own), "ms_max": max(own)}
-        if ranked(measured, name) and ranked(measured, PLUGIN):
+        if name in STEERING and ranked(measured, name) and ranked(measured, PLUGIN):
             ratios = [a / b for a, b in zip(own, medians[PLUGIN], strict=True)]
             found[name] |= {"ratio": statistics.median(ratios), "ratio_min": min(ratios), "ratio_max": max(ratios)}
     return found
@@ -179,13 +223,18 @@ def rows(facts: dict[str, Any], measured: dict[str, Any], results: dict[str, dic
                 f"{facts[name]['macs'] / 1e9:.2f}",
                 f"{item['ms']:.1f}",
                 f"{item['ms_min']:.1f}-{item['ms_max']:.1f}",
-                f"{item['ratio']:.1f} ({item['ratio_min']:.1f}-{item['ratio_max']:.1f})" if "ratio" in item else NOT_RANKED,
+                f"{item['ratio']:.1f} ({item['ratio_min']:.1f}-{item['ratio_max']:.1f})" if "ratio" in item else unranked(name),
                 verdict(name, item),
                 "exact" if decibels is None else f"{decibels:.0f} dB",
                 f"{placed['nodes_delegated']}/{placed['nodes_total']}",
             )
         )
     return found
+
+
+def unranked(name: str) -> str:
+    """What stands in the place of a ratio."""
+    return NOT_RANKED if name in STEERING else ""
 
 
 def verdict(name: str, item: dict[str, float]) -> str:
@@ -199,12 +248,13 @@ def verdict(name: str, item: dict[str, float]) -> str:
 @click.command()
 @click.option("--rounds", type=click.IntRange(1, 1000), default=10, show_default=True)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, show_default=True)
+@click.option("--controlnet/--no-controlnet", "whole", default=True, help="A ControlNet of 361 M parameters too.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/plugin-latency.json"), show_default=True)
-def main(rounds: int, threads: int, out: Path) -> None:
-    """Converts the three networks, times them side by side, prints a table and writes the raw numbers."""
+def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
+    """Converts the networks, times them side by side, prints a table and writes the raw numbers."""
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])  # for the children, which import this module
     load = os.getloadavg()[0]
-    names = (*BUDGETS, PLUGIN)
+    names = [name for name in (*STEERING, *SHIPPED, *AGES) if whole or name != CONTROLNET]
     with tempfile.TemporaryDirectory() as folder:
         paths = {name: str(Path(folder) / f"{index}.tflite") for index, name in enumerate(names)}
         facts: dict[str, Any] = {}
@@ -214,10 +264,15 @@ def main(rounds: int, threads: int, out: Path) -> None:
             made = call_in_child("benchmarks.plugin_latency:convert", values, what=f"{name} to LiteRT")
             facts[name] = made.values
             wanted |= {f"{name}/{output}": array for output, array in made.arrays.items()}
-        given = {"paths": paths, "iospec": facts[PLUGIN]["iospec"], "threads": threads, "rounds": rounds}
+        given = {
+            "paths": paths,
+            "iospecs": {name: facts[name]["iospec"] for name in names},
+            "threads": threads,
+            "rounds": rounds,
+        }
         measured = call_in_child("benchmarks.plugin_latency:measure", given, wanted, what="timing").values
     results = summary(measured)
-    header = ("512 x 512, LiteRT CPU", "params", "GMAC", "ms", "range", "times the plugin", "needs", "parity", "delegated")
+    header = ("LiteRT CPU", "params", "GMAC", "ms", "range", "times the plugin", "needs", "parity", "delegated")
     print(f"{threads} threads on {os.cpu_count()} cores, {rounds} rounds, median and range; load before: {load:.1f}")
     print(table(header, rows(facts, measured, results)))
     report = {"schema": SCHEMA, "facts": facts, "results": results, **measured, "threads": threads, "load_before": load}

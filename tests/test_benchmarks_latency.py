@@ -54,7 +54,12 @@ def run(iospec: IOSpec, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, float]
     monkeypatch.setattr(module, "TURN_SECONDS", 0.0)
     mean = float(inputs_of(iospec)["condition"].mean())
     wanted = {f"{name}/{item.name}": np.full(item.shape, mean, np.float32) for name in NAMES for item in iospec.outputs}
-    values = {"paths": {name: f"{name}.tflite" for name in NAMES}, "iospec": iospec.to_dict(), "threads": 1, "rounds": 4}
+    values = {
+        "paths": {name: f"{name}.tflite" for name in NAMES},
+        "iospecs": dict.fromkeys(NAMES, iospec.to_dict()),
+        "threads": 1,
+        "rounds": 4,
+    }
     job: Any = SimpleNamespace(values=values, arrays=wanted, progress=lambda *_: None)
     return measure(job).values, log
 

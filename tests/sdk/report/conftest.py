@@ -156,6 +156,7 @@ def bench() -> Json:
         "runtime": "litert", "runtime_version": "2.3.0", "threads": 2, "delegate_asked": "cpu", "delegate_got": "XNNPACK",
         "status": "ok", "valid": True, "reasons": [], "warmup": 1, "iterations": 4, "repeats": [repeat],
         "summary": summary, "spread": 0.0,
+        "median_ms": 1.274, "bytes": 148_123,
         "median_ci95_ms": [1.21, 1.31], "peak_memory_bytes": 51_000_000, "parity_reference": "checkpoint",
         "inputs_sha256": SHA["data"], "flops": 1000, "nodes_delegated": 41, "nodes_total": 43, "partitions": 2,
     }  # fmt: skip

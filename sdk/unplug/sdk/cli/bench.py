@@ -14,6 +14,10 @@ from unplug.plugins.errors import InputError
 from unplug.sdk.shipped import shipped_folder
 
 from .base import Common, Outcome, command, names, table
+from .bench_estimate import estimate
+from .bench_import import import_
+from .bench_table import baselines
+from .bench_table import table as bench_table
 from .export import progress_bar
 from .options import out_option
 
@@ -35,7 +39,7 @@ class _Bench(click.Group):
 
 @click.group(cls=_Bench)
 def bench() -> None:
-    """Time exported files (`unplug bench FILES`, see `unplug bench run --help`), compare two such reports."""
+    """Time exported files (`unplug bench FILES`, see `unplug bench run --help`), and compare, print or import reports."""
 
 
 @bench.command()
@@ -196,3 +200,7 @@ def _share(text: str) -> float:
         if 0.0 < value < math.inf:
             return value
     raise InputError(f"--fail-above {text}", "not a share above 0", "Write 5% or 0.05")
+
+
+for _command in (estimate, bench_table, baselines, import_):
+    bench.add_command(_command)

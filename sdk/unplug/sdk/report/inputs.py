@@ -18,6 +18,7 @@ from .schemas import FaceSheet, PluginRecord, Record, Release
 if TYPE_CHECKING:
     from unplug.export.artifact import Card
     from unplug.export.parity import ParityReport
+    from unplug.mobile_bench.baselines import Baselines
     from unplug.mobile_bench.report import BenchReport
     from unplug.sdk.audit.report import AuditReport
     from unplug.sdk.diffusion.compare.report import ComparisonReport
@@ -59,7 +60,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """Everything a report is made from, in the order given."""
+    """Everything a report is made from, in the order given; `baselines` are no files of the journey: None unless asked for."""
 
     sources: tuple[Source, ...]
     audits: tuple[AuditReport, ...] = ()
@@ -70,6 +71,7 @@ class Inputs:
     faces: tuple[FaceSheet, ...] = ()
     releases: tuple[Release, ...] = ()
     comparisons: tuple[ComparisonReport, ...] = ()
+    baselines: Baselines | None = None
 
 
 def collect(paths: Sequence[Path]) -> Inputs:

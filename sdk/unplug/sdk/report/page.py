@@ -50,6 +50,7 @@ class Table:
         caption: what it shows.
         columns: its head.
         groups: (heading or "", rows).
+        picks: of each group, which of the section's `choices` it belongs to, from 1 on; empty where all stay in sight.
         inline: intervals stand beside their numbers, not below them.
         compact: no wider than it must be.
     """
@@ -58,17 +59,22 @@ class Table:
     caption: str
     columns: Sequence[Column]
     groups: Sequence[tuple[str, Sequence[Sequence[Cell]]]]
+    picks: Sequence[int] = ()
     inline: bool = False
     compact: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A plot: its SVG, what stands under it, and a narrow drawing of the same for phones where the first is wider than one."""
+    """A plot: its SVG, what stands under it, and a narrow drawing of the same for phones where the first is wider than one.
+
+    `pick` is the one of the section's `choices` that it belongs to, from 1 on; None stays in sight.
+    """
 
     svg: str
     caption: str = ""
     narrow: str | None = None
+    pick: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +86,7 @@ class FigureGrid:
     columns: int
     caption: str = ""
     legend: Sequence[str] = ()
+    heading: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,12 +121,17 @@ Block = Table | FigureGrid | FaceGrid | Notes
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A heading with blocks below it."""
+    """A heading with blocks below it.
+
+    `choices` name what a reader may look at alone (devices, say); two or more of them become a filter.
+    """
 
     id: str
     heading: str
     lead: str
     blocks: Sequence[Block]
+    choices: Sequence[str] = ()
+    chip: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -14,12 +15,14 @@ from .comparison import comparison, comparison_numbers
 from .costs import cost, utility
 from .forgetting import attacks, faces, learning, losses
 from .inputs import Inputs, collect
+from .latency import latency
 from .models import LABELS, has_years, main_audit
 from .page import Missing, Section
 from .privacy import privacy
 from .provenance import provenance
+from .published import published
 from .rounding import rounding
-from .shipping import artifacts, gates, latency
+from .shipping import artifacts, gates
 from .text import count, plain
 from .verdict import key_numbers, verdict
 
@@ -43,13 +46,7 @@ def render_html(inputs: Inputs, *, title: str) -> str:
     Raises:
         ReportError: the page would be larger than 2 MB.
     """
-    parts = [part(inputs) for part in PARTS]
-    if inputs.comparisons:
-        parts.insert(0, comparison(inputs))
-    if not has_years(inputs):  # nobody misses ages on a page about a plugin
-        parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
-    if len(inputs.comparisons) == len(inputs.sources):  # a page about controls is not one that lacks a forgetting audit
-        parts = [part for part in parts if isinstance(part, Section)]
+    parts = _parts(inputs)
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -72,21 +69,41 @@ def render_html(inputs: Inputs, *, title: str) -> str:
     return html
 
 
-def write_report(paths: Sequence[Path], out: Path, *, title: str = "Forgetting report") -> None:
+def write_report(paths: Sequence[Path], out: Path, *, title: str = "Forgetting report", baselines: bool = False) -> None:
     """Reads JSON files and writes the page, atomically.
 
     Args:
         paths: see `collect`.
         out: the HTML file.
         title: of the page.
+        baselines: whether published numbers get a section of their own.
 
     Raises:
         ReportError: see `collect` and `render_html`.
         OutputError: the file cannot be written.
     """
-    html = render_html(collect(paths), title=title)
+    inputs = collect(paths)
+    if baselines:
+        from unplug.mobile_bench.baselines import load_baselines
+
+        inputs = replace(inputs, baselines=load_baselines())
+    html = render_html(inputs, title=title)
     with atomic_path(Path(out)) as temporary:
         temporary.write_text(html, encoding="utf-8")
+
+
+def _parts(inputs: Inputs) -> list[Section | Missing]:
+    """Sections in reading order, and those that the files do not allow."""
+    parts = [part(inputs) for part in PARTS]
+    if inputs.comparisons:
+        parts.insert(0, comparison(inputs))
+    if inputs.baselines is not None:
+        parts.append(published(inputs.baselines))
+    if not has_years(inputs):  # nobody misses ages on a page about a plugin
+        parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
+    if len(inputs.comparisons) == len(inputs.sources):  # a page about controls is not one that lacks a forgetting audit
+        parts = [part for part in parts if isinstance(part, Section)]
+    return parts
 
 
 def _subject(inputs: Inputs) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sections about what ships: release gates, artifacts, latency."""
+"""Sections about what ships: release gates and artifacts."""
 
 from __future__ import annotations
 
@@ -6,26 +6,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unplug.export.runtime.stand_in import STAND_INS
 from unplug.sdk.audit.report import ModelAudit
 
-from .figures.latency import MAX_DOTS, Timing, latency_svg
 from .inputs import Inputs
 from .models import all_models, main_models
-from .page import Block, Cell, Chip, Column, Figure, FigureGrid, Missing, Section, Table
+from .page import Cell, Chip, Column, Missing, Section, Table
 from .schemas import Gate, Release
-from .text import MINUS, NONE, count, fixed, milliseconds, percent, plain, short, size, span, threads
+from .text import MINUS, NONE, fixed, milliseconds, plain, short, size, span, threads
+from .timing import row_median
 from .verdict import headline_attack
 
 if TYPE_CHECKING:
     from unplug.export.artifact import Card
     from unplug.export.parity import ParityRow
-    from unplug.mobile_bench.report import BenchRow
-
-WIDE, NARROW = 1056, 354
-MAX_PLOTS = 8
 
 
 def gates(inputs: Inputs) -> Section | Missing:
@@ -149,12 +143,12 @@ def _audit_cell(model: ModelAudit | None, attack: str | None) -> Cell:
 
 
 def _latency_cell(inputs: Inputs, sha: str) -> Cell:
-    timed = [row for bench in inputs.benches for row in bench.rows if row.artifact_sha256 == sha and row.summary]
-    rows = [row for row in timed if row.valid]
+    timed = [row for bench in inputs.benches for row in bench.rows if row.artifact_sha256 == sha]
+    rows = [(median, row) for row in timed if row.valid and (median := row_median(row)) is not None]
     if not rows:
         return Cell(text="not ranked" if timed else "not timed")
-    best = min(rows, key=lambda row: row.summary.p50 if row.summary else 0.0)
-    return Cell(text=milliseconds(best.summary.p50 if best.summary else None), note=f"{best.where}, {threads(best.threads)}")
+    median, best = min(rows, key=lambda pair: pair[0])
+    return Cell(text=milliseconds(median), note=f"{best.where}, {threads(best.threads)}")
 
 
 def _delegate_cell(inputs: Inputs, sha: str) -> Cell:
@@ -171,74 +165,3 @@ def _work(card: Card) -> str:
     if card.parameters is None or card.flops is None:
         return ""
     return f"{plain(card.model_type, 20)}: {card.parameters / 1e6:.2f} M parameters, {card.flops / 2e9:.3f} GMAC a run"
-
-
-def latency(inputs: Inputs) -> Section | Missing:
-    """Medians with intervals over the raw runs, and the table behind them."""
-    rows = [row for bench in inputs.benches for row in bench.rows]
-    if not rows:
-        return Missing(what="Latency", why="no bench report was given (unplug bench)")
-    places: dict[tuple[str, str, int], list[Timing]] = defaultdict(list)
-    for row in rows:
-        runs = [time for repeat in row.repeats for time in repeat.latencies_ms]
-        if row.summary and runs:
-            low, high = row.median_ci95_ms or (None, None)
-            text = f"{row.target} {row.precision}, {row.delegate_got or row.delegate_asked}" + (
-                "" if row.valid else ", not ranked"
-            )
-            timing = Timing(label=plain(text, 44), runs_N=np.array(runs), median=row.summary.p50, low=low, high=high)
-            places[row.device, row.where, row.threads].append(timing)
-    drawn = list(places.items())[:MAX_PLOTS]
-    figures = [_latency_figure(number, place, timings) for number, (place, timings) in enumerate(drawn, start=1)]
-    table = _bench_table(rows)
-    rest = f"{len(places) - len(drawn)} more places are in the table alone." if len(places) > len(drawn) else ""
-    blocks: list[Block] = [FigureGrid(figures=figures, columns=1, caption=rest), table] if figures else [table]
-    hosts = {row.where for row in rows}
-    lead = "Taken on the host, not on a phone: compare rows with one another, not with a device." if hosts == {"host"} else ""
-    return Section(id="latency", heading="Latency", lead=lead, blocks=blocks)
-
-
-def _latency_figure(number: int, place: tuple[str, str, int], timings: Sequence[Timing]) -> Figure:
-    device, where, workers = place
-    title = f"{where}, {threads(workers)}"
-    wide, narrow = (
-        latency_svg(timings, name=f"latency-{number}-{width}", title=title, width=width) for width in (WIDE, NARROW)
-    )
-    caption = (
-        f"Measured on {plain(device, 100)}. Dots: single runs, {MAX_DOTS} at most; diamond: median; bar: its 95 % interval."
-    )
-    return Figure(svg=wide, narrow=narrow, caption=caption)
-
-
-def _bench_table(rows: Sequence[BenchRow]) -> Table:
-    columns = [
-        Column(label="Artifact", number=False), Column(label="runtime", number=False), Column(label="threads"),
-        Column(label="median", unit="ms"), Column(label="p90", unit="ms"), Column(label="first run", unit="ms"),
-        Column(label="cold start", unit="ms"), Column(label="spread", unit="of repeats"), Column(label="peak memory"),
-        Column(label="runs"), Column(label="ranked", number=False, wide=True),
-    ]  # fmt: skip
-    places: dict[str, list[list[Cell]]] = defaultdict(list)
-    for row in rows:
-        places[f"{row.where}: {plain(row.device, 100)}"].append(_bench_row(row))
-    return Table(caption="Every timed artifact; medians with 95 % intervals", columns=columns, groups=list(places.items()))
-
-
-def _bench_row(row: BenchRow) -> list[Cell]:
-    low, high = row.median_ci95_ms or (None, None)
-    ends = f"{milliseconds(low)} to {milliseconds(high)}" if low is not None else ""
-    state: Chip = "pass" if row.valid else "warn" if row.status == "not_run" else "fail"
-    word = "yes" if row.valid else "not run" if row.status == "not_run" else "no"
-    got = plain(row.delegate_got or row.delegate_asked, 30)
-    return [
-        Cell(text=f"{plain(row.target, 20)} {plain(row.precision, 20)}", note=plain(row.file, 60)),
-        Cell(text=f"{plain(row.runtime, 30)} {plain(row.runtime_version or '', 20)}", note=got),
-        Cell(text=count(row.threads)),
-        Cell(text=milliseconds(row.summary.p50 if row.summary else None), note=ends),
-        Cell(text=milliseconds(row.summary.p90 if row.summary else None)),
-        Cell(text=milliseconds(row.first_inference_ms)),
-        Cell(text=milliseconds(row.init_ms_cold)),
-        Cell(text=percent(row.spread)),
-        Cell(text=size(row.peak_memory_bytes)),
-        Cell(text=count(row.summary.count if row.summary else None)),
-        Cell(text=word, chip=state, note="; ".join(plain(reason, 160) for reason in row.reasons)),
-    ]

@@ -13,6 +13,7 @@ from .page import Chip, KeyNumber
 from .rounding import rounding_fact, rounding_rows
 from .schemas import ForgetStep
 from .text import fixed, milliseconds, percent, plain, signed, size, span, threads
+from .timing import row_median
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,7 +222,8 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
         found.append(
             KeyNumber(label="Smallest artifact", value=size(card.bytes), note=plain(f"{card.target} {card.precision}"))
         )
-    rows = [(row.summary.p50, row) for bench in inputs.benches for row in bench.rows if row.summary and row.valid]
+    timed = [row for bench in inputs.benches for row in bench.rows if row.valid]
+    rows = [(median, row) for row in timed if (median := row_median(row)) is not None]
     if rows:
         median, row = min(rows, key=lambda pair: pair[0])
         aside = f"{plain(row.target, 20)} {plain(row.precision, 20)}, {threads(row.threads)}, {row.where}"

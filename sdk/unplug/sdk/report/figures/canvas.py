@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import Any
@@ -77,6 +77,16 @@ def canvas(width: int, height: int) -> Iterator[tuple[Figure, Axes]]:
         figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
         FigureCanvasSVG(figure)
         yield figure, figure.add_subplot()
+
+
+@contextmanager
+def stacked(width: int, heights: Sequence[int]) -> Iterator[tuple[Figure, list[Axes]]]:
+    """`canvas` with several sets of axes, one above the other, of those heights, with one common x axis."""
+    with canvas(width, sum(heights)) as (figure, lone):
+        lone.remove()
+        grid = figure.add_gridspec(len(heights), 1, height_ratios=heights)
+        first = figure.add_subplot(grid[0])
+        yield figure, [first, *(figure.add_subplot(grid[row], sharex=first) for row in range(1, len(heights)))]
 
 
 def to_svg(figure: Figure, name: str, label: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,7 +15,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path as Curve
 from numpy.typing import NDArray
 
-from .canvas import COLOUR, INK, PAPER, canvas, finish, to_svg
+from .canvas import COLOUR, INK, MUTED, PAPER, canvas, finish, to_svg
 from .roc import thin
 
 Array = NDArray[np.float64]
@@ -25,13 +26,14 @@ GOLDEN = 0.6180339887498949  # its multiples modulo 1 spread evenly, so the dots
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Runs of one artifact in milliseconds, their median and its interval."""
+    """Runs of one artifact in milliseconds, their median, its interval, and whether the row may be ranked."""
 
     label: str
     runs_N: Array
     median: float
     low: float | None
     high: float | None
+    ranked: bool = True
 
 
 def latency_svg(timings: Sequence[Timing], *, name: str, title: str, width: int) -> str:
@@ -69,11 +71,15 @@ def _row(axes: Axes, place: int, timing: Timing) -> None:
     steps[1::2, 1] += 0.002  # a tenth of a pixel: a browser draws no caps on a line without any length
     dots = Curve(steps, np.tile(np.array([Curve.MOVETO, Curve.LINETO], np.uint8), len(runs_N)))
     dots.should_simplify = False
-    colour = COLOUR["unlearned"]
+    colour = COLOUR["unlearned"] if timing.ranked else COLOUR["retrained"]
     axes.add_patch(PathPatch(dots, edgecolor=colour, facecolor="none", linewidth=3.0, capstyle="round", alpha=0.35))
     if timing.low is not None and timing.high is not None:
         axes.plot([timing.low, timing.high], [place, place], color=INK, linewidth=2.4, solid_capstyle="butt")
-    axes.plot([timing.median], [place], marker="d", color=INK, markeredgecolor=PAPER, markersize=7)
+    axes.plot([timing.median], [place], marker="d", markersize=7, **_diamond(timing.ranked))
     axes.text(
         0.0, place - 0.36, timing.label, transform=axes.get_yaxis_transform(), color=INK, fontsize=10.5, va="bottom", ha="left"
     )
+
+
+def _diamond(ranked: bool) -> dict[str, Any]:
+    return {"color": INK, "markeredgecolor": PAPER} if ranked else {"color": PAPER, "markeredgecolor": MUTED}

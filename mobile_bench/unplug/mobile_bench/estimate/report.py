@@ -1,0 +1,132 @@
+"""The estimates of one call, ``unplug-estimate/1``: never rows of a benchmark, and never read as such."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from unplug.export.schema import STRICT, read_dataclass
+from unplug.plugins.errors import ReportError
+from unplug.plugins.files import write_json
+
+SCHEMA: Literal["unplug-estimate/1"] = "unplug-estimate/1"
+LABEL = "ESTIMATE, not a measurement"
+"""What every text of an estimate begins with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """The error on rows that the fit did not see: each model's rows predicted from the other models'.
+
+    Args:
+        low, high: smallest and largest of measured over predicted.
+        median_error: median of |measured / predicted - 1|.
+        rows, models: how many.
+        coverage: probability that the next model of the same kind lies in between: (models - 1) / (models + 1).
+    """
+
+    low: float
+    high: float
+    median_error: float
+    rows: int
+    models: int
+    coverage: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What was calibrated; None where a published source does not tell.
+
+    Args:
+        runtime, delegate: what runs the file.
+        threads: CPU threads.
+        precision: of the rows.
+    """
+
+    runtime: str | None
+    delegate: str
+    threads: int | None
+    precision: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencyEstimate:
+    """Of one file.
+
+    Args:
+        kind: always "estimate".
+        file, artifact_sha256, precision: the file.
+        macs, bytes, operators: totals over its operators.
+        latency_ms: the estimate.
+        low_ms, high_ms: it times the held-out factors; None where those are unknown.
+        warnings: why it may be worse than the held-out error says.
+    """
+
+    kind: Literal["estimate"] = "estimate"
+    file: str
+    artifact_sha256: str
+    precision: str
+    macs: int
+    bytes: int
+    operators: int
+    latency_ms: float
+    low_ms: float | None
+    high_ms: float | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimateReport:
+    """Estimates for one device in one setting.
+
+    Args:
+        schema: always ``unplug-estimate/1``.
+        kind: always "estimate".
+        device: short name.
+        source: what it was calibrated on.
+        setting: of those rows.
+        calibration: those rows: files with their hash, or published models.
+        sources: where published numbers stand; none for measured rows.
+        left_out: rows of the device that could not be used, and why.
+        costs_ms: of the fit, by column of `unplug.mobile_bench.estimate.model.COLUMNS`, or one a multiply-accumulate.
+        held_out: None where fewer than two models are known.
+        estimates: one a file.
+        versions: of Python, unplug and numpy.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    schema: Literal["unplug-estimate/1"] = SCHEMA
+    kind: Literal["estimate"] = "estimate"
+    device: str
+    source: Literal["measured rows", "published numbers"]
+    setting: Setting
+    calibration: tuple[str, ...]
+    sources: tuple[str, ...]
+    left_out: tuple[str, ...]
+    costs_ms: dict[str, float]
+    held_out: HeldOut | None
+    estimates: tuple[LatencyEstimate, ...]
+    versions: dict[str, str]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report as JSON, atomically."""
+        write_json(Path(path), asdict(self))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> EstimateReport:
+        """Reads a report; raises `ReportError` if the file is missing or does not follow the schema."""
+        return read_dataclass(cls, Path(path), ReportError)
+
+    def error_text(self) -> str:
+        """What is known of the error, for a terminal."""
+        if self.held_out is None:
+            return "error on held-out rows unknown: fewer than two models are known for this device and setting"
+        found = self.held_out
+        return (
+            f"held-out error: measured is x{found.low:.2f} to x{found.high:.2f} of predicted "
+            f"(median off by {found.median_error:.0%}), from {found.rows} held-out rows of {found.models} models; "
+            f"the next model of their kind lies inside with probability {found.coverage:.0%}"
+        )

@@ -1,0 +1,185 @@
+"""From files and a device's name to a report of estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from unplug.export.artifact import Artifact
+from unplug.export.provenance import versions
+from unplug.plugins.errors import InputError
+
+from ..baselines import Baselines, load_baselines
+from ..report import BenchReport
+from . import measured, published
+from .devices import device_slug, pick_device
+from .features import Features, read_features
+from .model import fit
+from .report import EstimateReport, HeldOut, LatencyEstimate, Setting
+
+FAR = 2.0
+"""Times as much work as the largest known model, or as little as the smallest, from which an estimate extrapolates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Something that predicts, and what is known of it."""
+
+    source: Literal["measured rows", "published numbers"]
+    setting: Setting
+    rows: tuple[str, ...]
+    macs: tuple[int, ...]
+    costs_ms: dict[str, float]
+    held_out: HeldOut | None
+    predict: Callable[[Features], float]
+    sources: tuple[str, ...] = ()
+    measured_ms: dict[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def known_devices(reports: Sequence[BenchReport], baselines: Baselines) -> dict[str, str]:
+    """Short names of the devices that an estimate can be made for, each with what supports it."""
+    found = {
+        device_slug(row.device): "published numbers" for row in baselines.rows if row.device is not None and row.calibrates
+    }
+    rows = (row for report in reports for row in report.rows if row.valid)
+    return found | {name: "measured rows" for row in rows for name in measured.slugs(row)}
+
+
+def estimate_artifacts(
+    artifacts: Sequence[Artifact],
+    *,
+    device: str,
+    rows: Sequence[Path] = (),
+    files: Sequence[Path] = (),
+    delegate: str | None = None,
+    threads: int | None = None,
+    baselines: Baselines | None = None,
+) -> EstimateReport:
+    """Estimates latencies on a device that need not be here.
+
+    Args:
+        artifacts: LiteRT files of one precision.
+        device: short name.
+        rows: bench reports; valid rows of the device calibrate, where there are any.
+        files: the artifacts of those rows, or folders with them; those beside the reports are found without.
+        delegate, threads: of the rows to calibrate on; default: those of most rows.
+        baselines: published numbers, for a device without rows; default: those that ship.
+
+    Raises:
+        InputError: nothing supports an estimate for this device, setting or precision.
+        ReportError, ArtifactError: a file that was given is missing or broken.
+    """
+    published_rows = baselines or load_baselines()
+    reports = [BenchReport.load(path) for path in rows]
+    precision = _precision(artifacts)
+    slug = _device(device, reports, published_rows)
+    known, left_out = measured.usable(reports, slug, measured.find_files(rows, files))
+    calibration = (
+        _from_rows(known, precision, delegate, threads)
+        if known
+        else _from_published(slug, published_rows, precision, delegate, threads, left_out)
+    )
+    counted = zip(artifacts, read_features(artifacts), strict=True)
+    return EstimateReport(
+        device=slug, source=calibration.source, setting=calibration.setting, calibration=calibration.rows,
+        sources=calibration.sources, left_out=tuple(left_out), costs_ms=calibration.costs_ms, held_out=calibration.held_out,
+        estimates=tuple(_estimate(*pair, calibration) for pair in counted), versions=versions(["numpy", "scipy"]),
+    )  # fmt: skip
+
+
+def _precision(artifacts: Sequence[Artifact]) -> str:
+    found = {artifact.card.precision for artifact in artifacts}
+    if len(found) != 1:
+        what = f"files of {len(found)} precisions" if found else "no file"
+        raise InputError("estimate", f"{what} given", "Name LiteRT files of one precision")
+    return found.pop()
+
+
+def _device(asked: str, reports: Sequence[BenchReport], baselines: Baselines) -> str:
+    known = known_devices(reports, baselines)
+    try:
+        return pick_device(asked, known)
+    except InputError as error:
+        unread = [row for row in baselines.rows if row.device and device_slug(row.device) == device_slug(asked)]
+        if not unread:
+            raise
+        why = f"{error.why}; what {baselines.sources[unread[0].source].title} says of it could not be read or has no MACs"
+        fix = "Measure a few models on it (unplug bench --on adb) and give that report with --rows"
+        raise InputError(error.what, why, fix) from error
+
+
+def _from_rows(known: Sequence[measured.Known], precision: str, delegate: str | None, threads: int | None) -> Calibration:
+    found = measured.settings(known, precision, delegate, threads)
+    if not found:
+        have = "; ".join(sorted({_name(measured.setting_of(item.row)) for item in known}))
+        raise InputError(
+            f"{precision} on {delegate or 'any delegate'}", f"the device's rows are of other settings: {have}", "Ask for these"
+        )
+    chosen = [item for item in known if measured.setting_of(item.row) == found[0]]
+    predictor = fit([item.features for item in chosen], [item.median_ms for item in chosen])
+    others = f"rows of {len(found) - 1} other settings were left aside: --delegate and --threads choose"
+    return Calibration(
+        source="measured rows",
+        setting=found[0],
+        rows=tuple(f"{item.row.file} {item.row.artifact_sha256[:12]}: {item.median_ms:.3f} ms" for item in chosen),
+        measured_ms={item.row.artifact_sha256: item.median_ms for item in chosen},
+        macs=tuple(item.features.total_macs for item in chosen),
+        costs_ms=predictor.costs,
+        held_out=measured.error_of(chosen),
+        predict=predictor.latency_ms,
+        warnings=(others,) if len(found) > 1 else (),
+    )
+
+
+def _from_published(
+    slug: str, baselines: Baselines, precision: str, delegate: str | None, threads: int | None, left_out: Sequence[str]
+) -> Calibration:
+    rows = published.of_device(baselines, slug)
+    found = published.settings(rows, precision, delegate, threads)
+    if not found:
+        have = "; ".join(sorted({_name(published.setting_of(row)) for row in rows})) or "none"
+        why = f"no published number of {slug} is for this setting (there are: {have})"
+        raise InputError(f"{precision} on {delegate or slug}", "; ".join([why, *left_out]), "Ask for one of these, or measure")
+    chosen = [row for row in rows if published.setting_of(row) == found[0]]
+    cost = published.throughput(chosen)
+    warnings = ["calibrated on published networks by their arithmetic alone: no bytes, no kinds of operator"]
+    if any(row.precision is None for row in chosen):
+        warnings.append("the source does not state the precision; floating point is assumed")
+    return Calibration(
+        source="published numbers",
+        setting=found[0],
+        rows=tuple(f"{row.model}: {row.value:g} {row.unit}" for row in chosen),
+        sources=tuple(dict.fromkeys(published.citation(row, baselines) for row in chosen)),
+        macs=tuple(row.macs or 0 for row in chosen),
+        costs_ms={"MACs": cost},
+        held_out=published.error_of(chosen),
+        predict=lambda features: cost * features.total_macs,
+        warnings=tuple(warnings),
+    )
+
+
+def _estimate(artifact: Artifact, features: Features, calibration: Calibration) -> LatencyEstimate:
+    latency, error = calibration.predict(features), calibration.held_out
+    warnings = list(calibration.warnings)
+    if (own := calibration.measured_ms.get(artifact.card.sha256)) is not None:
+        warnings.append(f"{artifact.card.file} was measured ({own:.3g} ms) and is among the rows of the fit: use that number")
+    if features.total_macs > FAR * max(calibration.macs) or FAR * features.total_macs < min(calibration.macs):
+        smallest, largest = (f"{number / 1e6:.3g} M" for number in (min(calibration.macs), max(calibration.macs)))
+        warnings.append(
+            f"it extrapolates: {features.total_macs / 1e6:.3g} M multiply-accumulates, where the known models have "
+            f"{smallest} to {largest}"
+        )
+    return LatencyEstimate(
+        file=artifact.card.file, artifact_sha256=artifact.card.sha256, precision=artifact.card.precision,
+        macs=features.total_macs, bytes=features.total_bytes, operators=features.operators, latency_ms=latency,
+        low_ms=None if error is None else latency * error.low, high_ms=None if error is None else latency * error.high,
+        warnings=tuple(warnings),
+    )  # fmt: skip
+
+
+def _name(setting: Setting) -> str:
+    threads = "" if setting.threads is None else f" {setting.threads} thread{'' if setting.threads == 1 else 's'}"
+    return f"{setting.precision or 'unknown precision'} {setting.delegate}{threads}"

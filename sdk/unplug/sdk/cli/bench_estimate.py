@@ -1,0 +1,96 @@
+"""``unplug bench estimate``: a latency on a device that is not here, always labelled as what it is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unplug.plugins.errors import InputError
+
+from .base import Common, Outcome, command, table
+from .options import out_option
+
+if TYPE_CHECKING:
+    from unplug.mobile_bench.estimate.report import EstimateReport
+
+AUTO = "auto"
+"""What the shared option --device says when nobody gave it."""
+
+
+@click.command()
+@click.argument("artifacts", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--rows", multiple=True, type=click.Path(path_type=Path), help="Bench report with rows of it; repeatable.")
+@click.option(
+    "--artifacts", "files", multiple=True, type=click.Path(path_type=Path),
+    help="Files of those rows, or a folder of them; those beside the report are found without.",
+)  # fmt: skip
+@click.option("--delegate", help="Of the rows to calibrate on; default: that of most of them.")
+@click.option("--threads", type=click.IntRange(1, 256), help="Of the rows to calibrate on; default: that of most of them.")
+@click.option("--list", "listed", is_flag=True, help="List the devices that an estimate can be made for, and end.")
+@out_option("Estimates to write (JSON).", required=False)
+@command
+def estimate(
+    artifacts: tuple[Path, ...], rows: tuple[Path, ...], files: tuple[Path, ...], delegate: str | None, threads: int | None,
+    listed: bool, out: Path | None, common: Common,
+) -> Outcome:  # fmt: skip
+    """Estimate the latency of LiteRT files on a device, from measured rows of it or else from published numbers.
+
+    The estimate comes with its error on rows that the fit did not see. It is no measurement and enters no benchmark.
+    """
+    from unplug.export import load_artifact
+    from unplug.mobile_bench.baselines import load_baselines
+    from unplug.mobile_bench.estimate.run import estimate_artifacts, known_devices
+    from unplug.mobile_bench.report import BenchReport
+
+    if listed:
+        found = known_devices([BenchReport.load(path) for path in rows], load_baselines())
+        return Outcome(value=found, text=table(("device", "calibrated on"), sorted(found.items())))
+    if not artifacts:
+        raise InputError("estimate", "no file is given", "Name LiteRT files that `unplug export` wrote, or use --list")
+    if common.device_name == AUTO:
+        raise InputError("estimate", "no device is given", "Write --device pixel-3, or see: unplug bench estimate --list")
+    report = estimate_artifacts(
+        [load_artifact(path) for path in artifacts], device=common.device_name, rows=rows, files=files, delegate=delegate,
+        threads=threads,
+    )  # fmt: skip
+    if out is not None:
+        report.save(out)
+    return Outcome(value=asdict(report), text=text_of(report))
+
+
+def text_of(report: EstimateReport) -> str:
+    """For a terminal: what it is, the numbers, their error, and what they rest on."""
+    from unplug.mobile_bench.estimate.report import LABEL
+
+    setting = report.setting
+    threads = "threads not told" if setting.threads is None else f"threads: {setting.threads}"
+    lines = [f"{LABEL}: {report.device}, {setting.delegate}, {threads}, {setting.precision or 'precision not told'}"]
+    rows = [
+        (
+            item.file, f"{item.latency_ms:.3g}",
+            "unknown" if item.low_ms is None or item.high_ms is None else f"{item.low_ms:.3g} to {item.high_ms:.3g}",
+            f"{item.macs / 1e6:.1f}", f"{item.bytes / 1e6:.1f}", f"{item.operators}",
+        )
+        for item in report.estimates
+    ]  # fmt: skip
+    lines.append(table(("file", "estimated ms", "held-out range", "M MACs", "MB moved", "operators"), rows))
+    lines.append(report.error_text())
+    lines.append(f"calibrated on {len(report.calibration)} {report.source}:")
+    lines += [f"  {line}" for line in report.calibration]
+    for name, notes in (("source", report.sources), ("left out", report.left_out), ("careful", _warnings(report))):
+        lines += [f"{name}: {note}" for note in notes]
+    return "\n".join(lines)
+
+
+def _warnings(report: EstimateReport) -> list[str]:
+    found = dict.fromkeys(warning for item in report.estimates for warning in item.warnings)
+    return list(found)
+
+
+for _parameter in estimate.params:  # the shared option picks torch's device elsewhere; here it names a phone
+    if isinstance(_parameter, click.Option) and _parameter.name == "device_name":
+        _parameter.help = "Short name of the device, say pixel-3 or host; see --list."
+        _parameter.show_default = False

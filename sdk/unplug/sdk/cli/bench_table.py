@@ -1,0 +1,42 @@
+"""``unplug bench table``, ``unplug bench baselines``: a report, or what others published, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from .base import Common, Outcome, command
+from .base import table as plain_table
+from .options import out_option
+
+
+@click.command()
+@click.argument("report", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["markdown", "csv"]), default="markdown", show_default=True)
+@out_option("File to write instead of printing.", required=False)
+@command
+def table(report: Path, form: str, out: Path | None, common: Common) -> Outcome:
+    """Print a bench REPORT as a table: every row, those that may not be ranked with the reason."""
+    from unplug.mobile_bench.report import BenchReport
+    from unplug.mobile_bench.tables import csv_text, markdown
+    from unplug.plugins.files import atomic_path
+
+    found = BenchReport.load(report)
+    text = csv_text(found) if form == "csv" else markdown(found)
+    if out is not None:
+        with atomic_path(out) as temporary:
+            temporary.write_bytes(text.encode("utf-8"))  # CSV has its own line ends
+        return Outcome(value={"out": str(out), "rows": len(found.rows)}, text=str(out))
+    return Outcome(value=[asdict(row) for row in found.rows], text=text.rstrip("\r\n"))
+
+
+@click.command()
+@command
+def baselines(common: Common) -> Outcome:
+    """List published numbers with their sources: none of them was measured here."""
+    from unplug.mobile_bench.baselines import NOT_OURS, listing, load_baselines
+
+    found = load_baselines()
+    return Outcome(value=asdict(found), text=f"{NOT_OURS} (read on {found.retrieved})\n{plain_table(*listing(found))}")

@@ -1,0 +1,143 @@
+"""The section about latency: every row is in it, devices can be looked at alone, published numbers stay apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unplug.mobile_bench.baselines import NOT_OURS, load_baselines
+from unplug.sdk.report import collect, render_html, write_report
+from unplug.sdk.report.timing import MAX_CHOICES, labels
+
+from .conftest import bench
+from .test_page import check_structure, text_of
+
+Json = dict[str, Any]
+Write = Callable[..., list[Path]]
+
+
+def rows_of(*changes: Json) -> Json:
+    """The bench report of `conftest` with one row for each change."""
+    raw = bench()
+    (row,) = raw["rows"]
+    raw["rows"] = [
+        {**row, "artifact_sha256": (f"{number:02x}" * 32), **change} for number, change in enumerate(changes, start=1)
+    ]
+    return raw
+
+
+def starts(*pairs: tuple[float, float, float | None, str | None]) -> list[Json]:
+    """Cold starts: when, median, temperature and the device's word."""
+    (repeat,) = bench()["rows"][0]["repeats"]
+    return [
+        {**repeat, "started_s": at_s, "summary": {**repeat["summary"], "p50": p50}, "temperature_c": heat, "thermal": word}
+        for at_s, p50, heat, word in pairs
+    ]
+
+
+def page_of(write: Write, raw: Json, **more: Json) -> str:
+    return render_html(collect(write(bench=raw, **more)), title="t")
+
+
+def section(html: str, name: str = "latency") -> str:
+    found = re.search(rf'<section id="{name}".*?</section>', html, re.DOTALL)
+    assert found
+    return found[0]
+
+
+PIXEL = {"device": "Google Pixel 7", "where": "device", "os": "Android 14"}
+STYLE = "</style>"  # what `text_of` looks behind
+FAILED = {"status": "failed", "valid": False, "reasons": ["it crashed"], "repeats": [], "summary": None, "median_ms": None,
+          "median_ci95_ms": None, "spread": None}  # fmt: skip
+
+
+def test_rows_are_ranked_by_the_median_over_cold_starts(write: Write) -> None:
+    html = page_of(write, rows_of({"median_ms": 1.5, "median_ci95_ms": None}))
+    assert "1.50" in text_of(STYLE + section(html)) and "Median latency" in html
+    assert "1.27" in text_of(STYLE + section(page_of(write, rows_of({"median_ms": None}))))  # a report of an older version
+
+
+def test_reasons_and_warnings_are_both_shown(write: Write) -> None:
+    raw = rows_of({"warnings": ["other work ran"]}, FAILED, {"valid": False, "reasons": ["it throttled"]})
+    text = text_of(STYLE + section(page_of(write, raw)))
+    assert "yes other work ran" in text and "no it crashed" in text and "no it throttled" in text
+    assert "3 rows on 1 device, 2 of them not ranked" in text
+    assert "not ranked" in text.split("Every timed artifact")[0]  # drawn, and marked
+
+
+def test_a_reader_can_look_at_one_device_alone(write: Write) -> None:
+    html = page_of(write, rows_of({}, PIXEL, PIXEL))
+    latency = section(html)
+    assert re.findall(r'type="radio" name="latency-pick" value="(\d)"', latency) == ["0", "1", "2"]
+    assert "<script" not in html
+    assert 'section:has(.filter [value="2"]:checked) [data-pick]:not([data-pick="2"])' in html
+    picks = re.findall(r'<(figure|tbody)[^>]* data-pick="(\d)"', latency)
+    assert set(picks) == {("figure", "1"), ("figure", "2"), ("tbody", "1"), ("tbody", "2")}
+    check_structure(html)
+    assert "radio" not in section(page_of(write, rows_of(PIXEL, PIXEL)))  # nothing to choose
+
+
+def test_every_button_has_its_rule_and_more_devices_are_drawn_without(write: Write) -> None:
+    html = page_of(write, rows_of(*({**PIXEL, "device": f"Phone {number}"} for number in range(MAX_CHOICES + 2))))
+    style = html.split("<style>")[1].split("</style>")[0]
+    for number in range(1, MAX_CHOICES + 1):
+        assert f'[data-pick]:not([data-pick="{number}"])' in style
+        assert f'value="{number}"' in html
+    assert f'value="{MAX_CHOICES + 1}"' not in html and f"Phone {MAX_CHOICES + 1}" in section(html)
+    check_structure(html)
+
+
+def test_cold_starts_are_drawn_over_time_with_the_temperature(write: Write) -> None:
+    told = starts((1.0, 1.2, 31.0, "none"), (30.0, 1.3, 35.0, "light"), (60.0, 1.4, 38.5, "light"))
+    html = page_of(write, rows_of({**PIXEL, "median_ms": 1.3, "repeats": told}))
+    assert "Cold starts over time, Google Pixel 7" in html and "Temperature 31 to 38 degrees Celsius" in html
+    assert html.count(">light<") == 2  # once on the page, once on the narrow drawing of it: a word stands where it changed
+    untold = starts((1.0, 1.2, None, None), (30.0, 1.3, None, None))
+    html = page_of(write, rows_of({**PIXEL, "repeats": untold}))
+    assert "It tells no temperature" in html and "Temperature" not in html
+    assert "Cold starts over time" not in page_of(write, bench())  # one start, no time told
+
+
+def test_what_full_load_costs(write: Write) -> None:
+    curve = [
+        {"start_s": float(step), "end_s": step + 1.0, "count": 9, "p50": p50, "p95": 1.8, "temperature_c": 30.0 + step}
+        for step, p50 in enumerate([1.0] * 5 + [1.5] * 5)
+    ]  # fmt: skip
+    changes = {**PIXEL, "mode": "sustained", "curve": curve}
+    html = page_of(write, rows_of(PIXEL, changes))
+    assert "full load: 50 % slower at the end" in html and "10 s without a pause" in text_of(html)
+    check_structure(html)
+
+
+def test_labels_tell_rows_apart(write: Write) -> None:
+    raw = rows_of({}, {}, {"threads": 4}, {"mode": "sustained"})
+    rows = collect(write(bench=raw)).benches[0].rows
+    assert len(set(labels(rows))) == 4
+    assert labels(rows[:1]) == ["age.fp16.tflite, XNNPACK"]
+
+
+def test_published_numbers_come_when_asked_for_and_stay_apart(write: Write, tmp_path: Path) -> None:
+    paths = write(bench=bench())
+    write_report(paths, tmp_path / "with.html", baselines=True)
+    write_report(paths, tmp_path / "without.html")
+    html = (tmp_path / "with.html").read_text(encoding="utf-8")
+    apart = section(html, "published")
+    assert NOT_OURS in apart and 'class="elsewhere"' in apart and "<dt>" not in apart
+    known = load_baselines()
+    assert all(source.url.removeprefix("https://").split("/blob/")[0][:40] in apart for source in known.sources.values())
+    assert "MobileNetV2" not in section(html) and "MobileNetV2" not in html.split('id="numbers"')[1].split("</section>")[0]
+    assert "Pixel 4, Pixel 6, Pixel 7, Samsung Galaxy S23, iPhone 12 Pro, iPhone 13 Pro" in apart and "not read here" in apart
+    check_structure(html)
+    assert "Published numbers" not in (tmp_path / "without.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("attack", ['"><script>alert(1)</script>', "$\\frac{$\x07\u202e%s"])
+def test_a_hostile_device_name_stays_text(write: Write, attack: str) -> None:
+    told = starts((1.0, 1.2, 31.0, attack), (30.0, 1.3, 35.0, attack))
+    html = page_of(write, rows_of({**PIXEL, "device": attack, "file": attack, "repeats": told, "warnings": [attack]}, PIXEL))
+    assert "<script" not in html
+    check_structure(html)

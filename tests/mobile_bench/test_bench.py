@@ -116,7 +116,7 @@ def test_bad_requests(onnx: Artifact) -> None:
         ({"on": "hosts"}, "device 'hosts': no such name. Did you mean host"),
         ({"on": ["host", "host"]}, "no device is given, or one twice"),
         ({"on": "host:2"}, "there is one host only"),
-        ({"runtime": "litert"}, "it does not run age.fp32.onnx. Use onnx or onnx-web"),
+        ({"runtime": "litert"}, "it does not run age.fp32.onnx. Use onnx"),
         ({"delegates": ["gpu"]}, "delegate 'gpu': nothing here has it. Known: cpu, cuda"),
         ({"plan": Plan(iterations=0)}, "iterations 0: out of range"),
         ({"plan": Plan(repeats=-1)}, "repeats -1: out of range"),

@@ -13,12 +13,13 @@ from unplug.export.child import Array, Progress
 from unplug.export.provenance import git_revision, versions
 from unplug.export.reference import Reference, reference_outputs
 from unplug.export.tensors import check_inputs, random_inputs
-from unplug.plugins.errors import InputError
+from unplug.plugins.errors import InputError, UnplugError
 from unplug.plugins.iospec import IOSpec
 
 from .devices import DEVICES
-from .devices.base import Device, Order, Plan
+from .devices.base import Device, DeviceInfo, Job, Order, Plan
 from .report import BenchReport, BenchRow
+from .rows import stopped_row
 
 MAX_RUNS = 1_000_000  # of one repeat; more would fill the report with raw samples
 
@@ -79,9 +80,38 @@ def bench_artifacts(
         own = None if journal is None else journals(journal, places)[number]
         return device.bench(place, replace(order, journal=own, progress=progress if number == 0 else None))
 
-    with ThreadPoolExecutor(max_workers=len(devices)) as pool:
-        rows = [row for found in pool.map(bench, range(len(devices))) for row in found]
+    rows = list(bench(0)) if len(devices) == 1 else _side_by_side(bench, artifacts, places, order)
     return BenchReport(rows=tuple(rows), seed=plan.seed, versions=_versions(rows), git_revision=git_revision())
+
+
+def _side_by_side(
+    bench: Callable[[int], tuple[BenchRow, ...]], artifacts: Sequence[Artifact], places: Sequence[str], order: Order
+) -> list[BenchRow]:
+    """Several devices, a thread each. One that fails does not take the others' rows with it; its own say why."""
+    rows, errors = list[BenchRow](), list[UnplugError]()
+    with ThreadPoolExecutor(max_workers=len(places)) as pool:
+        futures = [pool.submit(bench, number) for number in range(len(places))]
+        try:
+            for place, future in zip(places, futures, strict=True):
+                try:
+                    rows += future.result()
+                except UnplugError as error:
+                    errors.append(error)
+                    rows += [_failed(artifact, place, order, str(error)) for artifact in artifacts]
+        except BaseException:  # Ctrl-C: the pool waits for its threads, which end after the cold start that they are in
+            order.cancel.set()
+            raise
+    if len(errors) == len(places):
+        raise errors[0]
+    return rows
+
+
+def _failed(artifact: Artifact, place: str, order: Order, reason: str) -> BenchRow:
+    job = Job(
+        artifact=artifact, runtime=order.runtime or "unknown", runtime_version=None, delegate=(*order.delegates, "default")[0],
+        inputs=order.inputs_of(artifact), reference=order.reference_of(artifact),
+    )  # fmt: skip
+    return stopped_row(DeviceInfo(where="device", device=place, os="unknown"), job, order.plan, reason)
 
 
 def journals(out: Path, places: Sequence[str]) -> list[Path]:

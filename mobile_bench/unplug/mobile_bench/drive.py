@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from unplug.export.artifact import Artifact
 from unplug.export.child import Array
 from unplug.export.metrics import Difference, compare, verdict
-from unplug.plugins.errors import ArtifactError, ConversionError, DeviceLost, InputError
+from unplug.plugins.errors import ArtifactError, ConversionError, DeviceLost
 
 from .devices.base import DeviceInfo, Driven, Job, Order, State, Timing, Untimed
+from .jobs import plan_jobs
 from .journal import Journal, Record
 from .report import BenchRow, Repeat
 from .rows import measured_row, stopped_row
@@ -60,42 +60,6 @@ def drive(device: Driven, order: Order, place: str) -> tuple[BenchRow, ...]:
     return tuple(run.row(entry, after, load) for entry in run.entries)
 
 
-def plan_jobs(device: Driven, order: Order) -> list[Job]:
-    """Every artifact on every delegate that was asked for and that one of its runtimes has.
-
-    Raises:
-        InputError: a runtime or a delegate that no artifact's runtime has.
-    """
-    jobs = [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact)]
-    for name in order.delegates:
-        if not any(job.delegate == name and job.not_run is None for job in jobs):
-            known = dict.fromkeys(found for job in jobs for found in device.delegates(job.runtime))
-            raise InputError(f"delegate {name!r}", "nothing here has it", f"Known: {', '.join(known)}")
-    return jobs
-
-
-def _jobs_of(device: Driven, order: Order, artifact: Artifact) -> list[Job]:
-    runtimes = device.runtimes(artifact)
-    if order.runtime is not None and order.runtime not in runtimes:
-        raise InputError(f"runtime {order.runtime!r}", f"it does not run {artifact.path.name}", f"Use {' or '.join(runtimes)}")
-    runtime = order.runtime or runtimes[0]
-    known = device.delegates(runtime)
-    reason = device.unavailable(artifact, runtime)
-    inputs = order.inputs_of(artifact)
-
-    def job(delegate: str, reason: str | None) -> Job:
-        reference = None if reason else order.reference_of(artifact)
-        return Job(
-            artifact=artifact, runtime=runtime, runtime_version=device.version(runtime), delegate=delegate, inputs=inputs,
-            reference=reference, not_run=reason,
-        )  # fmt: skip
-
-    asked = [name for name in order.delegates if name in known] if order.delegates else [known[0]]
-    if not asked:
-        return [job(order.delegates[0], f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})")]
-    return [job(name, reason) for name in asked]
-
-
 class _Run:
     """One pass over the jobs of an order."""
 
@@ -124,7 +88,7 @@ class _Run:
 
     def _one(self, index: int, turn: int) -> None:
         entry = self.entries[index]
-        if entry.job.not_run or entry.failure or self.lost or turn in entry.records:
+        if entry.job.not_run or entry.failure or self.lost or turn in entry.records or self.order.cancel.is_set():
             return
         for _ in range(MAX_TRIES):
             try:

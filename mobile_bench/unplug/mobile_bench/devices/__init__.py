@@ -5,8 +5,10 @@ from unplug.plugins.registry import Registry
 DEVICES = Registry(
     "device",
     {
+        "android-app": "unplug.mobile_bench.apps.android:APP",
         "adb": "unplug.mobile_bench.adb.device:ADB",
         "host": "unplug.mobile_bench.devices.host:HOST",
+        "ios": "unplug.mobile_bench.apps.ios:IOS",
         "web": "unplug.mobile_bench.web.device:WEB",
     },
     group="unplug.devices",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Protocol
 
 from unplug.export.artifact import Artifact
@@ -85,6 +86,7 @@ class Order:
         journal: a file that keeps what was measured, so that a run that ended early goes on; or None.
         progress: called with (cold starts done, cold starts in all, file name).
         say: takes a line for the user.
+        cancel: set where the user has stopped the benchmark; nothing more is begun then.
     """
 
     artifacts: tuple[Artifact, ...]
@@ -96,6 +98,7 @@ class Order:
     journal: Path | None = None
     progress: Progress | None = None
     say: Callable[[str], None] = lambda _: None
+    cancel: Event = field(default_factory=Event)
 
 
 class Device(Protocol):

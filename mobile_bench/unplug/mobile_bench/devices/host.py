@@ -27,6 +27,8 @@ FLOP_PER_CYCLE = 256.0
 """Of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add. fp32 has half of it. It is a
 bound that catches work that was not done, not an estimate of the speed to expect."""
 ON_THE_CPU = ("cpu", "xnnpack", "none", "eager", "compiled", "torch", "wasm")
+NEVER_TIMED = ("mil", "litert-web", "onnx-web")
+"""Runtimes for numbers: behind each of their calls stands more than the work. A browser is timed by ``--on web``."""
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
 MARGIN_S = 600.0
 """For a cold start, beside a sustained run's own seconds."""
@@ -70,7 +72,9 @@ class Host:
         if artifact.card.target == UNEXPORTED:
             return ("torch",)
         own: str = TARGETS.get(artifact.card.target).runtime
-        others = [name for name in RUNTIMES if name != own and RUNTIMES.get(name).suffix == artifact.path.suffix]
+        others = [
+            name for name in RUNTIMES if name not in (own, *NEVER_TIMED) and RUNTIMES.get(name).suffix == artifact.path.suffix
+        ]
         return own, *others
 
     def delegates(self, runtime: str) -> tuple[str, ...]:

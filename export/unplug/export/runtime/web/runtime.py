@@ -54,7 +54,7 @@ class Web:
 
     def unavailable(self) -> str | None:
         """Why not: no browser, or no packages for it."""
-        if _browser() is None:
+        if find_browser() is None:
             return f"there is no Chromium (set {BROWSER_VARIABLE})"
         folder = _packages()
         if folder is None or not (folder / self.package / "package.json").is_file():
@@ -66,16 +66,10 @@ class Web:
         for tensor in (*iospec.inputs, *iospec.outputs):
             if tensor.dtype != "float32":
                 raise InputError(f"runtime {self.name!r}", f"{tensor.name} is {tensor.dtype}", "Only float32 goes through it")
-        modules, browser = _packages(), _browser()
-        assert modules is not None and browser is not None, "unavailable() was asked first"
+        modules = _packages()
+        assert modules is not None, "unavailable() was asked first"
         server = Server(path, modules)
-        profile = tempfile.mkdtemp(prefix="unplug-browser-")
-        # As root its sandbox does not start; it loads nothing but our page and the file that is to be checked.
-        own = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
-        query = f"runtime={self.name}&delegate={delegate}"
-        command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", f"{server.url}?{query}"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        atexit.register(_end, process, profile)
+        atexit.register(end_browser, *start_browser(f"{server.url}?runtime={self.name}&delegate={delegate}"))
         facts = json.loads(server.wait())
         if "error" in facts:
             raise ArtifactError(str(path), f"{self.name} refuses it on {delegate} ({facts['error'][:500]})", "Export it again")
@@ -89,12 +83,35 @@ def _packages() -> Path | None:
     return Path(given).resolve() if given else None
 
 
-def _browser() -> str | None:
+def find_browser() -> str | None:
+    """A Chromium: the one that is named, or one on PATH."""
     named = os.environ.get(BROWSER_VARIABLE)
     return named or next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
-def _end(process: subprocess.Popen[bytes], profile: str) -> None:
+def start_browser(url: str) -> tuple[subprocess.Popen[bytes], str]:
+    """A headless browser that opens an address, and the folder of its profile.
+
+    Raises:
+        InputError: there is none, or it cannot be started.
+    """
+    browser = find_browser()
+    if browser is None:
+        raise InputError("browser", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}")
+    profile = tempfile.mkdtemp(prefix="unplug-browser-")
+    # As root its sandbox does not start; it loads nothing but our page and the files that are to be checked.
+    own = ("--no-sandbox",) if hasattr(os, "geteuid") and os.geteuid() == 0 else ()
+    command = [browser, *FLAGS, *own, f"--user-data-dir={profile}", url]
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    except OSError as error:
+        shutil.rmtree(profile, ignore_errors=True)
+        raise InputError(browser, error.strerror or str(error), f"Set {BROWSER_VARIABLE} to a Chromium") from error
+    return process, profile
+
+
+def end_browser(process: subprocess.Popen[bytes], profile: str) -> None:
+    """Ends it and deletes its profile."""
     process.kill()
     process.wait()
     shutil.rmtree(profile, ignore_errors=True)

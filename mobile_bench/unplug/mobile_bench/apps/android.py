@@ -1,0 +1,85 @@
+"""The Android demo app's benchmark: started by intent over adb, its report pulled."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from unplug.plugins.errors import DeviceError
+
+from ..adb.client import Adb, choose
+from ..adb.phone import ASK, read_info
+from ..devices.base import DeviceInfo, Order
+from ..report import BenchRow
+from .base import bench_by_app
+
+PACKAGE = "dev.unplug.demo"
+ACTIVITY = f"{PACKAGE}/.BenchmarkActivity"
+FOLDER_VARIABLE = "UNPLUG_APP_FOLDER"
+FOLDER = f"/sdcard/Android/data/{PACKAGE}/files/bench"
+MAX_REPORT_BYTES = 64 * 2**20
+INSTALL = f"Install the demo app ({PACKAGE}) and open it once, or use --on adb"
+
+
+class AndroidApp:
+    """Any phone that adb knows, with the demo app installed."""
+
+    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+        """See `Device.bench`."""
+        return bench_by_app(_App(choose(place)), order)
+
+
+class _App:
+    runtimes: Mapping[str, str] = {".tflite": "litert-app"}
+    delegates: Mapping[str, tuple[str, ...]] = {"litert-app": ("xnnpack", "gpu", "npu")}
+
+    def __init__(self, adb: Adb) -> None:
+        self._adb = adb
+        self._folder = os.environ.get(FOLDER_VARIABLE, FOLDER)
+
+    def describe(self) -> DeviceInfo:
+        return read_info(self._adb.shell(ASK).text, None)
+
+    def start(self, folder: Path) -> None:
+        """One archive, one activity."""
+        self.clean()
+        archive = folder.with_suffix(".tar")
+        with tarfile.open(archive, "w") as tar:
+            tar.add(folder, arcname=".")
+        remote = shlex.quote(self._folder)
+        made = self._adb.shell(f"mkdir -p {remote}")
+        if made.code:
+            raise DeviceError(self._adb.serial, f"the app's folder cannot be made ({made.text.strip()[-200:]})", INSTALL)
+        self._adb.push(archive, f"{self._folder}/bench.tar")
+        unpacked = self._adb.shell(f"cd {remote} && tar -xf bench.tar && rm bench.tar")
+        if unpacked.code:
+            raise DeviceError(
+                self._adb.serial, f"its folder takes no files ({unpacked.text.strip()[-200:]})", "Free some space"
+            )
+        said = self._adb.shell(f"am start -W -n {ACTIVITY} --es folder {remote}").text
+        # Its exit code means nothing: an unknown activity ends with 0 up to Android 13.
+        if "Error" in said or "Exception" in said:
+            why = " ".join(said.split()).partition("Error: ")[2] or " ".join(said.split())
+            raise DeviceError(self._adb.serial, f"the benchmark does not start ({why[:200]})", INSTALL)
+
+    def poll(self, report: Path) -> bool:
+        """The app renames its report when it is whole."""
+        remote = f"{self._folder}/report.json"
+        size = self._adb.shell(f"wc -c < {shlex.quote(remote)} 2>/dev/null").text.strip()
+        if size.isdigit():
+            if int(size) > MAX_REPORT_BYTES:
+                raise DeviceError(self._adb.serial, f"the app's report has {size} bytes", "Look at what the app writes")
+            self._adb.pull(remote, report)
+            return True
+        if self._adb.shell(f"pidof {PACKAGE}").code:
+            raise DeviceError(self._adb.serial, "the app ended without a report", "See: adb logcat")
+        return False
+
+    def clean(self) -> None:
+        self._adb.shell(f"am force-stop {PACKAGE}; rm -rf {shlex.quote(self._folder)}")
+
+
+APP = AndroidApp()

@@ -1,0 +1,137 @@
+"""The iOS demo app's benchmark: driven through Apple's `devicectl` on a Mac with Xcode 15 or later, its report pulled.
+
+Nothing of it has run on a Mac here; its commands are tested against a stand-in.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from unplug.plugins.errors import DeviceError, DeviceLost
+
+from ..devices.base import DeviceInfo, Order
+from ..report import BenchRow
+from .base import bench_by_app
+
+BUNDLE = "dev.unplug.demo"
+FOLDER = "Documents/bench"
+SECONDS = 300.0
+MAX_REPORT_BYTES = 64 * 2**20
+DOMAIN = ("--domain-type", "appDataContainer", "--domain-identifier", BUNDLE)
+UNITS = ("all", "cpu", "gpu", "ane")
+"""Of Core ML, which itself chooses among those that it may use."""
+
+
+class Ios:
+    """An iPhone or iPad that this Mac is paired with."""
+
+    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+        """See `Device.bench`.
+
+        Raises:
+            DeviceError: this is no Mac, Xcode is missing, or the phone, or the app on it.
+        """
+        if not on_a_mac():
+            why = f"devicectl drives iPhones from macOS only, and this is {sys.platform}"
+            raise DeviceError("ios", why, "Run it on a Mac, open the page of --on web on the phone, or import a report")
+        return bench_by_app(_App(_choose(place)), order)
+
+
+def on_a_mac() -> bool:
+    """Whether Apple's tools can be here."""
+    return sys.platform == "darwin"
+
+
+def devicectl(*words: str) -> dict[str, Any]:
+    """The JSON that a `devicectl` command gives.
+
+    Raises:
+        DeviceError: it is not there, or it failed.
+        DeviceLost: the phone is gone.
+    """
+    with tempfile.TemporaryDirectory(prefix="unplug-devicectl-") as folder:
+        answer = Path(folder) / "answer.json"
+        verb = 3 if words[0] == "device" else 2  # behind a bundle's name options would be the app's
+        command = ["xcrun", "devicectl", *words[:verb], "--json-output", str(answer), "--quiet", *words[verb:]]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL, text=True
+            )  # fmt: skip
+        except FileNotFoundError as error:
+            raise DeviceError("xcrun", "it is not on PATH", "Install Xcode 15 or later") from error
+        except subprocess.TimeoutExpired as error:
+            raise DeviceLost(
+                "devicectl", f"{words[1]} took over {SECONDS:.0f} s", "Look at the cable, unlock the phone"
+            ) from error
+        if done.returncode:
+            said = " ".join((done.stderr or done.stdout).split())[-300:]
+            kind = DeviceLost if "not connected" in said or "unavailable" in said else DeviceError
+            raise kind(
+                "devicectl", f"{' '.join(words[:3])} failed ({said})", "Unlock the phone, and see: xcrun devicectl list devices"
+            )
+        try:
+            found = json.loads(answer.read_text(encoding="utf-8")) if answer.is_file() else {}
+        except ValueError as error:
+            raise DeviceError("devicectl", "its answer is not JSON", "Install Xcode 15 or later") from error
+        return found if isinstance(found, dict) else {}
+
+
+def _choose(place: str | None) -> Mapping[str, Any]:
+    listed = devicectl("list", "devices").get("result", {}).get("devices", [])
+    names = [str(item.get("hardwareProperties", {}).get("udid") or item.get("identifier")) for item in listed]
+    matching = [item for item, name in zip(listed, names, strict=True) if place in (None, name, item.get("identifier"))]
+    if not matching:
+        raise DeviceError("ios", f"there is no such device (paired: {', '.join(names) or 'none'})", "Pair it in Xcode")
+    if len(matching) > 1:
+        raise DeviceError("ios", f"there are {len(matching)} devices ({', '.join(names)})", "Write --on ios:UDID")
+    found: Mapping[str, Any] = matching[0]
+    return found
+
+
+class _App:
+    runtimes: Mapping[str, str] = {".mlpackage": "coreml-app", ".tflite": "litert-app"}
+    delegates: Mapping[str, tuple[str, ...]] = {"coreml-app": UNITS, "litert-app": ("xnnpack", "gpu")}
+
+    def __init__(self, facts: Mapping[str, Any]) -> None:
+        self._facts, self._pid = facts, None
+        self._id = str(facts["identifier"])
+
+    def describe(self) -> DeviceInfo:
+        hardware, system = self._facts.get("hardwareProperties", {}), self._facts.get("deviceProperties", {})
+        simulated = hardware.get("reality") not in (None, "physical")
+        return DeviceInfo(
+            where="emulated" if simulated else "device",
+            device=str(hardware.get("marketingName") or hardware.get("productType") or "iOS device"),
+            soc=hardware.get("cpuType", {}).get("name"),
+            os=f"{hardware.get('platform', 'iOS')} {system.get('osVersionNumber', '?')} ({system.get('osBuildUpdate', '?')})",
+        )
+
+    def start(self, folder: Path) -> None:
+        self._device("copy", "to", "--source", str(folder), "--destination", FOLDER, *DOMAIN)
+        self._device("process", "launch", "--terminate-existing", BUNDLE, "--benchmark", FOLDER)
+
+    def poll(self, report: Path) -> bool:
+        try:
+            self._device("copy", "from", "--source", f"{FOLDER}/report.json", "--destination", str(report), *DOMAIN)
+        except DeviceLost:
+            raise
+        except DeviceError:  # it is not there yet
+            return False
+        if report.stat().st_size > MAX_REPORT_BYTES:
+            raise DeviceError(self._id, f"the app's report has {report.stat().st_size} bytes", "Look at what the app writes")
+        return True
+
+    def clean(self) -> None:
+        """devicectl cannot delete files: the app empties its folder when it begins the next benchmark."""
+
+    def _device(self, noun: str, verb: str, *words: str) -> dict[str, Any]:
+        return devicectl("device", noun, verb, "--device", self._id, *words)
+
+
+IOS = Ios()

@@ -1,0 +1,238 @@
+"""A benchmark that a page or an app runs by itself: the plan goes out, rows come in and are kept at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unplug.export.child import Array
+from unplug.export.precisions import PRECISIONS
+from unplug.export.tensors import digest_inputs
+from unplug.plugins.errors import OutputError, ReportError
+
+from .devices.base import Job, Plan
+from .received import check_received, check_row, read_row
+from .report import BenchRow, Where
+
+PLAN_SCHEMA = "unplug-bench-plan/1"
+VECTORS_SCHEMA = "unplug-vectors/1"
+PARTIAL = "the rest is to come"
+"""How the first reason of a row ends that the page has not finished."""
+JOURNAL_SCHEMA = "unplug-rows-journal/1"
+MAX_JOURNAL_BYTES = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How far the page says it is."""
+
+    share: float = 0.0
+    text: str = ""
+
+
+class Exchange:
+    """The state of one benchmark in a browser.
+
+    Args:
+        jobs: what is asked for.
+        expected: what each job's outputs should be, N samples; None where it is not run.
+        plan: how it is timed.
+        where: where rows are taken, if that is known here.
+        journal: a file that keeps rows, or None.
+        auto: whether the page starts without a press.
+    """
+
+    def __init__(
+        self, jobs: Sequence[Job], expected: Sequence[Mapping[str, Array] | None], plan: Plan, *,
+        where: Where | None = None, journal: Path | None = None, auto: bool = False,
+    ) -> None:  # fmt: skip
+        self.jobs, self.expected, self.plan, self.where, self.auto = tuple(jobs), tuple(expected), plan, where, auto
+        self.rows: dict[int, BenchRow] = {}
+        self.progress = Progress()
+        self.begun = False
+        self.reported = threading.Event()
+        self._last_sign = time.monotonic()
+        self._lock = threading.Lock()
+        self._journal = journal
+        self._read_journal()
+
+    def sign(self) -> None:
+        """The browser is there."""
+        self._last_sign, self.begun = time.monotonic(), True
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since its last sign."""
+        return time.monotonic() - self._last_sign
+
+    def missing(self) -> list[int]:
+        """Jobs that nobody has finished or given up."""
+        return [number for number, job in enumerate(self.jobs) if job.not_run is None and not self._whole(number)]
+
+    def _whole(self, number: int) -> bool:
+        row = self.rows.get(number)
+        return row is not None and (row.status == "ok" or not row.reasons[0].endswith(PARTIAL))
+
+    def take_row(self, number: int, raw: bytes) -> None:
+        """Keeps what has been measured of one job so far; a later row of it takes its place.
+
+        Raises:
+            ReportError: it is no row of this job.
+        """
+        row = check_row(read_row(raw), self.jobs[number], self.plan, self.where)
+        with self._lock:
+            self.rows[number] = row
+            self._keep(number, row)
+
+    def take_report(self, raw: bytes) -> None:
+        """Takes the report; what came before stays where it says nothing.
+
+        Raises:
+            ReportError: see `check_received`; nothing is lost then.
+        """
+        rows = check_received(raw, self.jobs, self.plan, self.where)
+        numbers = {(job.artifact.card.sha256, job.artifact.card.file, job.delegate): n for n, job in enumerate(self.jobs)}
+        with self._lock:
+            for row in rows:
+                number = numbers[row.artifact_sha256, row.file, row.delegate_asked]
+                known = self.rows.get(number)
+                if known is None or len(row.repeats) >= len(known.repeats):
+                    self.rows[number] = row
+
+    def take_progress(self, raw: bytes) -> None:
+        """How far the page is.
+
+        Raises:
+            ReportError: it says something else.
+        """
+        try:
+            value = json.loads(raw)
+            share, text = float(value["share"]), str(value["text"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ReportError("the progress", "it has no share and text", "Reload the page") from error
+        if not 0.0 <= share <= 1.0 or not text.isprintable():
+            raise ReportError("the progress", "its share is not within 0 and 1, or its text not plain", "Reload the page")
+        self.progress = Progress(share=share, text=text[:200])
+
+    def plan_json(self) -> bytes:
+        """What the page is asked for."""
+        plan = {name: getattr(self.plan, name) for name in ("threads", "warmup", "iterations", "starts", "sustain_s", "seed")}
+        jobs = [self._job_json(number, job) for number, job in enumerate(self.jobs)]
+        value = {"schema": PLAN_SCHEMA, "plan": plan, "jobs": jobs, "auto": self.auto}
+        return json.dumps(value, allow_nan=False).encode()
+
+    def _job_json(self, number: int, job: Job) -> dict[str, Any]:
+        card = job.artifact.card
+        row = self.rows.get(number)
+        return {
+            "number": number, "file": card.file, "model_type": card.model_type, "model_sha256": card.checkpoint_sha256,
+            "artifact_sha256": card.sha256, "target": card.target, "precision": card.precision, "bytes": card.bytes,
+            "runtime": job.runtime, "delegate": job.delegate, "iospec": card.iospec.to_dict(), "config": card.config,
+            "min_psnr_db": PRECISIONS.get(card.precision).min_psnr_db, "flops": card.flops,
+            "inputs_sha256": digest_inputs(job.inputs),
+            "parity_reference": "first_run" if job.reference is None else "checkpoint", "not_run": job.not_run,
+            "row": None if row is None else asdict(row),
+            "model_url": f"files/{self._first(number, 'file')}", "vectors_url": f"vectors/{self._first(number, 'inputs')}",
+        }  # fmt: skip
+
+    def _first(self, number: int, kind: str) -> int:
+        """The first job with the same file or the same vectors: the page fetches each once."""
+        job = self.jobs[number]
+        if kind == "file":
+            return next(n for n, other in enumerate(self.jobs) if other.artifact.path == job.artifact.path)
+        own = self.expected[number]
+        return next(n for n, other in enumerate(self.expected) if other is own and self.jobs[n].inputs is job.inputs)
+
+    def vectors_json(self, number: int) -> bytes:
+        """A job's test vectors in the form that a bundle has."""
+        spec, samples = self.jobs[number].artifact.card.iospec, self._samples(number)
+        sides = (("inputs", spec.inputs), ("outputs", spec.outputs))
+        found = [
+            {
+                side: {
+                    tensor.name: {"file": f"{sample}-{tensor.name}.f32", "shape": list(tensor.shape), "dtype": "float32-le"}
+                    for tensor in tensors
+                }
+                for side, tensors in sides
+            }
+            for sample in range(samples)
+        ]
+        return json.dumps({"schema": VECTORS_SCHEMA, "samples": found}).encode()
+
+    def vector(self, number: int, name: str) -> bytes | None:
+        """One tensor of one sample as raw bytes, or None where there is none of this name."""
+        sample, _, tensor = name.removesuffix(".f32").partition("-")
+        outputs = self.expected[number]
+        arrays = {**self.jobs[number].inputs, **(outputs or {})}
+        if not sample.isascii() or not sample.isdigit() or len(sample) > 9 or tensor not in arrays:
+            return None
+        if int(sample) >= self._samples(number):
+            return None
+        return np.ascontiguousarray(arrays[tensor][int(sample)], "<f4").tobytes()
+
+    def _samples(self, number: int) -> int:
+        return len(next(iter(self.jobs[number].inputs.values())))
+
+    def _head(self) -> str:
+        jobs = [
+            (
+                job.artifact.card.sha256,
+                job.runtime,
+                job.runtime_version,
+                job.delegate,
+                digest_inputs(job.inputs),
+                job.reference is None,
+            )
+            for job in self.jobs
+        ]
+        facts = json.dumps({"plan": asdict(self.plan), "jobs": jobs, "where": self.where}, sort_keys=True)
+        return json.dumps({"schema": JOURNAL_SCHEMA, "digest": hashlib.sha256(facts.encode()).hexdigest()})
+
+    def _read_journal(self) -> None:
+        """Rows of an earlier run of the same benchmark, up to the first line that is not whole; whole rows only."""
+        path = self._journal
+        if path is None or not path.is_file() or path.stat().st_size > MAX_JOURNAL_BYTES:
+            return
+        head, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
+        if head != self._head():
+            path.unlink()
+            return
+        for line in lines:
+            try:
+                value = json.loads(line)
+                number = int(value["job"])
+                row = check_row(read_row(json.dumps(value["row"]).encode()), self.jobs[number], self.plan, self.where)
+            except (ValueError, TypeError, LookupError, ReportError):
+                return
+            if row.status == "ok":
+                self.rows[number] = row
+
+    def _keep(self, number: int, row: BenchRow) -> None:
+        path = self._journal
+        if path is None:
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = not path.is_file()
+            with path.open("a", encoding="utf-8") as handle:
+                handle.write(
+                    (self._head() + "\n") * new + f'{{"job": {number}, "row": {json.dumps(asdict(row), allow_nan=False)}}}\n'
+                )
+        except OSError as error:
+            raise OutputError(str(path), str(error.strerror), "Free some space; what was measured so far is kept") from error
+
+    def final(self, job: int, why: str) -> BenchRow | None:
+        """A job's row at the end: whole, or marked with why it is not; None where nothing came."""
+        row = self.rows.get(job)
+        if row is None or self._whole(job):
+            return row
+        own = f"{len(row.repeats)} of {self.plan.starts} cold starts were timed: {why}"
+        return replace(row, status="failed", valid=False, reasons=(own, *row.reasons[1:]))

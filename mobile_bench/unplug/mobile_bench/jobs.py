@@ -1,0 +1,65 @@
+"""From an order to jobs: which file on which runtime and delegate, and what its outputs should be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from unplug.export.artifact import Artifact
+from unplug.export.child import Array
+from unplug.export.session import Session
+from unplug.plugins.errors import InputError
+
+from .devices.base import Driven, Job, Order
+
+
+def plan_jobs(device: Driven, order: Order) -> list[Job]:
+    """Every artifact on every delegate that was asked for and that one of its runtimes has.
+
+    Raises:
+        InputError: a runtime or a delegate that no artifact's runtime has.
+    """
+    jobs = [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact)]
+    for name in order.delegates:
+        if not any(job.delegate == name and job.not_run is None for job in jobs):
+            known = dict.fromkeys(found for job in jobs for found in device.delegates(job.runtime))
+            raise InputError(f"delegate {name!r}", "nothing here has it", f"Known: {', '.join(known)}")
+    return jobs
+
+
+def _jobs_of(device: Driven, order: Order, artifact: Artifact) -> list[Job]:
+    runtimes = device.runtimes(artifact)
+    if order.runtime is not None and order.runtime not in runtimes:
+        raise InputError(f"runtime {order.runtime!r}", f"it does not run {artifact.path.name}", f"Use {' or '.join(runtimes)}")
+    runtime = order.runtime or runtimes[0]
+    known = device.delegates(runtime)
+    reason = device.unavailable(artifact, runtime)
+    inputs = order.inputs_of(artifact)
+
+    def job(delegate: str, reason: str | None) -> Job:
+        reference = None if reason else order.reference_of(artifact)
+        return Job(
+            artifact=artifact, runtime=runtime, runtime_version=device.version(runtime), delegate=delegate, inputs=inputs,
+            reference=reference, not_run=reason,
+        )  # fmt: skip
+
+    asked = [name for name in order.delegates if name in known] if order.delegates else [known[0]]
+    if not asked:
+        return [job(order.delegates[0], f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})")]
+    return [job(name, reason) for name in asked]
+
+
+def expected_outputs(jobs: Sequence[Job]) -> list[Mapping[str, Array] | None]:
+    """What outputs should be: the checkpoint's, or else what Python's runtime of the file gives, once a file."""
+    known: dict[str, Mapping[str, Array]] = {}
+    found: list[Mapping[str, Array] | None] = []
+    for job in jobs:
+        if job.not_run is not None:
+            found.append(None)
+        elif job.reference is not None:
+            found.append(job.reference.outputs)
+        else:
+            path = str(job.artifact.path)
+            if path not in known:
+                known[path] = Session(job.artifact).run(job.inputs)
+            found.append(known[path])
+    return found

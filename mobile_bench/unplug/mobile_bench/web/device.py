@@ -1,0 +1,206 @@
+"""``--on web``: a browser as a device. The page runs the protocol by itself and sends its rows back."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unplug.export.artifact import Artifact
+from unplug.export.runtime.web.runtime import BROWSER_VARIABLE, end_browser, find_browser, start_browser
+from unplug.plugins.errors import DeviceError, InputError
+
+from ..devices.base import DeviceInfo, Job, Order
+from ..exchange import Exchange
+from ..jobs import expected_outputs
+from ..report import BenchRow
+from ..rows import stopped_row
+from .build import SOURCES, built_page
+from .server import PageServer
+
+RUNTIMES = {".tflite": "litert-web", ".onnx": "onnx-web"}
+PACKAGES = {"litert-web": "@litertjs/core", "onnx-web": "onnxruntime-web"}
+DELEGATES = ("wasm", "webgpu")
+OPEN_S = 15 * 60.0
+"""How long somebody has to open the page."""
+POLL_S = 0.25
+HELP = "Write --on web, web:PORT, web:HOST:PORT, or web:headless"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where the page is served, and whether a browser is started for it here."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    headless: bool = False
+
+
+def parse_place(text: str | None) -> Place:
+    """What follows ``--on web:``.
+
+    Raises:
+        InputError: neither a port, nor a host and a port, nor "headless".
+
+    Example:
+        >>> parse_place("0.0.0.0:8080")
+        Place(host='0.0.0.0', port=8080, headless=False)
+    """
+    if text is None or text == "headless":
+        return Place(headless=text is not None)
+    found = re.fullmatch(r"(?:([A-Za-z0-9_.-]+):)?(\d{1,5})", text)
+    if found is None or not 0 <= int(found[2]) <= 65535:
+        raise InputError(f"web:{text}", "not a port, nor a host and a port", HELP)
+    return Place(host=found[1] or "127.0.0.1", port=int(found[2]))
+
+
+class Web:
+    """A browser that opens our page: a phone's, or a headless one here."""
+
+    def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
+        """See `Device.bench`.
+
+        Raises:
+            DeviceError: the page cannot be built or served, nobody opens it, or the browser does not start.
+        """
+        where = parse_place(place)
+        order = _checked(order)
+        jobs = plan_jobs(order)
+        exchange = Exchange(
+            jobs, expected_outputs(jobs), order.plan, where="emulated" if where.headless else None, journal=order.journal,
+            auto=where.headless,
+        )  # fmt: skip
+        if exchange.rows:
+            order.say(f"{order.journal}: {len(exchange.rows)} rows of an earlier run are kept")
+        why = "the browser did not report"
+        if exchange.missing():
+            with PageServer(built_page(), exchange, where.host, where.port) as server:
+                why = _run(server, where, order)
+        info = _last_info(exchange)
+        rows = [exchange.final(number, why) for number in range(len(jobs))]
+        return tuple(row or stopped_row(info, job, order.plan, job.not_run or why) for row, job in zip(rows, jobs, strict=True))
+
+
+WEB = Web()
+
+
+def _checked(order: Order) -> Order:
+    if order.runtime is not None and order.runtime not in PACKAGES:
+        raise InputError(f"runtime {order.runtime!r}", "a browser has none of this name", f"Use {' or '.join(PACKAGES)}")
+    for name in order.delegates:
+        if name not in DELEGATES:
+            raise InputError(f"delegate {name!r}", "a browser has none of this name", f"Known: {', '.join(DELEGATES)}")
+    return order
+
+
+def plan_jobs(order: Order) -> tuple[Job, ...]:
+    """Every artifact on every delegate that was asked for: both, unless one is named."""
+    return tuple(_job(order, artifact, name) for artifact in order.artifacts for name in (order.delegates or DELEGATES))
+
+
+def _job(order: Order, artifact: Artifact, delegate: str) -> Job:
+    runtime = RUNTIMES.get(artifact.path.suffix)
+    reason = f"no browser runs {artifact.card.target} files" if runtime is None else None
+    if runtime is not None and order.runtime not in (None, runtime):
+        reason = f"{order.runtime} does not run {artifact.path.suffix} files"
+    kinds = {tensor.dtype for tensor in (*artifact.card.iospec.inputs, *artifact.card.iospec.outputs)}
+    if reason is None and kinds != {"float32"}:
+        reason = f"its tensors are {', '.join(sorted(kinds))}, and only float32 goes through the page"
+    name = runtime or order.runtime or "litert-web"
+    return Job(
+        artifact=artifact, runtime=name, runtime_version=package_version(name), delegate=delegate,
+        inputs=order.inputs_of(artifact), reference=None if reason else order.reference_of(artifact), not_run=reason,
+    )  # fmt: skip
+
+
+def package_version(runtime: str) -> str | None:
+    """The npm package's version that the page is built with."""
+    found = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))["dependencies"].get(PACKAGES[runtime])
+    return None if found is None else str(found)
+
+
+def _last_info(exchange: Exchange) -> DeviceInfo:
+    """The device as its rows have it."""
+    for row in exchange.rows.values():
+        return DeviceInfo(where=row.where, device=row.device, os=row.os, gpu_driver=row.gpu_driver)
+    return DeviceInfo(where=exchange.where or "device", device="a browser that did not report", os="unknown")
+
+
+def _run(server: PageServer, where: Place, order: Order) -> str:
+    """Until the report is there, or the browser is gone; says why where it is not whole."""
+    with _browser_for(server, where, order) as process:
+        return _wait(server, order, process)
+
+
+@contextlib.contextmanager
+def _browser_for(server: PageServer, where: Place, order: Order) -> Iterator[subprocess.Popen[bytes] | None]:
+    if not where.headless:
+        _invite(server, where, order)
+        yield None
+        return
+    if find_browser() is None:
+        raise DeviceError("web:headless", "there is no Chromium", f"Install one, or set {BROWSER_VARIABLE}")
+    process, profile = start_browser(server.url())
+    try:
+        yield process
+    finally:
+        end_browser(process, profile)
+
+
+def _invite(server: PageServer, where: Place, order: Order) -> None:
+    here = where.host in ("127.0.0.1", "localhost")
+    url = server.url(lan_address() if where.host == "0.0.0.0" else where.host)
+    order.say(f"Open {url}")
+    if not here:
+        if drawn := _qr(url):
+            order.say(drawn)
+        order.say("Over plain http a browser has neither WebGPU nor a camera: see docs/web.md for https and cables")
+    if here or where.host == "0.0.0.0":
+        port = server.port
+        order.say(f"On a phone with a cable: adb reverse tcp:{port} tcp:{port}, then open {server.url('localhost')}")
+
+
+def _qr(url: str) -> str | None:
+    """The address as a QR code for the terminal; None without segno."""
+    try:
+        import segno
+    except ImportError:
+        return None
+    text = io.StringIO()
+    segno.make(url, micro=False).terminal(out=text, compact=True)
+    return text.getvalue()
+
+
+def _wait(server: PageServer, order: Order, process: subprocess.Popen[bytes] | None) -> str:
+    exchange, plan = server.exchange, order.plan
+    total, started = len(exchange.jobs) * plan.starts, time.monotonic()
+    while not exchange.reported.wait(POLL_S):
+        if order.progress is not None:
+            order.progress(min(round(exchange.progress.share * total), total), total, exchange.progress.text)
+        if process is not None and process.poll() is not None:
+            return "the browser ended"
+        if exchange.begun and exchange.silent_s > plan.away_s:
+            return f"the browser was not heard of for {plan.away_s:.0f} s"
+        if not exchange.begun and time.monotonic() - started > OPEN_S:
+            raise DeviceError(
+                "the page", f"nobody opened it within {OPEN_S / 60:.0f} minutes", "Run it again, and open its address"
+            )
+    if order.progress is not None:
+        order.progress(total, total, "report")
+    return "the browser did not measure it"
+
+
+def lan_address() -> str:
+    """This machine's address on its network. No packet is sent for it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])

@@ -1,0 +1,60 @@
+// The page's side of a worker.
+import type { Setup } from "./engine";
+import type { Answer, Ask, Measure, Measured } from "./messages";
+import type { Delegate, RuntimeName, Tensors } from "./types";
+
+function start(runtime: RuntimeName, delegate: Delegate): Worker {
+  if (runtime === "litert-web") return new Worker(new URL("./workers/litert.ts", import.meta.url));
+  if (delegate === "wasm") return new Worker(new URL("./workers/ort-wasm.ts", import.meta.url));
+  return new Worker(new URL("./workers/ort-webgpu.ts", import.meta.url));
+}
+
+export const runtimesBase = (): string => new URL("runtimes/", document.baseURI).href;
+
+/** One worker and the question that it is at. */
+export class Client {
+  private readonly worker: Worker;
+  private share: (share: number) => void = () => undefined;
+
+  constructor(runtime: RuntimeName, delegate: Delegate) {
+    this.worker = start(runtime, delegate);
+  }
+
+  private ask(ask: Ask, transfer: Transferable[] = []): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.worker.onmessage = ({ data }: MessageEvent<Answer>) => {
+        if (data.kind === "share") this.share(data.share);
+        else if (data.kind === "error") reject(new Error(data.message));
+        else resolve(data);
+      };
+      this.worker.onerror = (event) => {
+        event.preventDefault();
+        reject(new Error(event.message || "its worker could not be started"));
+      };
+      this.worker.postMessage(ask, transfer);
+    });
+  }
+
+  async measure(ask: Omit<Measure, "kind">, share: (share: number) => void): Promise<Measured> {
+    this.share = share;
+    const answer = await this.ask({ kind: "measure", ...ask });
+    if (answer.kind !== "measured") throw new Error("the worker answered something else");
+    return answer.measured;
+  }
+
+  async open(model: ArrayBuffer, setup: Setup): Promise<number> {
+    const answer = await this.ask({ kind: "open", model, setup });
+    if (answer.kind !== "opened") throw new Error("the worker answered something else");
+    return answer.init_ms;
+  }
+
+  async run(inputs: Tensors): Promise<{ outputs: Tensors; latency_ms: number }> {
+    const answer = await this.ask({ kind: "run", inputs });
+    if (answer.kind !== "ran") throw new Error("the worker answered something else");
+    return answer;
+  }
+
+  close(): void {
+    this.worker.terminate();
+  }
+}

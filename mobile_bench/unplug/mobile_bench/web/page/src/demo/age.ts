@@ -1,0 +1,42 @@
+// The age predictor's answer: a number, and a bar for each age group.
+import type { Job, Tensors } from "../types";
+import { el } from "../ui/dom";
+
+export function softmax(logits: ArrayLike<number>): number[] {
+  const all = Array.from(logits);
+  const top = Math.max(...all);
+  const powers = all.map((value) => Math.exp(value - top));
+  const sum = powers.reduce((total, value) => total + value, 0);
+  return powers.map((value) => value / sum);
+}
+
+/** Names of the groups between borders: [0, 5, 13] is "0–4" and "5 and over". */
+export function groupNames(edges: unknown, count: number): string[] {
+  const known = Array.isArray(edges) && edges.length === count + 1 && edges.every((edge) => Number.isFinite(edge)) ? (edges as number[]) : null;
+  return Array.from({ length: count }, (_, group) => {
+    if (known === null) return `group ${group + 1}`;
+    if (group === count - 1) return `${known[group]} and over`;
+    const last = (known[group + 1] ?? 0) - 1;
+    return last <= (known[group] ?? 0) ? `${known[group]}` : `${known[group]}–${last}`;
+  });
+}
+
+export function ageResult(job: Job, outputs: Tensors): HTMLElement {
+  const age = outputs["expected_age"]?.[0];
+  const shares = softmax(outputs["age_logits"] ?? []);
+  const names = groupNames(job.config["age_edges"], shares.length);
+  const best = Math.max(...shares);
+  const bars = shares.map((share, group) => {
+    const fill = el("span", { class: "fill" });
+    fill.style.width = `${(100 * share).toFixed(1)}%`;
+    const attributes = share === best ? { class: "best" } : {};
+    return el("li", attributes, el("span", {}, names[group] ?? ""), el("span", { class: "track" }, fill), el("span", { class: "number" }, `${(100 * share).toFixed(0)} %`));
+  });
+  const shown = age === undefined || !Number.isFinite(age) ? "–" : age.toFixed(0);
+  return el(
+    "div",
+    { class: "age" },
+    el("p", { class: "years" }, el("strong", { id: "age" }, shown), " years"),
+    el("ul", { class: "groups", "aria-label": "Probability of each age group" }, ...bars),
+  );
+}

@@ -1,0 +1,122 @@
+// The demo's panel: a picture in, the model's answer out. Nothing of it is sent anywhere.
+import type { Job, Tensors } from "../types";
+import { byId, delegateName, el, message, ms } from "../ui/dom";
+import { ageResult } from "./age";
+import { Camera } from "./camera";
+import { featureResult } from "./features";
+import { OpenModel } from "./model";
+import { crop, isImage, toTensor } from "./pixels";
+
+const SHOWS: Record<string, (job: Job, outputs: Tensors) => HTMLElement> = { age: ageResult, plugin: featureResult };
+
+/** Jobs that the demo can show; a plan's not_run is about the benchmark and no matter here. */
+export function showable(jobs: Job[], webgpu: boolean): Job[] {
+  return jobs.filter((job) => {
+    const [input] = job.iospec.inputs;
+    const plain = job.iospec.inputs.length === 1 && input !== undefined && isImage(input) && input.dtype === "float32";
+    return plain && job.model_type in SHOWS && job.not_run === null && (webgpu || job.delegate !== "webgpu");
+  });
+}
+
+const MODEL_TEXT: Record<string, string> = {
+  age: "A face, cropped to a square, and the age that the model expects.",
+  plugin: "A condition image (face lines, depth, edges), and what the plugin adds to each level of the diffusion model.",
+};
+
+export class Demo {
+  private readonly open = new OpenModel();
+  private readonly canvas = el("canvas", { class: "picture", width: 64, height: 64, role: "img", "aria-label": "What the model sees" });
+  private readonly video = el("video", { muted: true, playsinline: true, class: "quiet", tabindex: -1, "aria-hidden": "true" });
+  private readonly answer = el("div", { class: "answer" });
+  private readonly status = el("p", { class: "doing", role: "status" });
+  private readonly choice = el("select", { id: "demo-model" });
+  private readonly camera = new Camera(this.video, () => this.look(this.video, this.video.videoWidth, this.video.videoHeight));
+  private readonly cameraButton = el("button", { type: "button", id: "demo-camera", class: "button plain", click: () => void this.toggleCamera() }, "Use the camera");
+
+  constructor(private readonly jobs: Job[]) {
+    for (const job of jobs) {
+      const text = `${job.file} · ${delegateName(job.delegate)}`;
+      this.choice.append(el("option", { value: job.number }, text));
+    }
+    this.choice.addEventListener("change", () => void this.again());
+    const missing = Camera.missing();
+    this.cameraButton.disabled = missing !== null;
+    const file: HTMLInputElement = el("input", { type: "file", accept: "image/*", class: "quiet", id: "demo-file", change: () => void this.file(file) });
+    byId("demo").replaceChildren(
+      el("p", { class: "soft" }, MODEL_TEXT[jobs[0]?.model_type ?? ""] ?? ""),
+      el("div", { class: "field" }, el("label", { for: "demo-model" }, "Model"), this.choice),
+      el("div", { class: "buttons" }, el("label", { class: "button" }, "Choose a picture", file), this.cameraButton),
+      el("p", { class: "soft small" }, `Pictures stay on this device: they are neither sent nor stored.${missing === null ? "" : ` ${missing}`}`),
+      this.status,
+      el("div", { class: "seen" }, this.canvas, this.answer),
+      this.video,
+    );
+    document.addEventListener("visibilitychange", () => document.hidden && this.leave());
+  }
+
+  /** Camera off and memory free. */
+  leave(): void {
+    this.camera.stop();
+    this.open.close();
+    this.cameraButton.textContent = "Use the camera";
+  }
+
+  private get job(): Job {
+    return this.jobs.find((job) => String(job.number) === this.choice.value) ?? this.jobs[0]!;
+  }
+
+  private async toggleCamera(): Promise<void> {
+    if (this.camera.on) return this.leave();
+    try {
+      await this.camera.start();
+      this.cameraButton.textContent = "Stop the camera";
+    } catch (error) {
+      this.status.textContent = `The camera does not start: ${message(error)}`;
+    }
+  }
+
+  private async file(input: HTMLInputElement): Promise<void> {
+    const [chosen] = input.files ?? [];
+    input.value = "";
+    if (chosen === undefined) return;
+    this.camera.stop();
+    this.cameraButton.textContent = "Use the camera";
+    try {
+      const picture = await createImageBitmap(chosen);
+      await this.look(picture, picture.width, picture.height);
+      picture.close();
+    } catch (error) {
+      this.status.textContent = `${chosen.name.slice(0, 80)} is no picture that this browser can read (${message(error)})`;
+    }
+  }
+
+  private last: ImageData | null = null;
+
+  private async look(picture: CanvasImageSource, width: number, height: number): Promise<void> {
+    if (width === 0) return;
+    this.last = crop(this.canvas, picture, width, height, this.job.iospec.inputs[0]!);
+    this.canvas.classList.add("full");
+    await this.show(this.last);
+  }
+
+  /** The same picture on the model that was chosen now. */
+  private async again(): Promise<void> {
+    const spec = this.job.iospec.inputs[0]!;
+    const size = (name: string): number | undefined => spec.shape[spec.layout.indexOf(name)];
+    if (this.last?.width === size("W") && this.last?.height === size("H")) await this.show(this.last!);
+  }
+
+  private async show(pixels: ImageData): Promise<void> {
+    const job = this.job;
+    const [spec] = job.iospec.inputs;
+    if (!this.camera.on) this.status.textContent = "Running …";
+    try {
+      const { outputs, latency_ms } = await this.open.run(job, { [spec!.name]: toTensor(pixels.data, spec!) });
+        this.answer.replaceChildren(SHOWS[job.model_type]!(job, outputs));
+      this.status.textContent = `${ms(latency_ms)} on ${delegateName(job.delegate)}`;
+    } catch (error) {
+      this.camera.stop();
+      this.status.textContent = `It does not run: ${message(error)}`;
+    }
+  }
+}

@@ -1,0 +1,39 @@
+// Where a bundle is dropped or chosen.
+import type { Files } from "../bundle";
+import { filesOfDrop, filesOfInput } from "../dropped";
+import { el } from "./dom";
+
+function picker(label: string, attributes: Record<string, string | boolean>, taken: (files: Promise<Files>) => void): HTMLElement {
+  const input: HTMLInputElement = el("input", { type: "file", class: "quiet", ...attributes, change: () => chosen() });
+  const chosen = (): void => {
+    if (input.files !== null && input.files.length > 0) taken(filesOfInput(input.files));
+    input.value = "";
+  };
+  return el("label", { class: "button plain" }, label, input);
+}
+
+export function dropZone(taken: (files: Promise<Files>) => void): HTMLElement {
+  const zone = el(
+    "div",
+    { class: "drop" },
+    el("h2", {}, "Drop a bundle here"),
+    el("p", { class: "soft" }, "The folder or zip file that “unplug release” wrote, or exported files with their cards. It stays on this device."),
+    el(
+      "div",
+      { class: "buttons" },
+      picker("Choose files", { multiple: true, id: "pick-files" }, taken),
+      picker("Choose a folder", { webkitdirectory: true, id: "pick-folder" }, taken),
+    ),
+  );
+  const over = (on: boolean) => (event: Event): void => {
+    event.preventDefault();
+    zone.classList.toggle("over", on);
+  };
+  zone.addEventListener("dragover", over(true));
+  zone.addEventListener("dragleave", over(false));
+  zone.addEventListener("drop", (event) => {
+    over(false)(event);
+    if (event.dataTransfer !== null) taken(filesOfDrop(event.dataTransfer));
+  });
+  return zone;
+}

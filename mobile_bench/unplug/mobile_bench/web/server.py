@@ -1,0 +1,245 @@
+"""The server of the page: one address with a secret in it, a handful of routes, bounded uploads, and nothing logged."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from unplug.plugins.errors import DeviceError, UnplugError
+
+from ..exchange import Exchange
+
+TYPES = {
+    ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css",
+    ".wasm": "application/wasm", ".svg": "image/svg+xml", ".json": "application/json",
+}  # fmt: skip
+MAX_POSTS = {"progress": 4 * 2**10, "row": 16 * 2**20, "report": 64 * 2**20}
+SOCKET_S, UPLOAD_S = 30.0, 120.0
+"""Of silence on a connection, and for a whole upload."""
+MAX_CONNECTIONS = 64
+HEADERS = {
+    # Isolated pages get a finer clock and threads.
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self' blob:; "
+    "style-src 'self'; connect-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; form-action 'none'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+}
+
+
+class Refused(Exception):
+    """A request that is answered with an error; private to this module."""
+
+    def __init__(self, status: int, why: str) -> None:
+        self.status, self.why = status, why
+        super().__init__(why)
+
+
+class PageServer:
+    """Serves the page, the plan and the files of one benchmark below a secret path, and takes its rows.
+
+    Args:
+        page: the built page.
+        exchange: the benchmark.
+        host, port: where to listen; port 0 takes a free one.
+
+    Raises:
+        DeviceError: nothing can listen there.
+    """
+
+    def __init__(self, page: Path, exchange: Exchange, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.page, self.exchange = page.resolve(), exchange
+        self.token = secrets.token_urlsafe(16)
+        self.used = False
+        outer = self
+
+        class Handler(_Handler):
+            own = outer
+
+        try:
+            self._http = _Server((host, port), Handler)
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise DeviceError(f"{host}:{port}", why, "Name another port: --on web:HOST:PORT") from error
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+
+    def __enter__(self) -> PageServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    @property
+    def port(self) -> int:
+        """That it listens on."""
+        return self._http.server_port
+
+    def url(self, host: str = "127.0.0.1") -> str:
+        """Of the page, as seen under the name `host`."""
+        return f"http://{host}:{self.port}/{self.token}/"
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """One thread a connection, and no more than so many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """See `process_request`."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke off is the browser's matter."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    own: PageServer
+    timeout = SOCKET_S
+    server_version, sys_version = "unplug", ""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: addresses hold the secret."""
+
+    def do_GET(self) -> None:
+        """Files of the page, the plan, artifacts and test vectors."""
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        """Progress, rows, the report."""
+        self._answer(self._post)
+
+    def _answer(self, act: Callable[[str], None]) -> None:
+        self.close_connection = True
+        try:
+            act(self._path())
+        except Refused as refused:
+            self._json(refused.status, {"error": refused.why})
+        except UnplugError as error:
+            self._json(400, {"error": str(error)})
+
+    def _path(self) -> str:
+        """Below the secret; whoever does not know it learns nothing."""
+        first, _, rest = self.path.partition("?")[0].removeprefix("/").partition("/")
+        if not secrets.compare_digest(first.encode(), self.own.token.encode()):
+            raise Refused(404, "nothing is here")
+        if self.own.used:
+            raise Refused(410, "this address has been used; run unplug bench again for a new one")
+        self.own.exchange.sign()
+        return rest
+
+    def _get(self, path: str) -> None:
+        exchange = self.own.exchange
+        if path == "plan.json":
+            self._send(exchange.plan_json(), ".json", store=False)
+        elif found := re.fullmatch(r"files/(\d{1,6})", path):
+            self._file(exchange.jobs[self._number(found[1])].artifact.path)
+        elif found := re.fullmatch(r"vectors/(\d{1,6})/([A-Za-z0-9_.-]{1,200})", path):
+            number = self._number(found[1])
+            name = found[2]
+            body = exchange.vectors_json(number) if name == "vectors.json" else exchange.vector(number, name)
+            if body is None:
+                raise Refused(404, "there is no such test vector")
+            self._send(body, ".json" if name == "vectors.json" else "")
+        else:
+            self._page_file(path or "index.html")
+
+    def _number(self, text: str) -> int:
+        if int(text) >= len(self.own.exchange.jobs):
+            raise Refused(404, "there is no such job")
+        return int(text)
+
+    def _page_file(self, path: str) -> None:
+        if not all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", part) for part in path.split("/")):
+            raise Refused(404, "there is no such file")
+        file = (self.own.page / path).resolve()
+        if not file.is_relative_to(self.own.page) or not file.is_file():
+            raise Refused(404, "there is no such file")
+        self._file(file)
+
+    def _post(self, path: str) -> None:
+        found = re.fullmatch(r"(progress|report|row/(\d{1,6}))", path)
+        if found is None:
+            raise Refused(404, "nothing is here")
+        exchange = self.own.exchange
+        number = self._number(found[2]) if found[2] else 0
+        body = self._body(MAX_POSTS[path.partition("/")[0]])
+        if path == "progress":
+            exchange.take_progress(body)
+        elif path == "report":
+            exchange.take_report(body)
+            self.own.used = True
+        else:
+            exchange.take_row(number, body)
+        self._json(200, {"taken": True})
+        if path == "report":  # after the answer: the server closes then
+            exchange.reported.set()
+
+    def _body(self, limit: int) -> bytes:
+        """As many bytes as the upload says, and never more than the limit."""
+        told = self.headers.get_all("Content-Length") or []
+        if self.headers.get("Transfer-Encoding") or len(told) != 1 or not re.fullmatch(r"[0-9]{1,18}", told[0].strip()):
+            raise Refused(411, "an upload must tell its size, once, in Content-Length")
+        size, begun = int(told[0]), time.monotonic()
+        if size > limit:
+            raise Refused(413, f"an upload of {size} bytes is larger than the limit of {limit}")
+        parts, left = [], size
+        while left:
+            try:
+                part = self.rfile.read1(min(left, 2**16))
+            except (TimeoutError, OSError):
+                part = b""
+            if not part or time.monotonic() - begun > UPLOAD_S:
+                raise Refused(400, f"the upload said {size} bytes and {size - left} came; nothing was taken, send it again")
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    def _file(self, file: Path) -> None:
+        with file.open("rb") as handle:
+            self._head(200, file.suffix, file.stat().st_size, store=True)
+            shutil.copyfileobj(handle, self.wfile, 2**20)
+
+    def _send(self, body: bytes, suffix: str, *, store: bool = True) -> None:
+        self._head(200, suffix, len(body), store=store)
+        self.wfile.write(body)
+
+    def _json(self, status: int, value: object) -> None:
+        body = json.dumps(value).encode()
+        self._head(status, ".json", len(body), store=False)
+        self.wfile.write(body)
+
+    def _head(self, status: int, suffix: str, size: int, *, store: bool) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", TYPES.get(suffix, "application/octet-stream"))
+        self.send_header("Content-Length", str(size))
+        self.send_header("Cache-Control", "private, max-age=3600" if store else "no-store")
+        self.send_header("Connection", "close")
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()

@@ -1,0 +1,115 @@
+"""The page built once a session, a nano age model for it, and a real Chromium driven over it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unplug.export import Artifact, export_checkpoint
+from unplug.export.runtime.web.runtime import FLAGS, find_browser
+from unplug.mobile_bench.web import build
+from unplug.plugins.errors import DeviceError
+
+
+@dataclass(frozen=True)
+class Built:
+    """The folder that npm worked in, and the page in it."""
+
+    folder: Path
+    page: Path
+
+
+@pytest.fixture(scope="session")
+def exporting(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[list[Artifact]] | None]:
+    """LiteRT's converter takes its time in a child process, and npm waits for disk and network: both at once."""
+    if find_spec("litert_torch") is None:
+        yield None
+        return
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        yield pool.submit(export_checkpoint, checkpoint, targets=["litert"], out=tmp_path_factory.mktemp("web-litert"))
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory, exporting: object) -> Built:
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    folder = tmp_path_factory.mktemp("web") / "page"
+    try:
+        return Built(folder, build.build_in(folder, tools=True))
+    except DeviceError as error:
+        if any(word in str(error) for word in ("ENOTFOUND", "ECONNREFUSED", "EAI_AGAIN", "ETIMEDOUT")):
+            pytest.skip(f"npm's registry is not reached: {error}")
+        raise
+
+
+@pytest.fixture
+def page(built: Built, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(build.PAGE_VARIABLE, str(built.page))
+    return built.page
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = find_browser()
+    if found is None:
+        pytest.skip("there is no Chromium")
+    return found
+
+
+@pytest.fixture(scope="session")
+def litert(exporting: Future[list[Artifact]] | None) -> Artifact:
+    if exporting is None:
+        pytest.skip("litert-torch is not installed")
+    return exporting.result()[0]
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def static_url(built: Built) -> Iterator[str]:
+    """The page as any web server has it: no plan, no secret, no headers of ours."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(built.page)))
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@dataclass(frozen=True)
+class Browser:
+    """Runs steps of ``page/tests/browser.mjs``."""
+
+    built: Built
+    chromium: str
+
+    def __call__(self, url: str, steps: list[list[Any]], timeout: float = 60.0, **more: Any) -> dict[str, Any]:
+        camera = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+        flags = [*(flag for flag in FLAGS if not flag.startswith("--headless")), *camera]
+        asked = {"url": url, "chromium": self.chromium, "flags": flags, "steps": steps, **more}
+        command = ["node", "tests/browser.mjs", json.dumps(asked)]
+        done = subprocess.run(command, cwd=self.built.folder, capture_output=True, text=True, timeout=timeout, check=True)
+        result: dict[str, Any] = json.loads(done.stdout)
+        assert "failed" not in result, result["failed"]
+        return result
+
+
+@pytest.fixture(scope="session")
+def browser(built: Built, chromium: str) -> Browser:
+    return Browser(built, chromium)

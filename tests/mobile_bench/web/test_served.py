@@ -1,0 +1,178 @@
+"""`--on web:headless`: a real Chromium runs the page, and its rows land and hold."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unplug.export import Artifact, Session
+from unplug.export.tensors import random_inputs
+from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, bench_artifacts
+from unplug.mobile_bench.devices.base import Order
+from unplug.mobile_bench.web import build, device
+from unplug.mobile_bench.web.device import Place, parse_place
+from unplug.plugins.errors import DeviceError, InputError
+
+PLAN = Plan(threads=1, repeats=2, iterations=5, warmup=1)
+SHORT = replace(PLAN, repeats=1, iterations=2)
+
+
+@pytest.fixture(scope="module")
+def report(litert: Artifact, onnx: Artifact, coreml: Artifact, checkpoint: Path, built: Any, chromium: str) -> BenchReport:
+    """LiteRT.js on WebAssembly and WebGPU against the checkpoint, ONNX Runtime Web on WebAssembly against Python's runtime."""
+    steps: list[tuple[int, int]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(build.PAGE_VARIABLE, str(built.page))
+        first = bench_artifacts(
+            [litert], on="web:headless", plan=PLAN, checkpoint=checkpoint,
+            progress=lambda done, total, _: steps.append((done, total)),
+        )  # fmt: skip
+        second = bench_artifacts([onnx, coreml], on="web:headless", plan=SHORT, delegates=["wasm"])
+    assert steps[-1] == (4, 4) and steps == sorted(steps)
+    return replace(first, rows=(*first.rows, *second.rows))
+
+
+def check_row(row: BenchRow, plan: Plan) -> None:
+    assert (row.status, row.valid, row.reasons, row.where) == ("ok", True, (), "emulated")
+    assert (row.delegate_got, row.timed_until) == (row.delegate_asked, "read_back")
+    assert [len(repeat.latencies_ms) for repeat in row.repeats] == [plan.iterations] * plan.repeats
+    assert all(repeat.parity_db is None or repeat.parity_db >= 100 for repeat in row.repeats)
+    assert row.median_ms is not None and row.init_ms_cold is not None and row.read_back_ms is not None
+    assert row.runtime_version == device.package_version(row.runtime) and "Chrom" in row.os
+    assert "swiftshader" in (row.gpu_driver or "")
+
+
+def test_every_row_lands_and_is_valid(report: BenchReport, tmp_path: Path) -> None:
+    wasm, webgpu, onnx, _ = report.rows
+    check_row(wasm, PLAN)
+    check_row(webgpu, PLAN)
+    check_row(onnx, SHORT)
+    assert [(row.runtime, row.delegate_asked, row.parity_reference) for row in (wasm, webgpu, onnx)] == [
+        ("litert-web", "wasm", "checkpoint"),
+        ("litert-web", "webgpu", "checkpoint"),
+        ("onnx-web", "wasm", "first_run"),
+    ]
+    report.save(tmp_path / "bench.json")
+    assert BenchReport.load(tmp_path / "bench.json") == report
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("page", "chromium")
+def test_onnxruntime_web_on_a_software_gpu(onnx: Artifact) -> None:
+    """Slow: it compiles its shaders for seconds there."""
+    (row,) = bench_artifacts([onnx], on="web:headless", plan=SHORT, delegates=["webgpu"]).rows
+    check_row(row, SHORT)
+
+
+def test_core_ml_is_not_run(report: BenchReport) -> None:
+    row = report.rows[-1]
+    assert (row.status, row.valid, row.reasons) == ("not_run", False, ("no browser runs coreml files",))
+
+
+@pytest.mark.usefixtures("page", "chromium")
+def test_other_outputs_than_expected_refuse_a_row(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = Session.run
+
+    def tampered(self: Session, inputs: Any, **more: Any) -> dict[str, np.ndarray]:
+        return {name: array + 0.01 for name, array in real(self, inputs, **more).items()}
+
+    monkeypatch.setattr(Session, "run", tampered)
+    plan, journal = SHORT, tmp_path / "journal"
+    (row,) = bench_artifacts([onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal).rows
+    assert (row.status, row.valid, row.parity_reference) == ("ok", False, "first_run")
+    assert row.reasons[0].startswith("parity: age_logits: ") and "below 100 dB" in row.reasons[0]
+    said: list[str] = []
+    own = journal.with_name("journal.web-headless.part")
+    assert own.is_file()
+    monkeypatch.setenv("UNPLUG_CHROMIUM", "/nowhere")
+    (again,) = bench_artifacts([onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal, say=said.append).rows
+    assert again == row and "1 rows of an earlier run are kept" in said[0], "no browser was started for it"
+
+
+def order(onnx: Artifact, **changes: Any) -> Order:
+    inputs = random_inputs(onnx.card.iospec, 1, 0)
+    values = {"artifacts": (onnx,), "runtime": None, "delegates": ("wasm",), "plan": PLAN, "inputs_of": lambda _: inputs}
+    return Order(**{**values, "reference_of": lambda _: None, **changes})  # type: ignore[arg-type]
+
+
+def test_a_browser_that_ends_is_a_failed_row(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("")
+    monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("UNPLUG_CHROMIUM", "/bin/true")
+    (row,) = device.WEB.bench("headless", order(onnx))
+    assert (row.status, row.reasons, row.where) == ("failed", ("the browser ended",), "emulated")
+
+
+def test_a_browser_that_falls_silent_is_a_failed_row(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("")
+    monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        if line.startswith("Open "):
+            import urllib.request
+
+            urllib.request.urlopen(line.removeprefix("Open ")).read()
+
+    (row,) = device.WEB.bench(None, order(onnx, plan=replace(PLAN, away_s=0.3), say=say))
+    assert row.status == "failed" and "was not heard of for 0 s" in row.reasons[0]
+    assert any("adb reverse tcp:" in line for line in said)
+
+
+def test_nobody_opens_the_page(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("")
+    monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(device, "OPEN_S", 0.0)
+    said: list[str] = []
+    with pytest.raises(DeviceError, match="nobody opened it"):
+        device.WEB.bench("0.0.0.0:0", order(onnx, say=said.append))
+    assert "Over plain http" in "".join(said) and "0.0.0.0" not in said[0]
+
+
+def test_ctrl_c_leaves_nothing_running(onnx: Artifact, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("")
+    script = tmp_path / "wait.py"
+    script.write_text(
+        "import sys\nfrom unplug.export import load_artifact\nfrom unplug.export.tensors import random_inputs\n"
+        "from unplug.mobile_bench.devices.base import Order, Plan\nfrom unplug.mobile_bench.web import device\n"
+        "file = load_artifact(sys.argv[1])\ninputs = random_inputs(file.card.iospec, 1, 0)\n"
+        "device.WEB.bench(None, Order(artifacts=(file,), runtime=None, delegates=('wasm',), plan=Plan(),\n"
+        "    inputs_of=lambda _: inputs, reference_of=lambda _: None, say=lambda line: print(line, flush=True)))\n"
+    )
+    env = {**os.environ, build.PAGE_VARIABLE: str(tmp_path)}
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(onnx.path)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert isinstance(process.stdout, io.TextIOBase)
+    assert process.stdout.readline().startswith("Open http://127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    process.communicate(timeout=20)
+    assert process.returncode != 0 and time.monotonic() - started < 20
+
+
+def test_places() -> None:
+    assert "web" in DEVICES
+    assert parse_place(None) == Place() and parse_place("headless") == Place(headless=True)
+    assert parse_place("8080") == Place(port=8080) and parse_place("localhost:0") == Place(host="localhost")
+    for text in ("headles", "70000", "a b:1", ":80", "0.0.0.0"):
+        with pytest.raises(InputError, match="not a port"):
+            parse_place(text)
+
+
+def test_bad_requests(onnx: Artifact) -> None:
+    with pytest.raises(InputError, match="delegate 'cuda': a browser has none of this name"):
+        device.WEB.bench("headless", order(onnx, delegates=("cuda",)))
+    with pytest.raises(InputError, match="runtime 'onnx': a browser has none of this name"):
+        device.WEB.bench("headless", order(onnx, runtime="onnx"))

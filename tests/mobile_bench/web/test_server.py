@@ -1,0 +1,221 @@
+"""The server's routes and limits, against a client that lies. No browser is needed."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unplug.export import Artifact
+from unplug.mobile_bench import Plan, Repeat
+from unplug.mobile_bench.devices.base import DeviceInfo, Job
+from unplug.mobile_bench.exchange import Exchange
+from unplug.mobile_bench.rows import measured_row
+from unplug.mobile_bench.statistics import summarize
+from unplug.mobile_bench.web import server as server_module
+from unplug.mobile_bench.web.server import PageServer
+from unplug.plugins.errors import DeviceError
+
+PLAN = Plan(threads=1, warmup=0, iterations=2, repeats=1)
+
+
+@pytest.fixture
+def job(onnx: Artifact) -> Job:
+    inputs = {"image": np.full((2, 3, 32, 32), 0.5, np.float32)}
+    return Job(artifact=onnx, runtime="onnx-web", runtime_version="1.30.0", delegate="wasm", inputs=inputs, reference=None)
+
+
+@pytest.fixture
+def exchange(job: Job, tmp_path: Path) -> Exchange:
+    outputs = {"age_logits": np.zeros((2, 10), np.float32), "expected_age": np.ones((2, 1), np.float32)}
+    return Exchange([job], [outputs], PLAN, journal=tmp_path / "bench.json.web.part")
+
+
+@pytest.fixture
+def served(exchange: Exchange, tmp_path: Path) -> Iterator[PageServer]:
+    page = tmp_path / "page"
+    (page / "assets").mkdir(parents=True)
+    (page / "index.html").write_text("<!doctype html>")
+    (page / "assets" / "main.js").write_text("1")
+    (tmp_path / "secret.txt").write_text("not yours")
+    (page / "link.txt").symlink_to(tmp_path / "secret.txt")
+    with PageServer(page, exchange) as server:
+        yield server
+
+
+def ask(server: PageServer, path: str, method: str = "GET", body: bytes | None = None, **headers: str) -> tuple[int, Any, Any]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request(method, path, body=body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    response = connection.getresponse()
+    data = response.read()
+    connection.close()
+    return response.status, data, response.headers
+
+
+def own(server: PageServer, path: str, body: object = None) -> tuple[int, Any, Any]:
+    raw = None if body is None else json.dumps(body).encode()
+    return ask(server, f"/{server.token}/{path}", "GET" if body is None else "POST", raw)
+
+
+def row(job: Job, **changes: Any) -> dict[str, Any]:
+    info = DeviceInfo(where="device", device="Pixel 8", os="Android 15")
+    repeat = Repeat(
+        init_ms=1.0, first_inference_ms=1.0, latencies_ms=(1.0, 2.0), summary=summarize((1.0, 2.0)), parity_db=120.0,
+        parity_reason=None, delegate_got="wasm",
+    )  # fmt: skip
+    placement = {"nodes_delegated": None, "nodes_total": None, "partitions": None, "timed_until": "read_back"}
+    return {**asdict(measured_row(info, job, PLAN, [repeat], untimed=None, placement=placement)), **changes}
+
+
+def report(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {"schema": "unplug-bench/1", "rows": rows, "seed": 0, "versions": {}, "git_revision": None, **changes}
+
+
+def test_the_page_and_its_headers(served: PageServer) -> None:
+    status, body, headers = own(served, "")
+    assert (status, body, headers["Content-Type"]) == (200, b"<!doctype html>", "text/html; charset=utf-8")
+    assert headers["Cross-Origin-Embedder-Policy"] == "require-corp" and headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Content-Type-Options"] == "nosniff" and "default-src 'none'" in headers["Content-Security-Policy"]
+    assert own(served, "assets/main.js?v=1")[1] == b"1"
+    status, body, headers = own(served, "plan.json")
+    assert headers["Cache-Control"] == "no-store" and "Python" not in headers["Server"]
+    plan = json.loads(body)
+    assert (plan["schema"], plan["plan"]["iterations"], plan["jobs"][0]["min_psnr_db"]) == ("unplug-bench-plan/1", 2, 100.0)
+
+
+def test_files_and_vectors(served: PageServer, job: Job) -> None:
+    assert own(served, "files/0")[1] == job.artifact.path.read_bytes()
+    vectors = json.loads(own(served, "vectors/0/vectors.json")[1])
+    assert vectors["schema"] == "unplug-vectors/1" and len(vectors["samples"]) == 2
+    name = vectors["samples"][1]["inputs"]["image"]["file"]
+    assert own(served, f"vectors/0/{name}")[1] == job.inputs["image"][1].tobytes()
+    for path in ("files/1", "files/99999", "vectors/0/9-image.f32", "vectors/0/x-image.f32", "vectors/0/0-nothing.f32"):
+        assert own(served, path)[0] == 404, path
+
+
+@pytest.mark.parametrize("path", ["/", "/plan.json", "/wrong-token/plan.json", "/wrong-token/", "//plan.json", "/%2e%2e/"])
+def test_without_the_secret_nothing_is_there(served: PageServer, path: str) -> None:
+    assert ask(served, path)[0] == 404 and ask(served, path, "POST", b"{}")[0] == 404
+    assert not served.exchange.begun, "a stranger is no sign of life"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../secret.txt", "assets/../../secret.txt", "%2e%2e/secret.txt", "..%2fsecret.txt", "link.txt", "assets", "//etc/passwd",
+     "/etc/passwd", ".", "assets/.hidden", "assets\\..\\x", "a\x00b"],
+)  # fmt: skip
+def test_no_path_leads_out(served: PageServer, path: str) -> None:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+        connection.sendall(f"GET /{served.token}/{path} HTTP/1.0\r\n\r\n".encode("latin-1"))
+        answer = connection.makefile("rb").read()
+    assert answer.split(b" ")[1] in (b"404", b"400") and b"not yours" not in answer
+
+
+def raw_post(server: PageServer, path: str, head: str, body: bytes, close: bool = True) -> tuple[int, str]:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(f"POST /{server.token}/{path} HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode() + body)
+        if close:
+            connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb").read().decode()
+    return int(answer.split(" ")[1]), answer.partition("\r\n\r\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "message"),
+    [
+        ("Content-Length: 99999999999", 413, "larger than the limit of 67108864"),
+        ("X: y", 411, "must tell its size"),
+        ("Content-Length: -5", 411, "must tell its size"),
+        ("Content-Length: 5x", 411, "must tell its size"),
+        ("Content-Length: 5\r\nContent-Length: 7", 411, "must tell its size"),
+        ("Transfer-Encoding: chunked", 411, "must tell its size"),
+        ("Content-Length: 5\r\nTransfer-Encoding: chunked", 411, "must tell its size"),
+        ("Content-Length: 5000", 400, "the upload said 5000 bytes and 2 came; nothing was taken"),
+    ],
+)
+def test_uploads_that_lie_about_their_size(served: PageServer, head: str, status: int, message: str) -> None:
+    got, body = raw_post(served, "report", head, b"{}")
+    error = json.loads(body)["error"]
+    assert got == status and message in error and "\n" not in error
+    assert not served.used and own(served, "plan.json")[0] == 200, "nothing is lost"
+
+
+def test_more_than_was_said_is_not_read(served: PageServer) -> None:
+    body = json.dumps({"share": 0.5, "text": "half"}).encode()
+    assert raw_post(served, "progress", f"Content-Length: {len(body)}", body + b"x" * 1000)[0] == 200
+    assert served.exchange.progress.share == 0.5
+
+
+def test_a_silent_upload_ends(served: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module._Handler, "timeout", 0.3)
+    status, body = raw_post(served, "report", "Content-Length: 50", b"{", close=False)
+    assert status == 400 and "1 came" in body
+
+
+def test_progress_is_small_and_plain(served: PageServer) -> None:
+    assert own(served, "progress", {"share": 0.25, "text": "age.fp32.onnx on wasm"})[0] == 200
+    assert served.exchange.progress.text == "age.fp32.onnx on wasm" and served.exchange.begun
+    for body in (
+        {"share": 2, "text": ""},
+        {"share": "x"},
+        [],
+        {"share": 0.5, "text": "\x1b[2J"},
+        {"share": float("nan"), "text": ""},
+    ):
+        assert own(served, "progress", body)[0] == 400, body
+    assert own(served, "progress", {"share": 0.1, "text": "x" * 5000})[0] == 413
+
+
+def test_one_report_and_the_address_is_used(served: PageServer, job: Job) -> None:
+    assert own(served, "report", report(row(job)))[0] == 200
+    assert served.exchange.reported.wait(5) and served.exchange.rows[0].valid
+    for path, body in (("report", report(row(job))), ("plan.json", None), ("", None), ("row/0", row(job))):
+        status, answer, _ = own(served, path, body)
+        assert status == 410 and "has been used" in json.loads(answer)["error"]
+
+
+def test_a_report_of_another_schema_loses_nothing(served: PageServer, job: Job) -> None:
+    assert own(served, "row/0", row(job))[0] == 200
+    for bad in (report(row(job), schema="unplug-bench/2"), report(row(job, file="other.onnx")), {"rows": []}, "text"):
+        status, answer, _ = own(served, "report", bad)
+        error = json.loads(answer)["error"]
+        assert status == 400 and "\n" not in error
+    assert "its schema is" in error and served.exchange.rows[0].valid and not served.exchange.reported.is_set()
+    assert own(served, "report", report(row(job)))[0] == 200
+
+
+def test_rows_survive_in_the_journal(served: PageServer, exchange: Exchange, job: Job, tmp_path: Path) -> None:
+    assert own(served, "row/0", row(job))[0] == 200
+    assert own(served, "row/1", row(job))[0] == 404 and own(served, "row/0", {"file": 1})[0] == 400
+    path = tmp_path / "bench.json.web.part"
+    again = Exchange([job], exchange.expected, PLAN, journal=path)
+    assert again.missing() == [] and again.rows == exchange.rows
+    with path.open("a") as handle:
+        handle.write('{"job": 0, "row": {"fi')
+    assert Exchange([job], exchange.expected, PLAN, journal=path).missing() == []
+    other = Exchange([job], exchange.expected, replace(PLAN, iterations=3), journal=path)
+    assert other.rows == {} and other.missing() == [0]
+
+
+def test_unfinished_rows_are_marked(served: PageServer, exchange: Exchange, job: Job) -> None:
+    partial = row(job, repeats=[], status="failed", valid=False, reasons=["the rest is to come"])
+    assert own(served, "row/0", partial)[0] == 200 and exchange.missing() == [0]
+    last = exchange.final(0, "the browser ended")
+    assert last is not None and (last.status, last.valid) == ("failed", False) and "the browser ended" in last.reasons[0]
+
+
+def test_a_taken_port_is_one_clear_line(served: PageServer, exchange: Exchange) -> None:
+    with pytest.raises(DeviceError, match=f"127.0.0.1:{served.port}: .*in use.* Name another port"):
+        PageServer(served.page, exchange, "127.0.0.1", served.port)
+
+
+def test_other_methods_are_refused(served: PageServer) -> None:
+    for method in ("PUT", "DELETE", "OPTIONS", "HEAD"):
+        assert ask(served, f"/{served.token}/", method)[0] == 501

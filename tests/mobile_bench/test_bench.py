@@ -25,7 +25,6 @@ NEVER_HERE = (
     "soc",
     "gpu_driver",
     "init_ms_cached",
-    "energy_mj",
     "thermal_before",
     "thermal_during",
     "thermal_after",

@@ -175,7 +175,7 @@ class _Run:
             placement={name: getattr(first, name) for name in ("nodes_delegated", "nodes_total", "partitions", "timed_until")},
             curve=first.curve,
             peak_flops=self.device.peak_flops(entry.job.artifact, self.plan, entry.job.delegate),
-            thermal_after=after.thermal,
+            after=after,
             gate=next((gate for word in ("gave up", "waited", "open") for gate in self.gates if gate.startswith(word)), None),
             interruptions=entry.interruptions,
             load=load,

@@ -13,7 +13,7 @@ from unplug.export.precisions import PRECISIONS
 from unplug.export.tensors import digest_inputs
 from unplug.plugins.errors import ReportError
 
-from .devices.base import DeviceInfo, Job, Plan
+from .devices.base import DeviceInfo, Job, Plan, State
 from .report import SCHEMA, BenchReport, BenchRow, Repeat, Where
 from .rows import derived, measured_row, stopped_row
 
@@ -84,7 +84,8 @@ def check_row(row: BenchRow, job: Job, plan: Plan, where: Where | None = None, w
     made = measured_row(
         info, told, plan, [_judged(repeat, row.precision) for repeat in row.repeats], untimed=None,
         placement={name: getattr(row, name) for name in ("nodes_delegated", "nodes_total", "partitions", "timed_until")},
-        curve=row.curve, thermal_after=row.thermal_after, gate=row.thermal_gate, interruptions=row.interruptions,
+        curve=row.curve, gate=row.thermal_gate, interruptions=row.interruptions,
+        after=State(thermal=row.thermal_after, battery_percent=row.battery_after_percent),
     )  # fmt: skip
     kept = ("peak_memory_bytes", "base_memory_bytes", "init_ms_cached", "threads")
     made = replace(made, **{name: getattr(row, name) for name in kept})
@@ -183,7 +184,8 @@ def _impossible(row: BenchRow, plan: Plan) -> Iterator[str]:
     for name in ("peak_memory_bytes", "base_memory_bytes", "nodes_delegated", "nodes_total", "partitions", "init_ms_cached"):
         if (value := getattr(row, name)) is not None and not 0 <= value <= 2**50:
             yield f"its {name} cannot be {value}"
-    if row.battery_percent is not None and not 0 <= row.battery_percent <= 100:
+    charges = (row.battery_percent, row.battery_after_percent, *(repeat.battery_percent for repeat in row.repeats))
+    if not all(0 <= charge <= 100 for charge in charges if charge is not None):
         yield "a battery that cannot be so full"
 
 

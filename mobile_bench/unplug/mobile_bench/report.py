@@ -107,10 +107,11 @@ class BenchRow:
         curve: of a sustained run, in windows of equal length.
         peak_memory_bytes: of a process that loads and runs the artifact, in a pass of its own that is not timed.
         base_memory_bytes: of that process before it loads the artifact, runtime imported.
-        energy_mj: per run, median over the repeats.
+        energy_mj: per run, median over the repeats; of the host its CPU packages', other work included.
         thermal_before, thermal_during, thermal_after: the device's word before, at its worst, and at the end.
         thermal_gate: what waiting for a cool device came to.
         battery_percent, charging, clock_mode: power state at the start.
+        battery_after_percent: at the end; in between each repeat has its own.
         interruptions: what went wrong on the way and was made good.
         parity_reference: "checkpoint", or "first_run" when none was given: the untimed pass of the same artifact.
         inputs_sha256: `unplug.export.digest_inputs` of what went in.
@@ -168,6 +169,7 @@ class BenchRow:
     thermal_after: str | None = None
     thermal_gate: str | None = None
     battery_percent: float | None = None
+    battery_after_percent: float | None = None
     charging: bool | None = None
     clock_mode: str | None = None
     interruptions: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from unplug.export.tensors import digest_inputs
 
-from .devices.base import DeviceInfo, Job, Plan, Untimed
+from .devices.base import DeviceInfo, Job, Plan, State, Untimed
 from .report import BenchRow, Repeat, Window
 from .statistics import Estimate, drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
 from .validity import THERMAL_STATES, refusals, warnings
@@ -33,7 +33,7 @@ def measured_row(
     placement: dict[str, Any],
     curve: Sequence[Window] = (),
     peak_flops: float | None = None,
-    thermal_after: str | None = None,
+    after: State | None = None,
     gate: str | None = None,
     interruptions: Sequence[str] = (),
     load: float | None = None,
@@ -49,7 +49,7 @@ def measured_row(
         placement: fields of a row that tell what ran the operators, and `timed_until`.
         curve: of a sustained run.
         peak_flops: see `Driven.peak_flops`.
-        thermal_after: the device's word at the end.
+        after: the device's state at the end.
         gate: what waiting for a cool device came to.
         interruptions: what went wrong on the way.
         load, cores: see `unplug.mobile_bench.validity.warnings`.
@@ -68,7 +68,8 @@ def measured_row(
         base_memory_bytes=None if untimed is None else untimed.base_memory_bytes,
         thermal_before=repeats[0].thermal,
         thermal_during=max((repeat.thermal for repeat in repeats if repeat.thermal), key=_heat, default=None),
-        thermal_after=thermal_after,
+        thermal_after=None if after is None else after.thermal,
+        battery_after_percent=None if after is None else after.battery_percent,
         thermal_gate=gate,
         interruptions=tuple(interruptions),
         flop_bound_ms=None if peak_flops is None or flops is None else 1e3 * flops / peak_flops,

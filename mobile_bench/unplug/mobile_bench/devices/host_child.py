@@ -22,6 +22,7 @@ from unplug.plugins.iospec import IOSpec
 
 from ..statistics import summarize
 from ..sustained import windows
+from .energy import Meter
 
 PENDING_RUNS = 5
 """Runs that look for work left behind by a call."""
@@ -59,10 +60,10 @@ def time_runs(job: Job) -> Reply:
         runner.feed(samples[index % len(samples)])
         runner.invoke()
         watch.look(index % len(samples), runner.read())
-    runs = Runs(runner, samples, watch)
+    runs, meter = Runs(runner, samples, watch), Meter()
     while not runs.enough(job.values["iterations"], job.values["sustain_s"]):
         runs.one()
-    sustained = bool(job.values["sustain_s"])
+    energy, sustained = meter.millijoules(), bool(job.values["sustain_s"])
     sample, worst = watch.worst()
     values = {
         "init_ms": 1e3 * (opened - started),
@@ -74,6 +75,7 @@ def time_runs(job: Job) -> Reply:
         "read_back_ms": median(runs.read_back),
         "pending_ms": pending_ms(runner, samples[0]),
         "timed_until": "return",
+        "energy_mj": None if energy is None else energy / len(runs.latencies),
         "placement": asdict(runner.placement),
         "sample": sample,
     }

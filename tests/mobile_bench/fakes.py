@@ -30,10 +30,11 @@ class FakeDevice:
         states: Callable[[], State] = State,
         info: dict[str, Any] | None = None,
         back: bool = False,
+        compared: int = 1,
     ) -> None:
         self.latencies, self.offset, self.got, self.pending_ms = latencies, offset, got, pending_ms
         self.crash, self.states, self.info, self.back = crash, states, info or {}, back
-        self.starts = 0
+        self.starts, self.compared = 0, compared
 
     def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
         return drive(self, order, f"fake:{place}")
@@ -80,8 +81,8 @@ class FakeDevice:
             read_back_ms=0.0,
             pending_ms=self.pending_ms,
             placement=Placement(delegate_asked=job.delegate, delegate_got=self.got),
-            outputs={name: array + self.offset for name, array in self._outputs(1).items()},
-            sample=0,
+            outputs=[(0, {name: array + self.offset for name, array in self._outputs(1).items()})],
+            compared=self.compared,
         )
 
 

@@ -149,7 +149,18 @@ def test_rows_of_one_report_alone_are_listed() -> None:
     found = compare_reports(
         report(row(STEADY), row(STEADY, file="gone.onnx")), report(row(STEADY), row(STEADY, file="new.onnx"))
     )
-    assert (found.only_old, found.only_new, len(found.changes)) == (("gone.onnx",), ("new.onnx",), 1) and found.passed
+    assert (found.only_old, found.only_new, len(found.changes)) == (("gone.onnx",), ("new.onnx",), 1)
+    assert found.unchecked == ("gone.onnx",) and not found.passed, "what is gone was not checked"
+
+
+def test_a_valid_row_that_broke_fails_the_gate() -> None:
+    good, broken = (
+        row(STEADY, file="b.onnx"),
+        row(STEADY, file="b.onnx", valid=False, reasons=("gpu was asked for and none ran",)),
+    )
+    found = compare_reports(report(row(STEADY), good), report(row(STEADY), broken))
+    assert found.unchecked == ("b.onnx",) and not found.passed
+    assert compare_reports(report(row(STEADY), broken), report(row(STEADY), good)).passed, "nothing had been promised of it"
 
 
 def test_the_command(tmp_path: Path) -> None:

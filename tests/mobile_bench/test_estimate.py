@@ -99,6 +99,7 @@ def row(artifact: Artifact, milliseconds: float, **changes: Any) -> BenchRow:
             first_inference_ms=1.0,
             latencies_ms=(value,),
             summary=summarize([value]),
+            compared=1,
             parity_db=90.0,
             parity_reason=None,
         )

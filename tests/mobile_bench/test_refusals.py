@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ import torch
 from unplug.export import Artifact, checkpoint_artifact, export_checkpoint
 from unplug.export.runtime import RUNTIMES
 from unplug.export.runtime.base import Placement
-from unplug.mobile_bench import BenchReport, Plan, bench_artifacts, compare_reports
+from unplug.mobile_bench import BenchReport, Plan, Repeat, bench_artifacts, compare_reports, summarize
 from unplug.mobile_bench.devices.base import State
-from unplug.mobile_bench.devices.host_child import Watch, pending_ms, time_runs
+from unplug.mobile_bench.devices.host_child import pending_ms, time_runs
+from unplug.mobile_bench.parity import Watch
+from unplug.mobile_bench.validity import refusals
 from unplug.plugins.errors import ConversionError, InputError
 
 from .fakes import FakeDevice, on_fake
@@ -31,6 +35,12 @@ def falling(start: int, plan: Plan) -> tuple[float, ...]:
     return tuple(np.linspace(1.4, 1.0, plan.iterations))
 
 
+def alternately(*states: State) -> Callable[[], State]:
+    """Two of each: before and behind a cold start."""
+    given = itertools.cycle(states if states[0].clock_mode is None else [state for state in states for _ in range(2)])
+    return lambda: next(given)
+
+
 @pytest.mark.parametrize(
     ("device", "reason"),
     [
@@ -39,6 +49,9 @@ def falling(start: int, plan: Plan) -> tuple[float, ...]:
         (FakeDevice(latencies=lambda start, plan: (0.001,) * plan.iterations), "less than the arithmetic bound"),
         (FakeDevice(got="none"), "cpu was asked for and none ran"),
         (FakeDevice(pending_ms=0.5), "a call returned before its work was done: 1 ms timed, and reading the outputs then"),
+        (FakeDevice(compared=0), "parity: nobody looked at the outputs"),
+        (FakeDevice(states=alternately(State(clock_mode="a"), State(clock_mode="b"))), "clock mode changed between cold"),
+        (FakeDevice(states=alternately(State(thermal="none"), State(thermal="severe"))), "throttles (severe)"),
         (FakeDevice(latencies=rising), "it throttled: runs became 33% slower within a cold start"),
         (FakeDevice(states=lambda: State(thermal="severe")), "the device says that it throttles (severe)"),
         (FakeDevice(states=lambda: State(temperature_c=61.0)), "the device was too hot to begin: gave up after 0 s at 61.0 °C"),
@@ -67,13 +80,46 @@ def test_what_is_worth_a_warning(onnx: Artifact, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_hot_device_is_waited_for(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unplug.mobile_bench.drive.POLL_S", 0.01)
-    heat = iter([61.0, 55.0, 39.0, 38.0, 38.0, 38.0, 41.5])
+    monkeypatch.setattr("unplug.mobile_bench.gate.POLL_S", 0.01)
+    heat = iter([61.0, 55.0, 39.0, 44.0, 38.0, 39.5, 38.0, 38.5, 41.5])
     device = FakeDevice(states=lambda: State(temperature_c=next(heat), thermal="light"))
     (row,) = on_fake(device, onnx, monkeypatch, plan=Plan(iterations=9, repeats=3, max_temperature_c=40.0))
     assert row.valid and row.thermal_gate is not None and row.thermal_gate.startswith("waited 0 s until 39.0 °C")
-    assert [repeat.temperature_c for repeat in row.repeats] == [39.0, 38.0, 38.0]
+    assert [(repeat.temperature_c, repeat.temperature_after_c) for repeat in row.repeats] == [
+        (39.0, 44.0),
+        (38.0, 39.5),
+        (38.0, 38.5),
+    ]
     assert (row.thermal_before, row.thermal_during, row.thermal_after) == ("light", "light", "light")
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3])
+def test_throttling_shows_in_few_cold_starts_too(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, repeats: int) -> None:
+    (row,) = on_fake(FakeDevice(latencies=rising), onnx, monkeypatch, plan=Plan(iterations=20, repeats=repeats))
+    assert not row.valid and "it throttled" in row.reasons[0]
+
+
+def test_noise_is_not_called_throttling(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(0)
+
+    def wild(start: int, plan: Plan) -> tuple[float, ...]:
+        return tuple(
+            np.exp(generator.normal(0.0, 0.10, plan.iterations)) * (1 + 0.5 * (generator.random(plan.iterations) < 0.15))
+        )
+
+    rows = [on_fake(FakeDevice(latencies=wild), onnx, monkeypatch, plan=Plan())[0] for _ in range(100)]
+    assert sum(row.valid for row in rows) >= 99
+
+
+@pytest.mark.parametrize(("taken", "valid"), [(44, True), (20, False)])
+def test_an_accelerator_that_took_little(taken: int, valid: bool) -> None:
+    repeat = Repeat(
+        init_ms=1.0, first_inference_ms=1.0, latencies_ms=(1.0,) * 9, summary=summarize((1.0,) * 9), compared=9, parity_db=None,
+        parity_reason=None, delegate_got="gpu",
+    )  # fmt: skip
+    said = {"flop_bound_ms": None, "sustained": False, "gate": None}
+    assert bool(list(refusals([repeat], delegate_asked="gpu", delegated=taken / 45, **said))) != valid  # type: ignore[arg-type]
+    assert not list(refusals([repeat] * 2, delegate_asked="gpu", delegated=1.0, **said))  # type: ignore[arg-type]
 
 
 def test_clock_modes_are_not_compared(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +172,16 @@ def test_a_run_that_is_wrong_once_the_first_was_right(wrong_after: int) -> None:
         runner.feed(sample)
         runner.invoke()
         watch.look(0, runner.read())
-    assert watch.worst()[1]["y"].tolist() == [[2.0, 2.0]]
+    assert [2.0, 2.0] in [outputs["y"][0].tolist() for _, outputs in watch.kept()] and watch.count == 30
+
+
+def test_a_first_run_that_is_wrong_and_a_sample_that_always_is() -> None:
+    """Kept are both the first of a sample and the one that differs most from it, of every sample."""
+    watch = Watch()
+    for run in range(10):
+        watch.look(0, {"y": np.full((1, 1), 7.0 if run == 0 else 1.0)})
+        watch.look(1, {"y": np.full((1, 1), 2.0)})
+    assert sorted((sample, float(outputs["y"][0, 0])) for sample, outputs in watch.kept()) == [(0, 1.0), (0, 7.0), (1, 2.0)]
 
 
 def test_every_run_is_watched_warm_ups_too(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +203,8 @@ def test_every_run_is_watched_warm_ups_too(onnx: Artifact, monkeypatch: pytest.M
     })  # fmt: skip
     object.__setattr__(job, "arrays", {"x": np.zeros((2, 1), np.float32)})
     reply = time_runs(job)
-    assert reply.arrays["y"].tolist() == [[2.0]] and len(reply.values["latencies_ms"]) == 3
+    assert [2.0] in [array[0].tolist() for array in reply.arrays.values()] and len(reply.values["latencies_ms"]) == 3
+    assert (reply.values["samples"], reply.values["compared"]) == ([0, 1, 0], 5)
 
 
 def test_sustained_load_on_the_host(onnx: Artifact) -> None:
@@ -181,7 +237,7 @@ def test_pytorch_beside_what_was_exported(checkpoint: Path, onnx: Artifact) -> N
     plan = Plan(warmup=1, iterations=3, repeats=1)
     eager, file = bench_artifacts([checkpoint_artifact(checkpoint), onnx], plan=plan, checkpoint=checkpoint).rows
     assert (eager.target, eager.runtime, eager.delegate_got, eager.valid) == ("checkpoint", "torch", "eager", True)
-    assert eager.artifact_sha256 == file.model_sha256 and eager.flops == file.flops and eager.repeats[0].parity_db is None
+    assert eager.artifact_sha256 == file.model_sha256 and eager.flops == file.flops and eager.repeats[0].parity_reason is None
     if not torch.cuda.is_available():
         with pytest.raises(InputError, match="PyTorch finds no CUDA device"):
             bench_artifacts([checkpoint_artifact(checkpoint)], plan=plan, delegates=["eager-cuda"])

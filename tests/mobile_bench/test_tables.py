@@ -19,7 +19,7 @@ from unplug.sdk.cli.bench_table import table
 
 def timed(*latencies: float) -> Repeat:
     return Repeat(
-        init_ms=3.0, first_inference_ms=2.0, latencies_ms=latencies, summary=summarize(latencies), parity_db=80.0,
+        init_ms=3.0, first_inference_ms=2.0, latencies_ms=latencies, summary=summarize(latencies), compared=1, parity_db=80.0,
         parity_reason=None,
     )  # fmt: skip
 

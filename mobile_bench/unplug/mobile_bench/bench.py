@@ -21,6 +21,8 @@ from .devices.base import Device, DeviceInfo, Job, Order, Plan
 from .report import BenchReport, BenchRow
 from .rows import stopped_row
 
+SAMPLES = 2
+"""By default: a runtime that stops working leaves the outputs of the one before, which are wrong for the other."""
 MAX_RUNS = 1_000_000  # of one repeat; more would fill the report with raw samples
 
 
@@ -45,7 +47,7 @@ def bench_artifacts(
         plan: threads, warm-ups, runs, cold starts; default: `Plan()`.
         runtime: what runs them; default: each target's own.
         delegates: each artifact on each of them that its runtime has; default: the runtime's first.
-        inputs: name to array of N samples, taken in turn; default: one random sample a model.
+        inputs: name to array of N samples, taken in turn; default: two random samples a model.
         checkpoint: its outputs are the parity reference; default: the artifact's own untimed run.
         journal: a file that keeps every cold start at once: the same call goes on where an earlier one ended. The caller
             deletes it when the report is written (`journals`).
@@ -129,6 +131,8 @@ def _check(artifacts: Sequence[Artifact], places: Sequence[str], plan: Plan) -> 
         raise InputError("bench", "no artifact is given", "Name at least one exported file")
     if not places or len(set(places)) < len(places):
         raise InputError("bench", "no device is given, or one twice", "See: unplug list devices")
+    if "host" in places and len(places) > 1:
+        raise InputError("bench", "what drives the other devices would disturb the host", "Time the host by itself")
     counts = {"threads": plan.threads, "iterations": plan.iterations, "repeats": plan.repeats, "warm-ups + 1": plan.warmup + 1}
     for name, value in counts.items():
         if not 1 <= value <= MAX_RUNS:
@@ -136,7 +140,7 @@ def _check(artifacts: Sequence[Artifact], places: Sequence[str], plan: Plan) -> 
 
 
 def _checked(iospec: IOSpec, inputs: Mapping[str, Array] | None, seed: int) -> Mapping[str, Array]:
-    given = random_inputs(iospec, 1, seed) if inputs is None else inputs
+    given = random_inputs(iospec, SAMPLES, seed) if inputs is None else inputs
     check_inputs(iospec, given)
     return given
 

@@ -22,8 +22,8 @@ Verdict = Literal["slower", "faster", "no difference shown", "not comparable"]
 FAIL_ABOVE = 0.05
 LEVEL = 0.95
 SAME = (
-    "device", "soc", "os", "gpu_driver", "mode", "threads", "delegate_got", "timed_until", "clock_mode", "charging",
-    "inputs_sha256",
+    "device", "soc", "os", "gpu_driver", "mode", "threads", "warmup", "iterations", "delegate_got", "timed_until",
+    "clock_mode", "charging", "inputs_sha256",
 )  # fmt: skip
 """What must be equal in two rows: a change of it is a reason of its own for another latency."""
 
@@ -82,6 +82,7 @@ class Comparison:
         level: of the intervals, all rows together.
         changes: rows that are in both.
         only_old, only_new: files of rows that are in one alone.
+        unchecked: files of valid rows of the old report that no row of the new one could be compared with.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -92,11 +93,16 @@ class Comparison:
     changes: tuple[Change, ...]
     only_old: tuple[str, ...]
     only_new: tuple[str, ...]
+    unchecked: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """No row fails, and at least one could be compared."""
-        return not any(change.fails for change in self.changes) and any(change.ratio for change in self.changes)
+        """No row fails, at least one could be compared, and none that was valid went unchecked."""
+        return (
+            not any(change.fails for change in self.changes)
+            and any(change.ratio for change in self.changes)
+            and not self.unchecked
+        )
 
 
 def compare_reports(old: BenchReport, new: BenchReport, *, fail_above: float = FAIL_ABOVE, level: float = LEVEL) -> Comparison:
@@ -121,10 +127,13 @@ def compare_reports(old: BenchReport, new: BenchReport, *, fail_above: float = F
     pairs = [(before[key], row) for key, row in after.items() if key in before]
     comparable = sum(not _hindrances(*pair) for pair in pairs)
     each = 1.0 - (1.0 - level) / max(comparable, 1)
+    changes = tuple(_change(*pair, fail_above, each) for pair in pairs)
+    left = [row.file for (row, _), change in zip(pairs, changes, strict=True) if row.valid and change.ratio is None]
     return Comparison(
         fail_above=fail_above,
         level=level,
-        changes=tuple(_change(*pair, fail_above, each) for pair in pairs),
+        changes=changes,
+        unchecked=(*left, *(row.file for key, row in before.items() if row.valid and key not in after)),
         only_old=tuple(row.file for key, row in before.items() if key not in after),
         only_new=tuple(row.file for key, row in after.items() if key not in before),
     )

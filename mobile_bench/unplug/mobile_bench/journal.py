@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from unplug.export.schema import STRICT
 from unplug.export.tensors import digest_inputs
 from unplug.plugins.errors import OutputError
+from unplug.plugins.files import atomic_path
 
 from .devices.base import DeviceInfo, Job, Plan
 from .report import Repeat, TimedUntil, Window
@@ -33,6 +34,8 @@ class Record:
         repeat, curve: what was measured.
         nodes_delegated, nodes_total, partitions: see `unplug.export.runtime.base.Placement`.
         timed_until: see `BenchRow`.
+        gate: what waiting for a cool device came to before it.
+        interruptions: what went wrong on the way to it.
         adapter: see `unplug.export.runtime.base.Placement`.
     """
 
@@ -47,6 +50,8 @@ class Record:
     partitions: int | None = None
     timed_until: TimedUntil = "return"
     adapter: str | None = None
+    gate: str | None = None
+    interruptions: tuple[str, ...] = ()
 
 
 class Journal:
@@ -56,23 +61,31 @@ class Journal:
         self.path, self.records = path, records
 
     @classmethod
-    def open(cls, path: Path | None, place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan) -> Journal:
-        """Reads the records of the same benchmark, or begins anew.
+    def open(
+        cls, path: Path | None, place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan, say: Callable[[str], None]
+    ) -> Journal:
+        """Reads the records of the same benchmark, or begins anew; those of another one are set aside.
 
         Args:
             path: the file, or None.
             place, info, jobs, plan: what makes a benchmark the same.
+            say: takes a line for the user.
         """
         if path is None:
             return cls(None, ())
         own = {"schema": SCHEMA, "digest": _digest(place, info, jobs, plan)}
         records = _read(path, own, len(jobs), plan.starts)
-        if not records:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(json.dumps(own) + "\n", encoding="utf-8")
-            except OSError as error:
-                raise OutputError(str(path), str(error.strerror), "Choose another --out") from error
+        lines = [json.dumps(own), *(json.dumps(asdict(record), allow_nan=False) for record in records)]
+        try:
+            if not records and path.is_file():
+                path.replace(path.with_name(f"{path.name}.old"))
+                say(f"{path} is of another benchmark (other files, settings or device): kept as {path.name}.old")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Anew and whole: behind a line that a killed run left unfinished nothing could be read.
+            with atomic_path(path) as temporary:
+                temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(str(path), str(error.strerror), "Choose another --out") from error
         return cls(path, records)
 
     def add(self, record: Record) -> None:

@@ -15,7 +15,8 @@ from unplug.plugins.errors import ReportError
 
 from .devices.base import DeviceInfo, Job, Plan, State
 from .report import SCHEMA, BenchReport, BenchRow, Repeat, Where
-from .rows import derived, measured_row, stopped_row
+from .rows import Taken, derived, measured_row, stopped_row
+from .validity import peak_flops
 
 MAX_BYTES = 64 * 2**20
 MAX_MS = 1e9
@@ -81,12 +82,13 @@ def check_row(row: BenchRow, job: Job, plan: Plan, where: Where | None = None, w
     stopped = _stopped(row, job, plan)
     if not row.repeats:
         return stopped_row(info, told, plan, stopped or "nothing was measured", row.interruptions)
-    made = measured_row(
-        info, told, plan, [_judged(repeat, row.precision) for repeat in row.repeats], untimed=None,
+    taken = Taken(
+        repeats=tuple(_judged(repeat, row.precision) for repeat in row.repeats), curve=row.curve, gate=row.thermal_gate,
         placement={name: getattr(row, name) for name in ("nodes_delegated", "nodes_total", "partitions", "timed_until")},
-        curve=row.curve, gate=row.thermal_gate, interruptions=row.interruptions,
-        after=State(thermal=row.thermal_after, battery_percent=row.battery_after_percent),
+        interruptions=row.interruptions, after=State(thermal=row.thermal_after, battery_percent=row.battery_after_percent),
+        peak_flops=peak_flops(row.precision, row.delegate_asked, row.threads),
     )  # fmt: skip
+    made = measured_row(info, told, plan, taken)
     kept = ("peak_memory_bytes", "base_memory_bytes", "init_ms_cached", "threads")
     made = replace(made, **{name: getattr(row, name) for name in kept})
     reasons = (*((stopped,) if stopped else ()), *_strange_weights(job), *made.reasons)
@@ -112,7 +114,10 @@ def _rechecked(row: BenchRow, what: str) -> BenchRow:
     if not row.repeats:
         return replace(row, status="failed" if row.status == "ok" else row.status, valid=False)
     stopped = row.reasons[:1] if row.status != "ok" else ()
-    return derived(replace(row, repeats=tuple(_judged(repeat, row.precision) for repeat in row.repeats)), reasons=stopped)
+    peak = peak_flops(row.precision, row.delegate_asked, row.threads)
+    bound = None if peak is None or row.flops is None else 1e3 * row.flops / peak
+    repeats = tuple(_judged(repeat, row.precision) for repeat in row.repeats)
+    return derived(replace(row, repeats=repeats, flop_bound_ms=bound), reasons=stopped)
 
 
 def _read(raw: bytes, what: str) -> BenchReport:

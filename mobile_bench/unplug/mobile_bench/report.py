@@ -33,27 +33,34 @@ class Repeat:
         enqueue_ms, read_back_ms: medians of handing the inputs over and of copying the outputs out, timed apart.
         pending_ms: how much longer the copying takes behind a run than behind another copying: work that the call left.
         summary: of the timed runs.
-        parity_db: PSNR of the worst output of all runs against the reference; None when exact, undefined or not read.
+        compared: runs whose outputs were looked at; 0 where nobody did.
+        parity_db: PSNR of the worst output of those against the reference; None when exact or undefined.
         parity_reason: why the outputs are too far from the reference, or None when they are near enough.
         delegate_got: what ran the operators in this cold start.
-        thermal, temperature_c, battery_percent: the device's state right before.
+        thermal, temperature_c, battery_percent, charging, clock_mode: the device's state right before.
+        thermal_after, temperature_after_c: right behind.
         energy_mj: per run, or None where the device does not tell.
     """
 
     started_s: float = 0.0
-    init_ms: float
-    first_inference_ms: float
+    init_ms: float | None
+    first_inference_ms: float | None
     latencies_ms: tuple[float, ...]
     enqueue_ms: float | None = None
     read_back_ms: float | None = None
     pending_ms: float | None = None
     summary: Summary
+    compared: int = 0
     parity_db: float | None
     parity_reason: str | None
     delegate_got: str | None = None
     thermal: str | None = None
     temperature_c: float | None = None
     battery_percent: float | None = None
+    charging: bool | None = None
+    clock_mode: str | None = None
+    thermal_after: str | None = None
+    temperature_after_c: float | None = None
     energy_mj: float | None = None
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -23,105 +23,116 @@ def stopped_row(info: DeviceInfo, job: Job, plan: Plan, reason: str, interruptio
     )  # fmt: skip
 
 
-def measured_row(
-    info: DeviceInfo,
-    job: Job,
-    plan: Plan,
-    repeats: Sequence[Repeat],
-    *,
-    untimed: Untimed | None,
-    placement: dict[str, Any],
-    curve: Sequence[Window] = (),
-    peak_flops: float | None = None,
-    after: State | None = None,
-    gate: str | None = None,
-    interruptions: Sequence[str] = (),
-    load: float | None = None,
-    cores: int = 1,
-) -> BenchRow:
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What was measured of one job.
+
+    Args:
+        repeats: its cold starts, at least one.
+        curve: of a sustained run.
+        untimed: the pass for memory, or None where there is none.
+        after: the device's state at the end.
+        placement: fields of a row that tell what ran the operators, and `timed_until`.
+        gate: what waiting for a cool device came to.
+        interruptions: what went wrong on the way.
+        load: see `unplug.mobile_bench.validity.warnings`.
+        peak_flops: see `Driven.peak_flops`.
+    """
+
+    repeats: tuple[Repeat, ...]
+    curve: tuple[Window, ...] = ()
+    untimed: Untimed | None = None
+    after: State = field(default_factory=State)
+    placement: Mapping[str, Any]
+    gate: str | None = None
+    interruptions: tuple[str, ...] = ()
+    load: float | None = None
+    peak_flops: float | None = None
+
+
+def measured_row(info: DeviceInfo, job: Job, plan: Plan, taken: Taken) -> BenchRow:
     """The row of an artifact that was timed.
 
     Args:
         info: what the device said at the start.
         job, plan: what was measured and how.
-        repeats: its cold starts.
-        untimed: the pass for memory, or None where there is none.
-        placement: fields of a row that tell what ran the operators, and `timed_until`.
-        curve: of a sustained run.
-        peak_flops: see `Driven.peak_flops`.
-        after: the device's state at the end.
-        gate: what waiting for a cool device came to.
-        interruptions: what went wrong on the way.
-        load, cores: see `unplug.mobile_bench.validity.warnings`.
+        taken: the measurements.
     """
-    flops = job.artifact.card.flops
+    flops, memory = job.artifact.card.flops, taken.untimed
+    states = (state for repeat in taken.repeats for state in (repeat.thermal, repeat.thermal_after) if state)
     row = BenchRow(
         **_facts(info, job, plan),
-        **placement,
+        **taken.placement,
         delegate_asked=job.delegate,
         status="ok",
         valid=True,
         reasons=(),
-        repeats=tuple(repeats),
-        curve=tuple(curve),
-        peak_memory_bytes=None if untimed is None else untimed.peak_memory_bytes,
-        base_memory_bytes=None if untimed is None else untimed.base_memory_bytes,
-        thermal_before=repeats[0].thermal,
-        thermal_during=max((repeat.thermal for repeat in repeats if repeat.thermal), key=_heat, default=None),
-        thermal_after=None if after is None else after.thermal,
-        battery_after_percent=None if after is None else after.battery_percent,
-        thermal_gate=gate,
-        interruptions=tuple(interruptions),
-        flop_bound_ms=None if peak_flops is None or flops is None else 1e3 * flops / peak_flops,
+        repeats=taken.repeats,
+        curve=taken.curve,
+        peak_memory_bytes=None if memory is None else memory.peak_memory_bytes,
+        base_memory_bytes=None if memory is None else memory.base_memory_bytes,
+        thermal_before=taken.repeats[0].thermal,
+        thermal_during=max(states, key=_heat, default=None),
+        thermal_after=taken.after.thermal,
+        battery_after_percent=taken.after.battery_percent,
+        thermal_gate=taken.gate,
+        interruptions=taken.interruptions,
+        flop_bound_ms=None if taken.peak_flops is None or flops is None else 1e3 * flops / taken.peak_flops,
     )
-    return derived(row, load=load, cores=cores)
+    return derived(row, load=taken.load)
 
 
-def derived(row: BenchRow, *, reasons: Sequence[str] = (), load: float | None = None, cores: int = 1) -> BenchRow:
+def derived(row: BenchRow, *, reasons: Sequence[str] = (), load: float | None = None) -> BenchRow:
     """A row with every number that follows from its repeats worked out, and whether it may be ranked.
 
     Args:
         row: status "ok"; what it says of these numbers itself is not believed.
         reasons: more reasons to refuse it.
-        load, cores: see `unplug.mobile_bench.validity.warnings`.
+        load: see `unplug.mobile_bench.validity.warnings`.
     """
     repeats = tuple(
         replace(repeat, summary=summarize(repeat.latencies_ms)) if repeat.latencies_ms else repeat for repeat in row.repeats
     )
-    pooled = [latency for repeat in repeats for latency in repeat.latencies_ms]
-    medians = [repeat.summary.p50 for repeat in repeats]
-    typical, slope = typical_latency(medians), _drift(repeats)
+    slope, sustained = _drift(repeats), row.mode == "sustained"
     shares = [outlier_share(repeat.latencies_ms) for repeat in repeats if repeat.latencies_ms]
     outliers = sum(shares) / len(shares) if shares else None
-    found = (
-        *reasons,
-        *refusals(
-            repeats, delegate_asked=row.delegate_asked, flop_bound_ms=row.flop_bound_ms, drift=slope,
-            sustained=row.mode == "sustained", gate=row.thermal_gate,
-        ),
+    delegated = row.nodes_delegated / row.nodes_total if row.nodes_delegated is not None and row.nodes_total else None
+    refused = refusals(
+        repeats, delegate_asked=row.delegate_asked, flop_bound_ms=row.flop_bound_ms, delegated=delegated, sustained=sustained,
+        gate=row.thermal_gate,
     )  # fmt: skip
+    told = warnings(repeats, slope=slope, outliers=outliers, delegated=delegated, sustained=sustained, load=load)
+    found = (*reasons, *refused)
     return replace(
         row,
         repeats=repeats,
         valid=not found,
         reasons=found,
-        warnings=tuple(
-            warnings(repeats, drift=slope, outliers=outliers, sustained=row.mode == "sustained", load=load, cores=cores)
-        ),
+        warnings=tuple(told),
         delegate_got=repeats[0].delegate_got,
-        init_ms_cold=median(repeat.init_ms for repeat in repeats),
-        first_inference_ms=median(repeat.first_inference_ms for repeat in repeats),
-        enqueue_ms=_median(repeat.enqueue_ms for repeat in repeats),
-        read_back_ms=_median(repeat.read_back_ms for repeat in repeats),
-        energy_mj=_median(repeat.energy_mj for repeat in repeats),
-        summary=summarize(pooled) if pooled else repeats[0].summary if len(repeats) == 1 else None,
-        median_ms=None if typical is None else typical.value,
-        median_ci95_ms=None if typical is None else typical.ends,
-        spread=relative_spread(medians),
         drift=None if slope is None else slope.value,
         drift_ci95=None if slope is None else slope.ends,
         outlier_share=outliers,
+        **_summaries(repeats),
     )
+
+
+def _summaries(repeats: Sequence[Repeat]) -> dict[str, Any]:
+    """Numbers over all repeats."""
+    pooled = [latency for repeat in repeats for latency in repeat.latencies_ms]
+    medians = [repeat.summary.p50 for repeat in repeats]
+    typical = typical_latency(medians)
+    return {
+        "init_ms_cold": _median(repeat.init_ms for repeat in repeats),
+        "first_inference_ms": _median(repeat.first_inference_ms for repeat in repeats),
+        "enqueue_ms": _median(repeat.enqueue_ms for repeat in repeats),
+        "read_back_ms": _median(repeat.read_back_ms for repeat in repeats),
+        "energy_mj": _median(repeat.energy_mj for repeat in repeats),
+        "summary": summarize(pooled) if pooled else repeats[0].summary if len(repeats) == 1 else None,
+        "median_ms": None if typical is None else typical.value,
+        "median_ci95_ms": None if typical is None else typical.ends,
+        "spread": relative_spread(medians),
+    }
 
 
 def _facts(info: DeviceInfo, job: Job, plan: Plan) -> dict[str, Any]:
@@ -148,7 +159,7 @@ def _facts(info: DeviceInfo, job: Job, plan: Plan) -> dict[str, Any]:
 
 
 def _drift(repeats: Sequence[Repeat]) -> Estimate | None:
-    slopes = [slope for repeat in repeats if (slope := drift(repeat.latencies_ms)) is not None]
+    slopes = [slope.value for repeat in repeats if (slope := drift(repeat.latencies_ms)) is not None]
     return mean_interval(slopes) if slopes else None
 
 

@@ -146,15 +146,18 @@ def typical_latency(medians_R: Sequence[float], level: float = LEVEL) -> Estimat
     )
 
 
-def drift(latencies_N: Sequence[float]) -> float | None:
+def drift(latencies_N: Sequence[float]) -> Estimate | None:
     """By which share runs became slower from the first to the last: Theil and Sen's slope times N - 1, over the median.
 
-    The slope is the median of those between all pairs, so that a few slow runs do not count. None below `MIN_SAMPLES_DRIFT`
-    runs, or where the clock says zero.
+    The slope is the median of those between all pairs, so that a few slow runs do not count; its 95 % interval is by their
+    ranks. None below `MIN_SAMPLES_DRIFT` runs, or where the clock says zero.
 
     Example:
-        >>> round(drift([1.0 + 0.01 * step for step in range(21)]), 6)
+        >>> round(drift([1.0 + 0.01 * step for step in range(21)]).value, 6)
         0.181818
+
+    Reference:
+        Sen, Estimates of the regression coefficient based on Kendall's tau, 1968.
     """
     data_N = np.asarray(latencies_N, np.float64)
     if len(data_N) < MIN_SAMPLES_DRIFT or (middle := float(np.median(data_N))) <= 0.0:
@@ -163,7 +166,8 @@ def drift(latencies_N: Sequence[float]) -> float | None:
 
     step = -(-len(data_N) // MAX_DRIFT_POINTS)
     parts_K = np.array([np.median(data_N[start : start + step]) for start in range(0, len(data_N), step)])
-    return float(theilslopes(parts_K)[0]) * (len(data_N) - 1) / step / middle
+    slope, _, low, high = (float(value) * (len(data_N) - 1) / step / middle for value in theilslopes(parts_K))
+    return Estimate(value=slope, low=low, high=high)
 
 
 def outlier_share(latencies_N: Sequence[float]) -> float:

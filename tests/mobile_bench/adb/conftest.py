@@ -49,6 +49,15 @@ exit 0
 }
 
 
+def free_port() -> int:
+    """An odd one: adb takes an even one for an emulator's console."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            if (port := int(probe.getsockname()[1])) % 2:
+                return port
+
+
 class Phone:
     """One adbd, in a mount namespace of its own where /data/local/tmp is a small memory disk."""
 
@@ -60,9 +69,7 @@ class Phone:
         self.set(thermal="0", celsius="30.0")
         for tool, body in TOOLS.items():
             self.shim(tool, body)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1] | 1
+        self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
         # Holds the memory disk while adbd is away.
         self.keeper = subprocess.Popen(
@@ -83,7 +90,8 @@ class Phone:
 
     @property
     def workspace(self) -> Path:
-        return self.data / "unplug-bench"
+        """A pattern: each benchmark has a folder of its own."""
+        return self.data / "unplug-bench-*"
 
     def set(self, **values: str) -> None:
         for name, value in values.items():
@@ -147,7 +155,7 @@ def adbd_root() -> Path:
 def phone(adbd_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Phone]:
     made = Phone(tmp_path / "phone", adbd_root, "one")
     made.start()
-    monkeypatch.setenv("UNPLUG_ADB_FOLDER", str(made.workspace))
+    monkeypatch.setenv("UNPLUG_ADB_FOLDER", str(made.data))
     yield made
     made.end()
 

@@ -19,8 +19,8 @@ STAND_IN = Path(__file__).parents[1] / "app_stand_in.txt"
 
 @pytest.fixture
 def app(phone: Phone, monkeypatch: pytest.MonkeyPatch) -> Phone:
-    folder = phone.data / "app"
-    monkeypatch.setenv("UNPLUG_APP_FOLDER", str(folder))
+    folder = phone.data / "unplug-bench"
+    monkeypatch.setenv("UNPLUG_APP_FOLDER", str(phone.data))
     monkeypatch.setattr("unplug.mobile_bench.apps.base.POLL_S", 0.2)
     phone.shim("am", f"""\
 echo "$*" >> $STATE/am

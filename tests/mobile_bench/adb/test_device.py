@@ -154,6 +154,47 @@ def test_the_watchdog_cleans_a_phone_that_nobody_comes_back_to(
     assert (phone.state / "cmd").read_text().splitlines()[-1] == "power set-fixed-performance-mode-enabled false"
 
 
+def test_a_wait_for_a_cool_phone_keeps_the_watchdog_away(
+    phone: Phone, tool: Path, tflite: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unplug.mobile_bench.adb.workspace.GRACE_S", 4)
+    phone.set(thermal="3")
+
+    def cool_down() -> None:
+        time.sleep(12.0)
+        phone.set(thermal="0")
+
+    thread = threading.Thread(target=cool_down)
+    thread.start()
+    (row,) = bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=Plan(threads=1, iterations=5, repeats=1)).rows
+    thread.join()
+    assert row.valid and row.thermal_gate is not None and row.thermal_gate.startswith("waited 1")
+
+
+@pytest.mark.parametrize("answer", ["echo deprecated", "echo 'Failed to set' >&2; exit 255"])
+def test_fixed_performance_mode_is_switched_off_whatever_the_phone_says(
+    phone: Phone, tool: Path, tflite: Artifact, answer: str
+) -> None:
+    phone.shim("cmd", f'echo "$*" >> $STATE/cmd\n[ "$3" = true ] && {{ {answer}; }}\ntrue')
+    (row,) = bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=Plan(threads=1, iterations=5, repeats=1)).rows
+    assert row.clock_mode == ("default" if "255" in answer else "fixed-performance")
+    assert (phone.state / "cmd").read_text().splitlines()[-1] == "power set-fixed-performance-mode-enabled false"
+    assert phone.inside(f"ls {phone.data}") == ""
+
+
+def test_what_else_lies_there_is_left_alone(phone: Phone, tool: Path, tflite: Artifact) -> None:
+    phone.inside(
+        f"mkdir {phone.data}/unplug-bench-old; touch -d '2 days ago' {phone.data}/unplug-bench-old; touch {phone.data}/x"
+    )
+    bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=Plan(threads=1, iterations=5, repeats=1))
+    assert phone.inside(f"ls {phone.data}") == "x\n", "and folders of benchmarks of long ago are gone"
+
+
+def test_one_phone_for_two_benchmarks(phone: Phone, tool: Path, tflite: Artifact) -> None:
+    rows = bench_artifacts([tflite], on=[f"adb:{phone.serial}", f"android-app:{phone.serial}"], plan=PLAN).rows
+    assert any("it is being timed already" in reason for row in rows for reason in row.reasons)
+
+
 def test_a_full_disk(phone: Phone, tool: Path, tflite: Artifact) -> None:
     phone.inside(f"head -c 33000000 /dev/zero > {phone.data}/photos")
     with pytest.raises(DeviceError, match=r"its disk is full .* Free some space on the device"):

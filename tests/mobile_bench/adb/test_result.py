@@ -81,6 +81,25 @@ def test_what_ran_the_operators() -> None:
     assert read_placement("WARN: GPU acceleration is unsupported on this platform.", None, "gpu").delegate_got == "none"
 
 
+def test_what_xnnpack_took_behind_the_gpu_is_not_the_gpus() -> None:
+    """By hand: a subgraph of five nodes, one behind the GPU, four behind XNNPACK."""
+
+    def field(number: int, payload: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(payload)]) + payload
+
+    def replaced(name: str, nodes: list[int]) -> bytes:
+        return field(8, field(1, name.encode()) + b"".join(bytes([2 << 3, node]) for node in nodes))
+
+    nodes = [b"\x08" + bytes([node]) for node in range(5)]
+    nodes += [replaced("TfLiteGpuDelegateV2", [0]), replaced("TfLiteXNNPackDelegate", [1, 2, 3, 4])]
+    details = field(2, b"".join(field(3, node) for node in nodes))
+    log = (
+        "Explicitly applied GPU delegate, and the model graph will be partially executed by the delegate w/ 1 delegate kernels."
+    )
+    found = read_placement(log, details, "gpu")
+    assert (found.delegate_got, found.nodes_delegated, found.nodes_total, found.partitions) == ("gpu", 1, 5, 1)
+
+
 def test_logs_that_mean_trouble() -> None:
     check_log("INFO: all is well", 0, "a")
     with pytest.raises(DeviceError, match="does not know result_file_path, use_gpu"):

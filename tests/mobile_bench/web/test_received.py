@@ -16,7 +16,7 @@ from unplug.export.reference import Reference
 from unplug.mobile_bench import BenchReport, BenchRow, Plan, Repeat, Window
 from unplug.mobile_bench.devices.base import DeviceInfo, Job
 from unplug.mobile_bench.received import check_received, rechecked
-from unplug.mobile_bench.rows import measured_row
+from unplug.mobile_bench.rows import Taken, measured_row
 from unplug.mobile_bench.statistics import summarize
 from unplug.plugins.errors import ReportError
 from unplug.plugins.iospec import IOSpec, TensorSpec
@@ -45,7 +45,7 @@ def job(tmp_path: Any) -> Job:
 def repeat(*latencies: float, **changes: Any) -> Repeat:
     values: dict[str, Any] = {
         "init_ms": 5.0, "first_inference_ms": 2.0, "latencies_ms": latencies, "summary": summarize(latencies or (1.0,)),
-        "parity_db": 120.0, "parity_reason": None, "delegate_got": "wasm",
+        "compared": 5, "parity_db": 120.0, "parity_reason": None, "delegate_got": "wasm",
     }  # fmt: skip
     return Repeat(**{**values, **changes})
 
@@ -53,7 +53,7 @@ def repeat(*latencies: float, **changes: Any) -> Repeat:
 def row_of(job: Job, *repeats: Repeat, **changes: Any) -> dict[str, Any]:
     own = repeats or (repeat(1.0, 2.0, 3.0), repeat(2.0, 3.0, 4.0))
     placement = {"nodes_delegated": None, "nodes_total": None, "partitions": None, "timed_until": "read_back"}
-    row = measured_row(INFO, job, PLAN, own, untimed=None, placement=placement)
+    row = measured_row(INFO, job, PLAN, Taken(repeats=own, placement=placement))
     return {**asdict(row), **changes}
 
 

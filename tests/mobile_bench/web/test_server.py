@@ -17,7 +17,7 @@ from unplug.export import Artifact
 from unplug.mobile_bench import Plan, Repeat
 from unplug.mobile_bench.devices.base import DeviceInfo, Job
 from unplug.mobile_bench.exchange import Exchange
-from unplug.mobile_bench.rows import measured_row
+from unplug.mobile_bench.rows import Taken, measured_row
 from unplug.mobile_bench.statistics import summarize
 from unplug.mobile_bench.web import server as server_module
 from unplug.mobile_bench.web.server import PageServer
@@ -68,10 +68,10 @@ def row(job: Job, **changes: Any) -> dict[str, Any]:
     info = DeviceInfo(where="device", device="Pixel 8", os="Android 15")
     repeat = Repeat(
         init_ms=1.0, first_inference_ms=1.0, latencies_ms=(1.0, 2.0), summary=summarize((1.0, 2.0)), parity_db=120.0,
-        parity_reason=None, delegate_got="wasm",
+        parity_reason=None, delegate_got="wasm", compared=4,
     )  # fmt: skip
     placement = {"nodes_delegated": None, "nodes_total": None, "partitions": None, "timed_until": "read_back"}
-    return {**asdict(measured_row(info, job, PLAN, [repeat], untimed=None, placement=placement)), **changes}
+    return {**asdict(measured_row(info, job, PLAN, Taken(repeats=(repeat,), placement=placement))), **changes}
 
 
 def report(*rows: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -10,7 +10,10 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +23,14 @@ VARIABLE = "UNPLUG_ADB"
 SECONDS = 60.0
 TRANSFER_SECONDS = 900.0
 SENTINEL = "unplug-rc="
-GONE = ("device offline", "not found", "no devices", "closed", "protocol fault", "connection reset", "cannot connect to daemon",
-        "still connecting", "connect failed", "broken pipe", "failed to read")  # fmt: skip
-"""In what adb says when there is nobody at the other end (any more)."""
+GONE = ("closed", "protocol fault", "connection reset", "cannot connect to daemon", "still connecting", "connect failed",
+        "broken pipe", "failed to read")  # fmt: skip
+"""In what adb says of a transfer when there is nobody at the other end any more."""
+ENDED = "the connection ended in the middle of a command"
 UNAUTHORIZED = "unlock the phone and accept this computer's key (adb kill-server asks again)"
 POLL_S = 0.5
+_in_use: set[str] = set()
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,10 @@ class Answer:
 
     text: str
     code: int
+
+
+class _TooLong(DeviceError):
+    """adb did not answer."""
 
 
 class Adb:
@@ -99,23 +109,24 @@ class Adb:
         said = _said(done)
         if "No space left" in said:
             raise DeviceError(self.serial, f"its disk is full ({paths[-1]})", "Free some space on the device")
-        if self.state() != "device" or any(word in said for word in GONE[3:]):
+        if self.state() != "device" or any(word in said for word in GONE):
             raise self._lost(done)
         raise DeviceError(self.serial, f"adb {verb} failed ({said})", "See what adb says of it by hand")
 
     def _adb(self, *words: str, seconds: float) -> subprocess.CompletedProcess[bytes]:
         try:
             return _run(["-s", self.serial, *words], seconds=seconds)
-        except subprocess.TimeoutExpired as error:
+        except _TooLong as error:
             if self.state() != "device":
                 raise DeviceLost(self.serial, "it no longer answers", "Look at the cable") from error
-            raise DeviceError(self.serial, f"adb {words[0]} took over {seconds:.0f} s", "Try it by hand") from error
+            raise
 
     def _lost(self, done: subprocess.CompletedProcess[bytes]) -> DeviceError:
         said = _said(done)
         if "unauthorized" in said:
             return DeviceError(self.serial, "it does not trust this computer", UNAUTHORIZED.capitalize())
-        return DeviceLost(self.serial, said or "the connection ended in the middle of a command", "Look at the cable")
+        # Of a command that was cut off standard output is the command's own; only what adb says is a reason.
+        return DeviceLost(self.serial, said if done.stderr.strip() else ENDED, "Look at the cable")
 
 
 def devices() -> dict[str, str]:
@@ -159,6 +170,25 @@ def choose(place: str | None) -> Adb:
     return Adb(place)
 
 
+@contextmanager
+def claimed(place: str | None) -> Iterator[Adb]:
+    """The device that is meant, for one benchmark at a time.
+
+    Raises:
+        DeviceError: see `choose`, or it is being timed already, under another name perhaps.
+    """
+    adb = choose(place)
+    with _lock:
+        if adb.serial in _in_use:
+            raise DeviceError(f"adb:{adb.serial}", "it is being timed already", "Name each device once")
+        _in_use.add(adb.serial)
+    try:
+        yield adb
+    finally:
+        with _lock:
+            _in_use.discard(adb.serial)
+
+
 def _check_state(serial: str, state: str) -> None:
     advice = {
         "unauthorized": ("it does not trust this computer", UNAUTHORIZED.capitalize()),
@@ -175,7 +205,18 @@ def _run(words: list[str], *, seconds: float) -> subprocess.CompletedProcess[byt
     if binary is None or not Path(binary).is_file():
         named = f"{VARIABLE}={binary} is no file" if binary else "it is not on PATH"
         raise DeviceError("adb", named, f"Install Android's platform-tools, or set {VARIABLE}")
-    return subprocess.run([binary, *words], capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL)
+    try:
+        return subprocess.run(
+            [binary, *words], capture_output=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is ours: adb would end with it, and look like a pulled cable
+        )  # fmt: skip
+    except OSError as error:
+        raise DeviceError(
+            "adb", f"{binary} cannot be run ({error.strerror})", f"Install Android's platform-tools, or set {VARIABLE}"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        verb = words[2] if words[0] == "-s" else words[0]
+        raise _TooLong("adb", f"its {verb} took over {seconds:.0f} s", "Try: adb kill-server") from error
 
 
 def _said(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -7,19 +7,22 @@ import os
 import shlex
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from unplug.export.artifact import Artifact
 from unplug.export.child import Array
+from unplug.export.runtime.base import Placement
 from unplug.plugins.errors import ArtifactError, DeviceError
 
 from ..devices.base import DeviceInfo, Job, Order, Plan, State, Timing, Untimed
 from ..drive import drive
+from ..parity import Watch
 from ..report import BenchRow, Window
 from ..statistics import Summary
-from .client import Adb, choose
+from .client import Adb, claimed
 from .edges import Edges, read_edges
 from .phone import ABIS, ASK, ASK_STATE, elf_machine, read_info, read_properties, read_state
 from .result import DELEGATES, WHERE, Result, check_log, read_placement, read_result
@@ -40,14 +43,13 @@ class Android:
 
     def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
         """See `Device.bench`; whatever happens, nothing is left running and no mode on."""
-        adb = choose(place)
-        workspace = Workspace(adb)
-        workspace.open()
-        try:
-            phone = Phone(adb, workspace, binary(adb))
-            return drive(phone, order, f"adb:{adb.serial}")
-        finally:
-            workspace.close()
+        with claimed(place) as adb:
+            workspace = Workspace(adb, order.say)
+            try:
+                workspace.open()
+                return drive(Phone(adb, workspace, binary(adb)), order, f"adb:{adb.serial}")
+            finally:
+                workspace.close()
 
 
 def binary(adb: Adb) -> Path:
@@ -74,17 +76,18 @@ class Phone:
 
     def __init__(self, adb: Adb, workspace: Workspace, tool: Path) -> None:
         self._adb, self._space, self._tool = adb, workspace, tool
-        self._clock_mode = workspace.fix_performance()
+        workspace.fix_performance()
         self._edges: dict[str, Edges] = {}
-        self._runs = 0
+        self._runs: dict[tuple[str, str], int] = {}
 
     def describe(self) -> DeviceInfo:
         """See `Driven.describe`."""
-        return read_info(self._adb.shell(ASK).text, self._clock_mode)
+        return read_info(self._adb.shell(ASK).text, self._space.clock_mode)
 
     def state(self) -> State:
-        """See `Driven.state`."""
-        return read_state(self._adb.shell(ASK_STATE).text)
+        """See `Driven.state`; while it is waited for to cool, this is the only command that comes."""
+        self._space.keep_if_there()
+        return replace(read_state(self._adb.shell(ASK_STATE).text), clock_mode=self._space.clock_mode)
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
         """The benchmark tool alone."""
@@ -121,12 +124,15 @@ class Phone:
 
     def timed(self, job: Job, plan: Plan) -> Timing:
         """One process; of a sustained run, many, with the temperature between them."""
-        sample = self._runs % len(next(iter(job.inputs.values())))
-        self._runs += 1
+        key = job.artifact.card.sha256, job.delegate
+        sample = self._runs.get(key, 0) % len(next(iter(job.inputs.values())))
+        self._runs[key] = self._runs.get(key, 0) + 1
         if plan.sustain_s:
             return self._sustained(job, plan, sample, plan.sustain_s)
         result, log, outputs = self._process(job, plan, sample, runs=plan.iterations, warmup=plan.warmup + 1)
-        return _timing(job, result, log, outputs, sample, summary=result.summary)
+        watch = Watch()
+        watch.look(sample, outputs)
+        return _timing(result, read_logged(log, job.delegate), watch, summary=result.summary)
 
     def returned(self, seconds: float) -> bool:
         """Waits for the phone, then sets its folder up again: its watchdog may have deleted it."""
@@ -137,23 +143,28 @@ class Phone:
 
     def _sustained(self, job: Job, plan: Plan, sample: int, seconds: float) -> Timing:
         chunk, begun = max(seconds / CHUNKS, MIN_CHUNK_S), time.monotonic()
-        curve, found = list[Window](), list[tuple[Result, bytes, dict[str, Array]]]()
+        curve, found, placed, watch = list[Window](), list[Result](), list[Placement](), Watch()
         while (start := time.monotonic() - begun) < seconds:
             warmup = plan.warmup + 1 if not found else 1
-            found.append(self._process(job, plan, sample, runs=1, warmup=warmup, seconds=chunk))
-            summary = found[-1][0].summary
+            result, log, outputs = self._process(job, plan, sample, runs=1, warmup=warmup, seconds=chunk)
+            found.append(result)
+            placed.append(read_logged(log, job.delegate))
+            watch.look(sample, outputs)
+            summary = result.summary
             curve.append(
                 Window(
                     start_s=start, end_s=time.monotonic() - begun, count=summary.count, p50=summary.p50,
                     p95=summary.p50 if summary.p95 is None else summary.p95, temperature_c=self.state().temperature_c,
                 )
             )  # fmt: skip
-        return _timing(job, found[0][0], found[0][1], found[-1][2], sample, summary=_merged(found), curve=tuple(curve))
+        placement = min(placed, key=lambda item: (item.delegate_got == item.delegate_asked, item.nodes_delegated or 0))
+        return _timing(found[0], placement, watch, summary=_merged(found), curve=tuple(curve))
 
     def _process(
         self, job: Job, plan: Plan, sample: int, *, runs: int, warmup: int, memory: bool = False, seconds: float = 0.0
     ) -> tuple[Result, bytes, dict[str, Array]]:
         """One process of the tool: what it measured, its log and runtime details, its outputs."""
+        self._space.ready()
         what, edges = job.artifact.path.name, self._push(job, sample)
         model = f"{job.artifact.card.sha256[:16]}.tflite"
         command = [
@@ -210,21 +221,22 @@ def _outputs(raw: bytes, edges: Edges, what: str) -> dict[str, Array]:
     return found
 
 
-def _timing(
-    job: Job, result: Result, log: bytes, outputs: dict[str, Array], sample: int, *, summary: Summary,
-    curve: tuple[Window, ...] = (),
-) -> Timing:  # fmt: skip
+def read_logged(log: bytes, delegate: str) -> Placement:
+    """What ran the operators, of a log and, behind a zero byte, the tool's runtime details."""
     text, _, details = log.partition(b"\0")
+    return read_placement(text.decode("utf-8", "replace"), details or None, delegate)
+
+
+def _timing(result: Result, placement: Placement, watch: Watch, *, summary: Summary, curve: tuple[Window, ...] = ()) -> Timing:
     return Timing(
         init_ms=result.init_ms, first_inference_ms=result.first_inference_ms, latencies_ms=(), summary=summary,
-        enqueue_ms=None, read_back_ms=None, outputs=outputs, sample=sample, curve=curve,
-        placement=read_placement(text.decode("utf-8", "replace"), details or None, job.delegate),
+        enqueue_ms=None, read_back_ms=None, outputs=watch.kept(), compared=watch.count, curve=curve, placement=placement,
     )  # fmt: skip
 
 
-def _merged(found: list[tuple[Result, bytes, dict[str, Array]]]) -> Summary:
+def _merged(found: list[Result]) -> Summary:
     """Of several processes: means weighted by their runs; the median of medians, since no runs are told."""
-    parts = [result.summary for result, _, _ in found]
+    parts = [result.summary for result in found]
     count = sum(part.count for part in parts)
     mean = sum(part.count * part.mean for part in parts) / count
     square = sum(part.count * (part.std**2 + (part.mean - mean) ** 2) for part in parts) / count

@@ -11,15 +11,20 @@ from ..validity import THERMAL_STATES
 PROPERTIES = (
     "ro.product.manufacturer", "ro.product.model", "ro.soc.manufacturer", "ro.soc.model", "ro.board.platform",
     "ro.build.version.release", "ro.build.version.sdk", "ro.build.id", "ro.product.cpu.abi", "ro.boot.qemu", "ro.kernel.qemu",
-    "ro.hardware.vulkan",
+    "ro.hardware", "ro.hardware.vulkan",
 )  # fmt: skip
 PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)\]$", re.MULTILINE)
 SKIN, CPU = 3, 0
 """Android's types of temperature, best first: the skin decides when a phone throttles."""
 ABIS = {"arm64-v8a": 183, "armeabi-v7a": 40, "x86_64": 62, "x86": 3}
 """To the machine number in an ELF header."""
-ASK = "getprop; echo ---; dumpsys SurfaceFlinger 2>/dev/null | grep '^GLES:'; echo ---; dumpsys battery; echo ---; uname -sr"
-ASK_STATE = "dumpsys thermalservice; echo ---; dumpsys battery"
+MARK = "=unplug="
+"""On a line of its own between the parts of an answer."""
+_NEXT = f"; echo; echo {MARK}; "
+ASK = _NEXT.join(("getprop", "dumpsys SurfaceFlinger 2>/dev/null | grep '^GLES:'", "dumpsys battery", "uname -sr"))
+ASK_STATE = _NEXT.join(("dumpsys thermalservice", "dumpsys battery"))
+EMULATORS = ("goldfish", "ranchu", "cutf_cvm")
+"""``ro.hardware`` of virtual phones."""
 
 
 def read_properties(text: str) -> dict[str, str]:
@@ -39,10 +44,11 @@ def read_info(text: str, clock_mode: str | None) -> DeviceInfo:
         text: what it printed; parts that a device does not know are empty.
         clock_mode: what was set.
     """
-    properties, gles, battery, kernel = (*(part.strip() for part in text.split("---")), "", "", "", "")[:4]
+    properties, gles, battery, kernel = _parts(text, 4)
     known = read_properties(properties)
     android = known.get("ro.build.version.release")
-    emulated = not android or "1" in (known.get("ro.boot.qemu"), known.get("ro.kernel.qemu"))
+    virtual = "1" in (known.get("ro.boot.qemu"), known.get("ro.kernel.qemu")) or known.get("ro.hardware") in EMULATORS
+    emulated = virtual or not android
     percent, charging = read_battery(battery)
     return DeviceInfo(
         where="emulated" if emulated else "device",
@@ -81,7 +87,7 @@ def read_state(text: str) -> State:
         ...            " Temperature{mValue=41.5, mType=3, mName=skin, mStatus=2}\\n---\\n level: 80\\n scale: 100")
         State(thermal='moderate', temperature_c=41.5, battery_percent=80.0)
     """
-    thermal, _, battery = text.partition("---")
+    thermal, battery = _parts(text, 2)
     status = re.search(r"^\s*Thermal Status: (\d+)", thermal, re.MULTILINE)
     number = int(status[1]) if status else -1
     now = thermal.partition("Current temperatures from HAL")[2] or thermal  # what is cached may be old
@@ -89,12 +95,18 @@ def read_state(text: str) -> State:
     for value, kind in re.findall(r"Temperature\{mValue=(-?[\d.]+), mType=(-?\d+)", now):
         found.setdefault(int(kind), []).append(float(value))
     hottest = next((max(found[kind]) for kind in (SKIN, CPU) if kind in found), None)
-    percent, _ = read_battery(battery)
+    percent, charging = read_battery(battery)
     return State(
         thermal=THERMAL_STATES[number] if 0 <= number < len(THERMAL_STATES) else None,
         temperature_c=hottest,
         battery_percent=percent,
+        charging=charging,
     )
+
+
+def _parts(text: str, count: int) -> list[str]:
+    found = [part.strip() for part in re.split(rf"^{MARK}$", text, flags=re.MULTILINE)]
+    return (found + [""] * count)[:count]
 
 
 def elf_machine(head: bytes) -> int | None:

@@ -160,15 +160,18 @@ def read_placement(log: str, details: bytes | None, asked: str) -> Placement:
         details: a serialized ModelRuntimeDetails, or None.
         asked: key of `DELEGATES`.
     """
+    kind = asked.partition("-")[0]
     applied = APPLIED.search(log)
-    got = asked if applied is not None and applied[1] == SPOKEN[asked.partition("-")[0]] else "none"
-    replaced = REPLACED.search(log)
+    got = asked if applied is not None and applied[1] == SPOKEN[kind] else "none"
+    replaced = next((found for found in REPLACED.finditer(log) if kind in found[3].lower()), None)
     taken, total, partitions = (int(replaced[1]), int(replaced[2]), int(replaced[4])) if replaced else (None, None, None)
     if details is not None:
         nodes = [node for graph in _parsed("ModelRuntimeDetails", details, "benchmark_model").subgraphs for node in graph.nodes]
-        delegated = [node for node in nodes if node.HasField("delegate_node_details")]
-        total, partitions = len(nodes) - len(delegated), len(delegated)
-        taken = sum(len(node.delegate_node_details.tflite_node_ids_replaced) for node in delegated)
+        delegated = [node.delegate_node_details for node in nodes if node.HasField("delegate_node_details")]
+        # XNNPACK takes what another delegate leaves, and stands in the same list.
+        own = [item for item in delegated if kind in item.delegate_name.lower()]
+        total, partitions = len(nodes) - len(delegated), len(own)
+        taken = sum(len(item.tflite_node_ids_replaced) for item in own)
     return Placement(delegate_asked=asked, delegate_got=got, nodes_delegated=taken, nodes_total=total, partitions=partitions)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from unplug.plugins.errors import DeviceError
 
-from ..adb.client import Adb, choose
+from ..adb.client import Adb, claimed
 from ..adb.phone import ASK, read_info
 from ..devices.base import DeviceInfo, Order
 from ..report import BenchRow
@@ -19,7 +19,7 @@ from .base import bench_by_app
 PACKAGE = "dev.unplug.demo"
 ACTIVITY = f"{PACKAGE}/.BenchmarkActivity"
 FOLDER_VARIABLE = "UNPLUG_APP_FOLDER"
-FOLDER = f"/sdcard/Android/data/{PACKAGE}/files/bench"
+FOLDER = f"/sdcard/Android/data/{PACKAGE}/files"
 MAX_REPORT_BYTES = 64 * 2**20
 INSTALL = f"Install the demo app ({PACKAGE}) and open it once, or use --on adb"
 
@@ -29,7 +29,8 @@ class AndroidApp:
 
     def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
         """See `Device.bench`."""
-        return bench_by_app(_App(choose(place)), order)
+        with claimed(place) as adb:
+            return bench_by_app(_App(adb), order)
 
 
 class _App:
@@ -38,7 +39,7 @@ class _App:
 
     def __init__(self, adb: Adb) -> None:
         self._adb = adb
-        self._folder = os.environ.get(FOLDER_VARIABLE, FOLDER)
+        self._folder = f"{os.environ.get(FOLDER_VARIABLE, FOLDER).rstrip('/')}/unplug-bench"
 
     def describe(self) -> DeviceInfo:
         return read_info(self._adb.shell(ASK).text, None)
@@ -67,6 +68,7 @@ class _App:
 
     def poll(self, report: Path) -> bool:
         """The app renames its report when it is whole."""
+        ended = self._adb.shell(f"pidof {PACKAGE}").code != 0  # asked first: it may end when the report is written
         remote = f"{self._folder}/report.json"
         size = self._adb.shell(f"wc -c < {shlex.quote(remote)} 2>/dev/null").text.strip()
         if size.isdigit():
@@ -74,9 +76,12 @@ class _App:
                 raise DeviceError(self._adb.serial, f"the app's report has {size} bytes", "Look at what the app writes")
             self._adb.pull(remote, report)
             return True
-        if self._adb.shell(f"pidof {PACKAGE}").code:
+        if ended:
             raise DeviceError(self._adb.serial, "the app ended without a report", "See: adb logcat")
         return False
+
+    def returned(self, seconds: float) -> bool:
+        return self._adb.wait(seconds)
 
     def clean(self) -> None:
         self._adb.shell(f"am force-stop {PACKAGE}; rm -rf {shlex.quote(self._folder)}")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
 from unplug.export.artifact import Artifact
+from unplug.plugins.errors import DeviceError, DeviceLost
 
 from ..devices.base import DeviceInfo, Job, Order
 from ..exchange import Exchange
@@ -17,8 +18,8 @@ from ..jobs import expected_outputs
 from ..report import BenchRow
 from ..rows import stopped_row
 
-SILENT_S = 1800.0
-"""An app that has sent nothing for so long, beside a sustained run's own seconds, is given up."""
+START_S = 120.0
+"""That one cold start may take, beside a sustained run's own; an app that sent nothing for all of them is given up."""
 POLL_S = 2.0
 
 
@@ -45,6 +46,10 @@ class App(Protocol):
         """Fetches the report if it is there; raises `DeviceError` where the app has ended without one."""
         ...
 
+    def returned(self, seconds: float) -> bool:
+        """Waits for a phone that vanished; the app on it goes on."""
+        ...
+
     def clean(self) -> None:
         """Ends the app and deletes the folder."""
         ...
@@ -61,9 +66,9 @@ def bench_by_app(app: App, order: Order) -> tuple[BenchRow, ...]:
             try:
                 app.start(write_folder(exchange, Path(local) / "bench"))
                 order.say("The app runs the benchmark; keep it in front, and the phone awake")
-                why = _wait(app, exchange, Path(local) / "report.json", SILENT_S + (order.plan.sustain_s or 0.0), order.say)
+                why = _wait(app, exchange, Path(local) / "report.json", order)
             finally:
-                app.clean()
+                _clean(app, order)
     rows = [exchange.final(number, why) for number in range(len(jobs))]
     return tuple(row or stopped_row(info, job, order.plan, job.not_run or why) for row, job in zip(rows, jobs, strict=True))
 
@@ -115,12 +120,30 @@ def write_folder(exchange: Exchange, folder: Path) -> Path:
     return folder
 
 
-def _wait(app: App, exchange: Exchange, report: Path, seconds: float, say: Callable[[str], None]) -> str:
+def _wait(app: App, exchange: Exchange, report: Path, order: Order) -> str:
     """Until the report is there; says why where it is not whole."""
+    plan = order.plan
+    seconds = len(exchange.missing()) * plan.starts * (START_S + (plan.sustain_s or 0.0))
     until = time.monotonic() + seconds
-    while not app.poll(report):
+    while True:
+        try:
+            if app.poll(report):
+                break
+        except DeviceLost as error:
+            order.say(f"{error} Waiting for it, {plan.away_s:.0f} s at most; the app goes on")
+            if not app.returned(plan.away_s):
+                return f"the device vanished ({error.why}) and did not come back within {plan.away_s:.0f} s"
         if time.monotonic() > until:
             return f"the app sent no report within {seconds:.0f} s"
-        time.sleep(POLL_S)
+        if order.cancel.wait(POLL_S):
+            return "it was stopped"
     exchange.take_report(report.read_bytes())
     return "the app did not measure it"
+
+
+def _clean(app: App, order: Order) -> None:
+    """What cannot be cleaned is told; a report that has come is worth more."""
+    try:
+        app.clean()
+    except DeviceError as error:
+        order.say(f"{error} The benchmark's folder is still on the device")

@@ -57,8 +57,10 @@ def read_xcode(
     if not all(0.0 < value < MAX_MS for value in runs):
         raise InputError(f"--at {at}", f"{runs[0]:g} ms is no latency", "Look at the unit")
     card = artifact.card
+    if card.target != "coreml":
+        raise InputError(artifact.path.name, f"it is a file for {card.target}", "Give the .mlpackage that was measured")
     repeat = Repeat(
-        init_ms=0.0, first_inference_ms=runs[0], latencies_ms=tuple(runs) if len(runs) > 1 else (), summary=summarize(runs),
+        init_ms=None, first_inference_ms=None, latencies_ms=tuple(runs) if len(runs) > 1 else (), summary=summarize(runs),
         parity_db=None, parity_reason=None,
     )  # fmt: skip
     row = BenchRow(

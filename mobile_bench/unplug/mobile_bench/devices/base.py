@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -136,11 +136,14 @@ class State:
         thermal: its own word, of `THERMAL_STATES` where it is Android's.
         temperature_c: of what throttles it, the skin or the CPU.
         battery_percent: how full.
+        charging, clock_mode: see `BenchRow`.
     """
 
     thermal: str | None = None
     temperature_c: float | None = None
     battery_percent: float | None = None
+    charging: bool | None = None
+    clock_mode: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,8 +154,8 @@ class Timing:
         latencies_ms: every timed run; none where the tool tells no more than `summary`.
         summary: of the runs, or None to take it from `latencies_ms`.
         placement: what ran the operators.
-        outputs: of the timed run that differed most from the first run on its sample, by name; None where nobody read any.
-        sample: which input sample that was.
+        outputs: sample and named outputs of runs that must be compared, see `unplug.mobile_bench.parity.Watch`.
+        compared: runs whose outputs were looked at.
         curve: of a sustained run.
     """
 
@@ -165,8 +168,8 @@ class Timing:
     pending_ms: float | None = None
     timed_until: TimedUntil = "return"
     placement: Placement
-    outputs: dict[str, Array] | None
-    sample: int
+    outputs: Sequence[tuple[int, Mapping[str, Array]]]
+    compared: int
     curve: tuple[Window, ...] = ()
     energy_mj: float | None = None
 

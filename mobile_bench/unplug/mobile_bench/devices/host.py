@@ -20,15 +20,13 @@ from unplug.plugins.errors import InputError
 from ..drive import drive
 from ..report import BenchRow, Window
 from ..statistics import Summary
+from ..validity import peak_flops
 from .base import DeviceInfo, Job, Order, Plan, State, Timing, Untimed
+from .host_child import unpacked
 
-MAX_CLOCK_HZ = 6.5e9  # above every CPU on sale; a bound must not depend on what a virtual machine reports
-FLOP_PER_CYCLE = 256.0
-"""Of one core: two 512-bit units x 32 half-precision lanes x a multiply and an add. fp32 has half of it. It is a
-bound that catches work that was not done, not an estimate of the speed to expect."""
-ON_THE_CPU = ("cpu", "xnnpack", "none", "eager", "compiled", "torch", "wasm")
 NEVER_TIMED = ("mil", "litert-web", "onnx-web")
 """Runtimes for numbers: behind each of their calls stands more than the work. A browser is timed by ``--on web``."""
+GOVERNOR = "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
 CPU_SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal")
 MARGIN_S = 600.0
 """For a cold start, beside a sustained run's own seconds."""
@@ -54,7 +52,7 @@ class Host:
             os=platform.platform(),
             battery_percent=None if battery is None else float(battery.percent),
             charging=None if battery is None else battery.power_plugged,
-            clock_mode=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            clock_mode=_read(GOVERNOR),
         )
 
     def state(self) -> State:
@@ -64,8 +62,11 @@ class Host:
         sensors = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
         hottest = [item.current for name in CPU_SENSORS for item in sensors.get(name, ()) if item.current]
         battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
-        percent = None if battery is None else float(battery.percent)
-        return State(temperature_c=max(hottest, default=None), battery_percent=percent)
+        return State(
+            temperature_c=max(hottest, default=None), clock_mode=_read(GOVERNOR),
+            battery_percent=None if battery is None else float(battery.percent),
+            charging=None if battery is None else battery.power_plugged,
+        )  # fmt: skip
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
         """The runtime of the artifact's target, then others that run files of its kind; PyTorch of a checkpoint."""
@@ -96,8 +97,8 @@ class Host:
         return None
 
     def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
-        """Threads x clock x operations a cycle, all generous; of a GPU nothing is known here."""
-        return plan.threads * MAX_CLOCK_HZ * FLOP_PER_CYCLE if delegate in ON_THE_CPU else None
+        """See `unplug.mobile_bench.validity.peak_flops`."""
+        return peak_flops(artifact.card.precision, delegate, plan.threads)
 
     def untimed(self, job: Job, plan: Plan) -> Untimed:
         """See `Driven.untimed`."""
@@ -113,7 +114,7 @@ class Host:
             latencies_ms=tuple(values.pop("latencies_ms")),
             summary=None if (told := values.pop("summary")) is None else Summary(**told),
             curve=tuple(Window(**window) for window in values.pop("curve")),
-            outputs=reply.arrays,
+            outputs=unpacked(values.pop("samples"), reply.arrays),
             **values,
         )
 

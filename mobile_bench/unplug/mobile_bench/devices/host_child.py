@@ -20,6 +20,7 @@ from unplug.export.runtime.base import Runner, Runtime
 from unplug.export.worker import Job
 from unplug.plugins.iospec import IOSpec
 
+from ..parity import Watch
 from ..statistics import summarize
 from ..sustained import windows
 from .energy import Meter
@@ -64,7 +65,7 @@ def time_runs(job: Job) -> Reply:
     while not runs.enough(job.values["iterations"], job.values["sustain_s"]):
         runs.one()
     energy, sustained = meter.millijoules(), bool(job.values["sustain_s"])
-    sample, worst = watch.worst()
+    samples_kept, arrays = packed(watch.kept())
     values = {
         "init_ms": 1e3 * (opened - started),
         "first_inference_ms": 1e3 * (first - opened),
@@ -77,9 +78,10 @@ def time_runs(job: Job) -> Reply:
         "timed_until": "return",
         "energy_mj": None if energy is None else energy / len(runs.latencies),
         "placement": asdict(runner.placement),
-        "sample": sample,
+        "samples": samples_kept,
+        "compared": watch.count,
     }
-    return Reply(values=values, arrays=worst)
+    return Reply(values=values, arrays=arrays)
 
 
 class Runs:
@@ -113,32 +115,25 @@ class Runs:
         self.ends.append(read - self._begun)
 
 
-class Watch:
-    """Looks at the outputs of every run: a runtime that is right once may be wrong the next time."""
-
-    def __init__(self) -> None:
-        self._first: dict[int, dict[str, Array]] = {}
-        self._last = 0
-        self._worst: tuple[float, int, dict[str, Array]] | None = None
-
-    def look(self, sample: int, outputs: dict[str, Array]) -> None:
-        """Outputs of one run on one sample; those that equal the sample's first are done with."""
-        self._last = sample
-        known = self._first.setdefault(sample, outputs)
-        distance = max((_distance(known[name], value) for name, value in outputs.items()), default=0.0)
-        if distance > 0.0 and (self._worst is None or distance > self._worst[0]):
-            self._worst = (distance, sample, outputs)
-
-    def worst(self) -> tuple[int, dict[str, Array]]:
-        """Sample and outputs of the run that differed most from the first on its sample."""
-        return (self._last, self._first[self._last]) if self._worst is None else self._worst[1:]
+def packed(kept: Sequence[tuple[int, Mapping[str, Array]]]) -> tuple[list[int], dict[str, Array]]:
+    """Outputs of several runs as named arrays, and the samples that they are of."""
+    return [sample for sample, _ in kept], {
+        f"{place}/{name}": value for place, (_, found) in enumerate(kept) for name, value in found.items()
+    }
 
 
-def _distance(known: Array, value: Array) -> float:
-    if np.array_equal(known, value):
-        return 0.0
-    apart = np.abs(np.asarray(value, np.float64) - np.asarray(known, np.float64))
-    return float(apart.max()) if np.isfinite(apart).all() else float("inf")
+def unpacked(samples: Sequence[int], arrays: Mapping[str, Array]) -> list[tuple[int, dict[str, Array]]]:
+    """The inverse of `packed`.
+
+    Example:
+        >>> unpacked(*packed([(1, {"y": np.ones(1)})]))
+        [(1, {'y': array([1.])})]
+    """
+    found: list[tuple[int, dict[str, Array]]] = [(sample, {}) for sample in samples]
+    for key, value in arrays.items():
+        place, _, name = key.partition("/")
+        found[int(place)][1][name] = value
+    return found
 
 
 def pending_ms(runner: Runner, sample: Mapping[str, Array]) -> float:

@@ -164,7 +164,8 @@ def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Com
 
     Rows are compared where device, threads, delegate, clock mode and inputs are the same. Intervals of the ratios come from the
     cold starts and hold for all rows together; a row fails where all of its interval is above 1 and reaches the limit. Noise
-    alone then fails about one comparison of two reports in forty. The more rows, the more --repeats it takes to see a change.
+    alone then fails about one comparison of two reports in forty. The more rows, the more --repeats it takes to see a change. A
+    valid row of the old report that cannot be compared fails as well: nothing was checked of it.
     """
     from unplug.mobile_bench import BenchReport, compare_reports
     from unplug.plugins.files import write_json
@@ -184,6 +185,8 @@ def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Com
     for name, files in (("old", found.only_old), ("new", found.only_new)):
         if files:
             text += f"\nOnly in the {name} report: {', '.join(files)}"
+    if found.unchecked:
+        text += f"\nNot checked, though valid in the old report: {', '.join(found.unchecked)}"
     if not any(row.ratio for row in found.changes):
         text += "\nNothing could be compared, so nothing was checked."
     return Outcome(value=asdict(found) | {"passed": found.passed}, text=text, ok=found.passed)

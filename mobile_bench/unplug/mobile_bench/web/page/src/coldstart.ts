@@ -12,9 +12,11 @@ const MAX_RUNS = 5_000_000;
 /** Looks at the outputs of every run: a runtime that is right once may be wrong the next time. */
 class Watch {
   private readonly first = new Map<number, Tensors>();
+  count = 0;
   private worst: { apart: number; sample: number; outputs: Tensors } | null = null;
 
   look(sample: number, outputs: Tensors): void {
+    this.count += 1;
     const known = this.first.get(sample);
     if (known === undefined) {
       this.first.set(sample, outputs);
@@ -91,6 +93,7 @@ export async function coldStart(runtime: Runtime, ask: Measure, share: (share: n
       enqueue_ms: median(times.enqueue),
       read_back_ms: median(times.readBack),
       summary: summarize(times.latency),
+      compared: watch.count,
       ...watch.parity(samples, ask.min_psnr_db),
       delegate_got: setup.delegate,
     },

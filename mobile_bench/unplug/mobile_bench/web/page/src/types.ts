@@ -29,6 +29,7 @@ export interface Repeat {
   enqueue_ms: number | null;
   read_back_ms: number | null;
   summary: Summary;
+  compared: number;
   parity_db: number | null;
   parity_reason: string | null;
   delegate_got: string | null;

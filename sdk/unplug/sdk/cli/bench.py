@@ -107,11 +107,13 @@ def run(
             loaded, on=names(places), plan=plan, runtime=runtime, delegates=names(delegates), checkpoint=checkpoint,
             journal=out, progress=progress, say=common.say,
         )  # fmt: skip
-    whole = all(row.status != "failed" or not row.repeats for row in report.rows)
     if out is not None:
         report.save(out)
-        for journal in journals(out, names(places)) if whole else ():
-            journal.unlink(missing_ok=True)
+        for journal in journals(out, names(places)):
+            if all(row.status != "failed" for row in report.rows):
+                journal.unlink(missing_ok=True)
+            elif journal.is_file():
+                common.say(f"{journal} keeps what was measured: the same command goes on with what is missing")
     ok = all(row.valid or row.status == "not_run" for row in report.rows)
     return Outcome(value=asdict(report), text=_told(report), ok=ok)
 

@@ -247,6 +247,23 @@ def verdict(name: str, item: dict[str, float]) -> str:
     return f"{BUDGETS[name]:g}: {said}"
 
 
+def markdown(report: dict[str, Any]) -> str:
+    """The table for the README; a test holds it to the JSON."""
+    lines = [
+        "| LiteRT, CPU | parameters | GMAC | ms (range of rounds) | times the plugin | needs | parity, dB |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, item in report["results"].items():
+        facts, decibels = report["facts"][name], report["parity"][name]["psnr_db"]
+        ratio = f"{item['ratio']:.1f} ({item['ratio_min']:.1f} to {item['ratio_max']:.1f})" if "ratio" in item else ""
+        needs = f"≥ {BUDGETS[name]:g}" if name in BUDGETS else ""
+        exact = "exact" if decibels is None else f"{decibels:.0f}"
+        span = f"{item['ms']:.3g} ({item['ms_min']:.3g} to {item['ms_max']:.3g})"
+        size = f"{facts['parameters'] / 1e6:.2f} M | {facts['macs'] / 1e9:.3g}"
+        lines.append(f"| {name} | {size} | {span} | {ratio} | {needs} | {exact} |")
+    return "\n".join(lines)
+
+
 @click.command()
 @click.option("--rounds", type=click.IntRange(1, 1000), default=10, show_default=True)
 @click.option("--threads", type=click.IntRange(1, 64), default=2, show_default=True)

@@ -18,6 +18,8 @@ from benchmarks.artifacts import markdown as artifacts_table
 from benchmarks.forget_sweep import markdown as sweep_table
 from benchmarks.methods import with_table
 from benchmarks.plugin_files import markdown as plugin_table
+from benchmarks.plugin_latency import BUDGETS
+from benchmarks.plugin_latency import markdown as host_table
 from benchmarks.rewrites import markdown as rewrites_table
 from benchmarks.summary import markdown
 
@@ -53,6 +55,13 @@ def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
         assert shown(json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))) in page, name
     sweep = json.loads((ROOT / "docs/data/forget-sweep.json").read_text(encoding="utf-8"))
     assert sweep_table(sweep) in (ROOT / "docs/forgetting.md").read_text(encoding="utf-8")
+
+
+def test_the_table_of_this_host_is_that_of_the_committed_run() -> None:
+    facts = json.loads((ROOT / "docs/data/plugin-latency.json").read_text(encoding="utf-8"))
+    assert host_table(facts) in README
+    slow = {name: facts["results"][name]["ratio"] for name in BUDGETS}
+    assert all(slow[name] >= least for name, least in BUDGETS.items()), slow
 
 
 def test_every_file_and_make_target_that_it_names_is_there() -> None:

@@ -173,6 +173,6 @@ class Stages:
         plan = Plan(
             iterations=config.bench_iterations, repeats=config.bench_repeats, threads=config.threads, seed=config.seed
         )  # fmt: skip
-        report = bench_artifacts(artifacts, plan=plan, inputs=self.inputs(unlearned, 1), checkpoint=unlearned.path)
+        report = bench_artifacts(artifacts, plan=plan, inputs=self.inputs(unlearned, 2), checkpoint=unlearned.path)
         report.save(self.work / "bench.json")
         return report

@@ -212,6 +212,14 @@ def summary(measured: dict[str, Any]) -> dict[str, dict[str, float]]:
     return found
 
 
+def by_round(measured: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
+    """Runs, median and extremes of each round; of the short models there are thousands of runs."""
+    return {
+        name: [{"runs": len(turn), "median": statistics.median(turn), "min": min(turn), "max": max(turn)} for turn in turns]
+        for name, turns in measured["milliseconds"].items()
+    }
+
+
 def rows(facts: dict[str, Any], measured: dict[str, Any], results: dict[str, dict[str, float]]) -> list[tuple[str, ...]]:
     """The table's rows."""
     found = []
@@ -294,7 +302,15 @@ def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
     header = ("LiteRT CPU", "params", "GMAC", "ms", "range", "times the plugin", "needs", "parity", "delegated")
     print(f"{threads} threads on {os.cpu_count()} cores, {rounds} rounds, median and range; load before: {load:.1f}")
     print(table(header, rows(facts, measured, results)))
-    report = {"schema": SCHEMA, "facts": facts, "results": results, **measured, "threads": threads, "load_before": load}
+    report = {
+        "schema": SCHEMA,
+        "facts": facts,
+        "results": results,
+        **measured,
+        "milliseconds": by_round(measured),
+        "threads": threads,
+        "load_before": load,
+    }
     write_json(out, report | {"cores": os.cpu_count(), "versions": versions(LISTED)})
     print(f"raw numbers: {out}")
 

@@ -16,6 +16,7 @@ import numpy as np
 from unplug.export.schema import STRICT
 
 from .report import BenchReport, BenchRow
+from .statistics import typical_latency
 
 SCHEMA: Literal["unplug-bench-comparison/1"] = "unplug-bench-comparison/1"
 Verdict = Literal["slower", "faster", "no difference shown", "not comparable"]
@@ -210,6 +211,11 @@ def _hindrances(old: BenchRow, new: BenchRow) -> tuple[str, ...]:
     """Why two rows must not be compared."""
     found, medians = list[str](), _medians(old, new)
     for name, row in (("old", old), ("new", new)):
+        typical = typical_latency([repeat.summary.p50 for repeat in row.repeats]) if row.repeats else None
+        if typical is not None and not math.isclose(typical.value, row.median_ms or 0.0, rel_tol=1e-6):
+            found.append(f"the {name} row's median contradicts its cold starts: somebody edited it")
+        if row.mode == "sustained":
+            found.append(f"the {name} row is a sustained run: one cold start says nothing of the spread")
         if not row.valid:
             found.append(f"the {name} row is not valid: {'; '.join(row.reasons) or row.status}")
     for name in SAME:

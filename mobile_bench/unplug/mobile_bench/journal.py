@@ -6,14 +6,15 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from unplug.export.schema import STRICT
 from unplug.export.tensors import digest_inputs
-from unplug.plugins.errors import OutputError
+from unplug.plugins.errors import InputError, OutputError
 from unplug.plugins.files import atomic_path
 
 from .devices.base import DeviceInfo, Job, Plan
@@ -57,8 +58,9 @@ class Record:
 class Journal:
     """A file of records; without a path it keeps nothing."""
 
-    def __init__(self, path: Path | None, records: tuple[Record, ...]) -> None:
+    def __init__(self, path: Path | None, records: tuple[Record, ...], held: IO[str] | None = None) -> None:
         self.path, self.records = path, records
+        self._held = held  # locked for as long as this lives
 
     @classmethod
     def open(
@@ -74,19 +76,20 @@ class Journal:
         if path is None:
             return cls(None, ())
         own = {"schema": SCHEMA, "digest": _digest(place, info, jobs, plan)}
+        held = _hold(path)
         records = _read(path, own, len(jobs), plan.starts)
         lines = [json.dumps(own), *(json.dumps(asdict(record), allow_nan=False) for record in records)]
         try:
-            if not records and path.is_file():
-                path.replace(path.with_name(f"{path.name}.old"))
-                say(f"{path} is of another benchmark (other files, settings or device): kept as {path.name}.old")
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if not records and path.is_file() and len(path.read_text(encoding="utf-8", errors="replace").splitlines()) > 1:
+                aside = next(old for number in count(1) if not (old := path.with_name(f"{path.name}.old{number}")).exists())
+                path.replace(aside)
+                say(f"{path} is of another benchmark (other files, settings or device): kept as {aside.name}")
             # Anew and whole: behind a line that a killed run left unfinished nothing could be read.
             with atomic_path(path) as temporary:
                 temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
         except OSError as error:
             raise OutputError(str(path), str(error.strerror), "Choose another --out") from error
-        return cls(path, records)
+        return cls(path, records, held)
 
     def add(self, record: Record) -> None:
         """Appends one line."""
@@ -99,6 +102,29 @@ class Journal:
             raise OutputError(
                 str(self.path), str(error.strerror), "Free some space; what was measured so far is kept"
             ) from error
+
+
+def _hold(path: Path) -> IO[str] | None:
+    """A lock beside the journal, so that no two benchmarks write one report.
+
+    Raises:
+        InputError: another one does.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.with_name(f".{path.name}.lock").open("w", encoding="utf-8")
+    except OSError as error:
+        raise OutputError(str(path), str(error.strerror), "Choose another --out") from error
+    try:
+        import fcntl
+    except ImportError:  # Windows has another kind of lock, and nobody measures there yet
+        return handle
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        raise InputError(str(path), "another benchmark writes it now", "Wait for it, or choose another --out") from error
+    return handle
 
 
 def _digest(place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan) -> str:

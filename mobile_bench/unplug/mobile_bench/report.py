@@ -185,6 +185,18 @@ class BenchRow:
     flops: int | None
     flop_bound_ms: float | None = None
 
+    @property
+    def ranked(self) -> bool:
+        """Whether its latency may stand beside others': valid, of a real machine, over several cold starts."""
+        return self.valid and self.mode == "burst" and self.where != "emulated"
+
+    @property
+    def unranked_because(self) -> str | None:
+        """In a word, why a valid row is not ranked; None of all other rows."""
+        if not self.valid or self.ranked:
+            return None
+        return "sustained" if self.mode == "sustained" else "emulated"
+
 
 @dataclass(frozen=True, kw_only=True)
 class BenchReport:

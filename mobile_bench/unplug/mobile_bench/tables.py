@@ -39,12 +39,13 @@ def markdown(report: BenchReport) -> str:
 def _markdown_row(row: BenchRow) -> tuple[str, ...]:
     ends = "" if row.median_ci95_ms is None else " ({:.3g}–{:.3g})".format(*row.median_ci95_ms)
     lost = throttling(row.curve)
-    ranked = "yes" if row.valid else "not run" if row.status == "not_run" else "**no**"
+    ranked = "yes" if row.ranked else row.unranked_because or ("not run" if row.status == "not_run" else "**no**")
     notes = [*row.reasons, *row.warnings, *([] if lost is None else [f"{lost:+.0%} at the end of a sustained run"])]
+    device = f"{row.device} (emulated)" if row.where == "emulated" else row.device
     threads = f"{row.threads} thread{'' if row.threads == 1 else 's'}"
     return (
         row.file,
-        f"{row.device}, {row.runtime} {row.delegate_got or row.delegate_asked}, {threads}",
+        f"{device}, {row.runtime} {row.delegate_got or row.delegate_asked}, {threads}",
         _ms(row.median_ms) + ends,
         _ms(None if row.summary is None else row.summary.p90),
         _ms(row.first_inference_ms),

@@ -139,7 +139,7 @@ def warnings(
     cores = os.cpu_count() or 1
     if load is not None and load > 0.5 * cores:
         yield f"other work ran on this machine (load {load:.1f} on {cores} cores)"
-    if delegated is not None and delegated < 1.0:
+    if delegated is not None and 0.0 < delegated < 1.0:
         yield f"{1 - delegated:.0%} of the operators were left to other kernels"
     if sustained:
         return

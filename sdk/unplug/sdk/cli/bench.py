@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from unplug.mobile_bench import BenchReport, BenchRow
 
 
+INTERRUPTED = "cold starts were timed"
+"""In the first reason of a row whose measuring ended early."""
+
+
 class _Bench(click.Group):
     """Where the first word is no subcommand, it is a file to time."""
 
@@ -97,6 +101,8 @@ def run(
     """
     from unplug.mobile_bench import Plan, bench_artifacts, journals
 
+    if sustain is not None and (given := _given("iterations", "repeats")):
+        raise InputError(f"--{given}", "a sustained run is one cold start of --sustain seconds", "Leave it out")
     plan = Plan(
         threads=threads, warmup=warmup, iterations=iterations, repeats=repeats, sustain_s=sustain,
         max_temperature_c=max_temperature, cool_down_s=cool_down, away_s=away, seed=common.seed,
@@ -110,12 +116,19 @@ def run(
     if out is not None:
         report.save(out)
         for journal in journals(out, names(places)):
-            if all(row.status != "failed" for row in report.rows):
+            if not any(row.status == "failed" and INTERRUPTED in row.reasons[0] for row in report.rows):
                 journal.unlink(missing_ok=True)
             elif journal.is_file():
                 common.say(f"{journal} keeps what was measured: the same command goes on with what is missing")
+            journal.with_name(f".{journal.name}.lock").unlink(missing_ok=True)
     ok = all(row.valid or row.status == "not_run" for row in report.rows)
     return Outcome(value=asdict(report), text=_told(report), ok=ok)
+
+
+def _given(*options: str) -> str | None:
+    """The first of these options that the user wrote."""
+    source = click.get_current_context().get_parameter_source
+    return next((name for name in options if source(name) is click.core.ParameterSource.COMMANDLINE), None)
 
 
 def _loaded(path: Path) -> Artifact:
@@ -127,11 +140,13 @@ def _loaded(path: Path) -> Artifact:
 
 def _told(report: BenchReport) -> str:
     """A table a device."""
-    header = ("file", "row", "median ms (95 %)", "p90", "delegate", "peak memory", "notes")
+    header = ("file", "row", "median ms (95 %)", "p90 ms", "delegate", "peak memory", "notes")
     places: dict[str, list[tuple[str, ...]]] = {}
     for row in report.rows:
         kind = {"host": "times of this machine, not of a phone", "emulated": "emulated: its times mean nothing"}
-        place = f"{row.device}, {row.threads} threads" + (f": {kind[row.where]}" if row.where in kind else "")
+        place = f"{row.device}, {row.threads} thread{'' if row.threads == 1 else 's'}" + (
+            f": {kind[row.where]}" if row.where in kind else ""
+        )
         places.setdefault(place, []).append(_row(row))
     return "\n\n".join(f"{place}\n{table(header, rows)}" for place, rows in places.items())
 
@@ -140,7 +155,7 @@ def _row(row: BenchRow) -> tuple[str, ...]:
     notes = "; ".join((*row.reasons, *row.warnings, *row.interruptions))
     if row.median_ms is None:
         return (row.file, row.status, "", "", "", "", notes)
-    interval = "" if row.median_ci95_ms is None else f" ({row.median_ci95_ms[0]:.3f}-{row.median_ci95_ms[1]:.3f})"
+    interval = "" if row.median_ci95_ms is None else f" ({row.median_ci95_ms[0]:.3f}–{row.median_ci95_ms[1]:.3f})"
     memory = "" if row.peak_memory_bytes is None else f"{row.peak_memory_bytes / 2**20:.0f} MiB"
     state = "valid" if row.valid else "REFUSED" if row.status == "ok" else "INCOMPLETE"
     p90 = "" if row.summary is None or row.summary.p90 is None else f"{row.summary.p90:.3f}"
@@ -177,13 +192,13 @@ def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Com
         write_json(out, asdict(found))
     rows = [
         (
-            row.file, row.runtime, _ms(row.old_ms), _ms(row.new_ms),
+            row.file, f"{row.runtime} {row.delegate}", _ms(row.old_ms), _ms(row.new_ms),
             "" if row.ratio is None else f"{row.ratio.value - 1:+.1%} ({row.ratio.low - 1:+.1%} to {row.ratio.high - 1:+.1%})",
             "FAILS" if row.fails else row.verdict, "; ".join(row.reasons),
         )
         for row in found.changes
     ]  # fmt: skip
-    text = table(("file", "runtime", "old ms", "new ms", "change (95 %)", "verdict", "notes"), rows)
+    text = table(("file", "on", "old ms", "new ms", "change (95 %)", "verdict", "notes"), rows)
     for name, files in (("old", found.only_old), ("new", found.only_new)):
         if files:
             text += f"\nOnly in the {name} report: {', '.join(files)}"

@@ -46,7 +46,7 @@ def latency(inputs: Inputs) -> Section | Missing:
 
 def _lead(found: Sequence[Place]) -> str:
     rows = [row for place in found for row in place.rows]
-    refused = sum(not row.valid for row in rows)
+    refused = sum(not row.ranked for row in rows)
     lead = f"{len(rows)} row{'' if len(rows) == 1 else 's'} on {len(found)} device{'' if len(found) == 1 else 's'}"
     lead += f", {refused} of them not ranked, with the reason in the table." if refused else ", all of them ranked."
     if {row.where for row in rows} == {"host"}:
@@ -76,8 +76,8 @@ def _timing(row: BenchRow, label: str) -> Timing | None:
     if not runs or median is None:
         return None
     low, high = row.median_ci95_ms or (None, None)
-    name = label if row.valid else f"{label}, not ranked"
-    return Timing(label=name, runs_N=np.array(runs), median=median, low=low, high=high, ranked=row.valid)
+    name = label if row.ranked else f"{label}, {row.unranked_because or 'not ranked'}"
+    return Timing(label=name, runs_N=np.array(runs), median=median, low=low, high=high, ranked=row.ranked)
 
 
 def _bench_table(found: Sequence[Place]) -> Table:
@@ -102,8 +102,8 @@ def _bench_rows(place: Place) -> list[list[Cell]]:
 def _bench_row(row: BenchRow, name: str) -> list[Cell]:
     low, high = row.median_ci95_ms or (None, None)
     ends = f"{milliseconds(low)} to {milliseconds(high)}" if low is not None else ""
-    state: Chip = "pass" if row.valid else "warn" if row.status == "not_run" else "fail"
-    word = "yes" if row.valid else "not run" if row.status == "not_run" else "no"
+    state: Chip = "pass" if row.ranked else "warn" if row.valid or row.status == "not_run" else "fail"
+    word = "yes" if row.ranked else row.unranked_because or ("not run" if row.status == "not_run" else "no")
     got = f"{plain(row.delegate_got or row.delegate_asked, 30)}, {threads(row.threads)}"
     return [
         Cell(text=f"{plain(row.target, 20)} {plain(row.precision, 20)}", note=name),

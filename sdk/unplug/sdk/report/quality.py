@@ -93,7 +93,7 @@ def _figure(place: Place, quality: Quality, sizes: Mapping[str, int]) -> Figure 
         worth = quality.values[row.artifact_sha256]
         brief = plain(f"{row.precision} {row.delegate_got or row.delegate_asked}", 22)
         points.append(
-            Point(label=f"{label}, {size(own)}", short=brief, latency_ms=median, quality=worth, bytes=own, ranked=row.valid)
+            Point(label=f"{label}, {size(own)}", short=brief, latency_ms=median, quality=worth, bytes=own, ranked=row.ranked)
         )
     if not points:
         return None

@@ -144,7 +144,7 @@ def _audit_cell(model: ModelAudit | None, attack: str | None) -> Cell:
 
 def _latency_cell(inputs: Inputs, sha: str) -> Cell:
     timed = [row for bench in inputs.benches for row in bench.rows if row.artifact_sha256 == sha]
-    rows = [(median, row) for row in timed if row.valid and (median := row_median(row)) is not None]
+    rows = [(median, row) for row in timed if row.ranked and (median := row_median(row)) is not None]
     if not rows:
         return Cell(text="not ranked" if timed else "not timed")
     median, best = min(rows, key=lambda pair: pair[0])

@@ -41,7 +41,7 @@ def _starts_figure(place: Place) -> Figure | None:
         heat += runs
         if median and len({repeat.started_s for repeat in runs}) > 1:
             relative = [repeat.summary.p50 / median for repeat in runs]
-            rows.append(Starts(label=label, at_s=[r.started_s for r in runs], relative=relative, ranked=row.valid))
+            rows.append(Starts(label=label, at_s=[r.started_s for r in runs], relative=relative, ranked=row.ranked))
     if not rows:
         return None
     warm = _heat([(repeat.started_s, repeat.temperature_c, repeat.thermal) for repeat in heat])

@@ -222,7 +222,7 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
         found.append(
             KeyNumber(label="Smallest artifact", value=size(card.bytes), note=plain(f"{card.target} {card.precision}"))
         )
-    timed = [row for bench in inputs.benches for row in bench.rows if row.valid]
+    timed = [row for bench in inputs.benches for row in bench.rows if row.ranked]
     rows = [(median, row) for row in timed if (median := row_median(row)) is not None]
     if rows:
         median, row = min(rows, key=lambda pair: pair[0])

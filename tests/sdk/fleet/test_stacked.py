@@ -24,9 +24,10 @@ from unplug.sdk.train.loop import fit, seeded
 from .models import WideAgeFamily, WideClassFamily, age_family, class_family, faces
 
 DOUBLE_TOLERANCE = 1e-9
-"""Of weights, relative to the largest of their tensor. float64 sums in another order differ by 1e-16; AdamW divides by the
+"""Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ by 1e-16; AdamW divides by the
 size of a gradient and so enlarges that over some steps. Another order of samples, another mask or view, another learning
-rate or a batch norm over all models changes the first digit. (Measured: 0.)"""
+rate or a batch norm over all models changes the first digit. (Measured: 0 on one make of CPU. On another 1e-12, which is all
+that there is of biases in front of another batch norm: their gradient is rounding's alone.)"""
 
 SINGLE_FACTOR = 20.0
 """In float32 the sums' rounding grows the same way, so the yardstick is the loop itself, begun with weights that are off by
@@ -36,10 +37,10 @@ SEEDS = (3, 1)
 TRAIN, VALIDATION = faces(35), faces(8, seed=1)  # batches of 16, 16 and 3
 
 
-def distance(ours: nn.Module, theirs: nn.Module) -> float:
-    """Largest difference of a weight or a running statistic, relative to the largest of its tensor."""
+def distance(ours: nn.Module, theirs: nn.Module, least: float = 1e-12) -> float:
+    """Largest difference of a weight or a running statistic, relative to the largest of its tensor or to `least`."""
     pairs = zip(ours.state_dict().values(), theirs.state_dict().values(), strict=True)
-    return max(float((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=1e-12)) for a, b in pairs)
+    return max(float((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=least)) for a, b in pairs)
 
 
 def looped(family: Family) -> list[nn.Module]:
@@ -65,7 +66,7 @@ def test_a_stack_trains_as_the_loop_does(make: Any, recipe: dict[str, Any]) -> N
     family = make(**recipe)
     ours, theirs = fit_stacked(family, TRAIN, VALIDATION, seeds=SEEDS), looped(family)
     for mine, other, seed in zip(ours, theirs, SEEDS, strict=True):
-        assert distance(mine, other) <= DOUBLE_TOLERANCE
+        assert distance(mine, other, least=1.0) <= DOUBLE_TOLERANCE
         assert not mine.training
         assert mine.state_dict().keys() == other.state_dict().keys()
         assert distance(mine, new_model(family, TRAIN, seed)) > 0.1  # it was trained at all
@@ -92,7 +93,7 @@ def test_width_changes_nothing() -> None:
     family = age_family(WideAgeFamily, epochs=1, dropout=0.2)
     at_once = fit_stacked(family, TRAIN, VALIDATION, seeds=(5, 6, 7))
     in_parts = fit_stacked(family, TRAIN, VALIDATION, seeds=(5, 6, 7), width=2)
-    assert all(distance(a, b) <= DOUBLE_TOLERANCE for a, b in zip(at_once, in_parts, strict=True))
+    assert all(distance(a, b, least=1.0) <= DOUBLE_TOLERANCE for a, b in zip(at_once, in_parts, strict=True))
     assert fit_stacked(family, TRAIN, VALIDATION, seeds=()) == []
 
 
@@ -128,7 +129,7 @@ def test_a_stack_repairs_as_the_loop_does(repair: Repair, recipe: dict[str, Any]
     ours = repair_stacked(harmed, TRAIN, family, repair, SEEDS, steps=6)
     for mine, other, model, old in zip(ours, theirs, harmed, before, strict=True):
         assert mine is model and not mine.training
-        assert distance(mine, other) <= DOUBLE_TOLERANCE
+        assert distance(mine, other, least=1.0) <= DOUBLE_TOLERANCE
         assert distance(mine, old) > 1e-3
 
 

@@ -173,6 +173,10 @@ def test_bad_statistics_are_refused() -> None:
 
 # The method
 
+OTHER_BATCHES = 2e-3
+"""Of the largest weight. Float32 features of batches of another size differ in their last digits, which the ridge enlarges
+where features nearly depend on one another: 2e-8 on one make of CPU, 8e-4 on another."""
+
 
 def test_the_head_is_that_of_the_retain_set_and_the_rest_stays(case: Case) -> None:
     model = case.model()
@@ -187,9 +191,8 @@ def test_the_head_is_that_of_the_retain_set_and_the_rest_stays(case: Case) -> No
     weight_GF, bias_G = refit(x_NF, y_NG, ACU.ridge * len(x_NF))
     scale = best_scale(RidgeHead.fit(x_NF, y_NG, ACU.ridge * len(x_NF)).left_out(x_NF, y_NG), y_NG)
     layer = classifier(after)
-    assert torch.allclose(
-        layer.weight.double(), scale * weight_GF, rtol=1e-4, atol=1e-5 * float(layer.weight.detach().abs().max())
-    )
+    largest = float(layer.weight.detach().abs().max())
+    assert torch.allclose(layer.weight.double(), scale * weight_GF, rtol=1e-4, atol=OTHER_BATCHES * largest)
     assert torch.allclose(layer.bias.double(), scale * bias_G, rtol=1e-4, atol=1e-4)
     assert not after.training
 

@@ -29,7 +29,13 @@ class Exported:
     inputs: dict[str, Any]
 
 
-@pytest.fixture(scope="module", params=MODELS)
+SLOW = ("canny", "small/unet")
+"""Of the same architecture as another one, and a minute of converting."""
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in MODELS]
+)
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Exported:
     checkpoint = shipped_folder(request.param)
     made = export_checkpoint(checkpoint, precisions=("fp32", "fp16"), out=tmp_path_factory.mktemp("shipped"), workers=2)

@@ -127,8 +127,10 @@ STEADY = [[1.0, 1.0], [1.01, 1.01], [0.99, 0.99]]
         ({"delegate_got": "none"}, "delegate got changed from xnnpack to none"),
         ({"inputs_sha256": "d" * 64}, "inputs sha256 changed"),
         ({"charging": True}, "charging changed from unknown to True"),
+        ({"warmup": 3}, "warmup changed from 1 to 3"),
+        ({"median_ms": 0.5}, "the new row's median contradicts its cold starts"),
         ({"valid": False, "reasons": ("the device throttled",)}, "the new row is not valid: the device throttled"),
-        ({"repeats": row(STEADY[:1]).repeats}, "one repeat says nothing"),
+        ({"repeats": row(STEADY[:1]).repeats, "median_ms": 1.0}, "one repeat says nothing"),
         ({"repeats": row([[0.0], [0.0]]).repeats}, "took no time"),
     ],
 )
@@ -137,6 +139,12 @@ def test_what_must_not_be_compared(changes: dict[str, Any], words: str) -> None:
     (change,) = found.changes
     assert change.verdict == "not comparable" and change.ratio is None and any(words in reason for reason in change.reasons)
     assert not found.passed
+
+
+def test_sustained_runs_are_shown_and_not_compared() -> None:
+    one = report(row(STEADY, mode="sustained"))
+    (change,) = compare_reports(one, one).changes
+    assert change.verdict == "not comparable" and "is a sustained run" in change.reasons[0]
 
 
 def test_a_clock_that_is_too_coarse() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from unplug.export import Artifact
-from unplug.mobile_bench import BenchRow, Plan, journals
+from unplug.mobile_bench import DEVICES, BenchRow, Plan, journals
 from unplug.mobile_bench.devices.base import Job, State, Timing
-from unplug.plugins.errors import DeviceError, DeviceLost
+from unplug.plugins.errors import DeviceError, DeviceLost, InputError
 
 from .fakes import FakeDevice, on_fake
 
@@ -82,7 +82,25 @@ def test_another_benchmark_is_set_aside_and_not_lost(onnx: Artifact, monkeypatch
         row, said = run(device, onnx, monkeypatch, out, **changed)
         assert device.starts == len(row.repeats) == row_count(changed) and "is of another benchmark" in said[0]
         if changed:
-            assert part.with_name(f"{part.name}.old").read_text() == before
+            assert part.with_name(f"{part.name}.old1").read_text() == before
+
+
+def test_two_benchmarks_do_not_write_one_report(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Nosy(FakeDevice):
+        def timed(self, job: Job, plan: Plan) -> Timing:
+            with pytest.raises(InputError, match="another benchmark writes it now"):
+                run(FakeDevice(), onnx, monkeypatch, tmp_path / "b.json")
+            monkeypatch.setitem(DEVICES._targets, "fake", self)
+            return super().timed(job, plan)
+
+    row, _ = run(Nosy(), onnx, monkeypatch, tmp_path / "b.json")
+    assert row.valid
+
+
+def test_a_journal_without_cold_starts_is_begun_anew(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run(Fragile(1), onnx, monkeypatch, tmp_path / "b.json")
+    _, said = run(FakeDevice(), onnx, monkeypatch, tmp_path / "b.json", Plan(iterations=9, repeats=2))
+    assert said == [] and not list(tmp_path.glob("*.old*"))
 
 
 def row_count(changed: dict[str, Plan]) -> int:

@@ -177,7 +177,7 @@ def test_a_form_that_cannot_be_made_is_told(world: World, artifacts: dict[str, A
     assert unable == {"rounding (litert int3)": "this unplug cannot export it, so give --original-artifact"}
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("known", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
 ) -> None:

@@ -24,8 +24,8 @@ from unplug.sdk.train.loop import fit, seeded
 from .models import WideAgeFamily, WideClassFamily, age_family, class_family, faces
 
 DOUBLE_TOLERANCE = 1e-9
-"""Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ by 1e-16; AdamW divides by the
-size of a gradient and so enlarges that over some steps. Another order of samples, another mask or view, another learning
+"""Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ by 1e-16; AdamW divides by
+the size of a gradient and so enlarges that over some steps. Another order of samples, another mask or view, another learning
 rate or a batch norm over all models changes the first digit. (Measured: 0 on one make of CPU. On another 1e-12, which is all
 that there is of biases in front of another batch norm: their gradient is rounding's alone.)"""
 

@@ -1,4 +1,4 @@
-"""``--on web``: a browser as a device. The page runs the protocol by itself and sends its rows back."""
+"""A browser as a device: `--on web`, `web:PORT`, `web:HOST:PORT`, `web:headless`. The page runs the protocol and sends its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An Android phone over adb (`adb:SERIAL`): LiteRT's `benchmark_model`, one process a cold start, outputs read back and compared."""
+"""An Android phone over adb (`adb:SERIAL`): LiteRT's `benchmark_model`, a process for each cold start, outputs compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser as a device: `--on web`, `web:PORT`, `web:HOST:PORT`, `web:headless`. The page runs the protocol and sends its rows."""
+"""A browser as a device (`web`, `web:PORT`, `web:HOST:PORT`, `web:headless`): the page runs the protocol, its rows come back."""
 
 from __future__ import annotations
 

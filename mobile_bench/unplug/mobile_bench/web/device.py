@@ -1,4 +1,4 @@
-"""A browser as a device (`web`, `web:PORT`, `web:HOST:PORT`, `web:headless`): the page runs the protocol, its rows come back."""
+"""A browser as a device (`web`, `web:PORT`, `web:HOST:PORT`, `web:headless`): the page runs the protocol and sends its rows."""
 
 from __future__ import annotations
 

@@ -79,7 +79,8 @@ def test_seeds_make_models_and_the_same_seed_makes_the_same(made: Made, tmp_path
 
 CPU = Path("/proc/cpuinfo")
 SAME_SUMS = CPU.is_file() and "GenuineIntel" in CPU.read_text(encoding="utf-8")
-"""Float32 sums in another order, over a few dozen steps of AdamW, end within 2 % on Intel's CPUs and far off on AMD's. That stacks compute what the loop does is shown in float64 on both, in tests/sdk/fleet/test_stacked.py."""
+"""Float32 sums in another order, over a few dozen steps of AdamW, end within 2 % on Intel's CPUs and far off on AMD's. That
+stacks compute what the loop does is shown in float64 on both, in tests/sdk/fleet/test_stacked.py."""
 
 
 def test_stacked_training_gives_the_loops_models(made: Made, tmp_path: Path) -> None:

@@ -205,13 +205,11 @@ def readme_commands() -> list[list[str]]:
 
 def parse(command: click.Command, words: Sequence[str], name: str) -> None:
     """Parses without running; raises on an unknown command or option or a wrong value."""
-    context = click.Context(command, info_name=name)
+    context = command.make_context(name, list(words))
     if isinstance(command, click.Group):
-        inner = command.get_command(context, words[0])
-        assert inner is not None, words[0]
-        parse(inner, words[1:], words[0])
-    else:
-        command.make_context(name, list(words))
+        found, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        assert inner is not None and found is not None, words[0]
+        parse(inner, rest, found)
 
 
 def test_the_readmes_commands_exist() -> None:

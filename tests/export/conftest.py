@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.once import once
 
-from unplug.export import Artifact, export_checkpoint, load_artifact
+from unplug.export import TARGETS, Artifact, export_checkpoint, load_artifact
 from unplug.export.artifact import write_card
 from unplug.export.child import call_in_child
 from unplug.plugins import AgePredictor, save_checkpoint
 from unplug.plugins.files import sha256_tree
 
 SIDE = 32
+TARGETS_MADE = ("litert", "coreml", "onnx")
+PRECISIONS_MADE = ("fp32", "fp16")
 
 
 def make_checkpoint(path: Path, seed: int) -> Path:
@@ -44,9 +47,13 @@ def other_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def exported(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
     """All pairs; tests must not write to these files."""
-    out = tmp_path_factory.mktemp("exported")
-    targets = ("litert", "coreml", "onnx")
-    return export_checkpoint(checkpoint, targets=targets, precisions=("fp32", "fp16"), out=out, workers=2)
+
+    def make(out: Path) -> None:
+        export_checkpoint(checkpoint, targets=TARGETS_MADE, precisions=PRECISIONS_MADE, out=out, workers=2)
+
+    out = once(tmp_path_factory, "exported", make)
+    suffixes = [TARGETS.get(target).suffix for target in TARGETS_MADE]
+    return [load_artifact(out / f"age.{precision}{suffix}") for suffix in suffixes for precision in PRECISIONS_MADE]
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 from unplug.export import TARGETS, export_checkpoint, measure_parity, random_inputs
 from unplug.export.child import call_in_child
+from unplug.plugins.checkpoint import MODELS
 from unplug.plugins.iospec import IOSpec
 
 MODULE = '''
@@ -69,16 +70,18 @@ def make(job):
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The distribution, for child processes."""
+    """The distribution: found by child processes, and put where this one, which reads entry points once, looks for names."""
     info = tmp_path / "random_nets-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: random-nets\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[unplug.models]\nrandom = random_nets:RandomNet\n")
     (tmp_path / "random_nets.py").write_text(MODULE)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert "random" not in MODELS
+    monkeypatch.setitem(MODELS._targets, "random", "random_nets:RandomNet")
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 6))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_all_targets_agree_with_torch(installed: None, tmp_path: Path, seed: int) -> None:
     checkpoint, layout = tmp_path / "net", ("NCHW", "NHWC")[seed % 2]
     made = call_in_child("random_nets:make", {"path": str(checkpoint), "seed": seed}, what="make").values

@@ -29,8 +29,8 @@ class Exported:
     inputs: dict[str, Any]
 
 
-SLOW = ("canny", "small/unet")
-"""Of the same architecture as another one, and a minute of converting."""
+SLOW = ("canny", "small/unet", "small/vae")
+"""A minute or more of converting each; `make test-all` has them."""
 
 
 @pytest.fixture(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.once import once
 
-from unplug.export import Artifact, export_checkpoint
+from unplug.export import Artifact, export_checkpoint, load_artifact
 from unplug.export.artifact import write_card
 from unplug.plugins import AgePredictor, save_checkpoint
 from unplug.plugins.files import sha256_tree
@@ -25,6 +26,13 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def onnx(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     return export_checkpoint(checkpoint, targets=["onnx"], out=tmp_path_factory.mktemp("bench-artifacts"))[0]
+
+
+@pytest.fixture(scope="session")
+def litert(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    pytest.importorskip("litert_torch")
+    out = once(tmp_path_factory, "bench-litert", lambda folder: export_checkpoint(checkpoint, targets=["litert"], out=folder))
+    return load_artifact(out / "age.fp32.tflite")
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from unplug.export import Artifact, export_checkpoint
+from unplug.export import Artifact
 
 ADBD = "usr/lib/android-sdk/platform-tools/adbd"
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/android", "lib/x86_64-linux-gnu")
@@ -172,5 +172,5 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tflite(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    return export_checkpoint(checkpoint, targets=["litert"], out=tmp_path_factory.mktemp("bench-litert"))[0]
+def tflite(litert: Artifact) -> Artifact:
+    return litert

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from unplug.export import Artifact
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
+from unplug.mobile_bench.adb.client import claimed
 from unplug.plugins.errors import DeviceError
 from unplug.sdk.cli import main
 
@@ -191,8 +192,9 @@ def test_what_else_lies_there_is_left_alone(phone: Phone, tool: Path, tflite: Ar
 
 
 def test_one_phone_for_two_benchmarks(phone: Phone, tool: Path, tflite: Artifact) -> None:
-    rows = bench_artifacts([tflite], on=[f"adb:{phone.serial}", f"android-app:{phone.serial}"], plan=PLAN).rows
-    assert any("it is being timed already" in reason for row in rows for reason in row.reasons)
+    with claimed(phone.serial), pytest.raises(DeviceError, match="it is being timed already"):
+        bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=PLAN)
+    assert bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=PLAN).rows[0].valid
 
 
 def test_a_full_disk(phone: Phone, tool: Path, tflite: Artifact) -> None:

@@ -7,17 +7,15 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.once import once
 
-from unplug.export import Artifact, export_checkpoint
 from unplug.export.runtime.web.runtime import FLAGS, find_browser
 from unplug.mobile_bench.web import build
 from unplug.plugins.errors import DeviceError
@@ -32,26 +30,16 @@ class Built:
 
 
 @pytest.fixture(scope="session")
-def exporting(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[list[Artifact]] | None]:
-    """LiteRT's converter takes its time in a child process, and npm waits for disk and network: both at once."""
-    if find_spec("litert_torch") is None:
-        yield None
-        return
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        yield pool.submit(export_checkpoint, checkpoint, targets=["litert"], out=tmp_path_factory.mktemp("web-litert"))
-
-
-@pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory, exporting: object) -> Built:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed")
-    folder = tmp_path_factory.mktemp("web") / "page"
     try:
-        return Built(folder, build.build_in(folder, tools=True))
+        folder = once(tmp_path_factory, "web", lambda folder: build.build_in(folder / "page", tools=True)) / "page"
     except DeviceError as error:
         if any(word in str(error) for word in ("ENOTFOUND", "ECONNREFUSED", "EAI_AGAIN", "ETIMEDOUT")):
             pytest.skip(f"npm's registry is not reached: {error}")
         raise
+    return Built(folder, folder / "dist")
 
 
 @pytest.fixture
@@ -66,13 +54,6 @@ def chromium() -> str:
     if found is None:
         pytest.skip("there is no Chromium")
     return found
-
-
-@pytest.fixture(scope="session")
-def litert(exporting: Future[list[Artifact]] | None) -> Artifact:
-    if exporting is None:
-        pytest.skip("litert-torch is not installed")
-    return exporting.result()[0]
 
 
 class _Quiet(SimpleHTTPRequestHandler):

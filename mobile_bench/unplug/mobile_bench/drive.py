@@ -16,7 +16,8 @@ from unplug.plugins.errors import ArtifactError, ConversionError, DeviceError, D
 from .devices.base import DeviceInfo, Driven, Job, Order, State, Timing, Untimed
 from .gate import cool, worst
 from .jobs import plan_jobs
-from .journal import Journal, Record
+from .journal import Record, journal_head, records_of
+from .lines import JsonLines
 from .parity import judge
 from .report import BenchRow, Repeat
 from .rows import Taken, measured_row, stopped_row
@@ -67,26 +68,30 @@ def drive(device: Driven, order: Order, place: str) -> tuple[BenchRow, ...]:
         DeviceError: the device cannot do it, and nothing has been measured yet.
     """
     info, load = device.describe(), _load()
-    run = _Run(device, order, info, [Entry(job=job) for job in plan_jobs(device, order)], place)
-    run.all()
+    entries = [Entry(job=job) for job in plan_jobs(device, order)]
+    head = journal_head(place, info, [entry.job for entry in entries], order.plan)
+    with JsonLines(order.journal, head, order.say) as journal:
+        run = _Run(device, order, info, entries, journal)
+        run.all()
     after = run.state_or_nothing()
-    return tuple(run.row(entry, after, load) for entry in run.entries)
+    return tuple(run.row(entry, after, load) for entry in entries)
 
 
 class _Run:
     """One pass over the jobs of an order."""
 
-    def __init__(self, device: Driven, order: Order, info: DeviceInfo, entries: list[Entry], place: str) -> None:
+    def __init__(self, device: Driven, order: Order, info: DeviceInfo, entries: list[Entry], journal: JsonLines) -> None:
         self.device, self.order, self.plan, self.info, self.entries = device, order, order.plan, info, entries
         self.begun = time.monotonic()
         self.lost: str | None = None
-        self.journal = Journal.open(order.journal, place, info, [entry.job for entry in entries], self.plan, order.say)
-        for record in self.journal.records:
+        self.journal = journal
+        records = records_of(journal.found, len(entries), self.plan.starts)
+        for record in records:
             entries[record.job].records[record.turn] = record
         for entry in entries:
             entry.resumed = len(entry.records)
-        if self.journal.records:
-            order.say(f"{order.journal}: {len(self.journal.records)} cold starts of an earlier run are kept")
+        if records:
+            order.say(f"{order.journal}: {len(records)} cold starts of an earlier run are kept")
 
     def all(self) -> None:
         """Every turn of every job, until the device is lost for good."""
@@ -159,7 +164,7 @@ class _Run:
         )  # fmt: skip
         entry.interruptions.clear()
         entry.records[turn] = record
-        self.journal.add(record)
+        self.journal.add(asdict(record))
 
     def state_or_nothing(self) -> State:
         """The device's state at the end, as far as it is there to be asked."""

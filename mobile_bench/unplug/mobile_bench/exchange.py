@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from unplug.export.child import Array
 from unplug.export.precisions import PRECISIONS
 from unplug.export.tensors import digest_inputs
-from unplug.plugins.errors import OutputError, ReportError
+from unplug.export.vectors import vector_bytes, vectors_index
+from unplug.plugins.errors import ReportError
 
 from .devices.base import Job, Plan
+from .lines import JsonLines
 from .received import check_received, check_row, read_row
 from .report import BenchRow, Where
 
 PLAN_SCHEMA = "unplug-bench-plan/1"
-VECTORS_SCHEMA = "unplug-vectors/1"
 PARTIAL = "the rest is to come"
 """How the first reason of a row ends that the page has not finished."""
 JOURNAL_SCHEMA = "unplug-rows-journal/1"
-MAX_JOURNAL_BYTES = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +36,12 @@ class Progress:
     text: str = ""
 
 
+def rows_head(jobs: Sequence[Job], plan: Plan, where: Where | None) -> dict[str, str]:
+    """What makes a benchmark in a browser the same."""
+    facts = {"plan": asdict(plan), "jobs": [job.facts() for job in jobs], "where": where}
+    return {"schema": JOURNAL_SCHEMA, "digest": hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()}
+
+
 class Exchange:
     """The state of one benchmark in a browser.
 
@@ -46,13 +50,13 @@ class Exchange:
         expected: what each job's outputs should be, N samples; None where it is not run.
         plan: how it is timed.
         where: where rows are taken, if that is known here.
-        journal: a file that keeps rows, or None.
+        journal: keeps rows, under `rows_head`; None keeps none.
         auto: whether the page starts without a press.
     """
 
     def __init__(
         self, jobs: Sequence[Job], expected: Sequence[Mapping[str, Array] | None], plan: Plan, *,
-        where: Where | None = None, journal: Path | None = None, auto: bool = False,
+        where: Where | None = None, journal: JsonLines | None = None, auto: bool = False,
     ) -> None:  # fmt: skip
         self.jobs, self.expected, self.plan, self.where, self.auto = tuple(jobs), tuple(expected), plan, where, auto
         self.rows: dict[int, BenchRow] = {}
@@ -61,7 +65,7 @@ class Exchange:
         self.reported = threading.Event()
         self._last_sign = time.monotonic()
         self._lock = threading.Lock()
-        self._journal = journal
+        self._journal = JsonLines(None, {}, print) if journal is None else journal
         self._read_journal()
 
     def sign(self) -> None:
@@ -90,7 +94,7 @@ class Exchange:
         row = check_row(read_row(raw), self.jobs[number], self.plan, self.where)
         with self._lock:
             self.rows[number] = row
-            self._keep(number, row)
+            self._journal.add({"job": number, "row": asdict(row)})
 
     def take_report(self, raw: bytes) -> None:
         """Takes the report; what came before stays where it says nothing.
@@ -153,19 +157,7 @@ class Exchange:
 
     def vectors_json(self, number: int) -> bytes:
         """A job's test vectors in the form that a bundle has."""
-        spec, samples = self.jobs[number].artifact.card.iospec, self._samples(number)
-        sides = (("inputs", spec.inputs), ("outputs", spec.outputs))
-        found = [
-            {
-                side: {
-                    tensor.name: {"file": f"{sample}-{tensor.name}.f32", "shape": list(tensor.shape), "dtype": "float32-le"}
-                    for tensor in tensors
-                }
-                for side, tensors in sides
-            }
-            for sample in range(samples)
-        ]
-        return json.dumps({"schema": VECTORS_SCHEMA, "samples": found}).encode()
+        return json.dumps(vectors_index(self.jobs[number].artifact.card.iospec, self._samples(number))).encode()
 
     def vector(self, number: int, name: str) -> bytes | None:
         """One tensor of one sample as raw bytes, or None where there is none of this name."""
@@ -176,58 +168,19 @@ class Exchange:
             return None
         if int(sample) >= self._samples(number):
             return None
-        return np.ascontiguousarray(arrays[tensor][int(sample)], "<f4").tobytes()
+        return vector_bytes(arrays[tensor][int(sample)])
 
     def _samples(self, number: int) -> int:
         return len(next(iter(self.jobs[number].inputs.values())))
 
-    def _head(self) -> str:
-        jobs = [
-            (
-                job.artifact.card.sha256,
-                job.runtime,
-                job.runtime_version,
-                job.delegate,
-                digest_inputs(job.inputs),
-                job.reference is None,
-            )
-            for job in self.jobs
-        ]
-        facts = json.dumps({"plan": asdict(self.plan), "jobs": jobs, "where": self.where}, sort_keys=True)
-        return json.dumps({"schema": JOURNAL_SCHEMA, "digest": hashlib.sha256(facts.encode()).hexdigest()})
-
     def _read_journal(self) -> None:
-        """Rows of an earlier run of the same benchmark, up to the first line that is not whole; whole rows only."""
-        path = self._journal
-        if path is None or not path.is_file() or path.stat().st_size > MAX_JOURNAL_BYTES:
-            return
-        head, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-        if head != self._head():
-            path.unlink()
-            return
-        for line in lines:
-            try:
-                value = json.loads(line)
+        """Rows of an earlier run of the same benchmark, whole ones only."""
+        for value in self._journal.found:
+            with contextlib.suppress(ValueError, TypeError, LookupError, ReportError):
                 number = int(value["job"])
                 row = check_row(read_row(json.dumps(value["row"]).encode()), self.jobs[number], self.plan, self.where)
-            except (ValueError, TypeError, LookupError, ReportError):
-                return
-            if row.status == "ok":
-                self.rows[number] = row
-
-    def _keep(self, number: int, row: BenchRow) -> None:
-        path = self._journal
-        if path is None:
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            new = not path.is_file()
-            with path.open("a", encoding="utf-8") as handle:
-                handle.write(
-                    (self._head() + "\n") * new + f'{{"job": {number}, "row": {json.dumps(asdict(row), allow_nan=False)}}}\n'
-                )
-        except OSError as error:
-            raise OutputError(str(path), str(error.strerror), "Free some space; what was measured so far is kept") from error
+                if row.status == "ok":
+                    self.rows[number] = row
 
     def final(self, job: int, why: str) -> BenchRow | None:
         """A job's row at the end: whole, or marked with why it is not; None where nothing came."""

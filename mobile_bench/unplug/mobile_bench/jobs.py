@@ -3,30 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from unplug.export.artifact import Artifact
 from unplug.export.child import Array
 from unplug.export.session import Session
 from unplug.plugins.errors import InputError
 
-from .devices.base import Driven, Job, Order
+from .devices.base import Job, Order, Runs
 
 
-def plan_jobs(device: Driven, order: Order) -> list[Job]:
-    """Every artifact on every delegate that was asked for and that one of its runtimes has.
+@dataclass(frozen=True, kw_only=True)
+class RunsFiles:
+    """Runs files by their suffix, as a browser or an app does.
+
+    Args:
+        name: of what does, for messages.
+        by_suffix: suffix of a file to its runtime.
+        by_runtime: runtime to its delegates.
+    """
+
+    name: str
+    by_suffix: Mapping[str, str]
+    by_runtime: Mapping[str, tuple[str, ...]]
+
+    def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
+        """The one for its suffix; for other files the first, which cannot run them either."""
+        return (self.by_suffix.get(artifact.path.suffix, next(iter(self.by_runtime))),)
+
+    def delegates(self, runtime: str) -> tuple[str, ...]:
+        """The runtime's own."""
+        return self.by_runtime[runtime]
+
+    def version(self, runtime: str) -> str | None:
+        """Told by its report."""
+        return None
+
+    def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
+        """Files of other targets."""
+        return None if artifact.path.suffix in self.by_suffix else f"{self.name} does not run {artifact.card.target} files"
+
+
+def plan_jobs(device: Runs, order: Order, *, every: bool = False) -> list[Job]:
+    """Every artifact on every delegate that was asked for and that its runtime has.
+
+    Args:
+        device: what is to run them.
+        order: what is asked for.
+        every: all delegates where none is named; or else the runtime's first.
 
     Raises:
         InputError: a runtime or a delegate that no artifact's runtime has.
     """
-    jobs = [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact)]
+    jobs = [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact, every)]
+    known = dict.fromkeys(found for job in jobs for found in device.delegates(job.runtime))
     for name in order.delegates:
-        if not any(job.delegate == name and job.not_run is None for job in jobs):
-            known = dict.fromkeys(found for job in jobs for found in device.delegates(job.runtime))
+        if name not in known:
             raise InputError(f"delegate {name!r}", "nothing here has it", f"Known: {', '.join(known)}")
     return jobs
 
 
-def _jobs_of(device: Driven, order: Order, artifact: Artifact) -> list[Job]:
+def _jobs_of(device: Runs, order: Order, artifact: Artifact, every: bool) -> list[Job]:
     runtimes = device.runtimes(artifact)
     if order.runtime is not None and order.runtime not in runtimes:
         raise InputError(f"runtime {order.runtime!r}", f"it does not run {artifact.path.name}", f"Use {' or '.join(runtimes)}")
@@ -42,7 +79,7 @@ def _jobs_of(device: Driven, order: Order, artifact: Artifact) -> list[Job]:
             reference=reference, not_run=reason,
         )  # fmt: skip
 
-    asked = [name for name in order.delegates if name in known] if order.delegates else [known[0]]
+    asked = [name for name in order.delegates or (known if every else known[:1]) if name in known]
     if not asked:
         return [job(order.delegates[0], f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})")]
     return [job(name, reason) for name in asked]

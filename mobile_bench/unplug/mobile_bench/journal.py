@@ -1,27 +1,22 @@
-"""What a benchmark has measured so far, line by line, so that a run that ended early goes on where it stood."""
+"""Cold starts as lines of a journal, so that a benchmark that ended early goes on where it stood."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import count
-from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from unplug.export.schema import STRICT
-from unplug.export.tensors import digest_inputs
-from unplug.plugins.errors import InputError, OutputError
-from unplug.plugins.files import atomic_path
 
 from .devices.base import DeviceInfo, Job, Plan
 from .report import Repeat, TimedUntil, Window
 
 SCHEMA = "unplug-bench-journal/1"
-MAX_BYTES = 2**30
 CHANGING = ("battery_percent", "charging")
 """What a device says of itself that may be another the next time."""
 
@@ -55,107 +50,23 @@ class Record:
     interruptions: tuple[str, ...] = ()
 
 
-class Journal:
-    """A file of records; without a path it keeps nothing."""
-
-    def __init__(self, path: Path | None, records: tuple[Record, ...], held: IO[str] | None = None) -> None:
-        self.path, self.records = path, records
-        self._held = held  # locked for as long as this lives
-
-    @classmethod
-    def open(
-        cls, path: Path | None, place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan, say: Callable[[str], None]
-    ) -> Journal:
-        """Reads the records of the same benchmark, or begins anew; those of another one are set aside.
-
-        Args:
-            path: the file, or None.
-            place, info, jobs, plan: what makes a benchmark the same.
-            say: takes a line for the user.
-        """
-        if path is None:
-            return cls(None, ())
-        own = {"schema": SCHEMA, "digest": _digest(place, info, jobs, plan)}
-        held = _hold(path)
-        records = _read(path, own, len(jobs), plan.starts)
-        lines = [json.dumps(own), *(json.dumps(asdict(record), allow_nan=False) for record in records)]
-        try:
-            if not records and path.is_file() and len(path.read_text(encoding="utf-8", errors="replace").splitlines()) > 1:
-                aside = next(old for number in count(1) if not (old := path.with_name(f"{path.name}.old{number}")).exists())
-                path.replace(aside)
-                say(f"{path} is of another benchmark (other files, settings or device): kept as {aside.name}")
-            # Anew and whole: behind a line that a killed run left unfinished nothing could be read.
-            with atomic_path(path) as temporary:
-                temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise OutputError(str(path), str(error.strerror), "Choose another --out") from error
-        return cls(path, records, held)
-
-    def add(self, record: Record) -> None:
-        """Appends one line."""
-        if self.path is None:
-            return
-        try:
-            with self.path.open("a", encoding="utf-8") as handle:
-                handle.write(json.dumps(asdict(record), allow_nan=False) + "\n")
-        except OSError as error:
-            raise OutputError(
-                str(self.path), str(error.strerror), "Free some space; what was measured so far is kept"
-            ) from error
-
-
-def _hold(path: Path) -> IO[str] | None:
-    """A lock beside the journal, so that no two benchmarks write one report.
-
-    Raises:
-        InputError: another one does.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.with_name(f".{path.name}.lock").open("w", encoding="utf-8")
-    except OSError as error:
-        raise OutputError(str(path), str(error.strerror), "Choose another --out") from error
-    try:
-        import fcntl
-    except ImportError:  # Windows has another kind of lock, and nobody measures there yet
-        return handle
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.close()
-        raise InputError(str(path), "another benchmark writes it now", "Wait for it, or choose another --out") from error
-    return handle
-
-
-def _digest(place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan) -> str:
+def journal_head(place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan) -> dict[str, str]:
+    """What makes a benchmark the same: its place and device, its settings, its files and what they should compute."""
     facts: dict[str, Any] = {
         "place": place,
         "device": {name: value for name, value in asdict(info).items() if name not in CHANGING},
         "plan": asdict(plan),
-        "jobs": [
-            (
-                job.artifact.card.sha256, job.runtime, job.runtime_version, job.delegate, digest_inputs(job.inputs),
-                None if job.reference is None else job.reference.checkpoint_sha256,
-            )
-            for job in jobs
-        ],
-    }  # fmt: skip
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+        "jobs": [job.facts() for job in jobs],
+    }
+    return {"schema": SCHEMA, "digest": hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()}
 
 
-def _read(path: Path, own: dict[str, str], jobs: int, starts: int) -> tuple[Record, ...]:
-    """Records up to the first line that is not whole: a run may have been killed while it wrote it."""
-    if not path.is_file() or path.stat().st_size > MAX_BYTES:
-        return ()
-    head, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-    if head != json.dumps(own):
-        return ()
-    adapter, found = TypeAdapter(Record), list[Record]()
-    for line in lines:
-        try:
-            record = adapter.validate_json(line)
-        except ValidationError:
-            break
-        if 0 <= record.job < jobs and 1 <= record.turn <= starts:
-            found.append(record)
-    return tuple(found)
+def records_of(found: Iterable[Any], jobs: int, starts: int) -> tuple[Record, ...]:
+    """The cold starts among a journal's lines; a line that is none of this benchmark's is passed over."""
+    adapter, records = TypeAdapter(Record), list[Record]()
+    for value in found:
+        with contextlib.suppress(ValidationError):
+            record = adapter.validate_json(json.dumps(value))
+            if 0 <= record.job < jobs and 1 <= record.turn <= starts:
+                records.append(record)
+    return tuple(records)

@@ -31,6 +31,13 @@ READABLE = 0o644
 """Of every file that is published: temporary ones, and what safetensors writes, are private to their owner."""
 
 
+def cache_dir() -> Path:
+    """``$UNPLUG_CACHE``, or ``$XDG_CACHE_HOME/unplug``, or ``~/.cache/unplug``."""
+    if explicit := os.environ.get("UNPLUG_CACHE"):
+        return Path(explicit)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unplug"
+
+
 def check_writable(folder: Path) -> None:
     """Makes a folder and raises unless a file can be written in it: found out before the work, not after it.
 

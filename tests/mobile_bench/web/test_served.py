@@ -48,7 +48,7 @@ def check_row(row: BenchRow, plan: Plan) -> None:
     assert [len(repeat.latencies_ms) for repeat in row.repeats] == [plan.iterations] * plan.repeats
     assert all(repeat.parity_db is None or repeat.parity_db >= 100 for repeat in row.repeats)
     assert row.median_ms is not None and row.init_ms_cold is not None and row.read_back_ms is not None
-    assert row.runtime_version == device.package_version(row.runtime) and "Chrom" in row.os
+    assert row.runtime_version == device.RUNS.version(row.runtime) and "Chrom" in row.os
     assert "swiftshader" in (row.gpu_driver or "")
 
 
@@ -76,7 +76,7 @@ def test_onnxruntime_web_on_a_software_gpu(onnx: Artifact) -> None:
 
 def test_core_ml_is_not_run(report: BenchReport) -> None:
     row = report.rows[-1]
-    assert (row.status, row.valid, row.reasons) == ("not_run", False, ("no browser runs coreml files",))
+    assert (row.status, row.valid, row.reasons) == ("not_run", False, ("a browser does not run coreml files",))
 
 
 @pytest.mark.usefixtures("page", "chromium")
@@ -172,7 +172,7 @@ def test_places() -> None:
 
 
 def test_bad_requests(onnx: Artifact) -> None:
-    with pytest.raises(InputError, match="delegate 'cuda': a browser has none of this name"):
+    with pytest.raises(InputError, match=r"delegate 'cuda': nothing here has it. Known: wasm, webgpu"):
         device.WEB.bench("headless", order(onnx, delegates=("cuda",)))
-    with pytest.raises(InputError, match="runtime 'onnx': a browser has none of this name"):
+    with pytest.raises(InputError, match=r"runtime 'onnx': it does not run age.fp32.onnx. Use onnx-web"):
         device.WEB.bench("headless", order(onnx, runtime="onnx"))

@@ -16,7 +16,8 @@ import pytest
 from unplug.export import Artifact
 from unplug.mobile_bench import Plan, Repeat
 from unplug.mobile_bench.devices.base import DeviceInfo, Job
-from unplug.mobile_bench.exchange import Exchange
+from unplug.mobile_bench.exchange import Exchange, rows_head
+from unplug.mobile_bench.lines import JsonLines
 from unplug.mobile_bench.rows import Taken, measured_row
 from unplug.mobile_bench.statistics import summarize
 from unplug.mobile_bench.web import server as server_module
@@ -33,9 +34,19 @@ def job(onnx: Artifact) -> Job:
 
 
 @pytest.fixture
-def exchange(job: Job, tmp_path: Path) -> Exchange:
+def journal(job: Job, tmp_path: Path) -> Iterator[JsonLines]:
+    with kept(job, tmp_path) as lines:
+        yield lines
+
+
+@pytest.fixture
+def exchange(job: Job, journal: JsonLines) -> Exchange:
     outputs = {"age_logits": np.zeros((2, 10), np.float32), "expected_age": np.ones((2, 1), np.float32)}
-    return Exchange([job], [outputs], PLAN, journal=tmp_path / "bench.json.web.part")
+    return Exchange([job], [outputs], PLAN, journal=journal)
+
+
+def kept(job: Job, folder: Path, plan: Plan = PLAN) -> JsonLines:
+    return JsonLines(folder / "bench.json.web.part", rows_head([job], plan, None), print)
 
 
 @pytest.fixture
@@ -191,17 +202,19 @@ def test_a_report_of_another_schema_loses_nothing(served: PageServer, job: Job) 
     assert own(served, "report", report(row(job)))[0] == 200
 
 
-def test_rows_survive_in_the_journal(served: PageServer, exchange: Exchange, job: Job, tmp_path: Path) -> None:
+def test_rows_survive_in_the_journal(
+    served: PageServer, exchange: Exchange, journal: JsonLines, job: Job, tmp_path: Path
+) -> None:
     assert own(served, "row/0", row(job))[0] == 200
     assert own(served, "row/1", row(job))[0] == 404 and own(served, "row/0", {"file": 1})[0] == 400
-    path = tmp_path / "bench.json.web.part"
-    again = Exchange([job], exchange.expected, PLAN, journal=path)
+    journal.close()
+    with kept(job, tmp_path) as lines:
+        again = Exchange([job], exchange.expected, PLAN, journal=lines)
     assert again.missing() == [] and again.rows == exchange.rows
-    with path.open("a") as handle:
-        handle.write('{"job": 0, "row": {"fi')
-    assert Exchange([job], exchange.expected, PLAN, journal=path).missing() == []
-    other = Exchange([job], exchange.expected, replace(PLAN, iterations=3), journal=path)
-    assert other.rows == {} and other.missing() == [0]
+    other = replace(PLAN, iterations=3)
+    with kept(job, tmp_path, other) as lines:
+        assert Exchange([job], exchange.expected, other, journal=lines).rows == {}
+    assert (tmp_path / "bench.json.web.part.old1").is_file(), "nothing is lost"
 
 
 def test_unfinished_rows_are_marked(served: PageServer, exchange: Exchange, job: Job) -> None:

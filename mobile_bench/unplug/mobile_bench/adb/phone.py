@@ -84,7 +84,7 @@ def read_state(text: str) -> State:
 
     Example:
         >>> read_state("Thermal Status: 2\\nCurrent temperatures from HAL:\\n"
-        ...            " Temperature{mValue=41.5, mType=3, mName=skin, mStatus=2}\\n" + MARK + "\\n  level: 80\\n  scale: 100\\n")
+        ...            " Temperature{mValue=41.5, mType=3, mName=skin, mStatus=2}\\n" + MARK + "\\n level: 80\\n scale: 100")
         State(thermal='moderate', temperature_c=41.5, battery_percent=80.0, charging=None, clock_mode=None)
     """
     thermal, battery = _parts(text, 2)

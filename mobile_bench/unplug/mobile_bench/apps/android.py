@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import tarfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from unplug.plugins.errors import DeviceError
@@ -13,6 +12,7 @@ from unplug.plugins.errors import DeviceError
 from ..adb.client import Adb, claimed
 from ..adb.phone import ASK, read_info
 from ..devices.base import DeviceInfo, Order
+from ..jobs import RunsFiles
 from ..report import BenchRow
 from .base import bench_by_app
 
@@ -34,8 +34,9 @@ class AndroidApp:
 
 
 class _App:
-    runtimes: Mapping[str, str] = {".tflite": "litert-app"}
-    delegates: Mapping[str, tuple[str, ...]] = {"litert-app": ("xnnpack", "gpu", "npu")}
+    runs = RunsFiles(
+        name="the app", by_suffix={".tflite": "litert-app"}, by_runtime={"litert-app": ("xnnpack", "gpu", "npu")}
+    )  # fmt: skip
 
     def __init__(self, adb: Adb) -> None:
         self._adb = adb

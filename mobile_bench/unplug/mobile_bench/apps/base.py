@@ -5,16 +5,15 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from unplug.export.artifact import Artifact
+from unplug.export.vectors import INDEX, vector_name
 from unplug.plugins.errors import DeviceError, DeviceLost
 
-from ..devices.base import DeviceInfo, Job, Order
+from ..devices.base import DeviceInfo, Order
 from ..exchange import Exchange
-from ..jobs import expected_outputs
+from ..jobs import RunsFiles, expected_outputs, plan_jobs
 from ..report import BenchRow
 from ..rows import stopped_row
 
@@ -27,12 +26,10 @@ class App(Protocol):
     """What an app can run, and how it is driven.
 
     Args:
-        runtimes: suffix of a file to the name of what runs it in the app.
-        delegates: runtime to its delegates; the first is the default.
+        runs: which files, and on what.
     """
 
-    runtimes: Mapping[str, str]
-    delegates: Mapping[str, tuple[str, ...]]
+    runs: RunsFiles
 
     def describe(self) -> DeviceInfo:
         """The device, as far as it can be asked from here."""
@@ -57,7 +54,7 @@ class App(Protocol):
 
 def bench_by_app(app: App, order: Order) -> tuple[BenchRow, ...]:
     """Rows of an order, in its order; those that the app did not send say why."""
-    jobs = [job for artifact in order.artifacts for job in _jobs(app, order, artifact)]
+    jobs = plan_jobs(app.runs, order)
     exchange = Exchange(jobs, expected_outputs(jobs), order.plan)
     info = app.describe()
     why = "nothing here can be run by the app"
@@ -71,24 +68,6 @@ def bench_by_app(app: App, order: Order) -> tuple[BenchRow, ...]:
                 _clean(app, order)
     rows = [exchange.final(number, why) for number in range(len(jobs))]
     return tuple(row or stopped_row(info, job, order.plan, job.not_run or why) for row, job in zip(rows, jobs, strict=True))
-
-
-def _jobs(app: App, order: Order, artifact: Artifact) -> list[Job]:
-    runtime = app.runtimes.get(artifact.path.suffix)
-    known = () if runtime is None else app.delegates[runtime]
-    asked = [name for name in order.delegates if name in known] if order.delegates else list(known[:1])
-    reason = None
-    if runtime is None or order.runtime not in (None, runtime):
-        reason = f"the app does not run {artifact.card.target} files" + ("" if runtime is None else f" with {order.runtime}")
-    elif not asked:
-        reason = f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})"
-    return [
-        Job(
-            artifact=artifact, runtime=runtime or "app", runtime_version=None, delegate=name, inputs=order.inputs_of(artifact),
-            reference=None if reason else order.reference_of(artifact), not_run=reason,
-        )
-        for name in asked or (*order.delegates, "default")[:1]
-    ]  # fmt: skip
 
 
 def write_folder(exchange: Exchange, folder: Path) -> Path:
@@ -110,10 +89,10 @@ def write_folder(exchange: Exchange, folder: Path) -> Path:
             shutil.copyfile(job.artifact.path, target)
         vectors = folder / "vectors" / str(number)
         vectors.mkdir(parents=True)
-        (vectors / "vectors.json").write_bytes(exchange.vectors_json(number))
+        (vectors / INDEX).write_bytes(exchange.vectors_json(number))
         for sample in range(len(next(iter(job.inputs.values())))):
             for tensor in (*job.artifact.card.iospec.inputs, *job.artifact.card.iospec.outputs):
-                name = f"{sample}-{tensor.name}.f32"
+                name = vector_name(sample, tensor.name)
                 raw = exchange.vector(number, name)
                 assert raw is not None, "the exchange named it"
                 (vectors / name).write_bytes(raw)

@@ -17,6 +17,7 @@ from typing import Any
 from unplug.plugins.errors import DeviceError, DeviceLost
 
 from ..devices.base import DeviceInfo, Order
+from ..jobs import RunsFiles
 from ..report import BenchRow
 from .base import bench_by_app
 
@@ -97,8 +98,10 @@ def _choose(place: str | None) -> Mapping[str, Any]:
 
 
 class _App:
-    runtimes: Mapping[str, str] = {".mlpackage": "coreml-app", ".tflite": "litert-app"}
-    delegates: Mapping[str, tuple[str, ...]] = {"coreml-app": UNITS, "litert-app": ("xnnpack", "gpu")}
+    runs = RunsFiles(
+        name="the app", by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
+        by_runtime={"coreml-app": UNITS, "litert-app": ("xnnpack", "gpu")},
+    )  # fmt: skip
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self._facts, self._pid = facts, None

@@ -12,6 +12,7 @@ from unplug.export.artifact import Artifact
 from unplug.export.child import Array, Progress
 from unplug.export.reference import Reference
 from unplug.export.runtime.base import Placement
+from unplug.export.tensors import digest_inputs
 
 from ..report import BenchRow, TimedUntil, Where, Window
 from ..statistics import Summary
@@ -70,6 +71,12 @@ class Job:
     inputs: Mapping[str, Array]
     reference: Reference | None
     not_run: str | None = None
+
+    def facts(self) -> tuple[str | None, ...]:
+        """What makes it the same job another time."""
+        expected = None if self.reference is None else self.reference.checkpoint_sha256
+        card = self.artifact.card
+        return card.sha256, self.runtime, self.runtime_version, self.delegate, digest_inputs(self.inputs), expected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,16 +195,8 @@ class Untimed:
     base_memory_bytes: int | None
 
 
-class Driven(Protocol):
-    """A device that `unplug.mobile_bench.drive` drives, one cold start at a time."""
-
-    def describe(self) -> DeviceInfo:
-        """Reads the device's name and state."""
-        ...
-
-    def state(self) -> State:
-        """Reads its temperature and battery."""
-        ...
+class Runs(Protocol):
+    """What can run which files."""
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
         """Names of the runtimes that could run the artifact; the first is the default."""
@@ -213,6 +212,18 @@ class Driven(Protocol):
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """Why the artifact cannot run here, or None when it can."""
+        ...
+
+
+class Driven(Runs, Protocol):
+    """A device that `unplug.mobile_bench.drive` drives, one cold start at a time."""
+
+    def describe(self) -> DeviceInfo:
+        """Reads the device's name and state."""
+        ...
+
+    def state(self) -> State:
+        """Reads its temperature and battery."""
         ...
 
     def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from unplug.plugins.errors import DeviceError
-from unplug.plugins.files import check_writable
+from unplug.plugins.files import cache_dir, check_writable
 
 PAGE_VARIABLE = "UNPLUG_WEB_PAGE"
 SOURCES = Path(__file__).with_name("page")
@@ -34,17 +34,10 @@ def built_page() -> Path:
                 f"{PAGE_VARIABLE}={given}", "there is no index.html in it", "Give the dist folder of a built page"
             )
         return page.resolve()
-    page = cache_folder() / "web-page" / sources_digest()[:12]
+    page = cache_dir() / "web-page" / sources_digest()[:12]
     if not (page / "index.html").is_file():
         _publish(page)
     return page
-
-
-def cache_folder() -> Path:
-    """``$UNPLUG_CACHE``, or ``$XDG_CACHE_HOME/unplug``, or ``~/.cache/unplug``."""
-    if explicit := os.environ.get("UNPLUG_CACHE"):
-        return Path(explicit)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unplug"
 
 
 def sources_digest() -> str:

@@ -16,10 +16,11 @@ from unplug.export.artifact import Artifact
 from unplug.export.runtime.web.runtime import BROWSER_VARIABLE, end_browser, find_browser, start_browser
 from unplug.plugins.errors import DeviceError, InputError
 
-from ..devices.base import DeviceInfo, Job, Order
-from ..exchange import Exchange
-from ..jobs import expected_outputs
-from ..report import BenchRow
+from ..devices.base import DeviceInfo, Order
+from ..exchange import Exchange, rows_head
+from ..jobs import RunsFiles, expected_outputs, plan_jobs
+from ..lines import JsonLines
+from ..report import BenchRow, Where
 from ..rows import stopped_row
 from .build import SOURCES, built_page
 from .server import PageServer
@@ -60,6 +61,23 @@ def parse_place(text: str | None) -> Place:
     return Place(host=found[1] or "127.0.0.1", port=int(found[2]))
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Runs(RunsFiles):
+    def version(self, runtime: str) -> str | None:
+        """The npm package's version that the page is built with."""
+        found = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))["dependencies"].get(PACKAGES[runtime])
+        return None if found is None else str(found)
+
+    def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
+        """Files of other targets, and of other numbers than go through the page."""
+        kinds = {tensor.dtype for tensor in (*artifact.card.iospec.inputs, *artifact.card.iospec.outputs)}
+        other = f"its tensors are {', '.join(sorted(kinds))}, and only float32 goes through the page"
+        return super().unavailable(artifact, runtime) or (None if kinds == {"float32"} else other)
+
+
+RUNS = _Runs(name="a browser", by_suffix=RUNTIMES, by_runtime=dict.fromkeys(PACKAGES, DELEGATES))
+
+
 class Web:
     """A browser that opens our page: a phone's, or a headless one here."""
 
@@ -70,59 +88,24 @@ class Web:
             DeviceError: the page cannot be built or served, nobody opens it, or the browser does not start.
         """
         where = parse_place(place)
-        order = _checked(order)
-        jobs = plan_jobs(order)
-        exchange = Exchange(
-            jobs, expected_outputs(jobs), order.plan, where="emulated" if where.headless else None, journal=order.journal,
-            auto=where.headless,
-        )  # fmt: skip
-        if exchange.rows:
-            order.say(f"{order.journal}: {len(exchange.rows)} rows of an earlier run are kept")
+        jobs = plan_jobs(RUNS, order, every=True)
+        told: Where | None = "emulated" if where.headless else None
         why = "the browser did not report"
-        if exchange.missing():
-            with PageServer(built_page(), exchange, where.host, where.port) as server:
-                why = _run(server, where, order)
+        with JsonLines(order.journal, rows_head(jobs, order.plan, told), order.say) as journal:
+            exchange = Exchange(
+                jobs, expected_outputs(jobs), order.plan, where=told, journal=journal, auto=where.headless
+            )  # fmt: skip
+            if exchange.rows:
+                order.say(f"{order.journal}: {len(exchange.rows)} rows of an earlier run are kept")
+            if exchange.missing():
+                with PageServer(built_page(), exchange, where.host, where.port) as server:
+                    why = _run(server, where, order)
         info = _last_info(exchange)
         rows = [exchange.final(number, why) for number in range(len(jobs))]
         return tuple(row or stopped_row(info, job, order.plan, job.not_run or why) for row, job in zip(rows, jobs, strict=True))
 
 
 WEB = Web()
-
-
-def _checked(order: Order) -> Order:
-    if order.runtime is not None and order.runtime not in PACKAGES:
-        raise InputError(f"runtime {order.runtime!r}", "a browser has none of this name", f"Use {' or '.join(PACKAGES)}")
-    for name in order.delegates:
-        if name not in DELEGATES:
-            raise InputError(f"delegate {name!r}", "a browser has none of this name", f"Known: {', '.join(DELEGATES)}")
-    return order
-
-
-def plan_jobs(order: Order) -> tuple[Job, ...]:
-    """Every artifact on every delegate that was asked for: both, unless one is named."""
-    return tuple(_job(order, artifact, name) for artifact in order.artifacts for name in (order.delegates or DELEGATES))
-
-
-def _job(order: Order, artifact: Artifact, delegate: str) -> Job:
-    runtime = RUNTIMES.get(artifact.path.suffix)
-    reason = f"no browser runs {artifact.card.target} files" if runtime is None else None
-    if runtime is not None and order.runtime not in (None, runtime):
-        reason = f"{order.runtime} does not run {artifact.path.suffix} files"
-    kinds = {tensor.dtype for tensor in (*artifact.card.iospec.inputs, *artifact.card.iospec.outputs)}
-    if reason is None and kinds != {"float32"}:
-        reason = f"its tensors are {', '.join(sorted(kinds))}, and only float32 goes through the page"
-    name = runtime or order.runtime or "litert-web"
-    return Job(
-        artifact=artifact, runtime=name, runtime_version=package_version(name), delegate=delegate,
-        inputs=order.inputs_of(artifact), reference=None if reason else order.reference_of(artifact), not_run=reason,
-    )  # fmt: skip
-
-
-def package_version(runtime: str) -> str | None:
-    """The npm package's version that the page is built with."""
-    found = json.loads((SOURCES / "package.json").read_text(encoding="utf-8"))["dependencies"].get(PACKAGES[runtime])
-    return None if found is None else str(found)
 
 
 def _last_info(exchange: Exchange) -> DeviceInfo:

@@ -120,7 +120,6 @@ def run(
                 journal.unlink(missing_ok=True)
             elif journal.is_file():
                 common.say(f"{journal} keeps what was measured: the same command goes on with what is missing")
-            journal.with_name(f".{journal.name}.lock").unlink(missing_ok=True)
     ok = all(row.valid or row.status == "not_run" for row in report.rows)
     return Outcome(value=asdict(report), text=_told(report), ok=ok)
 
@@ -152,6 +151,8 @@ def _told(report: BenchReport) -> str:
 
 
 def _row(row: BenchRow) -> tuple[str, ...]:
+    from unplug.mobile_bench import throttling
+
     notes = "; ".join((*row.reasons, *row.warnings, *row.interruptions))
     if row.median_ms is None:
         return (row.file, row.status, "", "", "", "", notes)
@@ -159,15 +160,9 @@ def _row(row: BenchRow) -> tuple[str, ...]:
     memory = "" if row.peak_memory_bytes is None else f"{row.peak_memory_bytes / 2**20:.0f} MiB"
     state = "valid" if row.valid else "REFUSED" if row.status == "ok" else "INCOMPLETE"
     p90 = "" if row.summary is None or row.summary.p90 is None else f"{row.summary.p90:.3f}"
-    if row.curve and (lost := _throttling(row)) is not None:
+    if row.curve and (lost := throttling(row.curve)) is not None:
         notes = "; ".join(filter(None, (f"{lost:+.0%} after {row.curve[-1].end_s:.0f} s at full load", notes)))
     return (row.file, state, f"{row.median_ms:.3f}{interval}", p90, row.delegate_got or "?", memory, notes)
-
-
-def _throttling(row: BenchRow) -> float | None:
-    from unplug.mobile_bench import throttling
-
-    return throttling(row.curve)
 
 
 @bench.command()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from unplug.plugins.errors import DataError, InputError
-from unplug.plugins.files import atomic_path, read_json, write_json
+from unplug.plugins.files import atomic_path, cache_dir, read_json, write_json
 
 from .source import Problem, Sample, Source
 from .worker import decode_in_processes
@@ -24,13 +24,6 @@ from .worker import decode_in_processes
 T = TypeVar("T")
 FORMAT = "unplug-pixels/2"
 SERIAL_BELOW = 64  # starting processes takes longer than drawing this few faces
-
-
-def cache_dir() -> Path:
-    """``$UNPLUG_CACHE``, or ``$XDG_CACHE_HOME/unplug``, or ``~/.cache/unplug``."""
-    if explicit := os.environ.get("UNPLUG_CACHE"):
-        return Path(explicit)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unplug"
 
 
 def workers() -> int:

@@ -12,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from unplug.plugins.files import atomic_path
+from unplug.plugins.files import atomic_path, cache_dir
 from unplug.sdk.data import Dataset
-from unplug.sdk.data.cache import cache_dir
 
 from .digest import settings_of, weights_digest
 from .tokenizer import encode

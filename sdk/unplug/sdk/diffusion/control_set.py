@@ -18,9 +18,9 @@ from torch import Tensor
 
 from unplug.plugins.conditions import build_condition, identity
 from unplug.plugins.errors import DataError
+from unplug.plugins.files import cache_dir
 from unplug.sdk.conditions import conditions_in_worker
 from unplug.sdk.data import Dataset, captions_digest, captions_of
-from unplug.sdk.data.cache import cache_dir
 
 from .cache import latents, text_embeddings
 from .digest import base_digest as base_digest

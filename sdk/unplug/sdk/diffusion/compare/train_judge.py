@@ -16,9 +16,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from unplug.plugins.checkpoint import safetensors_errors
-from unplug.plugins.files import atomic_path, sha256_file
+from unplug.plugins.files import atomic_path, cache_dir, sha256_file
 from unplug.sdk.data import Dataset
-from unplug.sdk.data.cache import cache_dir
 from unplug.sdk.train.loop import seeded
 from unplug.sdk.train.state import StateFile, fingerprint
 

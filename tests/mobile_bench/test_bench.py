@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import unplug.mobile_bench
 from unplug.export import Artifact, load_artifact
@@ -18,6 +19,7 @@ from unplug.mobile_bench import DEVICES, BenchReport, Plan, bench_artifacts
 from unplug.mobile_bench.schemas import SCHEMAS
 from unplug.plugins.errors import InputError, ReportError
 from unplug.plugins.files import sha256_tree
+from unplug.sdk.cli import main
 
 from .fakes import FakeDevice, on_fake
 
@@ -121,12 +123,16 @@ def test_bad_requests(onnx: Artifact) -> None:
         ({"plan": Plan(repeats=-1)}, "repeats -1: out of range"),
         ({"plan": Plan(threads=0)}, "threads 0: out of range"),
         ({"plan": Plan(warmup=-1)}, "out of range"),
+        ({"plan": Plan(max_temperature_c=float("nan"))}, "degrees nan: not a number from 0 on"),
+        ({"plan": Plan(cool_down_s=float("inf"))}, "seconds to cool down inf: not a number"),
         ({"inputs": {}}, "input 'image': is missing"),
     ):
         with pytest.raises(InputError, match=message):
             bench_artifacts([onnx], **change)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no artifact is given"):
         bench_artifacts([])
+    with pytest.raises(InputError, match=r"age.fp32.onnx: it is given twice"):
+        bench_artifacts([onnx, onnx])
 
 
 def test_door_and_schema() -> None:
@@ -145,3 +151,9 @@ def test_door_and_schema() -> None:
 @pytest.mark.parametrize("name", list(DEVICES))
 def test_device_contract(name: str) -> None:
     assert callable(DEVICES.get(name).bench)
+
+
+def test_the_command_fails_where_nothing_was_timed(onnx: Artifact, coreml: Artifact) -> None:
+    run = [*("bench", "--iterations", "1", "--repeats", "1", "--threads", "1", "--json"), str(coreml.path)]
+    assert CliRunner().invoke(main, run).exit_code == 1
+    assert CliRunner().invoke(main, [*run, str(onnx.path)]).exit_code == 0

@@ -63,3 +63,6 @@ def test_the_command(report: Path, coreml: Artifact, tmp_path: Path) -> None:
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0 and "not ranked" in done.stdout, done.output
     assert BenchReport.load(tmp_path / "iphone.json").rows[0].median_ms == pytest.approx(12.5)
+    page = ["bench", "import", str(tmp_path / "iphone.json"), "--os", "iOS 18", "--out", str(tmp_path / "page.json")]
+    done = CliRunner().invoke(main, page)
+    assert done.exit_code == 2 and "a page's report says itself what --os would" in done.stderr

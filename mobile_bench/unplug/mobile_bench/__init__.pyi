@@ -1,3 +1,5 @@
+from .baselines import Baselines as Baselines
+from .baselines import load_baselines as load_baselines
 from .bench import bench_artifacts as bench_artifacts
 from .bench import journals as journals
 from .comparison import Change as Change
@@ -7,6 +9,7 @@ from .comparison import compare_reports as compare_reports
 from .comparison import latency_ratio as latency_ratio
 from .devices import DEVICES as DEVICES
 from .devices.base import Plan as Plan
+from .estimate.run import estimate_artifacts as estimate_artifacts
 from .report import BenchReport as BenchReport
 from .report import BenchRow as BenchRow
 from .report import Repeat as Repeat

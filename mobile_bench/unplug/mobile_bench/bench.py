@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -129,6 +131,10 @@ def journals(out: Path, places: Sequence[str]) -> list[Path]:
 def _check(artifacts: Sequence[Artifact], places: Sequence[str], plan: Plan) -> None:
     if not artifacts:
         raise InputError("bench", "no artifact is given", "Name at least one exported file")
+    same = Counter((artifact.card.sha256, artifact.path.name) for artifact in artifacts)
+    for (_, name), times in same.items():
+        if times > 1:
+            raise InputError(name, "it is given twice, and its rows could not be told apart", "Give each file once")
     if not places or len(set(places)) < len(places):
         raise InputError("bench", "no device is given, or one twice", "See: unplug list devices")
     if "host" in places and len(places) > 1:
@@ -137,6 +143,13 @@ def _check(artifacts: Sequence[Artifact], places: Sequence[str], plan: Plan) -> 
     for name, value in counts.items():
         if not 1 <= value <= MAX_RUNS:
             raise InputError(f"{name} {value}", "out of range", f"Use 1 to {MAX_RUNS}")
+    limits = {
+        "sustained seconds": plan.sustain_s, "degrees": plan.max_temperature_c, "seconds to cool down": plan.cool_down_s,
+        "seconds away": plan.away_s,
+    }  # fmt: skip
+    for name, limit in limits.items():
+        if limit is not None and not 0.0 <= limit < math.inf:
+            raise InputError(f"{name} {limit}", "not a number from 0 on", "Write one")
 
 
 def _checked(iospec: IOSpec, inputs: Mapping[str, Array] | None, seed: int) -> Mapping[str, Array]:

@@ -187,7 +187,7 @@ class BenchRow:
 
     @property
     def ranked(self) -> bool:
-        """Whether its latency may stand beside others': valid, of a real machine, over several cold starts."""
+        """Whether its latency may stand beside others': valid, of a real machine, in bursts."""
         return self.valid and self.mode == "burst" and self.where != "emulated"
 
     @property

@@ -19,7 +19,7 @@ from .bench_import import import_
 from .bench_table import baselines
 from .bench_table import table as bench_table
 from .export import progress_bar
-from .options import out_option
+from .options import given_option, out_option
 
 if TYPE_CHECKING:
     from unplug.export import Artifact
@@ -94,14 +94,14 @@ def run(
     repeats: int, sustain: float | None, max_temperature: float | None, cool_down: float, away: float,
     checkpoint: Path | None, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
-    """Time exported files side by side (exit 1 where a row that ran is not valid).
+    """Time exported files side by side (exit 1 where a row that ran is not valid, or none ran).
 
     A checkpoint's folder, or the name of what ships (canny, small/unet), is timed with PyTorch itself: --delegate
     eager,compiled.
     """
     from unplug.mobile_bench import Plan, bench_artifacts, journals
 
-    if sustain is not None and (given := _given("iterations", "repeats")):
+    if sustain is not None and (given := given_option("iterations", "repeats")):
         raise InputError(f"--{given}", "a sustained run is one cold start of --sustain seconds", "Leave it out")
     plan = Plan(
         threads=threads, warmup=warmup, iterations=iterations, repeats=repeats, sustain_s=sustain,
@@ -120,14 +120,9 @@ def run(
                 journal.unlink(missing_ok=True)
             elif journal.is_file():
                 common.say(f"{journal} keeps what was measured: the same command goes on with what is missing")
-    ok = all(row.valid or row.status == "not_run" for row in report.rows)
+    ran = [row for row in report.rows if row.status != "not_run"]
+    ok = bool(ran) and all(row.valid for row in ran)
     return Outcome(value=asdict(report), text=_told(report), ok=ok)
-
-
-def _given(*options: str) -> str | None:
-    """The first of these options that the user wrote."""
-    source = click.get_current_context().get_parameter_source
-    return next((name for name in options if source(name) is click.core.ParameterSource.COMMANDLINE), None)
 
 
 def _loaded(path: Path) -> Artifact:

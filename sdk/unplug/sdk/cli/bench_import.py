@@ -11,10 +11,13 @@ import click
 from unplug.plugins.errors import InputError
 
 from .base import Common, Outcome, command, table
-from .options import out_option
+from .options import given_option, out_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import BenchReport
+
+OPTIONS = {"artifact": "artifact", "at": "at", "unit": "unit", "device": "on", "system": "os", "units": "compute-units"}
+"""Of Xcode's reports: argument to option."""
 
 
 @click.command("import")
@@ -35,7 +38,10 @@ def import_(
 
     What can be worked out is worked out anew, and rules are applied here: rows that another program calls valid need not be.
     """
-    found = _of_xcode(report, artifact, at, unit, device, system, units) if _is_xcode(report) else _of_page(report)
+    xcode = _is_xcode(report)
+    if not xcode and (option := given_option(*OPTIONS)):
+        raise InputError(report.name, f"a page's report says itself what --{OPTIONS[option]} would", "Leave that out")
+    found = _of_xcode(report, artifact, at, unit, device, system, units) if xcode else _of_page(report)
     found.save(out)
     rows = [
         (row.file, row.device, "" if row.median_ms is None else f"{row.median_ms:.3f}", "valid" if row.valid else "not ranked",

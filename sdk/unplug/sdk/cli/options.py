@@ -69,3 +69,9 @@ def each_shipped_or_given(_context: click.Context, _parameter: click.Parameter, 
 
 
 checkpoint_argument = click.argument("checkpoint", type=click.Path(), callback=shipped_or_given)
+
+
+def given_option(*names: str) -> str | None:
+    """The first of these arguments of the current command that the user wrote."""
+    source = click.get_current_context().get_parameter_source
+    return next((name for name in names if source(name) is click.core.ParameterSource.COMMANDLINE), None)

@@ -40,13 +40,19 @@ export type Status = "ok" | "failed" | "not_run";
 export type RuntimeName = "litert-web" | "onnx-web";
 export type Delegate = "wasm" | "webgpu";
 
-export interface BenchRow {
+/** What a job and its row are of. */
+interface Subject {
   file: string;
   model_type: string;
   model_sha256: string;
   artifact_sha256: string;
   target: string;
   precision: string;
+  inputs_sha256: string;
+  parity_reference: "checkpoint" | "first_run";
+}
+
+export interface BenchRow extends Subject {
   bytes: number | null;
   where: "device" | "emulated";
   device: string;
@@ -79,8 +85,6 @@ export interface BenchRow {
   battery_percent: number | null;
   charging: boolean | null;
   interruptions: string[];
-  parity_reference: "checkpoint" | "first_run";
-  inputs_sha256: string;
   flops: number | null;
 }
 
@@ -124,14 +128,8 @@ export interface Sample {
 }
 
 /** One artifact on one delegate. */
-export interface Job {
+export interface Job extends Subject {
   number: number;
-  file: string;
-  model_type: string;
-  model_sha256: string;
-  artifact_sha256: string;
-  target: string;
-  precision: string;
   bytes: number;
   runtime: RuntimeName;
   delegate: Delegate;
@@ -139,8 +137,6 @@ export interface Job {
   config: Record<string, unknown>;
   min_psnr_db: number;
   flops: number | null;
-  inputs_sha256: string;
-  parity_reference: "checkpoint" | "first_run";
   not_run: string | null;
   /** What an earlier visit of the same browser measured. */
   row: BenchRow | null;

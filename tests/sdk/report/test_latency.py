@@ -141,3 +141,9 @@ def test_a_hostile_device_name_stays_text(write: Write, attack: str) -> None:
     html = page_of(write, rows_of({**PIXEL, "device": attack, "file": attack, "repeats": told, "warnings": [attack]}, PIXEL))
     assert "<script" not in html
     check_structure(html)
+
+
+def test_a_page_of_bench_reports_is_about_them(write: Write) -> None:
+    html = page_of(write, rows_of({}, {**FAILED}, {**PIXEL}))
+    assert "3 rows from 2 devices; 2 of them may be ranked." in html and "nothing here is about forgetting" in html
+    assert "Not audited" not in html and "Not in this report" not in html and 'id="artifacts"' not in html

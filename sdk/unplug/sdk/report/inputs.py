@@ -73,6 +73,21 @@ class Inputs:
     comparisons: tuple[ComparisonReport, ...] = ()
     baselines: Baselines | None = None
 
+    def only(self, *schemas: str) -> bool:
+        """Whether there is a file of the first schema, and none of others than these."""
+        found = {source.schema for source in self.sources}
+        return schemas[0] in found and found <= set(schemas)
+
+    @property
+    def timed_only(self) -> bool:
+        """Whether they are about files and their speed, and not about forgetting."""
+        return self.only("unplug-bench/1", "unplug-parity/1", "unplug-artifact/1")
+
+    @property
+    def compared_only(self) -> bool:
+        """Whether they are about controls of a diffusion model."""
+        return self.only("unplug-compare/1")
+
 
 def collect(paths: Sequence[Path]) -> Inputs:
     """Reads the JSON files of a journey.

@@ -101,7 +101,7 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
         parts.append(published(inputs.baselines))
     if not has_years(inputs):  # nobody misses ages on a page about a plugin
         parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
-    if len(inputs.comparisons) == len(inputs.sources):  # a page about controls is not one that lacks a forgetting audit
+    if inputs.compared_only or inputs.timed_only:  # a page about something else does not lack a forgetting audit
         parts = [part for part in parts if isinstance(part, Section)]
     return parts
 

@@ -66,7 +66,7 @@ def _gate_row(gate: Gate) -> list[Cell]:
 def artifacts(inputs: Inputs) -> Section | Missing:
     """One row an artifact, put together by SHA-256 from cards, parity, audit and bench."""
     files, parity = _files(inputs), _by_sha(inputs)
-    if not files:
+    if not files or inputs.only("unplug-bench/1"):  # where nothing else is known, the section on latency says it all
         return Missing(what="Artifacts", why="no artifact card, parity or bench report was given (unplug export)")
     audited = {model.sha256: model for model in all_models(inputs) if model.role == "artifact"}
     attack = headline_attack(main_models(inputs))
@@ -76,7 +76,8 @@ def artifacts(inputs: Inputs) -> Section | Missing:
         Column(label="AUC on the artifact", unit=f"{plain(attack, 20)} attack" if attack else ""),
         Column(label="median run", unit="ms"), Column(label="delegated", unit="operators"),
     ]  # fmt: skip
-    sizes = {card.sha256: card.bytes for card in inputs.cards}
+    sizes = {row.artifact_sha256: row.bytes for report in inputs.benches for row in report.rows if row.bytes}
+    sizes |= {card.sha256: card.bytes for card in inputs.cards}
     rows = [
         [
             Cell(text=f"{plain(target, 20)} {plain(precision, 20)}", note=f"{plain(name)}, {short(sha)}"),

@@ -52,6 +52,16 @@ _LEADS: dict[str, tuple[Chip, str]] = {
 _COMPARED = "Controls of a frozen text-to-image base, trained alike and measured on the same pictures."
 
 
+_TIMED = "No audit was given: nothing here is about forgetting."
+
+
+def _timed(inputs: Inputs) -> str:
+    rows = [row for report in inputs.benches for row in report.rows]
+    devices, ranked = len({(row.device, row.where) for row in rows}), sum(row.ranked for row in rows)
+    many = "" if devices == 1 else "s"
+    return f"{len(rows)} row{'' if len(rows) == 1 else 's'} from {devices} device{many}; {ranked} of them may be ranked."
+
+
 def judge(models: Mapping[str, ModelAudit]) -> str:
     """The word: the worst of what the attacks say, by whether paired intervals against the oracle exclude zero.
 
@@ -88,6 +98,8 @@ def verdict(inputs: Inputs) -> Verdict:
     models = main_models(inputs)
     if not models and inputs.comparisons:
         return Verdict(word="Compared", chip="neutral", lead=_COMPARED, sentence="", facts=())
+    if inputs.timed_only:
+        return Verdict(word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,))
     word = judge(models)
     chip, lead = _LEADS[word]
     facts = [line for line in (_utility(models), _cost(forget_step(inputs)), rounding_fact(inputs)) if line]

@@ -107,8 +107,7 @@ def test_a_planted_error_fails_parity(
     precision: str,
 ) -> None:
     artifact = files[f"plugin.{precision}.mlpackage"]
-    inputs = random_inputs(artifact.card.iospec, 2, seed=0)
-    assert measure_parity(artifact, plugin, inputs).passed
+    inputs = random_inputs(artifact.card.iospec, 1, seed=0)
     wrong = changed(artifact, edit(what, {"fp32": "float32", "fp16": "float16"}[precision]))
     report = measure_parity(wrong, plugin, inputs)
     assert not report.passed and all("dB" in str(row.reason) for row in report.rows if row.status == "fail")

@@ -185,8 +185,11 @@ def test_shapes_that_depend_on_numbers_are_refused() -> None:
         count_work(source)
 
 
-def test_exporting_again_replaces_what_was_exported(checkpoint: Path, tmp_path: Path) -> None:
-    first = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)
-    again = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)
-    assert [item.path for item in again] == [item.path for item in first]
-    assert load_artifact(again[0].path).card == again[0].card
+def test_exporting_again_replaces_what_was_exported(checkpoint: Path, exported: list[Artifact], tmp_path: Path) -> None:
+    first = next(item for item in exported if item.path.name == "age.fp32.mlpackage")
+    shutil.copytree(first.path, tmp_path / first.path.name)
+    shutil.copy(f"{first.path}.json", tmp_path)
+    (tmp_path / first.path.name / "Data" / "older").touch()
+    (again,) = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)
+    assert again.path == tmp_path / first.path.name and not (again.path / "Data" / "older").exists()
+    assert load_artifact(again.path).card == again.card

@@ -44,7 +44,7 @@ def test_the_card_says_so_and_the_numbers_are_the_checkpoints(artifacts: list[Ar
     for item in artifacts:
         (image,) = item.card.iospec.inputs
         assert (image.layout, image.shape) == ("NHWC", (1, 32, 32, 3)) and item.card.iospec == own.images_in("NHWC")
-    report = measure_parity(artifacts, checkpoint, random_inputs(artifacts[0].card.iospec, 8, seed=2))
+    report = measure_parity(artifacts, checkpoint, random_inputs(artifacts[0].card.iospec, 2, seed=2))
     assert {row.status for row in report.rows} == {"pass"}, report.rows
 
 
@@ -71,13 +71,13 @@ def test_a_litert_file_has_no_transposes(
 
 def test_newer_systems_for_core_ml(checkpoint: Path, tmp_path: Path) -> None:
     """iOS 18 stores compressed weights by other operators; the numbers are the same."""
-    precisions = ["fp16", "int8-weight", "int8-static", "palette8"]
+    precisions = ["int8-static", "palette8"]
     calibration = random_inputs(load_checkpoint(checkpoint).model.iospec, 8, seed=1)
     made = export_checkpoint(
         checkpoint, targets=["coreml"], precisions=precisions, out=tmp_path, calibration=calibration, ios=18
     )
     assert {item.card.minimum_ios for item in made} == {18}
-    report = measure_parity(made, checkpoint, random_inputs(made[0].card.iospec, 4, seed=2))
+    report = measure_parity(made, checkpoint, random_inputs(made[0].card.iospec, 2, seed=2))
     assert {row.status for row in report.rows} == {"pass"}, report.rows
     with pytest.raises(InputError, match="iOS 12: Core ML files are not made for it here"):
         export_checkpoint(checkpoint, targets=["coreml"], out=tmp_path, ios=12)

@@ -16,11 +16,11 @@ from .release import gate_line
 @click.command()
 @click.option("--data", "spec", metavar="SPEC", help="Data (default: embedded synthetic faces).")
 @click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
-@click.option("--fraction", type=float, help="Of the training set to forget (default 0.05; 0.02 with --data).")
+@click.option("--fraction", type=float, help="Of the training set to forget (default 0.1; 0.02 with --data).")
 @click.option("--size", type=click.Choice(["nano", "small", "base"]), help="Model (default nano; small with --data).")
 @click.option("--image-size", type=click.IntRange(32, 224), help="Input side in pixels (default 48; 64 with --data).")
 @click.option("--epochs", type=click.IntRange(1, 100_000), help="Of the original (default 20; 40 with --data).")
-@click.option("--method", help="See `unplug list methods` (default: msg; without --data with ratio=0.15).")
+@click.option("--method", help="See `unplug list methods` (default: fcs with flatten_lr=0.01; msg with --data).")
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Folder for everything.", required=False, default=Path("unplug-demo"))
 @command

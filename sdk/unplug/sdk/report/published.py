@@ -48,7 +48,7 @@ def _place(row: PublishedRow) -> str:
 
 def _table(baselines: Baselines) -> Table:
     columns = [
-        Column(label="Model", number=False), Column(label="device", number=False, wide=True), Column(label="value"),
+        Column(label="Model", number=False), Column(label="value"), Column(label="device", number=False, wide=True),
         Column(label="of", number=False), Column(label="source", number=False, wide=True),
     ]  # fmt: skip
     groups = [(heading, _group(baselines, series)) for series, heading in SERIES.items()]
@@ -77,8 +77,8 @@ def _row(row: PublishedRow, baselines: Baselines) -> list[Cell]:
     address = source.url.removeprefix("https://")  # text, no link: the page names no address that a browser could open
     return [
         Cell(text=plain(row.model, 60)),
-        Cell(text=plain(row.device or "", 120), note=plain(_place(row), 80)),
         Cell(text=value),
+        Cell(text=plain(row.device or "", 120), note=plain(_place(row), 80)),
         Cell(text=plain(row.measures, 60)),
         Cell(text=f"{plain(source.title, 120)}, {when}", note=plain(f"{address}. {row.note}".rstrip(" ."), 400)),
     ]

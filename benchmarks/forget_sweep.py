@@ -83,7 +83,7 @@ def sweep(demo: Path) -> Iterator[dict[str, Any]]:
 @click.argument("demos", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/forget-sweep.json"), show_default=True)
 def main(demos: tuple[Path, ...], out: Path) -> None:
-    """Sweeps, writes every run, and prints means (and the largest) minus each original's oracle."""
+    """Sweeps, writes every run, and prints means and ranges minus each original's oracle, and how many runs raised an alarm."""
     runs = []
     for demo in demos:
         for run in sweep(demo):

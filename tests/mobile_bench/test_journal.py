@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from unplug.export import Artifact
 from unplug.mobile_bench import DEVICES, BenchRow, Plan, journals
 from unplug.mobile_bench.devices.base import Job, State, Timing
+from unplug.mobile_bench.lines import JsonLines
 from unplug.plugins.errors import DeviceError, DeviceLost, InputError
+from unplug.sdk.cli import main
 
 from .fakes import FakeDevice, on_fake
 
@@ -138,3 +141,22 @@ def test_a_journal_is_json_lines(onnx: Artifact, monkeypatch: pytest.MonkeyPatch
     (part,) = journals(tmp_path / "b.json", ["fake"])
     head, *lines = map(json.loads, part.read_text().splitlines())
     assert head["schema"] == "unplug-bench-journal/1" and [line["turn"] for line in lines] == [1, 2]
+
+
+def test_the_command_keeps_the_journals_of_a_benchmark_that_is_not_whole(
+    onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One of two devices is in use by another benchmark, whose journal must outlive this one."""
+    monkeypatch.setitem(DEVICES._targets, "fake", FakeDevice())
+    monkeypatch.setitem(DEVICES._targets, "other", FakeDevice())
+    out = tmp_path / "b.json"
+    words = ["bench", str(onnx.path), "--on", "fake,other", "--out", str(out), "--iterations", "5", "--repeats", "2"]
+    one, two = journals(out, ["fake", "other"])
+    with JsonLines(one, {"of": "somebody else"}, print) as theirs:
+        assert CliRunner().invoke(main, words).exit_code == 1
+        theirs.add({"more": 1})
+    assert one.read_text().splitlines()[1:] == ['{"more": 1}'] and two.is_file()
+    one.unlink()
+    done = CliRunner().invoke(main, words)
+    assert "are kept" in done.stderr, done.output
+    assert list(tmp_path.iterdir()) == [out]

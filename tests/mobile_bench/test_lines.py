@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 
@@ -45,17 +46,44 @@ def test_a_broken_line_in_the_middle_is_passed_over_and_stays(tmp_path: Path) ->
     path = tmp_path / "a.part"
     write(path, *VALUES)
     head, one, two, three = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(head + one + two[:5] + b"\xff\n" + b"[" * 100_000 + b"\n" + three)
+    path.write_bytes(head + one + two[:5] + b"\xff\r more\n" + b"[" * 100_000 + b"\n" + three)
     assert read(path) == [VALUES[0], VALUES[2]]
     assert two[:5] in path.read_bytes()
 
 
+def test_what_is_whole_stays_whole_when_nobody_listens(tmp_path: Path) -> None:
+    """Somebody else may take the name while the user is told of the file that was set aside."""
+    path = tmp_path / "a.part"
+    path.write_text("notes")
+
+    def say(line: str) -> None:
+        with pytest.raises(InputError, match="another benchmark writes it now"):
+            JsonLines(path, HEAD, print)
+
+    with JsonLines(path, HEAD, say) as lines:
+        lines.add(VALUES[0])
+    assert read(path) == [VALUES[0]] and path.with_name("a.part.old1").read_text() == "notes"
+
+
+def test_a_file_beyond_the_limit_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("unplug.mobile_bench.lines.MAX_BYTES", 40)
+    assert "is of over 0 MiB: kept as a.part.old1" in (write(tmp_path / "a.part", *VALUES) + write(tmp_path / "a.part"))[0]
+
+
+def test_after_the_end_nothing_is_taken_in_silence(tmp_path: Path) -> None:
+    with JsonLines(tmp_path / "a.part", HEAD, print) as lines:
+        pass
+    with pytest.raises(OutputError, match="the benchmark has ended"):
+        lines.add(VALUES[0])
+    JsonLines(None, HEAD, print).add(VALUES[0])
+
+
 def test_files_of_others_are_numbered(tmp_path: Path) -> None:
     path = tmp_path / "a.part"
-    for content in (b"some file\nof the user", b'{"schema": "test/2"}\n{"number": 1}\n'):
+    for content in (b"some file\nof the user", b"some line", b'{"schema": "test/2"}\n{"number": 1}\n'):
         path.write_bytes(content)
         assert "is of another benchmark" in write(path, VALUES[0])[0]
-    assert [item.read_bytes()[:4] for item in sorted(tmp_path.glob("*.old*"))] == [b"some", b'{"sc']
+    assert [item.read_bytes()[:4] for item in sorted(tmp_path.glob("*.old*"))] == [b"some", b"some", b'{"sc']
     path.write_bytes(b'{"schema": "test/2"}\n')
     assert write(path) == [] and read(path) == [], "a head alone is nothing to keep"
 
@@ -77,6 +105,9 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         JsonLines(tmp_path / "file" / "a.part", HEAD, print)
     with pytest.raises(OutputError, match="Choose another --out"):
         JsonLines(tmp_path, HEAD, print)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OutputError, match="not a plain file"):
+        JsonLines(tmp_path / "pipe", HEAD, print)
 
 
 def test_a_full_disk_keeps_what_is_there(tmp_path: Path) -> None:

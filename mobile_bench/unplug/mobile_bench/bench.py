@@ -48,7 +48,8 @@ def bench_artifacts(
         on: names in DEVICES, with a place behind a colon where there are several of one kind: ``"adb:SERIAL"``.
         plan: threads, warm-ups, runs, cold starts; default: `Plan()`.
         runtime: what runs them; default: each target's own.
-        delegates: each artifact on each of them that its runtime has; default: the runtime's first.
+        delegates: each artifact on each of them that its runtime has, on every device; default: the runtime's first, in a
+            browser all.
         inputs: name to array of N samples, taken in turn; default: two random samples a model.
         checkpoint: its outputs are the parity reference; default: the artifact's own untimed run.
         journal: a file that keeps every cold start at once: the same call goes on where an earlier one ended. The caller
@@ -59,6 +60,7 @@ def bench_artifacts(
     Raises:
         InputError: an unknown device, runtime or delegate, a number out of range, or a wrong input.
         DeviceError: a device is not there, or does not let us in.
+        OutputError: the journal cannot be written.
         MissingExtraError: a runtime is not installed.
         CheckpointError: the checkpoint is missing or broken.
     """

@@ -66,6 +66,8 @@ def drive(device: Driven, order: Order, place: str) -> tuple[BenchRow, ...]:
 
     Raises:
         DeviceError: the device cannot do it, and nothing has been measured yet.
+        InputError: a runtime or delegate that is not here, or a journal that another benchmark writes.
+        OutputError: the journal cannot be written.
     """
     info, load = device.describe(), _load()
     entries = [Entry(job=job) for job in plan_jobs(device, order)]

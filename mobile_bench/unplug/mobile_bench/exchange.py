@@ -94,7 +94,8 @@ class Exchange:
         row = check_row(read_row(raw), self.jobs[number], self.plan, self.where)
         with self._lock:
             self.rows[number] = row
-            self._journal.add({"job": number, "row": asdict(row)})
+            if row.status == "ok":  # the page sends a row anew with each cold start
+                self._journal.add({"job": number, "row": asdict(row)})
 
     def take_report(self, raw: bytes) -> None:
         """Takes the report; what came before stays where it says nothing.
@@ -177,7 +178,7 @@ class Exchange:
         """Rows of an earlier run of the same benchmark, whole ones only."""
         for value in self._journal.found:
             with contextlib.suppress(ValueError, TypeError, LookupError, ReportError):
-                number = int(value["job"])
+                number = range(len(self.jobs)).index(value["job"])
                 row = check_row(read_row(json.dumps(value["row"]).encode()), self.jobs[number], self.plan, self.where)
                 if row.status == "ok":
                     self.rows[number] = row

@@ -12,6 +12,9 @@ from unplug.plugins.errors import InputError
 
 from .devices.base import Job, Order, Runs
 
+NO_RUNTIME = "none"
+"""Of a file that nothing on the device runs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunsFiles:
@@ -28,8 +31,8 @@ class RunsFiles:
     by_runtime: Mapping[str, tuple[str, ...]]
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
-        """The one for its suffix; for other files the first, which cannot run them either."""
-        return (self.by_suffix.get(artifact.path.suffix, next(iter(self.by_runtime))),)
+        """The one for its suffix, if there is one."""
+        return tuple(name for suffix, name in self.by_suffix.items() if suffix == artifact.path.suffix)
 
     def delegates(self, runtime: str) -> tuple[str, ...]:
         """The runtime's own."""
@@ -53,36 +56,37 @@ def plan_jobs(device: Runs, order: Order, *, every: bool = False) -> list[Job]:
         every: all delegates where none is named; or else the runtime's first.
 
     Raises:
-        InputError: a runtime or a delegate that no artifact's runtime has.
+        InputError: a runtime or a delegate that none of the files' runtimes is or has.
     """
-    jobs = [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact, every)]
-    known = dict.fromkeys(found for job in jobs for found in device.delegates(job.runtime))
-    for name in order.delegates:
+    runtimes = dict.fromkeys(name for artifact in order.artifacts for name in device.runtimes(artifact))
+    if runtimes and order.runtime is not None and order.runtime not in runtimes:
+        files = ", ".join(artifact.path.name for artifact in order.artifacts)
+        raise InputError(f"runtime {order.runtime!r}", f"it does not run {files}", f"Use {' or '.join(runtimes)}")
+    known = dict.fromkeys(name for runtime in runtimes for name in device.delegates(runtime))
+    for name in order.delegates if known else ():
         if name not in known:
             raise InputError(f"delegate {name!r}", "nothing here has it", f"Known: {', '.join(known)}")
-    return jobs
+    return [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact, every)]
 
 
 def _jobs_of(device: Runs, order: Order, artifact: Artifact, every: bool) -> list[Job]:
+    """Where it cannot be run as asked, one job that says why."""
     runtimes = device.runtimes(artifact)
-    if order.runtime is not None and order.runtime not in runtimes:
-        raise InputError(f"runtime {order.runtime!r}", f"it does not run {artifact.path.name}", f"Use {' or '.join(runtimes)}")
-    runtime = order.runtime or runtimes[0]
-    known = device.delegates(runtime)
-    reason = device.unavailable(artifact, runtime)
-    inputs = order.inputs_of(artifact)
-
-    def job(delegate: str, reason: str | None) -> Job:
-        reference = None if reason else order.reference_of(artifact)
-        return Job(
-            artifact=artifact, runtime=runtime, runtime_version=device.version(runtime), delegate=delegate, inputs=inputs,
-            reference=reference, not_run=reason,
-        )  # fmt: skip
-
+    runtime = order.runtime if order.runtime in runtimes else next(iter(runtimes), NO_RUNTIME)
+    known = device.delegates(runtime) if runtimes else ()
     asked = [name for name in order.delegates or (known if every else known[:1]) if name in known]
-    if not asked:
-        return [job(order.delegates[0], f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})")]
-    return [job(name, reason) for name in asked]
+    reason = device.unavailable(artifact, runtime)
+    if reason is None and order.runtime not in (None, runtime):
+        reason = f"{order.runtime} does not run this file, {' or '.join(runtimes)} does"
+    if reason is None and not asked:
+        reason = f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})"
+    return [
+        Job(
+            artifact=artifact, runtime=runtime, runtime_version=device.version(runtime) if runtimes else None, delegate=name,
+            inputs=order.inputs_of(artifact), reference=None if reason else order.reference_of(artifact), not_run=reason,
+        )
+        for name in (asked or (*order.delegates, "default")[:1])
+    ]  # fmt: skip
 
 
 def expected_outputs(jobs: Sequence[Job]) -> list[Mapping[str, Array] | None]:

@@ -65,7 +65,7 @@ def records_of(found: Iterable[Any], jobs: int, starts: int) -> tuple[Record, ..
     """The cold starts among a journal's lines; a line that is none of this benchmark's is passed over."""
     adapter, records = TypeAdapter(Record), list[Record]()
     for value in found:
-        with contextlib.suppress(ValidationError):
+        with contextlib.suppress(ValidationError, RecursionError):
             record = adapter.validate_json(json.dumps(value))
             if 0 <= record.job < jobs and 1 <= record.turn <= starts:
                 records.append(record)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
+import stat
+import threading
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from unplug.plugins.errors import InputError, OutputError
 
-MAX_BYTES = 2**28
+MAX_BYTES = 2**30
+MAX_HEAD_BYTES = 4096
+TRIES = 10
 
 
 class JsonLines:
@@ -50,78 +55,75 @@ class JsonLines:
     def __init__(self, path: Path | None, head: Mapping[str, Any], say: Callable[[str], None]) -> None:
         self.path = path
         self.found: list[Any] = []
-        self._handle: IO[bytes] | None = None
+        self._raw: io.FileIO | None = None
+        self._lock = threading.Lock()
         if path is None:
             return
-        own = _line(head)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._handle = _hold(path)
-            if not self._read(self._handle, own):
+            self._raw = _hold(path)
+            while (why := self._read(self._raw, head)) is not None:
                 aside = next(old for number in count(1) if not (old := path.with_name(f"{path.name}.old{number}")).exists())
                 path.replace(aside)
-                self.close()
-                say(f"{path} is of another benchmark (other files, settings or device): kept as {aside.name}")
-                self._handle = _hold(path)
-            if self._handle.tell() == 0:
-                self._write(own)
+                self._raw.close()
+                self._raw = _hold(path)
+                say(f"{path} is {why}: kept as {aside.name}")
         except OSError as error:
             self.close()
             raise OutputError(str(path), str(error.strerror), "Choose another --out") from error
+        except BaseException:
+            self.close()
+            raise
 
-    def _read(self, handle: IO[bytes], own: bytes) -> bool:
-        """Reads what is there and goes to its end; False where it is of another benchmark."""
-        if os.fstat(handle.fileno()).st_size > MAX_BYTES:
-            return False
-        head, *lines = handle.read().splitlines(keepends=True) or [b""]
-        if head != own:
-            # A head alone says nothing worth keeping.
-            handle.seek(0)
-            if not lines:
-                handle.truncate()
-            return not lines
-        whole = len(head)
+    def _read(self, raw: io.FileIO, head: Mapping[str, Any]) -> str | None:
+        """Reads what is there and goes to its end, behind the head at least; or says what else it is."""
+        own = _line(head)
+        if os.fstat(raw.fileno()).st_size > MAX_BYTES:
+            return f"of over {MAX_BYTES >> 20} MiB"
+        begun = raw.read(MAX_HEAD_BYTES)
+        if not begun.startswith(own):
+            if not (own.startswith(begun) or _is_head_alone(begun, head)):
+                return "of another benchmark (other files, settings or device)"
+            raw.seek(0)
+            raw.truncate()
+            _write(raw, own)
+            return None
+        raw.seek(len(own))
+        whole, lines = len(own), io.BufferedReader(raw)
         for line in lines:
             if not line.endswith(b"\n"):
                 break
             with contextlib.suppress(ValueError, RecursionError):
                 self.found.append(json.loads(line))
             whole += len(line)
-        handle.seek(whole)
-        handle.truncate()
-        return True
+        lines.detach()
+        raw.seek(whole)
+        raw.truncate()
+        return None
 
     def add(self, value: Any) -> None:
         """Appends one line.
 
         Raises:
-            OutputError: there is no room.
+            OutputError: there is no room, or the file was closed.
         """
-        if self._handle is None:
+        if self.path is None:
             return
-        try:
-            self._write(_line(value))
-        except OSError as error:
-            fix = "Free some space; what was measured so far is kept"
-            raise OutputError(str(self.path), str(error.strerror), fix) from error
-
-    def _write(self, line: bytes) -> None:
-        assert self._handle is not None
-        end = self._handle.tell()
-        try:
-            rest = memoryview(line)
-            while rest:
-                rest = rest[self._handle.write(rest) :]
-        except OSError:  # a full disk: the next line begins where this one would have
-            os.ftruncate(self._handle.fileno(), end)
-            self._handle.seek(end)
-            raise
+        with self._lock:
+            if self._raw is None:
+                raise OutputError(str(self.path), "the benchmark has ended", "Run the same command again")
+            try:
+                _write(self._raw, _line(value))
+            except OSError as error:
+                fix = "Free some space; what was measured so far is kept"
+                raise OutputError(str(self.path), str(error.strerror), fix) from error
 
     def close(self) -> None:
         """Lets go of the file."""
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
+        with self._lock:
+            if self._raw is not None:
+                self._raw.close()
+                self._raw = None
 
     def __enter__(self) -> JsonLines:
         return self
@@ -134,24 +136,61 @@ def _line(value: Any) -> bytes:
     return json.dumps(value, allow_nan=False).encode() + b"\n"
 
 
-def _hold(path: Path) -> IO[bytes]:
+def _is_head_alone(begun: bytes, own: Mapping[str, Any]) -> bool:
+    """Whether it is a head as ours, of whatever benchmark, with no line behind it: there is nothing to keep."""
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(begun)
+        return begun.count(b"\n") == 1 and isinstance(value, dict) and value.keys() == own.keys()
+    return False
+
+
+def _write(raw: io.FileIO, line: bytes) -> None:
+    """Appends all of it, or nothing: on a full disk the next line begins where this one would have."""
+    end, rest = raw.tell(), memoryview(line)
+    try:
+        while rest:
+            rest = rest[raw.write(rest) or 0 :]
+    except OSError:
+        raw.truncate(end)
+        raw.seek(end)
+        raise
+
+
+def _hold(path: Path) -> io.FileIO:
     """The file, open and locked.
 
     Raises:
         InputError: another process has it.
+        OSError: it is no file, or cannot be opened.
     """
-    while True:
-        handle = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
+    for _ in range(TRIES):
+        # A pipe would be waited for without O_NONBLOCK.
+        raw = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0), 0o666), "r+")
         try:
-            import fcntl
-        except ImportError:  # Windows has another kind of lock, and nobody measures there yet
-            return handle
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            handle.close()
-            raise InputError(str(path), "another benchmark writes it now", "Wait for it, or choose another --out") from error
-        # Who had it until now may have deleted or renamed it: then this is no longer the file of that name.
-        if path.exists() and os.path.samestat(os.fstat(handle.fileno()), path.stat()):
-            return handle
-        handle.close()
+            if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+                raise OSError(0, "it is not a plain file")
+            _lock(raw, path)
+            # Who had it until now may have deleted or renamed it: then this is no longer the file of that name.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(raw.fileno()), path.stat()):
+                    return raw
+        except BaseException:
+            raw.close()
+            raise
+        raw.close()
+    raise _taken(path)
+
+
+def _lock(raw: io.FileIO, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows has another kind of lock, and nobody measures there yet
+        return
+    try:
+        fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise _taken(path) from error
+
+
+def _taken(path: Path) -> InputError:
+    return InputError(str(path), "another benchmark writes it now", "Wait for it, or choose another --out")

@@ -29,7 +29,7 @@ DEMO_RECIPE = Recipe(
 )
 """Light augmentation on purpose: the demo's original must remember its training faces, or there is nothing to forget."""
 DEMO_FRACTION = 0.1
-"""Of people: with fewer, the audit's intervals are as wide as what it looks for."""
+"""Of the training samples, in whole people: with fewer, the audit's intervals are as wide as what it looks for."""
 DEMO_BUDGET = 0.25
 """Five times a release's: 5 % of the demo's short training is some forty steps, too few to mend what forgetting breaks."""
 DEMO_GATES = Gates(max_mae_above_retrained=1.5, max_compute=DEMO_BUDGET)

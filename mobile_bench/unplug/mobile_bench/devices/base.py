@@ -86,7 +86,7 @@ class Order:
     Args:
         artifacts: the files.
         runtime: name, or None for each artifact's own.
-        delegates: names, or none for the runtime's first.
+        delegates: names, or none for the device's choice: the runtime's first, or in a browser all.
         plan: how they are timed.
         inputs_of: name to array of N samples, of an artifact.
         reference_of: the checkpoint's outputs of those inputs, or None where no checkpoint was given.
@@ -199,7 +199,7 @@ class Runs(Protocol):
     """What can run which files."""
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
-        """Names of the runtimes that could run the artifact; the first is the default."""
+        """Names of the runtimes that could run the artifact, if any; the first is the default."""
         ...
 
     def delegates(self, runtime: str) -> tuple[str, ...]:

@@ -86,6 +86,7 @@ class Web:
 
         Raises:
             DeviceError: the page cannot be built or served, nobody opens it, or the browser does not start.
+            InputError, OutputError: see `unplug.mobile_bench.drive.drive`.
         """
         where = parse_place(place)
         jobs = plan_jobs(RUNS, order, every=True)

@@ -103,6 +103,8 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
         parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
     if inputs.compared_only or inputs.timed_only:  # a page about something else does not lack a forgetting audit
         parts = [part for part in parts if isinstance(part, Section)]
+    if inputs.only("unplug-bench/1"):  # of such files the section on latency says all that is known
+        parts = [part for part in parts if not (isinstance(part, Section) and part.id == "artifacts")]
     return parts
 
 

@@ -66,14 +66,15 @@ def _gate_row(gate: Gate) -> list[Cell]:
 def artifacts(inputs: Inputs) -> Section | Missing:
     """One row an artifact, put together by SHA-256 from cards, parity, audit and bench."""
     files, parity = _files(inputs), _by_sha(inputs)
-    if not files or inputs.only("unplug-bench/1"):  # where nothing else is known, the section on latency says it all
+    if not files:
         return Missing(what="Artifacts", why="no artifact card, parity or bench report was given (unplug export)")
     audited = {model.sha256: model for model in all_models(inputs) if model.role == "artifact"}
     attack = headline_attack(main_models(inputs))
+    unit = f"{plain(attack, 20)} attack" if attack else ""
+    auc = [] if inputs.timed_only else [Column(label="AUC on the artifact", unit=unit)]
     columns = [
         Column(label="Artifact", number=False), Column(label="size"),
-        Column(label="parity", unit="dB by output", number=False, wide=True),
-        Column(label="AUC on the artifact", unit=f"{plain(attack, 20)} attack" if attack else ""),
+        Column(label="parity", unit="dB by output", number=False, wide=True), *auc,
         Column(label="median run", unit="ms"), Column(label="delegated", unit="operators"),
     ]  # fmt: skip
     sizes = {row.artifact_sha256: row.bytes for report in inputs.benches for row in report.rows if row.bytes}
@@ -83,14 +84,15 @@ def artifacts(inputs: Inputs) -> Section | Missing:
             Cell(text=f"{plain(target, 20)} {plain(precision, 20)}", note=f"{plain(name)}, {short(sha)}"),
             Cell(text=size(sizes.get(sha))),
             _parity_cell(parity[sha]),
-            _audit_cell(audited.get(sha), attack),
+            *(_audit_cell(audited.get(sha), attack) for _ in auc),
             _latency_cell(inputs, sha),
             _delegate_cell(inputs, sha),
         ]
         for sha, (name, target, precision) in files.items()
     ]
     table = Table(caption="Exported artifacts, measured on the very bytes that ship", columns=columns, groups=[("", rows)])
-    lead = "Parity compares each named output with the checkpoint's; the attack is run again on the exported file itself."
+    lead = "Parity compares each named output with the checkpoint's"
+    lead += "." if inputs.timed_only else "; the attack is run again on the exported file itself."
     work = dict.fromkeys(_work(card) for card in inputs.cards)
     lead += "".join(f" {text}." for text in work if text)
     return Section(id="artifacts", heading="Artifacts", lead=lead, blocks=[table])

@@ -85,6 +85,17 @@ def test_missing_file_or_card(artifact: Artifact) -> None:
         load_artifact(artifact.path.with_name("none.onnx"))
 
 
+def test_other_kinds_of_files(artifact: Artifact) -> None:
+    folder = artifact.path.parent
+    with pytest.raises(ArtifactError, match=r"a folder, and no exported file. Name the files in it, say age\.fp32\.onnx"):
+        load_artifact(folder)
+    (folder / "bench.json").write_text("{}")
+    with pytest.raises(
+        ArtifactError, match=r"bench\.json: it is no exported file, nor the card of one: there is no bench beside"
+    ):
+        load_artifact(folder / "bench.json")
+
+
 def tensor(**change: Any) -> Callable[[dict[str, Any]], None]:
     return lambda card: card["iospec"]["inputs"][0].update(change)
 

@@ -129,7 +129,14 @@ def load_artifact(path: str | Path) -> Artifact:
     if file.suffix == ".json":
         file = file.with_suffix("")
     if not file.exists():
-        raise ArtifactError(str(file), "no such file", "Give a file that `unplug export` wrote")
+        if Path(path).exists():
+            why = f"it is no exported file, nor the card of one: there is no {file.name} beside it"
+            raise ArtifactError(str(path), why, "Give a file that `unplug export` wrote")
+        raise ArtifactError(str(path), "no such file", "Give a file that `unplug export` wrote")
+    if file.is_dir() and not (card_path(file).is_file() or (file / "Manifest.json").is_file()):
+        held = sorted(item.name.removesuffix(".json") for item in file.glob("*.*.json"))[:3]
+        fix = f"Name the files in it, say {' '.join(held)}" if held else "Give a file that `unplug export` wrote"
+        raise ArtifactError(str(file), "it is a folder, and no exported file", fix)
     if not card_path(file).is_file():
         raise ArtifactError(str(file), f"its card {file.name}.json is missing", "Copy the card with the file, or export again")
     card = read_dataclass(Card, card_path(file), ArtifactError, max_bytes=MAX_CARD_BYTES)

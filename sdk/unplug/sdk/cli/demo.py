@@ -16,7 +16,11 @@ from .release import gate_line
 @click.command()
 @click.option("--data", "spec", metavar="SPEC", help="Data (default: embedded synthetic faces).")
 @click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
-@click.option("--fraction", type=float, help="Of the training set to forget (default 0.1; 0.02 with --data).")
+@click.option(
+    "--fraction",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Of the training set to forget (default 0.1; 0.02 with --data).",
+)
 @click.option("--size", type=click.Choice(["nano", "small", "base"]), help="Model (default nano; small with --data).")
 @click.option("--image-size", type=click.IntRange(32, 224), help="Input side in pixels (default 48; 64 with --data).")
 @click.option("--epochs", type=click.IntRange(1, 100_000), help="Of the original (default 20; 40 with --data).")

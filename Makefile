@@ -5,7 +5,7 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint bench schemas clean web-runtimes
+.PHONY: demo test test-all lint fast-tests bench schemas clean web-runtimes
 
 # What the journey needs. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -43,8 +43,10 @@ lint: $(VENV)/.ready-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+test: lint fast-tests
+
 # One thread each: two workers and their children on two cores otherwise wait for each other's threads.
-test: lint
+fast-tests: $(VENV)/.ready-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -q -n 2 --dist loadfile
 
 test-all: lint

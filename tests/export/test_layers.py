@@ -83,7 +83,7 @@ def kernels(checkpoint: Path) -> list[str]:
     return [name for name, layer in load_checkpoint(checkpoint).model.named_modules() if isinstance(layer, nn.Conv2d)]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("suffix", [".tflite", ".onnx", ".mlpackage"])
 def test_every_convolution_is_found_and_near(
     by_name: dict[str, Artifact], checkpoint: Path, kernels: list[str], precision: str, suffix: str
@@ -113,6 +113,7 @@ def test_a_planted_weight_is_named(by_name: dict[str, Artifact], checkpoint: Pat
     assert "first below 100 dB: operator conv" in str(found)
 
 
+@pytest.mark.slow
 def test_a_planted_padding_is_named(by_name: dict[str, Artifact], checkpoint: Path, changed: Change, edit: Edit) -> None:
     """The second padded convolution is the first depthwise one; all before it is untouched."""
     item = changed(by_name["age.fp16.mlpackage"], edit("padding"))

@@ -240,7 +240,7 @@ def test_what_torch_computes_after_coremltools_converted_it(tmp_path: Path, monk
             r"a constant lies in '@model_path/\.\./\.\./\.\./\.\./secret', which is no file of this package",
             marks=pytest.mark.slow,
         ),
-        ("offset", r"no constant begins at byte 9223372036854775808"),
+        pytest.param("offset", r"no constant begins at byte 9223372036854775808", marks=pytest.mark.slow),
     ],
 )
 def test_hostile_programs(by_name: dict[str, Artifact], changed: Change, edit: Edit, what: str, words: str) -> None:
@@ -264,7 +264,12 @@ def empty(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(truncate, "its program is broken"), (cut_weights, "no constant begins"), (empty, "0 model files")]
+    ("change", "words"),
+    [
+        pytest.param(truncate, "its program is broken", marks=pytest.mark.slow),
+        (cut_weights, "no constant begins"),
+        pytest.param(empty, "0 model files", marks=pytest.mark.slow),
+    ],
 )
 def test_broken_packages(by_name: dict[str, Artifact], changed: Change, change: Callable[[Path], None], words: str) -> None:
     artifact = changed(by_name["age.fp16.mlpackage"], change)

@@ -22,7 +22,6 @@ BASE = {
     "down_block_types": [CROSS, CROSS, CROSS, PLAIN],
     "sample_size": SIDE // 8,
 }
-SLOW_PAIRS = (("weight", "fp16"), ("padding", "fp32"), ("padding", "fp16"))
 OUTPUTS = [f"adapter_res_samples_{index:02d}" for index in range(4)]
 SHAPES = [(1, 32, 8, 8), (1, 48, 4, 4), (1, 64, 2, 2), (1, 64, 1, 1)]
 
@@ -94,10 +93,9 @@ def test_zeros_of_an_untrained_plugin_are_no_parity(
         assert row.reason is not None and row.reason.startswith("the checkpoint gives zeros only")
 
 
-@pytest.mark.parametrize(
-    ("what", "precision"),
-    [("weight", "fp32"), *(pytest.param(*pair, marks=pytest.mark.slow) for pair in SLOW_PAIRS)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("what", ["weight", "padding"])
 def test_a_planted_error_fails_parity(
     files: dict[str, Artifact],
     plugin: Path,

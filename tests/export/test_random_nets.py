@@ -81,7 +81,8 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MODELS._targets, "random", "random_nets:RandomNet")
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
 def test_all_targets_agree_with_torch(installed: None, tmp_path: Path, seed: int) -> None:
     checkpoint, layout = tmp_path / "net", ("NCHW", "NHWC")[seed % 2]
     made = call_in_child("random_nets:make", {"path": str(checkpoint), "seed": seed}, what="make").values

@@ -62,27 +62,33 @@ def plan_jobs(device: Runs, order: Order, *, every: bool = False) -> list[Job]:
     if runtimes and order.runtime is not None and order.runtime not in runtimes:
         files = ", ".join(artifact.path.name for artifact in order.artifacts)
         raise InputError(f"runtime {order.runtime!r}", f"it does not run {files}", f"Use {' or '.join(runtimes)}")
-    known = dict.fromkeys(name for runtime in runtimes for name in device.delegates(runtime))
+    used = dict.fromkeys(_runtime_of(device, order, artifact) for artifact in order.artifacts)
+    known = dict.fromkeys(name for runtime in used if runtime is not None for name in device.delegates(runtime))
     for name in order.delegates if known else ():
         if name not in known:
             raise InputError(f"delegate {name!r}", "nothing here has it", f"Known: {', '.join(known)}")
     return [job for artifact in order.artifacts for job in _jobs_of(device, order, artifact, every)]
 
 
+def _runtime_of(device: Runs, order: Order, artifact: Artifact) -> str | None:
+    """The runtime that was asked for, or else the first that the artifact has."""
+    runtimes = device.runtimes(artifact)
+    return order.runtime if order.runtime in runtimes else next(iter(runtimes), None)
+
+
 def _jobs_of(device: Runs, order: Order, artifact: Artifact, every: bool) -> list[Job]:
     """Where it cannot be run as asked, one job that says why."""
-    runtimes = device.runtimes(artifact)
-    runtime = order.runtime if order.runtime in runtimes else next(iter(runtimes), NO_RUNTIME)
-    known = device.delegates(runtime) if runtimes else ()
+    found = _runtime_of(device, order, artifact)
+    runtime, known = (NO_RUNTIME, ()) if found is None else (found, device.delegates(found))
     asked = [name for name in order.delegates or (known if every else known[:1]) if name in known]
     reason = device.unavailable(artifact, runtime)
     if reason is None and order.runtime not in (None, runtime):
-        reason = f"{order.runtime} does not run this file, {' or '.join(runtimes)} does"
+        reason = f"{order.runtime} does not run this file, {' or '.join(device.runtimes(artifact))} does"
     if reason is None and not asked:
         reason = f"{runtime} has no delegate {' or '.join(order.delegates)} ({', '.join(known)})"
     return [
         Job(
-            artifact=artifact, runtime=runtime, runtime_version=device.version(runtime) if runtimes else None, delegate=name,
+            artifact=artifact, runtime=runtime, runtime_version=device.version(found) if found else None, delegate=name,
             inputs=order.inputs_of(artifact), reference=None if reason else order.reference_of(artifact), not_run=reason,
         )
         for name in (asked or (*order.delegates, "default")[:1])

@@ -35,7 +35,7 @@ DEMO_BUDGET = 0.25
 DEMO_GATES = Gates(max_mae_above_retrained=1.5, max_compute=DEMO_BUDGET)
 """Half a year looser than a release, for the same reason."""
 DEMO_METHOD, DEMO_OPTIONS = "fcs", {"flatten_lr": "0.01"}
-"""With a margin on five originals, which another processor's rounding is as good as: docs/forgetting.md."""
+"""The widest margin on five originals; another processor's rounding makes one more: docs/forgetting.md."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,6 +87,7 @@ def test_stacked_training_gives_the_loops_models(made: Made, tmp_path: Path) -> 
     request = request_for(tmp_path / "stacked", backend="stacked-train")
     local = bench(**_arguments(request))
     train_stacked(local, training_jobs(0, 2, 4), "given")
+    pairs = {}
     for name in ("original-0", "original-1", "retrained-10000", "retrained-10003"):
         assert has_result(request.models, name, "given")
         loop, stacked = (read_result(folder / "models", name) for folder in (made.out, request.out))
@@ -95,7 +96,11 @@ def test_stacked_training_gives_the_loops_models(made: Made, tmp_path: Path) -> 
             assert value.shape == stacked.tensors[key].shape
             if value.dtype.kind == "f":
                 assert np.isfinite(stacked.tensors[key]).all()
-                assert not SAME_SUMS or np.allclose(value, stacked.tensors[key], atol=0.02, rtol=0.02), (name, key)
+                pairs[name, key] = value, stacked.tensors[key]
+    if not SAME_SUMS:
+        pytest.skip("shapes and passes agree; numbers in float32 are compared on Intel's CPUs only")
+    for where, (one, other) in pairs.items():
+        assert np.allclose(one, other, atol=0.02, rtol=0.02), where
 
 
 def test_a_second_call_trains_nothing(copied: Path, made: Made) -> None:

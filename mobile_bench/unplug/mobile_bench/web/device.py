@@ -93,9 +93,7 @@ class Web:
         told: Where | None = "emulated" if where.headless else None
         why = "the browser did not report"
         with JsonLines(order.journal, rows_head(jobs, order.plan, told), order.say) as journal:
-            exchange = Exchange(
-                jobs, expected_outputs(jobs), order.plan, where=told, journal=journal, auto=where.headless
-            )  # fmt: skip
+            exchange = Exchange(jobs, expected_outputs(jobs), order.plan, where=told, journal=journal, auto=where.headless)
             if exchange.rows:
                 order.say(f"{order.journal}: {len(exchange.rows)} rows of an earlier run are kept")
             if exchange.missing():

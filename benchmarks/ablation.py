@@ -39,7 +39,7 @@ from unplug.sdk.leaderboard.run import RUN_FILE
 from unplug.sdk.leaderboard.score import measure_pool
 from unplug.sdk.train.augment import draw_augment
 from unplug.sdk.train.tensors import Batch
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from .board import Board
 

@@ -26,7 +26,7 @@ from unplug.sdk.cli.base import table
 from unplug.sdk.data import Dataset, load_dataset
 from unplug.sdk.deltas import task_deltas
 from unplug.sdk.inputs import real_inputs
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 SCHEMA = "unplug-artifacts/1"
 ON_GPU = 4

@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from unplug.export import Artifact, export_checkpoint, load_artifact
-from unplug.export.provenance import git_revision, versions
+from unplug.export.provenance import git_revision, installed_versions
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.mobile_bench.estimate.held_out import leave_one_out
 from unplug.mobile_bench.estimate.measured import Known, usable

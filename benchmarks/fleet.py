@@ -32,7 +32,7 @@ from unplug.sdk.fleet.stack import side_by_side, stack
 from unplug.sdk.train import Recipe, TensorSet
 from unplug.sdk.train.device import autocast, describe_device, synchronize
 from unplug.sdk.train.family import AgeFamily, fit_new, new_model
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 SCHEMA = "unplug-fleet-bench/1"
 

@@ -25,7 +25,7 @@ from unplug.sdk.forget.run import apply_method, request_split, retrain_cost
 from unplug.sdk.kinds import kind_of
 from unplug.sdk.train.family import AgeFamily
 from unplug.sdk.train.run import load_sets, recipe_of
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 SCHEMA = "unplug-forget-sweep/3"
 SEEDS = (0, 1)

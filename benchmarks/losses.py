@@ -20,7 +20,7 @@ from unplug.sdk.train.evaluate import predict, summarize
 from unplug.sdk.train.family import AgeFamily, fit_new
 from unplug.sdk.train.run import edges_of, load_sets
 from unplug.sdk.train.task import LOSSES
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 SEEDS = (0, 1)
 VARIANTS = (*((loss, 0.0) for loss in LOSSES), ("ce", 0.1))

@@ -22,7 +22,7 @@ from torch import Tensor
 from unplug.export import TARGETS, Artifact, Session, export_checkpoint
 from unplug.plugins.checkpoint import load_checkpoint
 from unplug.plugins.files import write_json
-from unplug.sdk.audit.rounding import mean_estimate
+from unplug.sdk.audit.stats import mean_estimate
 from unplug.sdk.diffusion.compare.errors import control_error
 from unplug.sdk.diffusion.compare.request import CompareRequest
 from unplug.sdk.diffusion.compare.setup import Setup, prepare
@@ -30,7 +30,7 @@ from unplug.sdk.diffusion.control import CONTROLS
 from unplug.sdk.diffusion.fit_control import ControlRecipe
 from unplug.sdk.diffusion.sample import BATCH, generate
 from unplug.sdk.inputs import real_inputs
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 SCHEMA = "unplug-plugin-files/1"
 NUMBER = {"face_landmark": "nme", "canny": "edge_f1"}

@@ -25,7 +25,7 @@ from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_
 from unplug.sdk.forget import forget
 from unplug.sdk.kinds import kind_of
 from unplug.sdk.train.device import describe_device
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 SCHEMA = "unplug-plugin-forgetting/1"
 METHODS = ("finetune", "msg", "ct", "neggrad+", "l1-sparse", "eu-k", "ssd", "iau")

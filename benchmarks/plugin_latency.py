@@ -23,7 +23,7 @@ import numpy as np
 from unplug.export.child import Array, Reply, call_in_child
 from unplug.export.convert import count_work
 from unplug.export.metrics import compare
-from unplug.export.provenance import versions
+from unplug.export.provenance import installed_versions
 from unplug.export.runtime import RUNTIMES
 from unplug.export.targets import TARGETS
 from unplug.export.targets.base import Source

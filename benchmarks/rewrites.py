@@ -19,7 +19,7 @@ import click
 import numpy as np
 
 from unplug.export.child import Reply, call_in_child
-from unplug.export.provenance import versions
+from unplug.export.provenance import installed_versions
 from unplug.export.runtime import RUNTIMES
 from unplug.export.targets import TARGETS
 from unplug.export.targets.base import Source

@@ -29,7 +29,7 @@ from unplug.sdk.train import Recipe
 from unplug.sdk.train.device import describe_device, pick_device
 from unplug.sdk.train.family import AgeFamily, fit_new, new_model
 from unplug.sdk.train.run import edges_of, load_sets
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 ROUNDS = 5
 OUT = Path("out/bench-rows.json")

@@ -21,7 +21,7 @@ from unplug.sdk.cli.base import table
 from unplug.sdk.leaderboard import PROTOCOLS
 from unplug.sdk.leaderboard.plan import Entry, entry, unlearned_names, unlearning_jobs
 from unplug.sdk.leaderboard.score import measure_pool
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from .board import Board
 

@@ -20,7 +20,7 @@ from .artifact import Artifact, Calibrated, Card, write_card
 from .child import DEFAULT_TIMEOUT_SECONDS, Array, Progress, call_in_child
 from .extras import require_modules
 from .precisions import ALL, ON_REQUEST, PRECISIONS, looks_at_samples
-from .provenance import versions
+from .provenance import installed_versions
 from .targets import TARGETS
 from .targets.base import IOS, OLDEST_IOS, Target
 from .tensors import digest_inputs
@@ -234,7 +234,7 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
         parameters=values["parameters"],
         minimum_ios=work.ios if target.name == "coreml" else None,
         calibration=None if PRECISIONS.get(item["precision"]).calibration == "none" else work.calibrated,
-        versions=versions(target.distributions),
+        versions=installed_versions(target.distributions),
         seconds=round(item["seconds"], 3),
         prepare_seconds=round(values["prepare_seconds"], 3),
     )

@@ -15,7 +15,7 @@ from .artifact import Artifact, Card
 from .child import Array, Progress
 from .metrics import Difference, compare, verdict
 from .precisions import PRECISIONS
-from .provenance import git_revision, versions
+from .provenance import git_revision, installed_versions
 from .reference import Reference, reference_outputs
 from .runtime import RUNTIMES
 from .runtime.base import Runtime, runtime_versions
@@ -174,7 +174,7 @@ def measure_parity(
         inputs_sha256=digest_inputs(inputs),
         samples=samples,
         rows=tuple(rows),
-        versions=versions(["torch", "numpy"]) | runtime_versions(RUNTIMES.get(row.runtime) for row in rows),
+        versions=installed_versions(["torch", "numpy"]) | runtime_versions(RUNTIMES.get(row.runtime) for row in rows),
         git_revision=git_revision(),
     )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+PACKAGES = ("torch", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub")
 
-def versions(distributions: Iterable[str]) -> dict[str, str]:
+
+def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
     """Versions of Python, unplug and the named distributions; those that are not installed are left out."""
     found = {"python": platform.python_version()}
     for name in ("unplug", *distributions):
@@ -38,3 +40,9 @@ def git_revision() -> str | None:
         return None
     revision = git("rev-parse", "HEAD")
     return f"{revision}-dirty" if revision and git("status", "--porcelain", "--untracked-files=no") else revision
+
+
+@cache
+def versions() -> dict[str, str | None]:
+    """Versions of Python, unplug and the packages that decide numbers, and the git revision of unplug's sources."""
+    return {**installed_versions(PACKAGES), "git": git_revision()}

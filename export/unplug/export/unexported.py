@@ -11,7 +11,7 @@ from unplug.plugins.iospec import IOSpec
 from .artifact import Artifact, Card
 from .child import Reply, call_in_child
 from .convert import count_work
-from .provenance import versions
+from .provenance import installed_versions
 from .targets.base import Source
 from .worker import Job
 
@@ -33,7 +33,7 @@ def checkpoint_artifact(folder: Path) -> Artifact:
     card = Card(
         target=TARGET, precision="fp32", file=folder.resolve().name, sha256=digest, bytes=weights.stat().st_size,
         model_type=model_type, iospec=IOSpec.from_dict(found["iospec"]), config=config, checkpoint_sha256=digest,
-        flops=found["flops"], parameters=found["parameters"], versions=versions(["torch"]), seconds=0.0, prepare_seconds=0.0,
+        flops=found["flops"], parameters=found["parameters"], versions=installed_versions(["torch"]), seconds=0.0, prepare_seconds=0.0,
     )  # fmt: skip
     return Artifact(path=folder, card=card)
 

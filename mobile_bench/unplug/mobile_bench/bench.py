@@ -12,7 +12,7 @@ from pathlib import Path
 
 from unplug.export.artifact import Artifact
 from unplug.export.child import Array, Progress
-from unplug.export.provenance import git_revision, versions
+from unplug.export.provenance import git_revision, installed_versions
 from unplug.export.reference import Reference, reference_outputs
 from unplug.export.tensors import check_inputs, random_inputs
 from unplug.plugins.errors import InputError, UnplugError
@@ -162,7 +162,7 @@ def _checked(iospec: IOSpec, inputs: Mapping[str, Array] | None, seed: int) -> M
 
 def _versions(rows: Sequence[BenchRow]) -> dict[str, str]:
     found = {row.runtime: row.runtime_version for row in rows}
-    return versions(["numpy"]) | {name: version for name, version in found.items() if version is not None}
+    return installed_versions(["numpy"]) | {name: version for name, version in found.items() if version is not None}
 
 
 class _References:

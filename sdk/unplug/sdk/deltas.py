@@ -11,7 +11,7 @@ from unplug.export import Artifact
 from unplug.export.parity import TaskDelta
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import InputError
-from unplug.sdk.audit.rounding import mean_estimate
+from unplug.sdk.audit.stats import mean_estimate
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.kinds import kind_of
 from unplug.sdk.train.evaluate import predict

@@ -16,8 +16,8 @@ from unplug.sdk.audit.outcome import rounding_outcome, rounding_sentence
 from unplug.sdk.audit.rates import simultaneous, tpr_estimate
 from unplug.sdk.audit.report import AuditReport, Estimate, OutputDistance, Rounding
 from unplug.sdk.audit.request import run_audit
-from unplug.sdk.audit.rounding import Compared, Said, mean_estimate, measure_rounding, total_variation
-from unplug.sdk.audit.stats import resamples, tpr_at
+from unplug.sdk.audit.rounding import Compared, Said, measure_rounding, total_variation
+from unplug.sdk.audit.stats import mean_estimate, resamples, tpr_at
 from unplug.sdk.inputs import real_inputs
 from unplug.sdk.train.evaluate import Predictions, predict
 

@@ -17,7 +17,6 @@ from unplug.sdk.audit.stats import (
     Resamples,
     auc,
     bootstrap_auc,
-    confidence,
     fit_logistic,
     interval,
     logistic_accuracy,
@@ -29,6 +28,7 @@ from unplug.sdk.audit.stats import (
     tpr_or_reason,
 )
 from unplug.sdk.train import Predictions
+from unplug.sdk.train.evaluate import confidence
 
 Array = NDArray[np.float64]
 

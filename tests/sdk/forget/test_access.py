@@ -13,10 +13,10 @@ from unplug.plugins.errors import BudgetExceeded, InputError, TrainingError
 from unplug.sdk.cli.options import NEEDS as CLI_NEEDS
 from unplug.sdk.forget import Cost, ForgetProblem, RetrainCost, forget
 from unplug.sdk.forget.access import check_needs, shown_to
-from unplug.sdk.forget.method import NEEDS, Need
 from unplug.sdk.forget.methods.finetune import Finetune
 from unplug.sdk.forget.methods.msg import MSG
 from unplug.sdk.forget.run import apply_method
+from unplug.sdk.kinds.needs import NEEDS, Need
 from unplug.sdk.train.task import AgeTask
 from unplug.sdk.train.tensors import TensorSet
 

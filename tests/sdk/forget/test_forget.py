@@ -16,9 +16,9 @@ from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import BudgetExceeded, CheckpointError, DataError, InputError, OutputError
 from unplug.sdk.data import load_dataset
 from unplug.sdk.forget import METHODS, Cost, RetrainCost, build_method, forget
-from unplug.sdk.forget.method import NEEDS
 from unplug.sdk.forget.run import apply_method, check_oracle, request_split, retrain_cost
 from unplug.sdk.kinds import kind_of
+from unplug.sdk.kinds.needs import NEEDS
 from unplug.sdk.train import train_age
 from unplug.sdk.train.family import AgeFamily
 

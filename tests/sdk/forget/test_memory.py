@@ -19,11 +19,12 @@ from unplug.plugins.age import AgePredictor
 from unplug.plugins.errors import InsufficientMemoryError
 from unplug.sdk.forget import build_method, forget
 from unplug.sdk.forget.free import free_memory
-from unplug.sdk.forget.memory import Footprint, check_memory, estimate_memory, footprint, gib, memory_record
+from unplug.sdk.forget.memory import check_memory, estimate_memory, gib, memory_record
 from unplug.sdk.forget.methods.acu import ACU
 from unplug.sdk.forget.methods.finetune import Finetune
 from unplug.sdk.forget.methods.msg import MSG
 from unplug.sdk.forget.methods.retrain import Retrain
+from unplug.sdk.kinds.footprint import Footprint, footprint
 
 from ..conftest import CPU, RECIPE, World
 

@@ -12,10 +12,9 @@ from unplug.sdk.audit.attack import ATTACKS, Signals
 from unplug.sdk.audit.attacks.gain import gain
 from unplug.sdk.audit.attacks.residual import residual
 from unplug.sdk.audit.measure import run_attacks
-from unplug.sdk.audit.predictor import finite
 from unplug.sdk.audit.rounding import total_variation
-from unplug.sdk.audit.stats import confidence
-from unplug.sdk.train.evaluate import SMALLEST_LOSS, LossPredictions, Predictions, predict
+from unplug.sdk.kinds.artifact import finite
+from unplug.sdk.train.evaluate import SMALLEST_LOSS, LossPredictions, Predictions, confidence, predict
 
 from ..conftest import World
 

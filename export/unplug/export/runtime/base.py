@@ -11,7 +11,7 @@ from unplug.plugins.errors import ArtifactError
 from unplug.plugins.iospec import IOSpec, TensorSpec
 
 from ..child import Array
-from ..provenance import versions
+from ..provenance import installed_versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class PythonPackage:
 
     def version(self) -> str | None:
         """Of the distribution."""
-        return versions([self.package]).get(self.package)
+        return installed_versions([self.package]).get(self.package)
 
 
 class Runtime(Protocol):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from unplug.export.artifact import Artifact
-from unplug.export.provenance import versions
+from unplug.export.provenance import installed_versions
 from unplug.plugins.errors import InputError
 
 from ..baselines import Baselines, load_baselines
@@ -86,7 +86,7 @@ def estimate_artifacts(
     return EstimateReport(
         device=slug, source=calibration.source, setting=calibration.setting, calibration=calibration.rows,
         sources=calibration.sources, left_out=tuple(left_out), costs_ms=calibration.costs_ms, held_out=calibration.held_out,
-        estimates=tuple(_estimate(*pair, calibration) for pair in counted), versions=versions(["numpy", "scipy"]),
+        estimates=tuple(_estimate(*pair, calibration) for pair in counted), versions=installed_versions(["numpy", "scipy"]),
     )  # fmt: skip
 
 

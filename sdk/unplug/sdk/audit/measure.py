@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.audit.stats import mean_estimate
 from unplug.sdk.train.evaluate import LossPredictions, Predictions, summarize
 from unplug.sdk.train.run import Sets
 
@@ -16,7 +17,6 @@ from .attack import Array, Attack, Signals
 from .predictor import Predictor
 from .rates import simultaneous, tpr_estimate
 from .report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
-from .rounding import mean_estimate
 from .stats import (
     Refused,
     Resamples,

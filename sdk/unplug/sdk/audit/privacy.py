@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from unplug.sdk.audit.stats import Estimate, Refused, auc, bootstrap_auc, interval, resamples
+from unplug.sdk.train.evaluate import confidence
+
 from .attack import Signals
-from .stats import Estimate, Refused, auc, bootstrap_auc, confidence, interval, resamples
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

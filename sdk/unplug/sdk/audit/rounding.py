@@ -15,19 +15,18 @@ from numpy.typing import NDArray
 from unplug.export import Artifact
 from unplug.export.weights import CodeChange, check_comparable, compare_codes, stored_weights
 from unplug.plugins.errors import MissingExtraError
+from unplug.sdk.kinds.artifact import ask_artifact, finite
 from unplug.sdk.train.evaluate import Predictions
 from unplug.sdk.train.run import Sets
 
 from .attack import Array
 from .exports import Exports, not_run_here
-from .predictor import ask_artifact, finite
 from .report import Estimate, OutputDistance, Rounding
-from .stats import interval, mean_interval
+from .stats import MIN_SUBJECTS, interval, mean_estimate
 
 if TYPE_CHECKING:
     from unplug.sdk.kinds import Kind
 
-MIN_SUBJECTS = 5  # with fewer, most bootstrap draws repeat the same people
 SETS = ("forget", "test")
 
 
@@ -75,14 +74,6 @@ def total_variation(one: Predictions, other: Predictions) -> Array:
 def _softmax(logits_NG: Array) -> Array:
     powers_NG = np.exp(logits_NG - logits_NG.max(axis=1, keepdims=True))
     return np.asarray(powers_NG / powers_NG.sum(axis=1, keepdims=True), np.float64)
-
-
-def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
-    """A mean with its interval over subjects; without one where the subjects are too few to draw from."""
-    if len(np.unique(subjects_N)) < MIN_SUBJECTS:
-        return Estimate(value=float(values_N.mean()))
-    low, high = mean_interval(values_N, subjects_N, seed=seed)
-    return Estimate(value=float(values_N.mean()), low=low, high=high)
 
 
 def measure_rounding(exports: Exports, known: Compared, sets: Sets, weights_RF: NDArray[np.float32], seed: int) -> Rounding:

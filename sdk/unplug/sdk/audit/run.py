@@ -10,16 +10,18 @@ import torch
 from tqdm import tqdm
 
 from unplug.plugins.errors import DataError
+from unplug.sdk.audit.predictor import ArtifactPredictor, Predictor
+from unplug.sdk.audit.rounding import Compared, Said, measure_rounding
+from unplug.sdk.audit.stats import MIN_SUBJECTS
 from unplug.sdk.data import Split
+from unplug.sdk.kinds.artifact import finite
 from unplug.sdk.train.run import Sets
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
-from .predictor import ArtifactPredictor, Predictor, finite
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
-from .rounding import MIN_SUBJECTS, Compared, Said, measure_rounding
 from .sides import add_sides
 from .stats import CONFIDENCE, MIN_FALSE_POSITIVES, REPLICATES, Resamples, auc, resamples
 

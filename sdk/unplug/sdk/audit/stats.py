@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 from scipy.stats import rankdata
-
-from unplug.plugins.errors import InputError
 
 from .estimate import Estimate as Estimate
 
 if TYPE_CHECKING:
-    from unplug.sdk.train.evaluate import Predictions  # figures read this module and need no torch
+    pass  # figures read this module and need no torch
 
 Array = NDArray[np.float64]
 
@@ -33,26 +31,6 @@ class Refused:
     """Why a number is not given: stands where the number would."""
 
     reason: str
-
-
-def confidence(predictions: Predictions) -> Array:
-    """phi (N,) = ln p_y - ln sum_{k != y} p_k = z_y - logsumexp_{k != y} z_k, the logit of the true class's probability.
-
-    From logits, so that it stays finite and exact where p_y rounds to 0 or 1; over many models it is near Gaussian.
-
-    Raises:
-        InputError: one class only, where there is nothing else to be confident against.
-
-    Reference:
-        Carlini et al., Membership Inference Attacks From First Principles, 2022, section IV.C.
-    """
-    logits_NG = np.asarray(predictions.logits_NG, np.float64)
-    if logits_NG.ndim != 2 or logits_NG.shape[1] < 2:
-        raise InputError("confidence", f"logits of shape {logits_NG.shape} have no second class", "Use a model with classes")
-    rows = np.arange(len(logits_NG))
-    others_NG = logits_NG.copy()
-    others_NG[rows, predictions.true_group_N] = -np.inf
-    return np.asarray(logits_NG[rows, predictions.true_group_N] - logsumexp(others_NG, axis=1), np.float64)
 
 
 def auc(forget_F: Array, unseen_U: Array) -> float:
@@ -241,3 +219,14 @@ def mean_interval(
     weights_RN = subject_weights(subjects_N, replicates, np.random.default_rng([seed, 4321]))
     means_R = (weights_RN @ values_N) / weights_RN.sum(axis=1)
     return interval(np.asarray(means_R, dtype=np.float64))
+
+
+MIN_SUBJECTS = 5  # with fewer, most bootstrap draws repeat the same people
+
+
+def mean_estimate(values_N: Array, subjects_N: NDArray[np.int64], seed: int) -> Estimate:
+    """A mean with its interval over subjects; without one where the subjects are too few to draw from."""
+    if len(np.unique(subjects_N)) < MIN_SUBJECTS:
+        return Estimate(value=float(values_N.mean()))
+    low, high = mean_interval(values_N, subjects_N, seed=seed)
+    return Estimate(value=float(values_N.mean()), low=low, high=high)

@@ -59,7 +59,7 @@ def leaderboard(
     models or methods later adds to it.
     """
     from unplug.plugins.errors import InputError
-    from unplug.sdk.leaderboard import PROTOCOLS, Request, run_leaderboard
+    from unplug.sdk.leaderboard import PROTOCOLS, Request, run_leaderboard, write_page
 
     if budget is not None and math.isnan(budget):
         raise InputError("--budget nan", "not a number", "Give a fraction of retraining such as 0.05")
@@ -75,6 +75,7 @@ def leaderboard(
         device=common.device, backend=backend, workers=workers, cluster=cluster, rule=rule,
     )  # fmt: skip
     report = run_leaderboard(request, common.say, show=common.show)
+    write_page(report, out / "leaderboard.html")
     lines = [text_table(report), f"saved {out / 'leaderboard.json'} and {out / 'leaderboard.html'}"]
     return Outcome(value=report.to_dict(), text="\n".join(lines))
 

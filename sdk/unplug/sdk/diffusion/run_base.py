@@ -20,7 +20,7 @@ from unplug.sdk.train.device import describe_device
 from unplug.sdk.train.loop import seeded
 from unplug.sdk.train.run import training_dir
 from unplug.sdk.train.state import StateFile, fingerprint
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from .base import BaseLoss, BaseRecipe, fit_base
 from .base_folder import save_base

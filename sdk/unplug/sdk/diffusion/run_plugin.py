@@ -16,7 +16,7 @@ from unplug.plugins.errors import DataError
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.train.device import describe_device
 from unplug.sdk.train.run import check_place, training_dir
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from .control import CONTROLS, Control
 from .control_set import ControlSet, base_digest, load_control_set

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.forget.method import Method, TrainingHook
+from unplug.sdk.kinds.needs import NEEDS, Need
 from unplug.sdk.train.run import Sets
 from unplug.sdk.train.tensors import TensorSet
-
-from .method import NEEDS, Method, Need, TrainingHook
 
 NO_LABEL = -1
 

@@ -5,52 +5,24 @@ Sizes are bytes, B is the batch size.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from unplug.plugins.errors import InsufficientMemoryError
-from unplug.sdk.train.device import autocast
+from unplug.sdk.kinds.footprint import Footprint, footprint, image_bytes
 from unplug.sdk.train.recipe import Recipe
-from unplug.sdk.train.tensors import EVAL_BATCH
 
 from .free import free_memory
 from .method import Method
 
-FLOAT = 4
 MOMENTS = 2  # AdamW's
 VIEWS = 4  # float copies of a batch's images that loading and augmenting it hold at once
 TRANSIENT = 3  # tensors of the widest layer that are alive beside the saved ones: its gradients, and the kernel's own copy
 FRAGMENTS = 0.2  # of activations and workspace, lost between blocks: peaks on a CPU were 0.95 to 1.25 of the sum without it
 SMALLEST_BATCH = 2  # batch norm
-PROBES = (2, 4)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Footprint:
-    """What one pass of a model holds: fixed parts, and parts that grow with each sample.
-
-    Args:
-        weights: parameters and buffers.
-        trainable: parameters alone.
-        fixed: saved for the backward pass whatever the batch (weights cast to another type).
-        per_sample: saved for the backward pass by each sample.
-        widest: of `per_sample`, the largest single tensor.
-        image: one float image.
-        measured_at: samples that it is measured on at once.
-    """
-
-    weights: int
-    trainable: int
-    fixed: int
-    per_sample: int
-    widest: int
-    image: int
-    measured_at: int = EVAL_BATCH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,58 +51,6 @@ class MemoryEstimate:
     def total(self) -> int:
         """The sum."""
         return sum(getattr(self, field.name) for field in fields(self) if field.name not in ("phase", "batch_size"))
-
-
-def footprint(model: nn.Module, image_size: int, device: torch.device) -> Footprint:
-    """Measures a model by two small training passes of a copy: every tensor that autograd saves is counted once.
-
-    Args:
-        model: left as it is.
-        image_size: side in pixels.
-        device: where the step will run, in the precision it will use there.
-    """
-
-    def images(count: int) -> Tensor:
-        zeros_BCHW = torch.zeros(count, 3, image_size, image_size, device=device)
-        return zeros_BCHW.to(memory_format=torch.channels_last)
-
-    return footprint_of(model, images, FLOAT * 3 * image_size**2, device)
-
-
-def footprint_of(
-    model: nn.Module, example: Callable[[int], Tensor], sample: int, device: torch.device, *,
-    frozen: nn.Module | None = None, measured_at: int = EVAL_BATCH,
-) -> Footprint:  # fmt: skip
-    """`footprint` of a model that takes something else than images.
-
-    Args:
-        model: left as it is.
-        example: count to an input of that many samples, on the device.
-        sample: bytes of one sample's input.
-        device: where the step will run.
-        frozen: a network that the model computes with and that is on the device already: its weights are saved for the
-            backward pass, and take no more memory by it.
-        measured_at: see `Footprint`.
-    """
-    probe = copy.deepcopy(model).to(device, memory_format=torch.channels_last).train()  # type: ignore[call-overload]
-    there = [*probe.parameters(), *(() if frozen is None else frozen.parameters())]
-    few, many = (_saved(probe, example(count), device, there) for count in PROBES)
-    extra = PROBES[1] - PROBES[0]
-    per_sample = (sum(many) - sum(few)) / extra
-    return Footprint(
-        weights=_size(*probe.parameters(), *probe.buffers()),
-        trainable=_size(*probe.parameters()),
-        fixed=max(0, round(sum(few) - PROBES[0] * per_sample)),
-        per_sample=round(per_sample),
-        widest=round(max(many) / PROBES[1]),
-        image=sample,
-        measured_at=measured_at,
-    )
-
-
-def image_bytes(image_size: int, samples: int) -> int:
-    """Bytes of samples resident on the device: pixels, age, group."""
-    return samples * (3 * image_size**2 + FLOAT + 8)
 
 
 def estimate_memory(
@@ -222,27 +142,6 @@ def _running(measured: Footprint, phase: str, size: int, data: int) -> MemoryEst
 def _workspace(measured: Footprint, size: int, activations: int) -> int:
     passing = size * (TRANSIENT * measured.widest + VIEWS * measured.image)
     return round(passing + FRAGMENTS * (activations + passing))
-
-
-def _saved(probe: nn.Module, example: Tensor, device: torch.device, there: Sequence[Tensor]) -> list[int]:
-    """Bytes of each storage that a training pass keeps for its backward pass, those that are `there` anyway left out."""
-    own = {parameter.untyped_storage().data_ptr() for parameter in there}
-    found: dict[int, int] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            found[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), autocast(device):
-        outputs = probe(example)  # alive until the sizes are read: no address is used twice
-    assert outputs
-    return list(found.values())
-
-
-def _size(*tensors: Tensor) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _advice(measured: Footprint, method: Method, recipe: Recipe, samples: int, free: int, resident: int | None) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from unplug.plugins.errors import InputError
 from unplug.plugins.registry import Registry
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.device import autocast
 from unplug.sdk.train.family import Family
 from unplug.sdk.train.recipe import Recipe
@@ -19,9 +20,6 @@ from unplug.sdk.train.task import Task
 from unplug.sdk.train.tensors import Batch, TensorSet
 
 from .budget import Meter
-
-Need = Literal["retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits"]
-NEEDS: tuple[Need, ...] = get_args(Need)
 
 
 @dataclass(frozen=True, kw_only=True)

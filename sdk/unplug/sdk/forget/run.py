@@ -17,20 +17,21 @@ from torch import nn
 from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.errors import CheckpointError, DataError, OutputError, TrainingError
 from unplug.sdk.data import Dataset, Split
+from unplug.sdk.forget.method import ForgetProblem, Method, build_method
 from unplug.sdk.kinds import Kind, kind_of
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.device import describe_device, synchronize
 from unplug.sdk.train.family import Family
 from unplug.sdk.train.loop import seeded
 from unplug.sdk.train.run import Sets, check_place, split_of, training_dir
 from unplug.sdk.train.state import StateFile, fingerprint
 from unplug.sdk.train.task import finite
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from .access import check_needs, shown_to
 from .budget import Cost, Meter, RetrainCost, summary
 from .calibrate import seconds_per_sample
 from .memory import check_memory, memory_record
-from .method import ForgetProblem, Method, Need, build_method
 
 
 def forget(

@@ -10,10 +10,10 @@ from torch import nn
 
 from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import InputError
-from unplug.sdk.audit.predictor import predict_artifact
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.forget.memory import Footprint, footprint, image_bytes
-from unplug.sdk.forget.method import Need
+from unplug.sdk.kinds.artifact import predict_artifact
+from unplug.sdk.kinds.footprint import Footprint, footprint, image_bytes
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.card import model_card
 from unplug.sdk.train.evaluate import Predictions, predict, summarize
 from unplug.sdk.train.family import AgeFamily

@@ -12,7 +12,7 @@ from unplug.plugins.checkpoint import Checkpoint
 from unplug.plugins.errors import CheckpointError
 from unplug.plugins.registry import Registry
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.forget.method import Need
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.evaluate import Predictions
 from unplug.sdk.train.family import Family
 from unplug.sdk.train.run import Sets

@@ -23,8 +23,8 @@ from unplug.sdk.diffusion.measure import batch_size_of
 from unplug.sdk.diffusion.run_plugin import RECORD_SCHEMA, plugin_card
 from unplug.sdk.diffusion.steps import pick_precision
 from unplug.sdk.diffusion.task import Steered, SteeredSet, frame_of
-from unplug.sdk.forget.memory import Footprint, footprint_of
-from unplug.sdk.forget.method import Need
+from unplug.sdk.kinds.footprint import Footprint, footprint_of
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.evaluate import LossPredictions, Predictions, predict
 from unplug.sdk.train.run import Sets
 

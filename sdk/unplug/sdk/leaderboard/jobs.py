@@ -16,14 +16,13 @@ import torch
 from torch import nn
 
 from unplug.plugins.errors import InputError
-from unplug.sdk.audit.stats import confidence
 from unplug.sdk.data import Dataset, Split, load_dataset
 from unplug.sdk.fleet import Result, read_result
 from unplug.sdk.forget.budget import Meter, RetrainCost, summary
 from unplug.sdk.forget.method import ForgetProblem, Method, TrainingHook, build_method
 from unplug.sdk.forget.run import apply_method, estimate_retraining
 from unplug.sdk.forget.shards import ShardedFamily, SisaEnsemble
-from unplug.sdk.train.evaluate import predict
+from unplug.sdk.train.evaluate import confidence, predict
 from unplug.sdk.train.family import Family, fit_new, new_model
 from unplug.sdk.train.loop import seeded
 from unplug.sdk.train.recipe import Recipe

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from unplug.plugins.errors import InputError
 from unplug.sdk.audit.attack import Signals
-from unplug.sdk.audit.stats import confidence
 from unplug.sdk.fleet import Result, read_result
-from unplug.sdk.train.evaluate import Predictions
+from unplug.sdk.train.evaluate import Predictions, confidence
 from unplug.sdk.train.run import Sets
 from unplug.sdk.train.tensors import TensorSet
 

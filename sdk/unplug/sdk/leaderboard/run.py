@@ -64,7 +64,7 @@ class Request:
 
 
 def run_leaderboard(request: Request, say: Callable[[str], None], *, show: bool = False) -> LeaderboardReport:
-    """Does what is missing, scores everything, and writes ``leaderboard.json`` and ``leaderboard.html``.
+    """Does what is missing, scores everything, and writes ``leaderboard.json``.
 
     Args:
         request: what to run.
@@ -75,7 +75,6 @@ def run_leaderboard(request: Request, say: Callable[[str], None], *, show: bool 
         InputError: the data, a method or a setting is wrong, or `out` holds another leaderboard.
         TrainingError: an original or a retrained model could not be trained.
     """
-    from .page import write_page
     from .table import score_all
 
     protocol = request.protocol
@@ -102,7 +101,6 @@ def run_leaderboard(request: Request, say: Callable[[str], None], *, show: bool 
     say("scoring")
     report = score_all(request, entries, local, failed, show=show)
     report.save(request.out / "leaderboard.json")
-    write_page(report, request.out / "leaderboard.html")
     return report
 
 

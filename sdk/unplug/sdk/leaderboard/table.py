@@ -13,7 +13,7 @@ from tqdm import tqdm
 from unplug.sdk.audit.halves import MIN_MODELS
 from unplug.sdk.audit.stats import CONFIDENCE
 from unplug.sdk.train.device import describe_device
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from .clusters import cluster_mean
 from .jobs import Bench

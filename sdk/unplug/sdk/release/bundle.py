@@ -17,7 +17,6 @@ from unplug.export.schema import STRICT, read_dataclass
 from unplug.plugins.errors import CheckFailed, ReportError
 from unplug.plugins.files import atomic_dir, check_replaceable, sha256_file, write_json
 from unplug.plugins.iospec import IOSpec
-from unplug.sdk.report.schemas import Gate as GateRow
 
 SCHEMA: Literal["unplug-bundle/1"] = "unplug-bundle/1"
 MANIFEST = "manifest.json"
@@ -38,6 +37,19 @@ class FileEntry:
 
     sha256: str
     bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate:
+    """One condition of a release; a null value was not measured."""
+
+    name: str
+    value: float | None
+    limit: float
+    comparison: Literal["<=", ">="]
+    passed: bool
+    unit: str
+    detail: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +90,7 @@ class Manifest:
     preprocessing: dict[str, Any]
     postprocessing: dict[str, Any]
     lineage: Lineage
-    gates: tuple[GateRow, ...]
+    gates: tuple[Gate, ...]
     versions: dict[str, str | None]
     files: dict[str, FileEntry]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from unplug.export.schema import STRICT
+from unplug.sdk.release.bundle import Gate
 
 OPEN = {**STRICT, "extra": "ignore"}
 
@@ -159,19 +160,6 @@ class FaceSheet:
 
     schema: Literal["unplug-faces/1"]
     faces: tuple[Face, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """One condition of a release; a null value was not measured."""
-
-    name: str
-    value: float | None
-    limit: float
-    comparison: Literal["<=", ">="]
-    passed: bool
-    unit: str
-    detail: str
 
 
 @dataclass(frozen=True, kw_only=True)

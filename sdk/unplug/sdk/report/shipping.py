@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from unplug.export.runtime.stand_in import STAND_INS
 from unplug.sdk.audit.report import ModelAudit
+from unplug.sdk.release.bundle import Gate
+from unplug.sdk.report.schemas import Release
 
 from .inputs import Inputs
 from .models import all_models, main_models
 from .page import Cell, Chip, Column, Missing, Section, Table
-from .schemas import Gate, Release
 from .text import MINUS, NONE, fixed, milliseconds, plain, short, size, span, threads
 from .timing import row_median
 from .verdict import headline_attack

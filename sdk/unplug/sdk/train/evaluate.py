@@ -13,7 +13,10 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 from torch import nn
+
+from unplug.plugins.errors import InputError
 
 from .tensors import TensorSet
 
@@ -56,6 +59,26 @@ class Predictions:
     def correct_N(self) -> NDArray[np.bool_]:
         """True where the largest logit is the true group's."""
         return np.asarray(self.logits_NG.argmax(axis=1) == self.true_group_N)
+
+
+def confidence(predictions: Predictions) -> NDArray[np.float64]:
+    """phi (N,) = ln p_y - ln sum_{k != y} p_k = z_y - logsumexp_{k != y} z_k, the logit of the true class's probability.
+
+    From logits, so that it stays finite and exact where p_y rounds to 0 or 1; over many models it is near Gaussian.
+
+    Raises:
+        InputError: one class only, where there is nothing else to be confident against.
+
+    Reference:
+        Carlini et al., Membership Inference Attacks From First Principles, 2022, section IV.C.
+    """
+    logits_NG = np.asarray(predictions.logits_NG, np.float64)
+    if logits_NG.ndim != 2 or logits_NG.shape[1] < 2:
+        raise InputError("confidence", f"logits of shape {logits_NG.shape} have no second class", "Use a model with classes")
+    rows = np.arange(len(logits_NG))
+    others_NG = logits_NG.copy()
+    others_NG[rows, predictions.true_group_N] = -np.inf
+    return np.asarray(logits_NG[rows, predictions.true_group_N] - logsumexp(others_NG, axis=1), np.float64)
 
 
 def truth(data: TensorSet, logits_NG: NDArray[Any], age_N: NDArray[Any]) -> Predictions:

@@ -16,7 +16,7 @@ from unplug.plugins.checkpoint import CHECKPOINT_FILES, Checkpoint, load_checkpo
 from unplug.plugins.errors import CheckpointError, DataError, OutputError
 from unplug.plugins.files import atomic_path, check_replaceable
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from .card import model_card
 from .device import describe_device

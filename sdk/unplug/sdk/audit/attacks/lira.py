@@ -10,9 +10,9 @@ import numpy as np
 from scipy.stats import norm
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.train.evaluate import confidence
 
 from ..attack import Array, Signals
-from ..stats import confidence
 from .residual import deviation
 
 ENOUGH = 64  # reference models from which on each sample has a variance of its own

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.special import expit
 
 from unplug.plugins.errors import InputError
-from unplug.sdk.train.evaluate import Predictions
+from unplug.sdk.audit.stats import auc
+from unplug.sdk.train.evaluate import Predictions, confidence
 
 from ..attack import Array, Signals
-from ..stats import auc, confidence
 
 GRID = tuple(step / 10 for step in range(11))  # values of `a` that calibration tries, as in the paper
 TINY = 1e-12  # keeps a ratio of two probabilities finite where a model is certain and wrong

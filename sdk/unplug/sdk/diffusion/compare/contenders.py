@@ -16,7 +16,7 @@ from unplug.plugins.files import read_json, sha256_file
 from unplug.sdk.train.device import describe_device
 from unplug.sdk.train.run import check_place, training_dir
 from unplug.sdk.train.state import fingerprint
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from ..control import CONTROLS, Control
 from ..fit_control import ControlRecipe, fit_control

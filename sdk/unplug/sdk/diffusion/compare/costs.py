@@ -14,7 +14,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from unplug.export.flops import flop_counter
-from unplug.export.provenance import versions as installed
+from unplug.export.provenance import installed_versions as installed
 from unplug.plugins.errors import InputError
 from unplug.plugins.files import read_json, write_json
 from unplug.sdk.train.device import describe_device, synchronize

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from unplug.export.provenance import versions as installed
+from unplug.export.provenance import installed_versions as installed
 from unplug.plugins.conditions import build_condition, portable
 from unplug.sdk.audit.stats import CONFIDENCE
 from unplug.sdk.train.device import describe_device
-from unplug.sdk.versions import versions
+from unplug.export.provenance import versions
 
 from . import bootstrap, frechet
 from .contenders import VALIDATED

@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.task import AgeTask, Task
 from unplug.sdk.train.tensors import TensorSet
 
 from ..anatomy import classifier, embeddings
-from ..method import ForgetProblem, Need
 from ..ridge import RidgeHead
 
 MAX_SCALE, HALVINGS = 1000.0, 50

@@ -8,9 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..descent import Descent, norms_fixed, plan
 from ..distil import divergence, frozen, random_network, teach
-from ..method import ForgetProblem, Need
 from ..settings import Stepped, check_range
 
 

@@ -9,12 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.task import AGE_SCALE
 
 from ..attention import attention_difference, last_features
 from ..descent import Descent
 from ..distil import random_network
-from ..method import ForgetProblem, Need
 from ..phases import plan_phases
 from ..settings import Stepped, check_range
 

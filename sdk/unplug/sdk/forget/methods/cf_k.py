@@ -8,9 +8,10 @@ from typing import ClassVar
 from torch import nn
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 
 from ..anatomy import last_layers, layers
-from ..method import ForgetProblem, Need
 from ..partial import train_only
 from ..settings import Stepped
 

@@ -9,11 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.tensors import Batch
 
 from ..anatomy import convolutions, first_convolution
 from ..descent import Descent, plan
-from ..method import ForgetProblem, Need
 from ..settings import Stepped, check_range
 
 

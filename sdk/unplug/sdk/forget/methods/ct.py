@@ -8,7 +8,9 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from ..method import ForgetProblem, Need
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..repair import Repair
 
 

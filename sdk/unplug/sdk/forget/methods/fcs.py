@@ -9,12 +9,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.recipe import learning_rate
 from unplug.sdk.train.tensors import steps_per_epoch
 
 from ..descent import Descent, norms_fixed
 from ..entropy import not_uniform
-from ..method import ForgetProblem, Need
 from ..phases import plan_phases
 from ..settings import Stepped, check_descent, check_range
 

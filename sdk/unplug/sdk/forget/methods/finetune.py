@@ -7,7 +7,9 @@ from typing import ClassVar
 
 from torch import nn
 
-from ..method import ForgetProblem, Need
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..repair import Repair
 from ..settings import Stepped
 

@@ -8,10 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.tensors import TensorSet
 
 from ..fisher import sample_within
-from ..method import ForgetProblem, Need
 from ..settings import check_range
 
 PASSES = 3.0

@@ -7,10 +7,12 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..anatomy import classifier, first_convolution, reset
 from ..descent import Descent
 from ..distil import divergence, frozen, teach
-from ..method import ForgetProblem, Need
 from ..phases import plan_phases
 from ..settings import Stepped, check_descent, check_range
 

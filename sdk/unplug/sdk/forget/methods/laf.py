@@ -12,11 +12,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..anatomy import classifier, embeddings
 from ..descent import Descent, norms_fixed, plan
 from ..distil import frozen
 from ..fisher import sample_within
-from ..method import ForgetProblem, Need
 from ..settings import Stepped, check_range
 from ..vae import bounded, embed, fit_vae
 

@@ -9,12 +9,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.augment import draw_augment, through
 from unplug.sdk.train.tensors import Batch
 
 from ..descent import Descent, norms_fixed, plan
 from ..distil import divergence
-from ..method import ForgetProblem, Need
 from ..settings import Stepped, check_range
 
 

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 
 from ..anatomy import convolutions
-from ..method import ForgetProblem, Need
 from ..repair import Repair
 
 

@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.tensors import Batch
 
 from ..descent import Descent, norms_fixed, plan
-from ..method import ForgetProblem, Need
 from ..settings import Stepped, check_range
 
 

@@ -9,11 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..anatomy import layers
 from ..descent import Descent, plan
 from ..distil import frozen, teach
 from ..entropy import entropy
-from ..method import ForgetProblem, Need
 from ..settings import Stepped, check_range
 from .cfw import class_weights, weighted_mean
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from torch import nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.family import fit_new
-
-from ..method import ForgetProblem, Need
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,11 @@ from typing import ClassVar
 import torch
 from torch import nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..anatomy import NORMS, classifier, reset
 from ..descent import Descent, plan
-from ..method import ForgetProblem, Need
 from ..settings import Stepped, check_range
 from .cfw import add_noise
 

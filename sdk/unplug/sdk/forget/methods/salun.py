@@ -8,8 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..descent import Descent, norms_fixed, plan
-from ..method import ForgetProblem, Need
 from ..relabel import random_labels
 from ..settings import Stepped, check_range
 

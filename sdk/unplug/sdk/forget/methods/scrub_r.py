@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.tensors import TensorSet
 
-from ..method import ForgetProblem, Need
 from .scrub import SCRUB
 
 

@@ -9,9 +9,10 @@ from typing import ClassVar
 from torch import nn
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.family import Family
 
-from ..method import ForgetProblem, Need
 from ..shards import Plan, ShardedFamily, SisaEnsemble, stage_passes, train_shard
 
 

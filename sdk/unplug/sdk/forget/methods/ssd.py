@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from unplug.plugins.errors import InputError
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 
 from ..fisher import SLOWNESS, Measure, importance, sample_within
-from ..method import ForgetProblem, Need
 from ..settings import check_range
 
 PASSES = 3.0 * SLOWNESS

@@ -7,7 +7,9 @@ from typing import ClassVar
 
 from torch import nn
 
-from ..method import ForgetProblem, Need
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
+
 from ..settings import check_range
 from .ssd import dampen_or_refuse, forget_and_all
 

@@ -8,10 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from unplug.sdk.forget.method import ForgetProblem
+from unplug.sdk.kinds.needs import Need
 from unplug.sdk.train.tensors import Batch
 
 from ..descent import Descent, norms_fixed
-from ..method import ForgetProblem, Need
 from ..phases import plan_phases
 from ..settings import Stepped, check_descent, check_range
 

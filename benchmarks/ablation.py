@@ -21,25 +21,12 @@ import click
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.errors import InputError
-from unplug.plugins.files import read_json, write_json
-from unplug.sdk.audit.halves import MIN_MODELS
-from unplug.sdk.cli.base import table
+from unplug.core import InputError, read_json, table, versions, write_json
+from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.fleet import Job, Result
-from unplug.sdk.forget.budget import summary
-from unplug.sdk.forget.method import ForgetProblem
-from unplug.sdk.forget.methods.lens import Lens
-from unplug.sdk.forget.run import apply_method
-from unplug.sdk.leaderboard import METRICS
-from unplug.sdk.leaderboard.jobs import Bench, measure
-from unplug.sdk.leaderboard.membership import Oracle
-from unplug.sdk.leaderboard.plan import unlearning_seeds
-from unplug.sdk.leaderboard.pool import Pool
-from unplug.sdk.leaderboard.run import RUN_FILE
-from unplug.sdk.leaderboard.score import measure_pool
-from unplug.sdk.train.augment import draw_augment
-from unplug.sdk.train.tensors import Batch
-from unplug.export.provenance import versions
+from unplug.sdk.studies.leaderboard import METRICS, RUN_FILE, Bench, Oracle, Pool, measure, measure_pool, unlearning_seeds
+from unplug.sdk.training import Batch, draw_augment
+from unplug.sdk.unlearning import ForgetProblem, Lens, apply_method, summary
 
 from .board import Board
 

@@ -15,18 +15,13 @@ from typing import Any
 
 import click
 
-from unplug.export import TARGETS, Artifact, Session, export_checkpoint, measure_parity
-from unplug.export.metrics import psnr_db
-from unplug.export.runtime.stand_in import runtime_of
+from unplug.core import UnplugError, table, versions, write_json
+from unplug.export import TARGETS, Artifact, Session, export_checkpoint, measure_parity, psnr_db, runtime_of
 from unplug.mobile_bench import Plan, bench_artifacts
-from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
-from unplug.plugins.errors import UnplugError
-from unplug.plugins.files import write_json
-from unplug.sdk.cli.base import table
+from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.auditing import task_deltas
+from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import Dataset, load_dataset
-from unplug.sdk.deltas import task_deltas
-from unplug.sdk.inputs import real_inputs
-from unplug.export.provenance import versions
 
 SCHEMA = "unplug-artifacts/1"
 ON_GPU = 4

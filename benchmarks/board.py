@@ -8,15 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import InputError
-from unplug.plugins.files import read_json
+from unplug.core import InputError, read_json
 from unplug.sdk.fleet import Context, Job, Summary, run_jobs
-from unplug.sdk.leaderboard import LeaderboardReport, read_leaderboard
-from unplug.sdk.leaderboard.jobs import Bench, bench
-from unplug.sdk.leaderboard.membership import Oracle
-from unplug.sdk.leaderboard.plan import retrained_name
-from unplug.sdk.leaderboard.pool import Pool, Truths, read_pool
-from unplug.sdk.leaderboard.run import RUN_FILE
+from unplug.sdk.studies.leaderboard import (
+    RUN_FILE,
+    Bench,
+    LeaderboardReport,
+    Oracle,
+    Pool,
+    Truths,
+    bench,
+    read_leaderboard,
+    read_pool,
+    retrained_name,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +85,7 @@ class Board:
 
     def run(self, jobs: Sequence[Job], into: str, **fleet: Any) -> Summary:
         """Runs the jobs that have no result in the folder `into` of the board yet."""
-        context = Context(target="unplug.sdk.leaderboard.jobs:bench", arguments=self.arguments)
+        context = Context(target="unplug.sdk.studies.leaderboard.jobs:bench", arguments=self.arguments)
         return run_jobs(jobs, context, self.folder / into, fingerprint=self.report.data["digest"], **fleet)
 
     def pool(self, into: str, names: Sequence[tuple[str, int]], done: Summary) -> tuple[Pool, dict[str, str]]:

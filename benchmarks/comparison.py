@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from unplug.plugins.files import atomic_path
-from unplug.sdk.diffusion.compare import METRICS, ComparisonReport, read_comparison
-from unplug.sdk.diffusion.compare.report import Row
-from unplug.sdk.diffusion.compare.request import CompareRequest
-from unplug.sdk.diffusion.compare.train_judge import RECIPE as JUDGE
-from unplug.sdk.diffusion.compare.words import (
+from unplug.core import NONE, atomic_path, fixed, percent
+from unplug.sdk.diffusion import ControlRecipe
+from unplug.sdk.studies.control import (
+    METRICS,
     TRAINING_HEADER,
     VERDICT_HEADER,
+    CompareRequest,
+    ComparisonReport,
+    Row,
     absences,
     difference_cells,
     difference_header,
@@ -26,12 +27,12 @@ from unplug.sdk.diffusion.compare.words import (
     giga,
     millions,
     number,
+    read_comparison,
     rivals,
     training_cells,
     verdict_cells,
 )
-from unplug.sdk.diffusion.fit_control import ControlRecipe
-from unplug.sdk.report.text import NONE, fixed, percent
+from unplug.sdk.studies.control import RECIPE as JUDGE
 
 BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
 SHORT = ("nme", "nme_8", "edge_f1", "frechet", "consistency")

@@ -16,14 +16,9 @@ from typing import Any
 
 import click
 
+from unplug.core import git_revision, installed_versions, write_json
 from unplug.export import Artifact, export_checkpoint, load_artifact
-from unplug.export.provenance import git_revision, installed_versions
-from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
-from unplug.mobile_bench.estimate.held_out import leave_one_out
-from unplug.mobile_bench.estimate.measured import Known, usable
-from unplug.mobile_bench.estimate.model import fit
-from unplug.mobile_bench.estimate.report import HeldOut
-from unplug.plugins.files import write_json
+from unplug.mobile_bench import BenchReport, HeldOut, Known, Plan, bench_artifacts, fit, leave_one_out, usable
 
 SCHEMA = "unplug-estimates/1"
 AGES = {"nano": (32, 64, 128, 224), "small": (48, 96, 160, 224), "base": (64, 128, 224)}
@@ -35,8 +30,7 @@ def networks() -> list[tuple[str, str, Any]]:
     """(name, architecture, network) of everything that is timed."""
     import torch
 
-    from unplug.plugins import AgePredictor, ConditioningPlugin
-    from unplug.plugins.plugin_sizes import PLUGIN_SIZES
+    from unplug.plugins import PLUGIN_SIZES, AgePredictor, ConditioningPlugin
 
     torch.manual_seed(0)
     found: list[tuple[str, str, Any]] = []
@@ -158,7 +152,11 @@ def main(threads: int, iterations: int, repeats: int, keep: Path | None, out: Pa
     write_json(
         out,
         found
-        | {"cores": os.cpu_count(), "versions": versions(["ai-edge-litert", "numpy", "scipy"]), "git_revision": git_revision()},
+        | {
+            "cores": os.cpu_count(),
+            "versions": installed_versions(["ai-edge-litert", "numpy", "scipy"]),
+            "git_revision": git_revision(),
+        },
     )
     click.echo(markdown(found))
 

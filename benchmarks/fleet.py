@@ -23,16 +23,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from unplug.plugins.age import AGE_EDGES
-from unplug.plugins.files import write_json
-from unplug.sdk.cli.base import table
-from unplug.sdk.fleet import fit_many, fit_stacked
-from unplug.sdk.fleet.backends.processes import cores
-from unplug.sdk.fleet.stack import side_by_side, stack
-from unplug.sdk.train import Recipe, TensorSet
-from unplug.sdk.train.device import autocast, describe_device, synchronize
-from unplug.sdk.train.family import AgeFamily, fit_new, new_model
-from unplug.export.provenance import versions
+from unplug.core import table, versions, write_json
+from unplug.plugins import AGE_EDGES
+from unplug.sdk.fleet import cores, fit_many, fit_stacked, side_by_side, stack
+from unplug.sdk.training import AgeFamily, Recipe, TensorSet, autocast, describe_device, fit_new, new_model, synchronize
 
 SCHEMA = "unplug-fleet-bench/1"
 

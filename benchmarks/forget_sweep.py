@@ -15,17 +15,14 @@ from typing import Any
 import click
 import torch
 
-from unplug.plugins.checkpoint import load_checkpoint
-from unplug.plugins.files import write_json
-from unplug.sdk.audit import CheckpointPredictor, audit
+from unplug.core import versions, write_json
+from unplug.plugins import load_checkpoint
+from unplug.sdk.auditing import CheckpointPredictor, audit
 from unplug.sdk.data import load_dataset, read_forget_file
-from unplug.sdk.demo import DEMO_SPEC
-from unplug.sdk.forget import build_method
-from unplug.sdk.forget.run import apply_method, request_split, retrain_cost
-from unplug.sdk.kinds import kind_of
-from unplug.sdk.train.family import AgeFamily
-from unplug.sdk.train.run import load_sets, recipe_of
-from unplug.export.provenance import versions
+from unplug.sdk.release import DEMO_SPEC
+from unplug.sdk.tasks import kind_of
+from unplug.sdk.training import AgeFamily, load_sets, recipe_of
+from unplug.sdk.unlearning import apply_method, build_method, request_split, retrain_cost
 
 SCHEMA = "unplug-forget-sweep/3"
 SEEDS = (0, 1)

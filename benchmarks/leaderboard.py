@@ -11,14 +11,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from unplug.plugins.files import atomic_path, read_json
-from unplug.sdk.forget.method import METHODS
-from unplug.sdk.leaderboard import METRICS, PROTOCOLS, LeaderboardReport, leaderboard_markdown, read_leaderboard
-from unplug.sdk.leaderboard.plan import ORACLE
-from unplug.sdk.leaderboard.protocol import RANKING
-from unplug.sdk.leaderboard.report import Measure
-from unplug.sdk.leaderboard.words import number
-from unplug.sdk.report.text import NONE, percent, seconds
+from unplug.core import NONE, atomic_path, percent, read_json, seconds
+from unplug.sdk.report import leaderboard_markdown, number
+from unplug.sdk.studies.leaderboard import METRICS, ORACLE, PROTOCOLS, RANKING, LeaderboardReport, Measure, read_leaderboard
+from unplug.sdk.unlearning import METHODS
 
 from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown

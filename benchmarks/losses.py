@@ -12,15 +12,10 @@ from pathlib import Path
 
 import torch
 
-from unplug.plugins.files import write_json
-from unplug.sdk.cli.base import table
+from unplug.core import table, versions, write_json
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.demo import DEMO_RECIPE, DEMO_SPEC
-from unplug.sdk.train.evaluate import predict, summarize
-from unplug.sdk.train.family import AgeFamily, fit_new
-from unplug.sdk.train.run import edges_of, load_sets
-from unplug.sdk.train.task import LOSSES
-from unplug.export.provenance import versions
+from unplug.sdk.release import DEMO_RECIPE, DEMO_SPEC
+from unplug.sdk.training import LOSSES, AgeFamily, edges_of, fit_new, load_sets, predict, summarize
 
 SEEDS = (0, 1)
 VARIANTS = (*((loss, 0.0) for loss in LOSSES), ("ce", 0.1))

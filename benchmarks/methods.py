@@ -11,8 +11,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from unplug.plugins.files import atomic_path
-from unplug.sdk.forget import METHODS
+from unplug.core import atomic_path
+from unplug.sdk.unlearning import METHODS
 
 BEGIN, END = "<!-- methods -->\n", "<!-- /methods -->"
 

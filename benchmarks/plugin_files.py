@@ -19,18 +19,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from unplug.core import versions, write_json
 from unplug.export import TARGETS, Artifact, Session, export_checkpoint
-from unplug.plugins.checkpoint import load_checkpoint
-from unplug.plugins.files import write_json
-from unplug.sdk.audit.stats import mean_estimate
-from unplug.sdk.diffusion.compare.errors import control_error
-from unplug.sdk.diffusion.compare.request import CompareRequest
-from unplug.sdk.diffusion.compare.setup import Setup, prepare
-from unplug.sdk.diffusion.control import CONTROLS
-from unplug.sdk.diffusion.fit_control import ControlRecipe
-from unplug.sdk.diffusion.sample import BATCH, generate
-from unplug.sdk.inputs import real_inputs
-from unplug.export.provenance import versions
+from unplug.plugins import load_checkpoint
+from unplug.sdk.conditions import real_inputs
+from unplug.sdk.diffusion import BATCH, CONTROLS, ControlRecipe, generate
+from unplug.sdk.statistics import mean_estimate
+from unplug.sdk.studies.control import CompareRequest, Setup, control_error, prepare
 
 SCHEMA = "unplug-plugin-files/1"
 NUMBER = {"face_landmark": "nme", "canny": "edge_f1"}

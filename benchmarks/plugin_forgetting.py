@@ -14,18 +14,14 @@ from typing import Any
 import click
 import torch
 
-from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
-from unplug.plugins.errors import InputError
-from unplug.plugins.files import write_json
-from unplug.sdk.audit.report import AuditReport, ModelAudit
-from unplug.sdk.audit.request import AuditRequest, run_audit
-from unplug.sdk.cli.base import table
+from unplug.core import InputError, table, versions, write_json
+from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.auditing import AuditReport, AuditRequest, ModelAudit, run_audit
 from unplug.sdk.data import Dataset, load_dataset, make_split, pick_forget, read_forget_file
 from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
-from unplug.sdk.forget import forget
-from unplug.sdk.kinds import kind_of
-from unplug.sdk.train.device import describe_device
-from unplug.export.provenance import versions
+from unplug.sdk.tasks import kind_of
+from unplug.sdk.training import describe_device
+from unplug.sdk.unlearning import forget
 
 SCHEMA = "unplug-plugin-forgetting/1"
 METHODS = ("finetune", "msg", "ct", "neggrad+", "l1-sparse", "eu-k", "ssd", "iau")

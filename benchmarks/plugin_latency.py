@@ -20,17 +20,8 @@ from typing import Any
 import click
 import numpy as np
 
-from unplug.export.child import Array, Reply, call_in_child
-from unplug.export.convert import count_work
-from unplug.export.metrics import compare
-from unplug.export.provenance import installed_versions
-from unplug.export.runtime import RUNTIMES
-from unplug.export.targets import TARGETS
-from unplug.export.targets.base import Source
-from unplug.export.worker import Job
-from unplug.plugins.files import write_json
-from unplug.plugins.iospec import IOSpec, TensorSpec
-from unplug.sdk.cli.base import table
+from unplug.core import Array, IOSpec, Job, Reply, TensorSpec, call_in_child, installed_versions, table, write_json
+from unplug.export import RUNTIMES, TARGETS, Source, compare, count_work
 
 SCHEMA = "unplug-plugin-latency/1"
 NOT_RANKED = "not ranked"
@@ -55,7 +46,7 @@ def build(name: str) -> Source:
     from torch import nn
 
     from unplug.plugins import AgePredictor, ConditioningPlugin, load_checkpoint
-    from unplug.sdk.shipped import shipped_folder
+    from unplug.sdk.diffusion import shipped_folder
 
     torch.manual_seed(0)
     if name in SHIPPED:
@@ -311,7 +302,7 @@ def main(rounds: int, threads: int, whole: bool, out: Path) -> None:
         "threads": threads,
         "load_before": load,
     }
-    write_json(out, report | {"cores": os.cpu_count(), "versions": versions(LISTED)})
+    write_json(out, report | {"cores": os.cpu_count(), "versions": installed_versions(LISTED)})
     print(f"raw numbers: {out}")
 
 

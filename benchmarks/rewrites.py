@@ -18,14 +18,8 @@ from typing import Any
 import click
 import numpy as np
 
-from unplug.export.child import Reply, call_in_child
-from unplug.export.provenance import installed_versions
-from unplug.export.runtime import RUNTIMES
-from unplug.export.targets import TARGETS
-from unplug.export.targets.base import Source
-from unplug.export.worker import Job
-from unplug.plugins.files import write_json
-from unplug.plugins.iospec import IOSpec
+from unplug.core import IOSpec, Job, Reply, call_in_child, installed_versions, write_json
+from unplug.export import RUNTIMES, TARGETS, Source
 
 from .plugin_latency import in_turn
 
@@ -40,7 +34,7 @@ def build(name: str) -> Source:
     import torch
     from torch import nn
 
-    from unplug.export.targets.wrappers import channels_last
+    from unplug.export import channels_last
     from unplug.plugins import AgePredictor
 
     torch.manual_seed(0)
@@ -135,7 +129,7 @@ def main(rounds: int, threads: int, out: Path) -> None:
         }
         for name in names
     }  # fmt: skip
-    facts = {"schema": SCHEMA, "threads": threads, "rounds": rounds, "rows": rows, "versions": versions(LISTED)}
+    facts = {"schema": SCHEMA, "threads": threads, "rounds": rounds, "rows": rows, "versions": installed_versions(LISTED)}
     write_json(out, facts)
     click.echo(markdown(facts))
 

@@ -17,19 +17,10 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unplug.plugins.files import write_json
-from unplug.sdk.cli.base import table
-from unplug.sdk.data import load_dataset, make_split, pick_forget
-from unplug.sdk.data.decode import decode_file
-from unplug.sdk.data.request import resolve_names
-from unplug.sdk.data.source import parse_spec
-from unplug.sdk.forget import Cost, RetrainCost, build_method
-from unplug.sdk.forget.run import apply_method
-from unplug.sdk.train import Recipe
-from unplug.sdk.train.device import describe_device, pick_device
-from unplug.sdk.train.family import AgeFamily, fit_new, new_model
-from unplug.sdk.train.run import edges_of, load_sets
-from unplug.export.provenance import versions
+from unplug.core import table, versions, write_json
+from unplug.sdk.data import decode_file, load_dataset, make_split, parse_spec, pick_forget, resolve_names
+from unplug.sdk.training import AgeFamily, Recipe, describe_device, edges_of, fit_new, load_sets, new_model, pick_device
+from unplug.sdk.unlearning import Cost, RetrainCost, apply_method, build_method
 
 ROUNDS = 5
 OUT = Path("out/bench-rows.json")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.files import read_json, write_json
+from unplug.core import read_json, write_json
 
 ROLES = ("original", "unlearned", "retrained")
 

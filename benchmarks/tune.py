@@ -16,12 +16,8 @@ from typing import Any
 
 import click
 
-from unplug.plugins.files import write_json
-from unplug.sdk.cli.base import table
-from unplug.sdk.leaderboard import PROTOCOLS
-from unplug.sdk.leaderboard.plan import Entry, entry, unlearned_names, unlearning_jobs
-from unplug.sdk.leaderboard.score import measure_pool
-from unplug.export.provenance import versions
+from unplug.core import table, versions, write_json
+from unplug.sdk.studies.leaderboard import PROTOCOLS, Entry, entry, measure_pool, unlearned_names, unlearning_jobs
 
 from .board import Board
 

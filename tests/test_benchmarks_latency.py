@@ -11,8 +11,8 @@ import torch
 from benchmarks import plugin_latency as module
 from benchmarks.plugin_latency import BUDGETS, PLUGIN, inputs_of, measure, parity, reference, rows, summary
 
+from unplug.core import IOSpec
 from unplug.plugins import ConditioningPlugin
-from unplug.plugins.iospec import IOSpec
 
 NAMES = (*BUDGETS, PLUGIN)
 UNET = {

@@ -24,7 +24,7 @@ from diffusers import (
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unplug.plugins.files import read_json
+from unplug.core import read_json
 
 CPU = torch.device("cpu")
 

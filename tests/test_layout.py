@@ -14,40 +14,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-OUTER = ("plugins", "export", "mobile_bench", "sdk")
-DOORS = (
-    "unplug.plugins",
-    "unplug.plugins.conditions",
-    "unplug.export",
-    "unplug.mobile_bench",
-    "unplug.sdk.conditions",
-    "unplug.sdk.data",
-    "unplug.sdk.diffusion",
-    "unplug.sdk.diffusion.compare",
-    "unplug.sdk.kinds",
-    "unplug.sdk.train",
-    "unplug.sdk.forget",
-    "unplug.sdk.audit",
-    "unplug.sdk.fleet",
-    "unplug.sdk.release",
-    "unplug.sdk.report",
-)
+OUTER = ("core", "plugins", "export", "mobile_bench", "sdk")
+SOURCES = {
+    ".".join(path.relative_to(ROOT / outer).with_suffix("").parts).removesuffix(".__init__"): path
+    for outer in OUTER
+    for path in sorted((ROOT / outer / "unplug" / outer).rglob("*.py"))
+    if "node_modules" not in path.parts
+}
+DOORS = tuple(name for name, path in SOURCES.items() if path.name == "__init__.py" and path.with_suffix(".pyi").is_file())
+EAGER_DOORS = ("unplug.sdk.cli", "unplug.sdk.faces", "unplug.sdk.schemas")  # packages whose door is a plain ``__init__.py``
 # What a GPU server has, and what those packages themselves need to be imported; torch takes optree wherever it is installed.
 CORE = ("torch", "optree", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub", "click", "tqdm")
-CORE_MODULES = (
-    "unplug.sdk.train.run",
-    "unplug.sdk.forget.run",
-    "unplug.sdk.audit.run",
-    "unplug.sdk.audit.stats",
-    "unplug.sdk.fleet.many",
-    "unplug.sdk.fleet.worker",
-    "unplug.sdk.fleet.backends.cluster",
-    "unplug.sdk.fleet.backends.processes",
-    "unplug.sdk.data.dataset",
-    "unplug.sdk.data.request",
-    "unplug.sdk.data.split",
-    "unplug.sdk.data.folder",
-    "unplug.sdk.data.worker",
+CORE_DOORS = (
+    "unplug.core",
+    "unplug.sdk.statistics",
+    "unplug.sdk.data",
+    "unplug.sdk.training",
+    "unplug.sdk.unlearning",
+    "unplug.sdk.auditing",
+    "unplug.sdk.fleet",
 )
 
 BLOCK = """
@@ -124,6 +109,39 @@ def test_nobody_edits_sys_path() -> None:
     assert [str(path) for path in sources if words.search(path.read_text(encoding="utf-8"))] == []
 
 
+def house_of(module: str) -> str:
+    """The innermost package with a door that a module lies in."""
+    parts = module.split(".")
+    names = [".".join(parts[:length]) for length in range(len(parts), 1, -1)]
+    return next((name for name in names if name in DOORS or name in EAGER_DOORS), names[-1])
+
+
+def imports_of(module: str) -> list[tuple[int, str]]:
+    """Line and module of every import of ours in a file, also of those inside functions."""
+    path, found = SOURCES[module], []
+    base = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = ".".join(base[: len(base) - node.level + 1]) if node.level else ""
+            source = ".".join(part for part in (above, node.module) if part)
+            found += [
+                (node.lineno, f"{source}.{name.name}" if f"{source}.{name.name}" in SOURCES else source) for name in node.names
+            ]
+    return [(line, name) for line, name in found if name.startswith("unplug.")]
+
+
+def test_across_packages_only_doors_are_used() -> None:
+    round_a_door = [
+        f"{SOURCES[module]}:{line} imports {name}"
+        for module in SOURCES
+        for line, name in imports_of(module)
+        if house_of(name) != house_of(module) and name != house_of(name)
+    ]
+    assert round_a_door == []
+
+
 @pytest.mark.parametrize("package", DOORS)
 def test_door_is_complete_and_sorted(package: str) -> None:
     door = importlib.import_module(package)
@@ -171,10 +189,7 @@ CORE = {CORE!r}
 assert {{"pydantic", "jinja2", "matplotlib", "cv2", "psutil", "pytest", "hypothesis"}} <= BLOCKED
 assert not {{"torch", "numpy", "PIL", "tqdm", "click", "huggingface_hub"}} & BLOCKED
 import importlib
-for name in {CORE_MODULES!r}:
-    importlib.import_module(name)
-import unplug.sdk.data, unplug.sdk.train, unplug.sdk.forget, unplug.sdk.audit
-for door in (unplug.sdk.data, unplug.sdk.train, unplug.sdk.forget, unplug.sdk.audit):
+for door in map(importlib.import_module, {CORE_DOORS!r}):
     for name in door.__all__:
         getattr(door, name)
 print("imported")
@@ -193,7 +208,7 @@ import numpy as np, torch
 from PIL import Image
 torch.set_num_threads(1)
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.train import Recipe, train_age
+from unplug.sdk.training import Recipe, train_age
 faces = Path("faces"); faces.mkdir()
 for number in range(20):
     pixels = np.full((32, 32, 3), number * 10, np.uint8)

@@ -24,11 +24,8 @@ from benchmarks.rewrites import markdown as rewrites_table
 from benchmarks.summary import markdown
 
 from unplug.sdk.cli import main
-from unplug.sdk.forget import METHODS, Cost, RetrainCost
-from unplug.sdk.forget.run import apply_method
-from unplug.sdk.train import Recipe, TensorSet
-from unplug.sdk.train.family import AgeFamily, new_model
-from unplug.sdk.train.run import Sets
+from unplug.sdk.training import AgeFamily, Recipe, Sets, TensorSet, new_model
+from unplug.sdk.unlearning import METHODS, Cost, RetrainCost, apply_method
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

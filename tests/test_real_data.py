@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.infer import predict_images
-from unplug.sdk.train import Recipe, train_age
+from unplug.sdk.inference import predict_images
+from unplug.sdk.training import Recipe, train_age
 
 UTKFACE = os.environ.get("UNPLUG_UTKFACE", "")
 PORTRAIT = os.environ.get("UNPLUG_PORTRAIT", "")

@@ -40,12 +40,9 @@ from benchmarks.overhead.names import BARE, DECODER
 from benchmarks.overhead.parts import QUICK, SD15, Size, build, parameters
 from benchmarks.overhead.report import PROCESSOR, budget, caption, cells, digits, rows, span, spread
 from benchmarks.overhead.work import pieces, residual_shapes, single_steps, whole_images
-from unplug.export.provenance import installed_versions as installed
-from unplug.plugins.errors import InputError
-from unplug.plugins.files import write_json
-from unplug.sdk.cli.base import table
-from unplug.sdk.train.device import describe_device, pick_device
-from unplug.export.provenance import versions
+from unplug.core import InputError, table, versions, write_json
+from unplug.core import installed_versions as installed
+from unplug.sdk.training import describe_device, pick_device
 
 SCHEMA = "unplug-overhead/1"
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}

@@ -17,7 +17,7 @@ from diffusers import AutoencoderKL, ControlNetModel, DDIMScheduler, T2IAdapter,
 from torch import Tensor, nn
 
 from benchmarks.overhead.names import BARE, CONTROLNET, DECODER, FULL, LIGHT, PLUGIN
-from unplug.plugins.conditioning import ConditioningPlugin
+from unplug.plugins import ConditioningPlugin
 
 GUIDANCE = 7.5
 TOKENS = 77

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.overhead.names import ADAPTERS, BARE, CONTROLNET, PLUGIN, RESIDUALS
-from unplug.plugins.files import read_json
+from unplug.core import read_json
 
 BUDGET_PERCENT = {"cpu": 0.02, "cuda": 0.1}
 """The most that the plugin's run and additions may add to 50 steps."""

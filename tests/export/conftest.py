@@ -11,11 +11,10 @@ import pytest
 import torch
 from tests.once import once
 
+from unplug.core import call_in_child, sha256_tree
 from unplug.export import TARGETS, Artifact, export_checkpoint, load_artifact
 from unplug.export.artifact import write_card
-from unplug.export.child import call_in_child
 from unplug.plugins import AgePredictor, save_checkpoint
-from unplug.plugins.files import sha256_tree
 
 SIDE = 32
 TARGETS_MADE = ("litert", "coreml", "onnx")
@@ -78,7 +77,7 @@ def changed(tmp_path: Path) -> Callable[[Artifact, Callable[[Path], None]], Arti
 
 EDIT = """
 from pathlib import Path
-from unplug.export.child import Reply
+from unplug.core.child import Reply
 
 def edit(job):
     import numpy as np

@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from unplug.export import Artifact, load_artifact
-from unplug.export.artifact import MAX_CARD_BYTES, Card, card_path, write_card
-from unplug.plugins import IOSpec, TensorSpec
-from unplug.plugins.errors import ArtifactError
-from unplug.plugins.files import sha256_tree
+from unplug.core import ArtifactError, IOSpec, TensorSpec, sha256_tree
+from unplug.export import Artifact, Card, card_path, load_artifact
+from unplug.export.artifact import MAX_CARD_BYTES, write_card
 
 SPEC = IOSpec(
     inputs=(TensorSpec(name="image", shape=(1, 3, 4, 4), layout="NCHW", range=(0.0, 1.0)),),

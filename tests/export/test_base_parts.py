@@ -13,10 +13,10 @@ from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from diffusers.models.unets.unet_2d_condition import UNet2DConditionModel
 from safetensors.torch import load_file, save_file
 
+from unplug.core import CheckpointError
 from unplug.export import random_inputs
 from unplug.plugins import ConditioningPlugin, load_checkpoint
 from unplug.plugins.checkpoint import DIFFUSERS_WEIGHTS
-from unplug.plugins.errors import CheckpointError
 
 CROSS, PLAIN = "CrossAttnDownBlock2D", "DownBlock2D"
 UNET = {

@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from unplug.export import Artifact, export_checkpoint, load_artifact, measure_parity, random_inputs
-from unplug.export.reference import Reference
+from unplug.export import Artifact, Reference, export_checkpoint, load_artifact, measure_parity, random_inputs
 from unplug.plugins import ConditioningPlugin, load_checkpoint, save_checkpoint
 
 SIDE, SAMPLES = 64, 2

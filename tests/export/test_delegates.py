@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from unplug.export import Artifact, export_checkpoint
-from unplug.export.delegates import Coverage, coverage
+from unplug.export import Artifact, coverage, export_checkpoint
+from unplug.export.delegates import Coverage
 from unplug.sdk.cli import main
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import unplug.export
-from unplug.export import PRECISIONS, RUNTIMES, TARGETS
-from unplug.export.runtime.base import Runtime
-from unplug.export.schema import schema_text
+from unplug.core import schema_text
+from unplug.export import PRECISIONS, RUNTIMES, TARGETS, Runtime
 from unplug.export.schemas import SCHEMAS
 from unplug.export.targets.base import Target
 
@@ -33,7 +32,7 @@ def test_import_is_light() -> None:
     assert done.stdout.strip() == "[]"
     script = f"""
 import sys, unplug.export
-for name in unplug.export.__all__:
+for name in set(unplug.export.__all__) - {{"flop_counter", "channels_last"}}:  # these two work on torch's own objects
     getattr(unplug.export, name)
 for registry in (unplug.export.TARGETS, unplug.export.RUNTIMES, unplug.export.PRECISIONS):
     for name in registry:

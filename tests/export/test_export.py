@@ -10,12 +10,18 @@ from typing import Any
 import pytest
 import torch
 
-from unplug.export import TARGETS, Artifact, export_checkpoint, load_artifact
-from unplug.export.child import call_in_child
-from unplug.export.convert import count_work
-from unplug.export.targets.base import Source
-from unplug.plugins import IOSpec, TensorSpec, load_checkpoint
-from unplug.plugins.errors import CheckpointError, ConversionError, InputError, MissingExtraError, OutputError
+from unplug.core import (
+    CheckpointError,
+    ConversionError,
+    InputError,
+    IOSpec,
+    MissingExtraError,
+    OutputError,
+    TensorSpec,
+    call_in_child,
+)
+from unplug.export import TARGETS, Artifact, Source, count_work, export_checkpoint, load_artifact
+from unplug.plugins import load_checkpoint
 
 MAX_HALF_RATIO = 0.7  # weights halve; graph and biases do not, and the nano model at 32 px has little else
 
@@ -48,7 +54,7 @@ def test_half_precision_is_smaller(by_name: dict[str, Artifact]) -> None:
 
 
 NAMES = """
-from unplug.export.child import Reply
+from unplug.core.child import Reply
 
 def coreml(job):
     import coremltools
@@ -144,7 +150,7 @@ def test_broken_checkpoint_is_reported_by_its_own_error(checkpoint: Path, tmp_pa
 ODD = """
 from pathlib import Path
 import torch
-from unplug.export.child import Reply
+from unplug.core.child import Reply
 from unplug.export.targets import TARGETS
 from unplug.export.targets.base import Source
 from unplug.plugins import IOSpec, TensorSpec

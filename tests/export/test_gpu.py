@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unplug.export import Artifact, Session, export_checkpoint, random_inputs
-from unplug.export.metrics import compare, verdict
+from unplug.core import InputError
+from unplug.export import Artifact, Session, compare, export_checkpoint, random_inputs, verdict
 from unplug.plugins import load_checkpoint
-from unplug.plugins.errors import InputError
 
 MIN_PSNR_DB = 60.0
 needs_device = pytest.mark.skipif("VK_DRIVER_FILES" not in os.environ, reason="VK_DRIVER_FILES names no Vulkan driver")

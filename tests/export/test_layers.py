@@ -15,13 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from unplug.export import Artifact, export_checkpoint, random_inputs
+from unplug.core import ReportError, read_dataclass
+from unplug.export import Artifact, Explanation, explain, export_checkpoint, random_inputs
 from unplug.export.layers.align import ELSEWHERE_DB, EXACT_DB, Nearness, align
-from unplug.export.layers.explain import Explanation, explain
 from unplug.export.layers.litert import as_floats
-from unplug.export.schema import read_dataclass
 from unplug.plugins import load_checkpoint
-from unplug.plugins.errors import ReportError
 from unplug.sdk.cli import main
 
 Change = Callable[[Artifact, Callable[[Path], None]], Artifact]

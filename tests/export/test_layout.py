@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unplug.core import InputError, TensorSpec, call_in_child
 from unplug.export import TARGETS, Artifact, Session, export_checkpoint, measure_parity, random_inputs
-from unplug.export.child import call_in_child
 from unplug.export.tensors import relaid
 from unplug.plugins import load_checkpoint
-from unplug.plugins.errors import InputError
-from unplug.plugins.iospec import TensorSpec
 
 OPERATORS = """
 from ai_edge_litert.interpreter import Interpreter
 
-from unplug.export.child import Reply
+from unplug.core.child import Reply
 
 
 def operators(job):

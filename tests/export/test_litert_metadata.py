@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as litert_schema
 
+from unplug.core import TensorSpec
 from unplug.export import Session, export_checkpoint, random_inputs
 from unplug.export.targets.litert_metadata import FIELD, Number, Table, packed, tensor_table
-from unplug.plugins.iospec import TensorSpec
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from unplug.export.metrics import compare, cosine, psnr_db, verdict
+from unplug.export import compare, psnr_db, verdict
+from unplug.export.metrics import cosine
 
 
 def test_psnr_golden_values() -> None:

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 import torch
 
+from unplug.core import ArtifactError, call_in_child
 from unplug.export import Artifact, Session, random_inputs
-from unplug.export.child import call_in_child
 from unplug.export.mil.evaluate import Evaluator
 from unplug.export.mil.ops import OPS
 from unplug.export.mil.program import Name, Operation, Program, TensorType, last_uses
-from unplug.plugins.errors import ArtifactError
 
 F32 = "float32"
 Edit = Callable[..., Callable[[Path], None]]
@@ -155,7 +154,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as fn
-from unplug.export.child import Reply
+from unplug.core.child import Reply
 from unplug.export.mil.evaluate import Evaluator
 from unplug.export.mil.program import read_program
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unplug.core import ConversionError, InputError, ReportError
 from unplug.export import RUNTIMES, Artifact, ParityReport, load_artifact, measure_parity, random_inputs
 from unplug.export.artifact import write_card
 from unplug.plugins import load_checkpoint
-from unplug.plugins.errors import ConversionError, InputError, ReportError
 
 SAMPLES = 4
 

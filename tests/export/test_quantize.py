@@ -13,15 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from unplug.export import TARGETS, Artifact, export_checkpoint, measure_parity, random_inputs
+from unplug.core import InputError, call_in_child
+from unplug.export import PRECISIONS, TARGETS, Artifact, digest_inputs, export_checkpoint, measure_parity, random_inputs
 from unplug.export.artifact import Calibrated
-from unplug.export.child import call_in_child
-from unplug.export.precisions import PRECISIONS
 from unplug.export.quantize.correct import corrected, folded, rounded
-from unplug.export.tensors import digest_inputs
-from unplug.plugins import load_checkpoint
-from unplug.plugins.blocks import ConvNormAct, InvertedBottleneck
-from unplug.plugins.errors import InputError
+from unplug.plugins import ConvNormAct, InvertedBottleneck, load_checkpoint
 
 SAMPLES = 24
 CALIBRATED = {"litert": ("int8-weight", "int8-static", "int8-dynamic"), "coreml": ("int8-weight", "int8-static"),
@@ -124,7 +120,7 @@ COMPACTED = """
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from unplug.export.child import Reply
+from unplug.core.child import Reply
 from unplug.export.quantize.flatbuffer import compact
 from unplug.export.quantize.litert import static
 from unplug.export.targets.base import Source

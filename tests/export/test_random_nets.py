@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from unplug.core import IOSpec, call_in_child
 from unplug.export import TARGETS, export_checkpoint, measure_parity, random_inputs
-from unplug.export.child import call_in_child
 from unplug.plugins.checkpoint import MODELS
-from unplug.plugins.iospec import IOSpec
 
 MODULE = '''
 import random
@@ -21,7 +20,7 @@ import torch
 from huggingface_hub import PyTorchModelHubMixin
 from torch import nn
 
-from unplug.export.child import Reply
+from unplug.core.child import Reply
 from unplug.plugins import IOSpec, TensorSpec, save_checkpoint
 from unplug.plugins.blocks import ConvNormAct, InvertedBottleneck, init_weights
 

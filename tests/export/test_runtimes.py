@@ -10,11 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unplug.core import ArtifactError, ConversionError, InputError, MissingExtraError, sha256_tree
 from unplug.export import Artifact, Session, export_checkpoint, load_artifact, measure_parity, random_inputs
 from unplug.export.artifact import write_card
 from unplug.plugins import load_checkpoint
-from unplug.plugins.errors import ArtifactError, ConversionError, InputError, MissingExtraError
-from unplug.plugins.files import sha256_tree
 
 SAMPLES = 4
 needs_tensorflow = pytest.mark.skipif(find_spec("tensorflow") is None, reason="the extra [tensorflow] is not installed")

@@ -9,12 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unplug.export import Artifact, Session, load_artifact, random_inputs
+from unplug.core import ArtifactError, InputError, call_in_child, sha256_tree
+from unplug.export import Artifact, Session, load_artifact, random_inputs, run_values
 from unplug.export.artifact import write_card
-from unplug.export.child import call_in_child
-from unplug.export.session import run_values
-from unplug.plugins.errors import ArtifactError, InputError
-from unplug.plugins.files import sha256_tree
 
 RUNNABLE = ["age.fp32.tflite", "age.fp16.tflite", "age.fp32.onnx", "age.fp16.onnx"]
 
@@ -96,7 +93,7 @@ def test_a_card_that_lies_about_the_tensors(by_name: dict[str, Artifact], name: 
 PLACEMENT = """
 from dataclasses import asdict
 from pathlib import Path
-from unplug.export.child import Reply
+from unplug.core.child import Reply
 from unplug.export.runtime import RUNTIMES
 from unplug.plugins import IOSpec
 

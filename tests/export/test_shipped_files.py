@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.export import Artifact, Session, export_checkpoint, measure_parity
-from unplug.export.metrics import compare, verdict
-from unplug.sdk.inputs import example_inputs
-from unplug.sdk.shipped import PARTS, WEIGHTS, shipped_folder, shipped_plugins
+from unplug.export import Artifact, Session, compare, export_checkpoint, measure_parity, verdict
+from unplug.sdk.conditions import example_inputs
+from unplug.sdk.diffusion import shipped_folder
+from unplug.sdk.diffusion.shipped import PARTS, WEIGHTS, shipped_plugins
 
 GPU_PSNR_DB = 60.0
 MODELS = (*shipped_plugins(), *PARTS)

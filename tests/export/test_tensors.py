@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unplug.export.tensors import check_inputs, digest_inputs, random_inputs
-from unplug.plugins import IOSpec, TensorSpec
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, IOSpec, TensorSpec
+from unplug.export import check_inputs, digest_inputs, random_inputs
 
 IMAGE = TensorSpec(name="image", shape=(1, 3, 4, 4), layout="NCHW", range=(0.0, 1.0))
 STEP = TensorSpec(name="step", shape=(1, 1), layout="NC", dtype="int64", range=(0.0, 9.0))

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from unplug.export import RUNTIMES, Artifact, Session, export_checkpoint, measure_parity, random_inputs
-from unplug.export.metrics import compare, verdict
+from unplug.core import ArtifactError, InputError
+from unplug.export import RUNTIMES, Artifact, Session, compare, export_checkpoint, measure_parity, random_inputs, verdict
 from unplug.export.runtime.web.server import Server
 from unplug.plugins import load_checkpoint
-from unplug.plugins.errors import ArtifactError, InputError
 
 from .test_session import resigned
 

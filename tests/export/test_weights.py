@@ -11,11 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unplug.export import Artifact, export_checkpoint
+from unplug.core import ArtifactError, ConversionError
+from unplug.export import Artifact, check_comparable, compare_codes, export_checkpoint, stored_weights
 from unplug.export.readers.base import Stored, shaped, unpacked, weights_of
-from unplug.export.weights import check_comparable, compare_codes, stored_weights
 from unplug.plugins import load_checkpoint
-from unplug.plugins.errors import ArtifactError, ConversionError
 
 X = Path("age.x")
 CLASSIFIER = (10, 384)

@@ -9,10 +9,10 @@ import pytest
 import torch
 from tests.once import once
 
+from unplug.core import sha256_tree
 from unplug.export import Artifact, export_checkpoint, load_artifact
 from unplug.export.artifact import write_card
 from unplug.plugins import AgePredictor, save_checkpoint
-from unplug.plugins.files import sha256_tree
 
 
 @pytest.fixture(scope="session")

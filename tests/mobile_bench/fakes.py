@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.export import Artifact
-from unplug.export.runtime.base import Placement
+from unplug.export import Artifact, Placement
 from unplug.mobile_bench import DEVICES, BenchRow, Plan, bench_artifacts
 from unplug.mobile_bench.devices.base import DeviceInfo, Job, Order, State, Timing, Untimed
 from unplug.mobile_bench.drive import drive

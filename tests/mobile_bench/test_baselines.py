@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from unplug.mobile_bench.baselines import NOT_OURS, SHIPPED, load_baselines
-from unplug.mobile_bench.baselines import listing as listed
-from unplug.plugins.errors import ReportError
+from unplug.core import ReportError
+from unplug.mobile_bench import NOT_OURS, load_baselines
+from unplug.mobile_bench import listing as listed
+from unplug.mobile_bench.baselines import SHIPPED
 from unplug.sdk.cli.bench_table import baselines
 
 Json = dict[str, Any]

@@ -12,13 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 import unplug.mobile_bench
-from unplug.export import Artifact, load_artifact
-from unplug.export.artifact import card_path, write_card
-from unplug.export.schema import schema_text
+from unplug.core import InputError, ReportError, schema_text, sha256_tree
+from unplug.export import Artifact, card_path, load_artifact
+from unplug.export.artifact import write_card
 from unplug.mobile_bench import DEVICES, BenchReport, Plan, bench_artifacts
 from unplug.mobile_bench.schemas import SCHEMAS
-from unplug.plugins.errors import InputError, ReportError
-from unplug.plugins.files import sha256_tree
 from unplug.sdk.cli import main
 
 from .fakes import FakeDevice, on_fake

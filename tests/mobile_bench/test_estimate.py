@@ -14,20 +14,25 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unplug.core import ArtifactError, InputError, sha256_tree
 from unplug.export import Artifact
 from unplug.export.artifact import write_card
+from unplug.mobile_bench import (
+    LABEL,
+    BenchReport,
+    BenchRow,
+    EstimateReport,
+    Repeat,
+    estimate_artifacts,
+    fit,
+    leave_one_out,
+    summarize,
+)
 from unplug.mobile_bench.estimate.devices import device_slug, pick_device
 from unplug.mobile_bench.estimate.features import KINDS, MAC_KINDS, Features, read_features
-from unplug.mobile_bench.estimate.held_out import leave_one_out
-from unplug.mobile_bench.estimate.model import COLUMNS, fit
+from unplug.mobile_bench.estimate.model import COLUMNS
 from unplug.mobile_bench.estimate.published import numeric_of, throughput
-from unplug.mobile_bench.estimate.report import LABEL, EstimateReport
-from unplug.mobile_bench.estimate.run import estimate_artifacts
-from unplug.mobile_bench.report import BenchReport, BenchRow, Repeat
 from unplug.mobile_bench.rows import derived
-from unplug.mobile_bench.statistics import summarize
-from unplug.plugins.errors import ArtifactError, InputError
-from unplug.plugins.files import sha256_tree
 from unplug.sdk.cli.bench_estimate import estimate
 
 ROOT = Path(__file__).resolve().parents[2]

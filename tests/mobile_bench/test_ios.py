@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from unplug.core import DeviceError, DeviceLost
 from unplug.export import Artifact, export_checkpoint
 from unplug.mobile_bench import Plan, bench_artifacts
-from unplug.plugins.errors import DeviceError, DeviceLost
 
 DEVICE = {
     "identifier": "AAAA-1",

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unplug.core import InputError
 from unplug.export import Artifact
 from unplug.mobile_bench import Plan
 from unplug.mobile_bench.devices.base import Job, Order
 from unplug.mobile_bench.jobs import RunsFiles, plan_jobs
-from unplug.plugins.errors import InputError
 
 APP = RunsFiles(
     name="the app", by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},

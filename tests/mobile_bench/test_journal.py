@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from unplug.core import DeviceError, DeviceLost, InputError, JsonLines
 from unplug.export import Artifact
 from unplug.mobile_bench import DEVICES, BenchRow, Plan, journals
 from unplug.mobile_bench.devices.base import Job, State, Timing
-from unplug.mobile_bench.lines import JsonLines
-from unplug.plugins.errors import DeviceError, DeviceLost, InputError
 from unplug.sdk.cli import main
 
 from .fakes import FakeDevice, on_fake

@@ -14,15 +14,13 @@ import numpy as np
 import pytest
 import torch
 
-from unplug.export import Artifact, checkpoint_artifact, export_checkpoint
-from unplug.export.runtime import RUNTIMES
-from unplug.export.runtime.base import Placement
+from unplug.core import ConversionError, InputError
+from unplug.export import RUNTIMES, Artifact, Placement, checkpoint_artifact, export_checkpoint
 from unplug.mobile_bench import BenchReport, Plan, Repeat, bench_artifacts, compare_reports, summarize
 from unplug.mobile_bench.devices.base import State
 from unplug.mobile_bench.devices.host_child import pending_ms, time_runs
 from unplug.mobile_bench.parity import Watch
 from unplug.mobile_bench.validity import refusals
-from unplug.plugins.errors import ConversionError, InputError
 
 from .fakes import FakeDevice, on_fake
 
@@ -186,7 +184,7 @@ def test_a_first_run_that_is_wrong_and_a_sample_that_always_is() -> None:
 
 def test_every_run_is_watched_warm_ups_too(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child's whole loop with a runtime that is wrong from its second run on."""
-    from unplug.export.worker import Job
+    from unplug.core import Job
 
     @dataclass
     class Runtime:

@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.mobile_bench.statistics import (
-    Estimate,
-    drift,
-    outlier_share,
-    percentile,
-    relative_spread,
-    summarize,
-    typical_latency,
-)
-from unplug.mobile_bench.sustained import throttling, windows
+from unplug.mobile_bench import Estimate, drift, outlier_share, relative_spread, summarize, throttling, typical_latency
+from unplug.mobile_bench.statistics import percentile
+from unplug.mobile_bench.sustained import windows
 
 
 def test_golden_summary() -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from unplug.mobile_bench.report import BenchReport, BenchRow, Repeat, Window
+from unplug.mobile_bench import BenchReport, BenchRow, Repeat, Window, csv_text, markdown, summarize
 from unplug.mobile_bench.rows import derived
-from unplug.mobile_bench.statistics import summarize
-from unplug.mobile_bench.tables import COLUMNS, csv_text, markdown
+from unplug.mobile_bench.tables import COLUMNS
 from unplug.sdk.cli.bench_table import table
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from unplug.core import InputError
 from unplug.export import Artifact
-from unplug.mobile_bench import BenchReport
-from unplug.mobile_bench.apps.xcode import read_xcode
-from unplug.plugins.errors import InputError
+from unplug.mobile_bench import BenchReport, read_xcode
 from unplug.sdk.cli import main
 
 FACTS = {"results": [{"predict": {"median": 0.0125, "runs": [0.012, 0.0125, 0.014]}, "load": {"median": 0.2}}], "name": "x"}

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from unplug.plugins import AGE_EDGES, AgePredictor
-from unplug.plugins.age import MAX_GROUPS, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, stage_strides
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
+from unplug.plugins import AGE_EDGES, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, AgePredictor
+from unplug.plugins.age import MAX_GROUPS, stage_strides
 
 PROMISED = {"nano": 0.3e6, "small": 1.0e6, "base": 6.0e6}
 SLACK = 0.15  # "about", in the docstring's round numbers

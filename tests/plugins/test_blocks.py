@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from unplug.plugins import ConvNormAct, InvertedBottleneck
-from unplug.plugins.blocks import DepthwiseConv2d, init_weights
+from unplug.plugins import ConvNormAct, DepthwiseConv2d, InvertedBottleneck, init_weights
 
 FOLD_TOLERANCE = 1e-12  # float64: only the order of additions differs
 

@@ -13,9 +13,9 @@ import torch
 from huggingface_hub.errors import EntryNotFoundError
 from safetensors.torch import load_file, save_file
 
+from unplug.core import CheckpointError, OutputError
 from unplug.plugins import AgePredictor, age, load_checkpoint, save_checkpoint
 from unplug.plugins.checkpoint import MAX_CONFIG_BYTES
-from unplug.plugins.errors import CheckpointError, OutputError
 
 SIDE = 32
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.utils.flop_counter import FlopCounterMode
 
-from unplug.plugins import ConditioningPlugin, ConvNormAct
-from unplug.plugins.errors import InputError
-from unplug.plugins.plugin_sizes import PLUGIN_SIZES, count_kernels
+from unplug.core import InputError
+from unplug.plugins import PLUGIN_SIZES, ConditioningPlugin, ConvNormAct
+from unplug.plugins.plugin_sizes import count_kernels
 from unplug.plugins.unet_levels import read_base, residual_levels
 
 from .unets import CROSS, PLAIN, REAL, tiny_unet, trained
@@ -188,7 +188,7 @@ import unplug.plugins, unplug.sdk.cli
 assert "ConditioningPlugin" in unplug.plugins.__all__
 assert not {"diffusers", "torch", "transformers"} & set(sys.modules), "imported too early"
 sys.modules["diffusers"] = None
-from unplug.plugins.errors import MissingExtraError
+from unplug.core.errors import MissingExtraError
 try:
     unplug.plugins.ConditioningPlugin
 except MissingExtraError as error:

@@ -13,8 +13,8 @@ import torch
 from huggingface_hub.errors import EntryNotFoundError
 from safetensors.torch import load_file, save_file
 
+from unplug.core import CheckpointError, InputError
 from unplug.plugins import ConditioningPlugin, load_checkpoint, save_checkpoint
-from unplug.plugins.errors import CheckpointError, InputError
 
 from .unets import tiny_unet, trained
 

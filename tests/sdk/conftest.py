@@ -10,13 +10,11 @@ import pytest
 import torch
 
 from unplug.export import Artifact, load_artifact
-from unplug.plugins.checkpoint import Checkpoint
-from unplug.sdk.data import Dataset, Split, load_dataset, make_split, pick_forget
-from unplug.sdk.data.request import resolve_names
-from unplug.sdk.forget import forget
+from unplug.plugins import Checkpoint
+from unplug.sdk.data import Dataset, Split, load_dataset, make_split, pick_forget, resolve_names
 from unplug.sdk.release import Gates, Release, ReleaseConfig, release
-from unplug.sdk.train import Recipe, train_age
-from unplug.sdk.train.run import Sets, load_sets
+from unplug.sdk.training import Recipe, Sets, load_sets, train_age
+from unplug.sdk.unlearning import forget
 
 SPEC = "synth:n=240,subjects=80,seed=0"
 RECIPE = Recipe(size="nano", image_size=32, epochs=3, batch_size=32, augment="flip", dropout=0.0, lr=6e-3)

@@ -1,5 +1,5 @@
 """Checkpoint to artifact, parity, and running any artifact in Python."""
 
-from unplug.plugins.lazy import attach
+from unplug.core import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

@@ -12,11 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.plugins.errors import ArtifactError
-from unplug.plugins.files import sha256_tree, write_json
-from unplug.plugins.iospec import IOSpec, TensorSpec
-
-from .schema import STRICT, read_dataclass
+from unplug.core import STRICT, ArtifactError, IOSpec, TensorSpec, read_dataclass, sha256_tree, write_json
 
 SCHEMA: Literal["unplug-artifact/1"] = "unplug-artifact/1"
 MAX_CARD_BYTES = 2**20
@@ -123,7 +119,7 @@ def load_artifact(path: str | Path) -> Artifact:
     Example:
         >>> load_artifact("/nowhere/age.fp32.onnx")
         Traceback (most recent call last):
-        unplug.plugins.errors.ArtifactError: /nowhere/age.fp32.onnx: no such file. Give a file that `unplug export` wrote.
+        unplug.core.errors.ArtifactError: /nowhere/age.fp32.onnx: no such file. Give a file that `unplug export` wrote.
     """
     file = Path(path)
     if file.suffix == ".json":

@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import InputError
+from unplug.core import Array, InputError, Job, Reply
 
-from .child import Array, Reply
 from .precisions import PRECISIONS
 from .targets import TARGETS
 from .targets.base import Source, Target
 from .tensors import check_inputs, relaid
-from .worker import Job
 
 SAMPLES = 32
 """That correct biases, in one pass. More were measured to give no better ones: 32 and 512 faces of UTKFace left 0.01 of the

@@ -6,16 +6,13 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unplug.plugins.errors import ArtifactError
-from unplug.plugins.iospec import IOSpec
+from unplug.core import ArtifactError, IOSpec, Job, Reply, call_in_child
 
 from .artifact import Artifact
-from .child import Reply, call_in_child
 from .runtime import RUNTIMES
 from .runtime.base import Placement, Runtime
 from .runtime.stand_in import runtime_of
 from .session import check_runtime, run_values
-from .worker import Job
 
 
 @dataclass(frozen=True, kw_only=True)

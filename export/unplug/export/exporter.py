@@ -11,16 +11,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from unplug.plugins.checkpoint import read_config
-from unplug.plugins.errors import InputError
-from unplug.plugins.files import atomic_dir, atomic_path, sha256_tree, writable
-from unplug.plugins.iospec import IOSpec
+from unplug.core import (
+    DEFAULT_TIMEOUT_SECONDS,
+    Array,
+    InputError,
+    IOSpec,
+    Progress,
+    atomic_dir,
+    atomic_path,
+    call_in_child,
+    installed_versions,
+    require_modules,
+    sha256_tree,
+    writable,
+)
+from unplug.plugins import read_config
 
 from .artifact import Artifact, Calibrated, Card, write_card
-from .child import DEFAULT_TIMEOUT_SECONDS, Array, Progress, call_in_child
-from .extras import require_modules
 from .precisions import ALL, ON_REQUEST, PRECISIONS, looks_at_samples
-from .provenance import installed_versions
 from .targets import TARGETS
 from .targets.base import IOS, OLDEST_IOS, Target
 from .tensors import digest_inputs

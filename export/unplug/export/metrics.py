@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .child import Array
+from unplug.core import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,19 +8,26 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from unplug.plugins.errors import ConversionError, InputError, ReportError
-from unplug.plugins.files import write_json
+from unplug.core import (
+    STRICT,
+    Array,
+    ConversionError,
+    InputError,
+    Progress,
+    ReportError,
+    git_revision,
+    installed_versions,
+    read_dataclass,
+    write_json,
+)
 
 from .artifact import Artifact, Card
-from .child import Array, Progress
 from .metrics import Difference, compare, verdict
 from .precisions import PRECISIONS
-from .provenance import git_revision, installed_versions
 from .reference import Reference, reference_outputs
 from .runtime import RUNTIMES
 from .runtime.base import Runtime, runtime_versions
 from .runtime.stand_in import runtime_of
-from .schema import STRICT, read_dataclass
 from .session import Session
 from .tensors import check_inputs, digest_inputs
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from unplug.plugins.registry import Registry
+from unplug.core import Registry
 
 Calibration = Literal["none", "used", "needed"]
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, IOSpec, Job, Reply, call_in_child
 
-from .child import Array, Reply, call_in_child
 from .tensors import check_inputs, relaid
-from .worker import Job
 
 BATCH = 16  # bounds the memory of one forward pass
 

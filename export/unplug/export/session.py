@@ -7,17 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.plugins.errors import InputError
-from unplug.plugins.iospec import IOSpec
+from unplug.core import DEFAULT_TIMEOUT_SECONDS, Array, InputError, IOSpec, Job, Progress, Reply, call_in_child, require_modules
 
 from .artifact import Artifact
-from .child import DEFAULT_TIMEOUT_SECONDS, Array, Progress, Reply, call_in_child
-from .extras import require_modules
 from .runtime import RUNTIMES
 from .runtime.base import Runtime
 from .runtime.stand_in import runtime_of
 from .tensors import check_inputs, relaid
-from .worker import Job
 
 CHUNK_BYTES = 256 * 2**20  # of inputs a child process: bounds the temporary folder, and hides a child's 0.3 s start
 REPORT_EVERY = 256  # samples between two progress lines

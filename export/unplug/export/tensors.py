@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from unplug.plugins.errors import InputError
-from unplug.plugins.iospec import IOSpec, TensorSpec
-
-from .child import Array
+from unplug.core import Array, InputError, IOSpec, TensorSpec
 
 RANGE_SLACK = 1e-6  # of the range's width: what rounding to float32 may add to an image scaled to [0, 1]
 CHECK_SAMPLES = 256  # samples checked at a time, so that a memory-mapped set is never read in whole

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unplug.plugins.checkpoint import read_config, weights_file
-from unplug.plugins.files import sha256_file
-from unplug.plugins.iospec import IOSpec
+from unplug.core import IOSpec, Job, Reply, call_in_child, installed_versions, sha256_file
+from unplug.plugins import read_config, weights_file
 
 from .artifact import Artifact, Card
-from .child import Reply, call_in_child
 from .convert import count_work
-from .provenance import installed_versions
 from .targets.base import Source
-from .worker import Job
 
 TARGET = "checkpoint"
 """What its card says as target: it has none."""
@@ -33,7 +29,8 @@ def checkpoint_artifact(folder: Path) -> Artifact:
     card = Card(
         target=TARGET, precision="fp32", file=folder.resolve().name, sha256=digest, bytes=weights.stat().st_size,
         model_type=model_type, iospec=IOSpec.from_dict(found["iospec"]), config=config, checkpoint_sha256=digest,
-        flops=found["flops"], parameters=found["parameters"], versions=installed_versions(["torch"]), seconds=0.0, prepare_seconds=0.0,
+        flops=found["flops"], parameters=found["parameters"], versions=installed_versions(["torch"]),
+        seconds=0.0, prepare_seconds=0.0,
     )  # fmt: skip
     return Artifact(path=folder, card=card)
 

@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.iospec import IOSpec
-
-from .child import Array
+from unplug.core import Array, IOSpec
 
 SCHEMA = "unplug-vectors/1"
 INDEX = "vectors.json"

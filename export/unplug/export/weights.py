@@ -7,14 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.plugins.errors import ArtifactError
+from unplug.core import Array, ArtifactError, Job, Reply, call_in_child, require_modules
 
 from .artifact import Artifact
-from .child import Array, Reply, call_in_child
-from .extras import require_modules
 from .readers import READERS
 from .targets import TARGETS
-from .worker import Job
 
 TIMEOUT_SECONDS = 300.0  # reading 4 GiB from a slow disk; a hostile file gets no longer
 

@@ -1,4 +1,8 @@
+from .apps.xcode import read_xcode as read_xcode
+from .baselines import NOT_OURS as NOT_OURS
 from .baselines import Baselines as Baselines
+from .baselines import PublishedRow as PublishedRow
+from .baselines import listing as listing
 from .baselines import load_baselines as load_baselines
 from .bench import bench_artifacts as bench_artifacts
 from .bench import journals as journals
@@ -9,7 +13,16 @@ from .comparison import compare_reports as compare_reports
 from .comparison import latency_ratio as latency_ratio
 from .devices import DEVICES as DEVICES
 from .devices.base import Plan as Plan
+from .estimate.held_out import leave_one_out as leave_one_out
+from .estimate.measured import Known as Known
+from .estimate.measured import usable as usable
+from .estimate.model import fit as fit
+from .estimate.report import LABEL as LABEL
+from .estimate.report import EstimateReport as EstimateReport
+from .estimate.report import HeldOut as HeldOut
 from .estimate.run import estimate_artifacts as estimate_artifacts
+from .estimate.run import known_devices as known_devices
+from .received import rechecked as rechecked
 from .report import BenchReport as BenchReport
 from .report import BenchRow as BenchRow
 from .report import Repeat as Repeat
@@ -23,3 +36,6 @@ from .statistics import relative_spread as relative_spread
 from .statistics import summarize as summarize
 from .statistics import typical_latency as typical_latency
 from .sustained import throttling as throttling
+from .tables import csv_text as csv_text
+from .tables import markdown as markdown
+from .validity import THERMAL_STATES as THERMAL_STATES

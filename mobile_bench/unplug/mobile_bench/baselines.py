@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from unplug.export.schema import STRICT, read_dataclass
-from unplug.plugins.errors import ReportError
+from unplug.core import STRICT, ReportError, read_dataclass
 
 SCHEMA: Literal["unplug-baselines/1"] = "unplug-baselines/1"
 SHIPPED = Path(__file__).with_name("baselines.json")

@@ -10,13 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from unplug.export.artifact import Artifact
-from unplug.export.child import Array, Progress
-from unplug.export.provenance import git_revision, installed_versions
-from unplug.export.reference import Reference, reference_outputs
-from unplug.export.tensors import check_inputs, random_inputs
-from unplug.plugins.errors import InputError, UnplugError
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, InputError, IOSpec, Progress, UnplugError, git_revision, installed_versions
+from unplug.export import Artifact, Reference, check_inputs, random_inputs, reference_outputs
 
 from .devices import DEVICES
 from .devices.base import Device, DeviceInfo, Job, Order, Plan

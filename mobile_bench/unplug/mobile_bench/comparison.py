@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from unplug.export.schema import STRICT
+from unplug.core import STRICT
 
 from .report import BenchReport, BenchRow
 from .statistics import typical_latency

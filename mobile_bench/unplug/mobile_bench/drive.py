@@ -10,14 +10,12 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from unplug.export.child import Array
-from unplug.plugins.errors import ArtifactError, ConversionError, DeviceError, DeviceLost
+from unplug.core import Array, ArtifactError, ConversionError, DeviceError, DeviceLost, JsonLines
 
 from .devices.base import DeviceInfo, Driven, Job, Order, State, Timing, Untimed
 from .gate import cool, worst
 from .jobs import plan_jobs
 from .journal import Record, journal_head, records_of
-from .lines import JsonLines
 from .parity import judge
 from .report import BenchRow, Repeat
 from .rows import Taken, measured_row, stopped_row

@@ -11,14 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from unplug.export.child import Array
-from unplug.export.precisions import PRECISIONS
-from unplug.export.tensors import digest_inputs
-from unplug.export.vectors import vector_bytes, vectors_index
-from unplug.plugins.errors import ReportError
+from unplug.core import Array, JsonLines, ReportError
+from unplug.export import PRECISIONS, digest_inputs, vector_bytes, vectors_index
 
 from .devices.base import Job, Plan
-from .lines import JsonLines
 from .received import check_received, check_row, read_row
 from .report import BenchRow, Where
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unplug.export.artifact import Artifact
-from unplug.export.child import Array
-from unplug.export.session import Session
-from unplug.plugins.errors import InputError
+from unplug.core import Array, InputError
+from unplug.export import Artifact, Session
 
 from .devices.base import Job, Order, Runs
 

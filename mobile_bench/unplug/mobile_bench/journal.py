@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from unplug.export.schema import STRICT
+from unplug.core import STRICT
 
 from .devices.base import DeviceInfo, Job, Plan
 from .report import Repeat, TimedUntil, Window

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unplug.export.child import Array
-from unplug.export.metrics import Difference, compare, verdict
+from unplug.core import Array
+from unplug.export import Difference, compare, verdict
 
 from .devices.base import Job
 from .validity import parity_floor

@@ -9,9 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from unplug.export.precisions import PRECISIONS
-from unplug.export.tensors import digest_inputs
-from unplug.plugins.errors import ReportError
+from unplug.core import ReportError
+from unplug.export import PRECISIONS, digest_inputs
 
 from .devices.base import DeviceInfo, Job, Plan, State
 from .report import SCHEMA, BenchReport, BenchRow, Repeat, Where

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from unplug.export.tensors import digest_inputs
+from unplug.export import digest_inputs
 
 from .devices.base import DeviceInfo, Job, Plan, State, Untimed
 from .report import BenchRow, Repeat, Window

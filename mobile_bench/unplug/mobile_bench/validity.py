@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from unplug.export.precisions import PRECISIONS
+from unplug.export import PRECISIONS
 
 from .report import Repeat
 from .statistics import Estimate, drift, relative_spread

@@ -1,5 +1,5 @@
 """The networks that ship and what they eat: blocks, the age predictor, named tensors, checkpoints."""
 
-from .lazy import attach
+from unplug.core import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

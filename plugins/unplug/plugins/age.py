@@ -18,10 +18,10 @@ from huggingface_hub.constants import SAFETENSORS_SINGLE_FILE
 from huggingface_hub.errors import EntryNotFoundError
 from torch import Tensor, nn
 
+from unplug.core import CheckpointError, InputError, IOSpec, TensorSpec
+
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights
 from .checkpoint import load_weights
-from .errors import CheckpointError, InputError
-from .iospec import IOSpec, TensorSpec
 
 AGE_EDGES = (0, 5, 13, 20, 30, 40, 50, 60, 70, 80, 100)
 """Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above."""

@@ -14,10 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .errors import InputError, MissingExtraError
-from .files import read_json
-from .iospec import IOSpec, TensorSpec
-from .quiet import quiet
+from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet, read_json
+
 from .unet_levels import MAX_CHANNELS, MAX_LEVELS, read_base, residual_specs
 
 try:

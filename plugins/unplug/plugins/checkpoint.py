@@ -12,9 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .errors import CheckpointError, InputError, OutputError
-from .files import atomic_dir, read_json, sha256_file, write_json
-from .registry import Registry
+from unplug.core import CheckpointError, InputError, OutputError, Registry, atomic_dir, read_json, sha256_file, write_json
 
 MODELS = Registry(
     "model type",
@@ -108,7 +106,7 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
     Example:
         >>> load_checkpoint("/nowhere")
         Traceback (most recent call last):
-        unplug.plugins.errors.CheckpointError: /nowhere: no such folder. Give the folder that `unplug train` wrote.
+        unplug.core.errors.CheckpointError: /nowhere: no such folder. Give the folder that `unplug train` wrote.
     """
     folder = Path(path)
     model_type, config = read_config(folder, expect=expect)

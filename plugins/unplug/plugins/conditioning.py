@@ -14,12 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet
+
 from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
 from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
-from .errors import InputError, MissingExtraError
-from .iospec import IOSpec, TensorSpec
 from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, default_size, plugin_size, stem_channels
-from .quiet import quiet
 from .unet_levels import differences, read_base, residual_levels, residual_specs
 
 try:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import InputError
+from unplug.core import InputError
+
 from .unet_levels import Level
 
 MAX_PARAMETERS = 50_000_000  # eight times the budget; a hostile configuration is refused before memory is asked for

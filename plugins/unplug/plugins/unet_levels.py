@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import InputError
-from .iospec import TensorSpec
+from unplug.core import InputError, TensorSpec
 
 WITH_ATTENTION = "CrossAttnDownBlock2D"
 WITHOUT_ATTENTION = ("DownBlock2D", "AttnDownBlock2D")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from unplug.core import DeviceError, ReportError
 from unplug.export import Artifact
 from unplug.mobile_bench import Plan, bench_artifacts
-from unplug.plugins.errors import DeviceError, ReportError
 
 from .conftest import Phone
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from unplug.core import DeviceError, DeviceLost
 from unplug.mobile_bench.adb.client import Adb, choose
 from unplug.mobile_bench.adb.phone import elf_machine, read_info, read_state
 from unplug.mobile_bench.devices.base import State
-from unplug.plugins.errors import DeviceError, DeviceLost
 
 
 def fake_adb(folder: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:

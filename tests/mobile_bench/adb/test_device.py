@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from unplug.core import DeviceError
 from unplug.export import Artifact
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.mobile_bench.adb.client import claimed
-from unplug.plugins.errors import DeviceError
 from unplug.sdk.cli import main
 
 from .conftest import Phone

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unplug.core import ArtifactError, DeviceError
 from unplug.mobile_bench.adb.result import check_log, read_placement, read_result
-from unplug.plugins.errors import ArtifactError, DeviceError
 
 GOOD = {1: 2.0, 2: 1.0, 3: 4.0, 4: 0.5, 5: 1.5, 6: 1.0, 7: 3.5, 8: 30.0, 9: 9.0, 10: 5.0}
 """Fields of LatencyMetrics: average, least, most, deviation, median, p5, p95, init, first inference, warm-ups."""

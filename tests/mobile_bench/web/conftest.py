@@ -16,9 +16,10 @@ from typing import Any
 import pytest
 from tests.once import once
 
-from unplug.export.runtime.web.runtime import FLAGS, find_browser
+from unplug.core import DeviceError
+from unplug.export import find_browser
+from unplug.export.runtime.web.runtime import FLAGS
 from unplug.mobile_bench.web import build
-from unplug.plugins.errors import DeviceError
 
 
 @dataclass(frozen=True)

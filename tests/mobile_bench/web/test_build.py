@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from unplug.export.precisions import PRECISIONS
+from unplug.core import DeviceError
+from unplug.export import PRECISIONS
 from unplug.mobile_bench.web import build
 from unplug.mobile_bench.web.build import built_page
-from unplug.plugins.errors import DeviceError
 
 FAKE_NPM = """#!/bin/sh
 echo "$@" >> "$NPM_LOG"

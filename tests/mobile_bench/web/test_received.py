@@ -10,16 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.export import Artifact
-from unplug.export.artifact import Card
-from unplug.export.reference import Reference
-from unplug.mobile_bench import BenchReport, BenchRow, Plan, Repeat, Window
+from unplug.core import IOSpec, ReportError, TensorSpec
+from unplug.export import Artifact, Card, Reference
+from unplug.mobile_bench import BenchReport, BenchRow, Plan, Repeat, Window, rechecked, summarize
 from unplug.mobile_bench.devices.base import DeviceInfo, Job
-from unplug.mobile_bench.received import check_received, rechecked
+from unplug.mobile_bench.received import check_received
 from unplug.mobile_bench.rows import Taken, measured_row
-from unplug.mobile_bench.statistics import summarize
-from unplug.plugins.errors import ReportError
-from unplug.plugins.iospec import IOSpec, TensorSpec
 
 PLAN = Plan(threads=1, warmup=1, iterations=3, repeats=2)
 INFO = DeviceInfo(where="device", device="Pixel 8", os="Android 15, Chrome 141")

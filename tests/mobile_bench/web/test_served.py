@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.export import Artifact, Session
-from unplug.export.tensors import random_inputs
+from unplug.core import DeviceError, InputError
+from unplug.export import Artifact, Session, random_inputs
 from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, bench_artifacts
 from unplug.mobile_bench.devices.base import Order
 from unplug.mobile_bench.web import build, device
 from unplug.mobile_bench.web.device import Place, parse_place
-from unplug.plugins.errors import DeviceError, InputError
 
 PLAN = Plan(threads=1, repeats=2, iterations=5, warmup=1)
 SHORT = replace(PLAN, repeats=1, iterations=2)

@@ -13,16 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from unplug.core import DeviceError, JsonLines
 from unplug.export import Artifact
-from unplug.mobile_bench import Plan, Repeat
+from unplug.mobile_bench import Plan, Repeat, summarize
 from unplug.mobile_bench.devices.base import DeviceInfo, Job
 from unplug.mobile_bench.exchange import Exchange, rows_head
-from unplug.mobile_bench.lines import JsonLines
 from unplug.mobile_bench.rows import Taken, measured_row
-from unplug.mobile_bench.statistics import summarize
 from unplug.mobile_bench.web import server as server_module
 from unplug.mobile_bench.web.server import PageServer
-from unplug.plugins.errors import DeviceError
 
 PLAN = Plan(threads=1, warmup=0, iterations=2, repeats=1)
 

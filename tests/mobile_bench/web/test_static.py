@@ -12,8 +12,8 @@ from PIL import Image
 
 from unplug.export import Artifact
 from unplug.mobile_bench import BenchReport
-from unplug.plugins.checkpoint import load_checkpoint
-from unplug.sdk.release.bundle import Content, write_bundle
+from unplug.plugins import load_checkpoint
+from unplug.sdk.bundle import Content, write_bundle
 from unplug.sdk.release.vectors import write_vectors
 
 QUERY = "?repeats=2&iterations=3&warmup=1"
@@ -128,7 +128,7 @@ def test_nothing_comes_from_elsewhere(visit: dict[str, Any]) -> None:
 def test_inputs_digest_is_pythons(visit: dict[str, Any], bundle: Path) -> None:
     import numpy as np
 
-    from unplug.export.tensors import digest_inputs
+    from unplug.export import digest_inputs
 
     vectors = json.loads((bundle / "test_vectors" / "vectors.json").read_text())["samples"]
     images = [np.fromfile(bundle / "test_vectors" / item["inputs"]["image"]["file"], "<f4") for item in vectors]

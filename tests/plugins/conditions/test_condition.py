@@ -12,6 +12,7 @@ import huggingface_hub
 import numpy as np
 import pytest
 
+from unplug.core import CheckpointError, InputError
 from unplug.plugins.conditions import (
     CONDITIONS,
     Canny,
@@ -23,7 +24,6 @@ from unplug.plugins.conditions import (
     identity,
     portable,
 )
-from unplug.plugins.errors import CheckpointError, InputError
 
 
 def test_the_four_conditions_are_there() -> None:

@@ -11,9 +11,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins.conditions import Depth
 from unplug.plugins.conditions.depth import grey
-from unplug.plugins.errors import CheckpointError, DataError, InputError
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install 'unplug[diffusion]'")
 

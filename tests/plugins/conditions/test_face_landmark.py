@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from unplug.core import DataError, InputError, NoFaceError, SeveralFacesError
 from unplug.plugins.conditions import FaceLandmark, landmarker
 from unplug.plugins.conditions.face_landmark import COLOURS
-from unplug.plugins.errors import DataError, InputError, NoFaceError, SeveralFacesError
 from unplug.sdk import faces
 
 from .conftest import synthetic

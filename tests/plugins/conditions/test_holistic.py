@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from unplug.core import InputError, NoFaceError
 from unplug.plugins.conditions import Holistic
 from unplug.plugins.conditions.holistic import HANDS, LEFT, MIDDLE, PARTS, RIGHT, hand_lines, pose_lines
-from unplug.plugins.errors import InputError, NoFaceError
 
 Picture = NDArray[np.uint8]
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unplug.plugins.conditions.picture import centre_square, checked, checked_size, square_window
-from unplug.plugins.errors import DataError, InputError
-from unplug.sdk.data.decode import square
+from unplug.core import DataError, InputError
+from unplug.plugins.conditions import checked, checked_size
+from unplug.plugins.conditions.picture import centre_square, square_window
+from unplug.sdk.data import square
 
 
 @pytest.mark.parametrize(

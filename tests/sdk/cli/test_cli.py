@@ -13,9 +13,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, table
 from unplug.sdk.cli import main
-from unplug.sdk.cli.base import clean, names, percent, settings, table
+from unplug.sdk.cli.base import clean, names, percent, settings
 from unplug.sdk.cli.list import REGISTRIES
 from unplug.sdk.cli.main import COMMANDS
 from unplug.sdk.release import Release

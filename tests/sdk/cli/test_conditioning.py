@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from PIL import Image
 from torch import nn
 
-from unplug.export.child import call_in_child
+from unplug.core import call_in_child
 from unplug.plugins import ConditioningPlugin, save_checkpoint
 from unplug.sdk.cli import main
 
@@ -89,6 +89,6 @@ def test_broken_plugins_are_refused_in_one_line(plugin: Path, tmp_path: Path, mo
     (tmp_path / "hide").mkdir()
     (tmp_path / "hide" / "sitecustomize.py").write_text("import sys\nsys.modules['diffusers'] = None\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "hide"))
-    assert call_in_child("unplug.export.worker:echo", {"a": 1}, what="echo").values == {"a": 1}
+    assert call_in_child("unplug.core.worker:echo", {"a": 1}, what="echo").values == {"a": 1}
     line = fail("export", plugin, "--to", "onnx", "--out", tmp_path / "out").line
     assert "diffusers is not installed" in line and 'pip install "unplug[diffusion]"' in line

@@ -12,10 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import unplug.export
-from unplug.export import ParityReport, measure_parity
-from unplug.export.exporter import plan_pairs
+from unplug.export import TARGETS, ParityReport, measure_parity, plan_pairs
 from unplug.export.precisions import ON_REQUEST
-from unplug.export.targets import TARGETS
 from unplug.sdk.cli import main
 
 from ..conftest import World

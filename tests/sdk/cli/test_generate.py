@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
+from unplug.core import write_json
 from unplug.plugins import save_checkpoint
 from unplug.plugins.conditions import build_condition
-from unplug.plugins.files import write_json
 from unplug.sdk.cli import main
 from unplug.sdk.data import load_dataset
 

@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import ConversionError, DataError
-from unplug.sdk.data import Dataset, load_dataset
+from unplug.core import ConversionError, DataError
+from unplug.sdk.data import Dataset, Problem, load_dataset, parse_spec
 from unplug.sdk.data.cache import SERIAL_BELOW
-from unplug.sdk.data.source import Problem, parse_spec
 from unplug.sdk.data.sources.files import FileSource
 from unplug.sdk.data.worker import CHUNK, decode_in_processes
 

@@ -16,15 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from unplug.plugins.errors import DataError, InputError
+from unplug.core import DataError, InputError
 from unplug.sdk.cli import main
-from unplug.sdk.data import SOURCES, Captioned, Dataset, captions_digest, captions_of, describe, load_dataset
+from unplug.sdk.data import SOURCES, Captioned, Dataset, SynthSource, captions_digest, captions_of, describe, load_dataset
 from unplug.sdk.data.captions import WITH_CAPTIONS
 from unplug.sdk.data.prompts import prompt_of
 from unplug.sdk.data.sources import captions as captions_module
 from unplug.sdk.data.sources.captions import CaptionsSource
 from unplug.sdk.data.sources.records import MAX_CHARACTERS
-from unplug.sdk.data.sources.synth import SynthSource
 
 Draw = Callable[..., Path]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 from unplug.sdk.data import load_dataset
 from unplug.sdk.data.sources.cifar10 import BATCHES
 

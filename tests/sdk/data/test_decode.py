@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unplug.plugins.errors import DataError
-from unplug.sdk.data import load_dataset
-from unplug.sdk.data.decode import MAX_FILE_BYTES, decode_file
+from unplug.core import DataError
+from unplug.sdk.data import decode_file, load_dataset
+from unplug.sdk.data.decode import MAX_FILE_BYTES
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning")
 Draw = Callable[..., Path]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 from unplug.sdk.data import Dataset, Sample, read_forget_file
 
 SUBJECTS = {"a.png": "anna", "b.png": "bob", "c.png": "anna", "d.png": None, "subject:x": None}

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from unplug.plugins.errors import DataError
-from unplug.sdk.data.source import parse_spec
+from unplug.core import DataError
+from unplug.sdk.data import parse_spec
 from unplug.sdk.data.sources import shards as shards_module
 from unplug.sdk.data.sources import webdataset as webdataset_module
 from unplug.sdk.data.sources.shards import members, shards_of

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from unplug.plugins.errors import DataError, InputError
-from unplug.sdk.data import SOURCES, Dataset, load_dataset
-from unplug.sdk.data.source import parse_spec
-from unplug.sdk.data.sources.synth import SynthSource
+from unplug.core import DataError, InputError
+from unplug.sdk.data import SOURCES, Dataset, SynthSource, load_dataset, parse_spec
 
 Draw = Callable[..., Path]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from unplug.plugins.errors import DataError, InputError
+from unplug.core import DataError, InputError
 from unplug.sdk.data import Dataset, Sample, Split, load_split, make_split, pick_forget, save_split
 from unplug.sdk.data.split import PARTS, check_forget
 

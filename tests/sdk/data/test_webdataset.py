@@ -14,11 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 from unplug.sdk.cli import main
-from unplug.sdk.data import Dataset
+from unplug.sdk.data import Dataset, parse_spec
 from unplug.sdk.data.decode import MAX_FILE_BYTES, decode_bytes
-from unplug.sdk.data.source import parse_spec
 from unplug.sdk.data.sources import webdataset as webdataset_module
 from unplug.sdk.data.sources.webdataset import WebDatasetSource
 

@@ -14,10 +14,8 @@ from torch import nn
 
 from unplug.plugins import ConditioningPlugin, save_checkpoint
 from unplug.sdk.data import Dataset, load_dataset
+from unplug.sdk.diffusion import ControlSet, load_base, load_control_set, run_base, steps
 from unplug.sdk.diffusion import base as base_parts
-from unplug.sdk.diffusion import run_base, steps
-from unplug.sdk.diffusion.control_set import ControlSet, load_control_set
-from unplug.sdk.diffusion.load import load_base
 from unplug.sdk.diffusion.small import assemble, build_scheduler, build_text_encoder, diffusers
 from unplug.sdk.diffusion.tokenizer import train_tokenizer
 

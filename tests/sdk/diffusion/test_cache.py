@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 from unplug.sdk.data import Dataset
-from unplug.sdk.diffusion import vae
+from unplug.sdk.diffusion import to_image, vae
 from unplug.sdk.diffusion.cache import cached_array, latents, text_embeddings
 from unplug.sdk.diffusion.digest import weights_digest
 from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
-from unplug.sdk.diffusion.vae import encode_all, to_image
+from unplug.sdk.diffusion.vae import encode_all
 
 from .conftest import CPU, TOKENS, WORDS
 

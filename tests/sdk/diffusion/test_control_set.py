@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
+from unplug.core import DataError, InputError
 from unplug.plugins.conditions import build_condition
-from unplug.plugins.errors import DataError, InputError
 from unplug.sdk.conditions.arrays import _digest
 from unplug.sdk.data import Dataset, captions_digest, captions_of, load_dataset
+from unplug.sdk.diffusion import ControlSet, load_control_set, to_image
 from unplug.sdk.diffusion import control_set as module
-from unplug.sdk.diffusion.control_set import ControlDraws, ControlSet, load_control_set
+from unplug.sdk.diffusion.control_set import ControlDraws
 from unplug.sdk.diffusion.tokenizer import encode
-from unplug.sdk.diffusion.vae import to_image
 
 from .conftest import CPU, SIZE
 

@@ -10,12 +10,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.errors import InputError, UnplugError
-from unplug.sdk.diffusion.base import use_fast_attention
-from unplug.sdk.diffusion.control import CONTROLS, parts_of
-from unplug.sdk.diffusion.control_set import ControlSet
+from unplug.core import InputError, UnplugError
+from unplug.sdk.diffusion import CONTROLS, ControlRecipe, ControlSet, fit_control, use_fast_attention
+from unplug.sdk.diffusion.control import parts_of
+from unplug.sdk.diffusion.control_training import ControlLoss
 from unplug.sdk.diffusion.digest import weights_digest
-from unplug.sdk.diffusion.fit_control import ControlLoss, ControlRecipe, fit_control
 
 from .conftest import CPU, SIZE, steering_plugin, tiny_unet
 

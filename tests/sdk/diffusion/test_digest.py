@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import nn
 
+from unplug.sdk.diffusion import load_base
 from unplug.sdk.diffusion.digest import base_digest, settings_of, weights_digest, words_of
-from unplug.sdk.diffusion.load import load_base
 from unplug.sdk.diffusion.small import diffusers
 from unplug.sdk.diffusion.tokenizer import train_tokenizer
 

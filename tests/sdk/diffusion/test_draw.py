@@ -11,15 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins import save_checkpoint
 from unplug.plugins.conditions import build_condition
-from unplug.plugins.errors import CheckpointError, DataError, InputError
-from unplug.sdk import shipped
 from unplug.sdk.data import Dataset
-from unplug.sdk.diffusion import sample, vae
-from unplug.sdk.diffusion.draw import MAX_PICTURES, Steering, draw_pictures, load_plugin, read_condition
-from unplug.sdk.diffusion.grid import image_grid
-from unplug.sdk.diffusion.sample import generate
+from unplug.sdk.diffusion import Steering, draw_pictures, generate, image_grid, sample, shipped, vae
+from unplug.sdk.diffusion.draw import MAX_PICTURES, load_plugin, read_condition
 
 from .conftest import SIZE, steering_plugin, tiny_unet
 

@@ -15,12 +15,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from unplug.plugins.errors import CheckpointError
-from unplug.plugins.files import write_json
+from unplug.core import CheckpointError, write_json
+from unplug.sdk.diffusion import base_record, drawing_dtype, generate, guidance_of, image_size_of, load_base
 from unplug.sdk.diffusion import load as module
 from unplug.sdk.diffusion.base_folder import save_base
-from unplug.sdk.diffusion.load import base_record, drawing_dtype, image_size_of, is_ours, load_base
-from unplug.sdk.diffusion.sample import generate, guidance_of
+from unplug.sdk.diffusion.load import is_ours
 from unplug.sdk.diffusion.small import diffusers
 
 from .conftest import CPU, SIZE, tiny_pipeline

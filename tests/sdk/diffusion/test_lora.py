@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 
-from unplug.plugins.errors import CheckpointError, MissingExtraError
-from unplug.sdk.diffusion.load import load_base
-from unplug.sdk.diffusion.lora import WEIGHTS_NAME, load_loras
+from unplug.core import CheckpointError, MissingExtraError
+from unplug.sdk.diffusion import load_base, load_loras
+from unplug.sdk.diffusion.lora import WEIGHTS_NAME
 
 from .conftest import CPU, SIZE, steering_plugin
 

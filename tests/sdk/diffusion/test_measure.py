@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from unplug.sdk.diffusion.control import CONTROLS
-from unplug.sdk.diffusion.control_set import ControlSet
-from unplug.sdk.diffusion.measure import LEVELS, fixed_noise, fixed_steps, losses, mean_loss
+from unplug.sdk.diffusion import CONTROLS, ControlSet, losses, mean_loss
+from unplug.sdk.diffusion.measure import LEVELS, fixed_noise, fixed_steps
 
 from .conftest import CPU, SIZE, steering_plugin
 

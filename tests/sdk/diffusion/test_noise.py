@@ -10,7 +10,7 @@ import pytest
 import torch
 from scipy import stats
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 from unplug.sdk.diffusion.noise import MIN_SHARE, Noised, add_noise, draw_steps, level_weight, noise_like, sample_loss
 from unplug.sdk.diffusion.recipe import Timesteps, Weighting
 from unplug.sdk.diffusion.small import build_scheduler, diffusers

@@ -8,8 +8,8 @@ import sys
 import pytest
 import torch
 
-from unplug.plugins.errors import MissingExtraError
-from unplug.sdk.diffusion.processes import processes
+from unplug.core import MissingExtraError
+from unplug.sdk.diffusion import processes
 
 from .conftest import CPU
 

@@ -14,18 +14,18 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError, TrainingError
+from unplug.core import CheckpointError, DataError, InputError, OutputError, TrainingError
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split
+from unplug.sdk.diffusion import BaseRecipe, VAERecipe, base_record, image_size_of, load_base, to_image, train_base
 from unplug.sdk.diffusion import run_base as module
-from unplug.sdk.diffusion.base import BaseLoss, BaseRecipe, TextPairs, tokenize
+from unplug.sdk.diffusion.base import BaseLoss, TextPairs, tokenize
 from unplug.sdk.diffusion.base_folder import prefix_text_encoder
 from unplug.sdk.diffusion.digest import base_digest
-from unplug.sdk.diffusion.load import base_record, image_size_of, load_base
 from unplug.sdk.diffusion.measure import LEVELS, batch_losses
-from unplug.sdk.diffusion.run_base import base_metrics, train_base
+from unplug.sdk.diffusion.run_base import base_metrics
 from unplug.sdk.diffusion.small import build_scheduler, build_text_encoder, build_unet, build_vae
 from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
-from unplug.sdk.diffusion.vae import Crops, VAERecipe, to_image
+from unplug.sdk.diffusion.vae import Crops
 
 from .conftest import CPU, SIZE, Killed, shrink, tiny_unet
 

@@ -14,20 +14,17 @@ import pytest
 import torch
 from PIL import Image
 
-from unplug.plugins import ConditioningPlugin
-from unplug.plugins.checkpoint import CHECKPOINT_FILES, DIFFUSERS_WEIGHTS, Checkpoint, load_checkpoint, save_checkpoint
+from unplug.core import CheckpointError, DataError, InputError, OutputError, TrainingError
+from unplug.plugins import CHECKPOINT_FILES, Checkpoint, ConditioningPlugin, load_checkpoint, save_checkpoint
+from unplug.plugins.checkpoint import DIFFUSERS_WEIGHTS
 from unplug.plugins.conditions import Canny, FaceLandmark, identity
-from unplug.plugins.errors import CheckpointError, DataError, InputError, OutputError, TrainingError
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of, load_dataset, make_split
+from unplug.sdk.diffusion import CONTROLS, ControlRecipe, base_digest, load_control_set, losses, previews, steps, train_plugin
 from unplug.sdk.diffusion import control_set as control_set_module
-from unplug.sdk.diffusion import previews, steps
 from unplug.sdk.diffusion import run_plugin as module
-from unplug.sdk.diffusion.control import CONTROLS
-from unplug.sdk.diffusion.control_set import ControlDraws, base_digest, load_control_set
-from unplug.sdk.diffusion.fit_control import ControlRecipe
-from unplug.sdk.diffusion.measure import level_mean, losses
+from unplug.sdk.diffusion.control_set import ControlDraws
+from unplug.sdk.diffusion.measure import level_mean
 from unplug.sdk.diffusion.previews import Previews
-from unplug.sdk.diffusion.run_plugin import train_plugin
 
 from .conftest import CPU, SIZE, Killed, steering_plugin
 

@@ -15,12 +15,11 @@ from safetensors import safe_open
 
 from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
 from unplug.sdk.data import Dataset, captions_of, load_dataset
-from unplug.sdk.diffusion.compare.edges import edge_scores
-from unplug.sdk.diffusion.compare.landmarks import FAILURE, landmark_errors
-from unplug.sdk.diffusion.draw import Steering, draw_pictures
-from unplug.sdk.diffusion.load import base_record, load_base
+from unplug.sdk.diffusion import Steering, base_record, draw_pictures, load_base
+from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.diffusion.small import diffusers
-from unplug.sdk.shipped import WEIGHTS
+from unplug.sdk.studies.control.edges import edge_scores
+from unplug.sdk.studies.control.landmarks import FAILURE, landmark_errors
 
 MAX_BYTES = 40e6
 PLUGINS = ("face_landmark", "canny")

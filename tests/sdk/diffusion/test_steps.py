@@ -14,14 +14,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.errors import CheckpointError, InputError, TrainingError
+from unplug.core import CheckpointError, InputError, TrainingError
+from unplug.sdk.diffusion import BaseRecipe, ControlRecipe, StepRecipe, VAERecipe, pick_precision, train_steps
 from unplug.sdk.diffusion import steps as module
-from unplug.sdk.diffusion.base import BaseRecipe
-from unplug.sdk.diffusion.fit_control import ControlRecipe
-from unplug.sdk.diffusion.recipe import Precision, StepRecipe
-from unplug.sdk.diffusion.steps import Trained, make_accelerator, pick_precision, rate, train_steps
-from unplug.sdk.diffusion.vae import VAERecipe
-from unplug.sdk.train.state import StateFile
+from unplug.sdk.diffusion.recipe import Precision
+from unplug.sdk.diffusion.steps import Trained, make_accelerator, rate
+from unplug.sdk.training import StateFile
 
 from .conftest import CPU, Killed
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 from unplug.sdk.diffusion.tokenizer import encode, learn_merges, open_tokenizer, train_tokenizer
 
 from .conftest import WORDS

@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from unplug.sdk.data import Dataset
-from unplug.sdk.data.source import Sample
-from unplug.sdk.diffusion.vae import KL_WEIGHT, Crops, VAELoss, encode_all, psnr, reconstruction, scaling_factor, to_image
+from unplug.sdk.data import Dataset, Sample
+from unplug.sdk.diffusion import to_image
+from unplug.sdk.diffusion.vae import KL_WEIGHT, Crops, VAELoss, encode_all, psnr, reconstruction, scaling_factor
 
 from .conftest import CPU, SIZE, tiny_vae
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.demo import DEMO_RECIPE, DEMO_SPEC
-from unplug.sdk.train import train_age
+from unplug.sdk.release import DEMO_RECIPE, DEMO_SPEC
+from unplug.sdk.training import train_age
 
 
 @pytest.mark.slow

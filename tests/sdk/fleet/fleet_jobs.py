@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import BudgetExceeded, DataError, OutputError, TooSlow
+from unplug.core import BudgetExceeded, DataError, OutputError, TooSlow
 from unplug.sdk.fleet import Result
 
 

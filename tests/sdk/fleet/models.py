@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.age import AGE_EDGES, SIZES, AgePredictor, Size, Stage
-from unplug.sdk.train import AgeTask, Recipe, TensorSet
-from unplug.sdk.train.family import AgeFamily, ClassFamily
-from unplug.sdk.train.resnet import ResNet18
-from unplug.sdk.train.task import ClassTask, group_centers
+from unplug.plugins import AGE_EDGES, SIZES, AgePredictor
+from unplug.plugins.age import Size, Stage
+from unplug.sdk.training import AgeFamily, AgeTask, ClassFamily, Recipe, TensorSet
+from unplug.sdk.training.resnet import ResNet18
+from unplug.sdk.training.task import ClassTask, group_centers
 
 EDGES = tuple(map(float, AGE_EDGES))
 SHORT = Size(stem=8, stages=(Stage(channels=8, blocks=1, expand=1), Stage(channels=12, blocks=2)), head=32)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.plugins.errors import DataError, InputError
+from unplug.core import DataError, InputError
 from unplug.sdk.fleet import Context, Job, Summary, fit_many, read_result, run_jobs
 
 from .models import class_family, faces

@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.plugins import errors
-from unplug.plugins.errors import DataError, InputError, MissingExtraError, OutputError, TrainingError
-from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, read_result, run_jobs
+from unplug.core import DataError, InputError, MissingExtraError, OutputError, TrainingError, errors
+from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, job_fingerprint, read_result, run_jobs
 from unplug.sdk.fleet.backend import describe, revive
 from unplug.sdk.fleet.backends.cluster import _share
-from unplug.sdk.fleet.job import job_fingerprint
 
 LOCAL = ("loop", "processes")
 THREE = Context(target="fleet_jobs:number", arguments={"start": 3})

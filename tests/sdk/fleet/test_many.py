@@ -10,11 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from unplug.plugins.errors import CheckpointError, InputError, TrainingError
-from unplug.sdk.fleet import Result, fit_many, many, read_result
+from unplug.core import CheckpointError, InputError, TrainingError
+from unplug.sdk.fleet import Order, Result, fit_many, many, pack, read_result, write_result
 from unplug.sdk.fleet.many import FitBackend
-from unplug.sdk.fleet.result import Order, pack, write_result
-from unplug.sdk.train.family import AgeFamily, fit_new
+from unplug.sdk.training import AgeFamily, fit_new
 
 from .models import age_family, class_family, faces
 

@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from unplug.plugins.errors import InputError
-from unplug.sdk.fleet import Job, Result, has_result, read_result
+from unplug.core import InputError
+from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result, write_result
 from unplug.sdk.fleet import result as results
-from unplug.sdk.fleet.result import Order, pack, write_result
 
 ARRAY = {"a": np.arange(6, dtype=np.float32).reshape(2, 3)}
 RECORD = {"schema": "unplug-fleet/1", "name": "job", "fingerprint": "f", "given": "g", "facts": {"x": 1}}

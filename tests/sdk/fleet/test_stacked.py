@@ -10,16 +10,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.errors import InputError, InsufficientMemoryError, TrainingError
-from unplug.sdk.fleet import fit_stacked, repair_stacked, stacked
+from unplug.core import InputError, InsufficientMemoryError, TrainingError
+from unplug.sdk.fleet import fit_stacked, repair_stacked, side_by_side, stack, stack_width, stacked
 from unplug.sdk.fleet.draws import draw_steps, dropout_sites
-from unplug.sdk.fleet.room import CPU_WIDTH, model_bytes, stack_width
-from unplug.sdk.fleet.stack import check_stack, side_by_side, stack, unstack
-from unplug.sdk.forget import Cost, ForgetProblem, Meter, RetrainCost
-from unplug.sdk.forget.repair import Repair
-from unplug.sdk.train.augment import augment
-from unplug.sdk.train.family import Family, fit_new, new_model
-from unplug.sdk.train.loop import fit, seeded
+from unplug.sdk.fleet.room import CPU_WIDTH, model_bytes
+from unplug.sdk.fleet.stacking import check_stack, unstack
+from unplug.sdk.training import Family, fit, fit_new, new_model, seeded
+from unplug.sdk.training.augment import augment
+from unplug.sdk.unlearning import Cost, ForgetProblem, Meter, Repair, RetrainCost
 
 from .models import WideAgeFamily, WideClassFamily, age_family, class_family, faces
 

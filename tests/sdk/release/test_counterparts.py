@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from unplug.export import Artifact, measure_parity
-from unplug.sdk.audit.report import AttackResult, AuditReport, Estimate, ModelAudit, Role, Utility
-from unplug.sdk.inputs import example_inputs
-from unplug.sdk.kinds import kind_of
+from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
+from unplug.sdk.auditing.report import Role
+from unplug.sdk.conditions import example_inputs
 from unplug.sdk.release.card import bundle_card
 from unplug.sdk.release.stages import Stages
+from unplug.sdk.tasks import kind_of
 
 from ..conftest import CPU, QUICK, World
 

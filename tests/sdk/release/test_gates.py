@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from unplug.plugins.errors import InputError
-from unplug.sdk.audit.report import AttackResult, AuditReport, Estimate, ModelAudit, Role, Utility
-from unplug.sdk.release import GateResult, Gates
-from unplug.sdk.release.gates import artifact_gate, bench_gate, budget_gate, forgetting_gates, gates_from, parity_gate
+from unplug.core import InputError
+from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
+from unplug.sdk.auditing.report import Role
+from unplug.sdk.release import GateResult, Gates, gates_from
+from unplug.sdk.release.gates import artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
 
 
 def model(name: str, role: Role, auc: float, oracle: float | None = None, mae: float = 8.0) -> ModelAudit:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from unplug.plugins.errors import ReportError
+from unplug.core import ReportError
 from unplug.sdk.report import collect
 
 Json = dict[str, Any]

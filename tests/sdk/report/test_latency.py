@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from unplug.mobile_bench.baselines import NOT_OURS, load_baselines
+from unplug.mobile_bench import NOT_OURS, load_baselines
 from unplug.sdk.report import collect, render_html, write_report
 from unplug.sdk.report.timing import MAX_CHOICES, labels
 

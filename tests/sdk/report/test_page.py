@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from unplug.plugins.errors import OutputError, ReportError
+from unplug.core import OutputError, ReportError
 from unplug.sdk import report
 from unplug.sdk.report import collect, render_html, write_report
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.plugins.errors import ReportError
+from unplug.core import ReportError
 from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.figures.histograms import shared_edges
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.sdk.audit.stats import roc
 from unplug.sdk.report import collect
 from unplug.sdk.report.figures.canvas import canvas, to_svg
 from unplug.sdk.report.figures.histograms import shared_edges, shares
@@ -18,6 +17,7 @@ from unplug.sdk.report.figures.latency import Timing, latency_svg
 from unplug.sdk.report.figures.roc import roc_points, thin
 from unplug.sdk.report.render import HERE
 from unplug.sdk.report.verdict import verdict
+from unplug.sdk.statistics.stats import roc
 
 Json = dict[str, Any]
 Write = Callable[..., list[Path]]

@@ -1,6 +1,6 @@
 """What happens inside an artifact: readers of its intermediate tensors; third parties add theirs to ``unplug.tracers``."""
 
-from unplug.plugins.registry import Registry
+from unplug.core import Registry
 
 TRACERS = Registry(
     "tracer",

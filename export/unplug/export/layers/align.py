@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ..child import Array
+from unplug.core import Array
 
 EXACT_DB = 200.0
 """Stands for equality, beyond what float32 can tell apart."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ..child import Array
+from unplug.core import Array
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.iospec import IOSpec
+from unplug.core import IOSpec
 
 from ..quantize.correct import folded
 from .base import Traced

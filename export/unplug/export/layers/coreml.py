@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..child import Array
+from unplug.core import Array
+
 from .base import Traced, Tracer
 
 

@@ -9,15 +9,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from unplug.plugins.iospec import IOSpec
+from unplug.core import STRICT, Array, IOSpec, Job, Reply, call_in_child
 
 from ..artifact import Artifact
-from ..child import Array, Reply, call_in_child
 from ..precisions import PRECISIONS
-from ..schema import STRICT
 from ..session import run_values
 from ..tensors import check_inputs, relaid
-from ..worker import Job
 from . import TRACERS
 
 SCHEMA: Literal["unplug-layers/1"] = "unplug-layers/1"

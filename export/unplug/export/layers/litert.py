@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..child import Array
+from unplug.core import Array
+
 from ..targets.litert import SIGNATURE
 from .base import Traced, Tracer
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..child import Array
+from unplug.core import Array
+
 from .base import Traced, Tracer
 
 

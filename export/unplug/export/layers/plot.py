@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unplug.plugins.files import atomic_path
+from unplug.core import atomic_path
 
 from .explain import Explanation
 

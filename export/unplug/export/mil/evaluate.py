@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unplug.plugins.errors import ArtifactError
+from unplug.core import Array, ArtifactError
 
-from ..child import Array
 from .ops import OPS
 from .package import AGAIN
 from .program import Argument, Name, Operation, Program, TensorType, last_uses

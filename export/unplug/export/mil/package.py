@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import ArtifactError
+from unplug.core import ArtifactError
 
 from ..artifact import MAX_ARTIFACT_BYTES
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import ArtifactError
+from unplug.core import Array, ArtifactError
 
 from ..artifact import MAX_ARTIFACT_BYTES
-from ..child import Array
 from ..readers.base import bounded, checked_name, shaped, unpacked
 from .package import AGAIN, Package
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..child import Array
+from unplug.core import Array
 
 INTEGER = ("conv", "add")
 """Operators between whose int8 tensors a chip may fuse; the head stays in half precision, as in LiteRT."""

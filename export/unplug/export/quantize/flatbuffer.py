@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import ConversionError
+from unplug.core import ConversionError
 
 IDENTIFIER = b"TFL3"
 ALIGNMENT = 16

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..child import Array
+from unplug.core import Array
+
 from ..targets.litert import SIGNATURE
 from .flatbuffer import float_outputs
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-from ..child import Array
+from unplug.core import Array
 
 INTEGER = ("Conv", "Clip", "Relu", "Add")
 """Operators between whose int8 tensors a runtime may fuse; the head stays float32, as in LiteRT."""

@@ -1,6 +1,6 @@
 """Readers of the weights that an artifact stores; third parties add theirs through the entry-point group ``unplug.readers``."""
 
-from unplug.plugins.registry import Registry
+from unplug.core import Registry
 
 READERS = Registry(
     "weight reader",

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.plugins.errors import ArtifactError
+from unplug.core import Array, ArtifactError
 
 from ..artifact import MAX_ARTIFACT_BYTES
-from ..child import Array
 
 MAX_TENSORS = 16_384  # the largest network of the project stores under a thousand
 MAX_NAME = 4096  # LiteRT joins the names of all layers that it fused

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import ArtifactError
+from unplug.core import Array, ArtifactError
 
-from ..child import Array
 from .base import AGAIN, Stored, bounded, checked_name, shaped, unpacked, weights_of
 
 IDENTIFIER = b"TFL3"

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import ArtifactError
+from unplug.core import Array, ArtifactError
 
-from ..child import Array
 from .base import AGAIN, Stored, bounded, checked_name, weights_of
 
 CODES = {"INT8", "UINT8", "INT16", "UINT16", "INT32", "INT4", "UINT4", "INT2", "UINT2"}

@@ -1,6 +1,6 @@
 """Runtimes by name; third parties add theirs through the entry-point group ``unplug.runtimes``."""
 
-from unplug.plugins.registry import Registry
+from unplug.core import Registry
 
 RUNTIMES = Registry(
     "runtime",

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from unplug.plugins.errors import ArtifactError
-from unplug.plugins.iospec import IOSpec, TensorSpec
-
-from ..child import Array
-from ..provenance import installed_versions
+from unplug.core import Array, ArtifactError, IOSpec, TensorSpec, installed_versions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, IOSpec
 
-from ..child import Array
 from .base import Placement, PythonPackage, Runner
 
 COMPUTE_UNITS = {"cpu": "CPU_ONLY", "gpu": "CPU_AND_GPU", "ane": "CPU_AND_NE", "all": "ALL"}

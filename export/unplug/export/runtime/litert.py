@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import ArtifactError
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, ArtifactError, IOSpec
 
-from ..child import Array
 from .base import Placement, PythonPackage, Runner, check_tensors
 
 

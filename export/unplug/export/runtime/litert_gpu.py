@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import ArtifactError, InputError
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, ArtifactError, InputError, IOSpec
 
-from ..child import Array
 from ..targets.litert import SIGNATURE
 from .base import Placement, Runner, check_tensors
 

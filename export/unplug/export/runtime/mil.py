@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, IOSpec
 
-from ..child import Array
 from .base import Placement, PythonPackage, Runner, check_tensors
 
 

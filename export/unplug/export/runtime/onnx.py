@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import ArtifactError, InputError
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, ArtifactError, InputError, IOSpec
 
-from ..child import Array
 from .base import Placement, PythonPackage, Runner, check_tensors
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}

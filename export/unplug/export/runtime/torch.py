@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import InputError
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, InputError, IOSpec
 
-from ..child import Array
 from .base import Placement, PythonPackage, Runner
 
 

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from ..schema import schema_text
+from unplug.core import schema_text
+
 from . import SCHEMAS
 
 for name, kind in SCHEMAS.items():

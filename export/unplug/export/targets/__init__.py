@@ -1,6 +1,6 @@
 """Export targets by name; third parties add theirs through the entry-point group ``unplug.targets``."""
 
-from unplug.plugins.registry import Registry
+from unplug.core import Registry
 
 TARGETS = Registry(
     "target",

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from unplug.plugins.iospec import IOSpec
-
-from ..child import Array
+from unplug.core import Array, IOSpec
 
 IOS = (17, 18)
 """Versions that a Core ML file can be made for; a file for an older one runs on newer ones too."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..child import Array
+from unplug.core import Array
+
 from .base import Source
 
 SIGNATURE = "serving_default"

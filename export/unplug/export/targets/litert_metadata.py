@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.iospec import IOSpec, TensorSpec
+from unplug.core import IOSpec, TensorSpec
 
 FIELD, IDENTIFIER, PARSER = "TFLITE_METADATA", b"M001", "1.0.0"
 IMAGE_PROPERTIES, NORMALIZATION, RGB = 2, 1, 1

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..child import Array
+from unplug.core import Array
+
 from .base import Source
 
 OPSET = 18  # the exporter's own; newer ones are converted from it, older runtimes lose nothing

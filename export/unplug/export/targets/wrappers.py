@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.iospec import TensorSpec
+from unplug.core import TensorSpec
 
 from .base import Source
 

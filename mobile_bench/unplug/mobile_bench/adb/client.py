@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.plugins.errors import DeviceError, DeviceLost
+from unplug.core import DeviceError, DeviceLost
 
 VARIABLE = "UNPLUG_ADB"
 SECONDS = 60.0

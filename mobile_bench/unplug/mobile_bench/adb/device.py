@@ -12,10 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.export.artifact import Artifact
-from unplug.export.child import Array
-from unplug.export.runtime.base import Placement
-from unplug.plugins.errors import ArtifactError, DeviceError
+from unplug.core import Array, ArtifactError, DeviceError
+from unplug.export import Artifact, Placement
 
 from ..devices.base import DeviceInfo, Job, Order, Plan, State, Timing, Untimed
 from ..drive import drive

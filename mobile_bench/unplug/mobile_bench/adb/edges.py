@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unplug.export.child import Reply, call_in_child
-from unplug.export.extras import require_modules
-from unplug.export.worker import Job
+from unplug.core import Job, Reply, call_in_child, require_modules
 
 
 @dataclass(frozen=True)

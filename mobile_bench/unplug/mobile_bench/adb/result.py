@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from unplug.export.runtime.base import Placement
-from unplug.plugins.errors import ArtifactError, DeviceError, MissingExtraError
+from unplug.core import ArtifactError, DeviceError, MissingExtraError
+from unplug.export import Placement
 
 from ..statistics import Summary
 

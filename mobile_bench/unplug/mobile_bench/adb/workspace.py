@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unplug.plugins.errors import DeviceError
-from unplug.plugins.files import sha256_file
+from unplug.core import DeviceError, sha256_file
 
 from .client import TRANSFER_SECONDS, Adb, Answer
 

@@ -7,7 +7,7 @@ import shlex
 import tarfile
 from pathlib import Path
 
-from unplug.plugins.errors import DeviceError
+from unplug.core import DeviceError
 
 from ..adb.client import Adb, claimed
 from ..adb.phone import ASK, read_info

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from unplug.export.vectors import INDEX, vector_name
-from unplug.plugins.errors import DeviceError, DeviceLost
+from unplug.core import DeviceError, DeviceLost
+from unplug.export import INDEX, vector_name
 
 from ..devices.base import DeviceInfo, Order
 from ..exchange import Exchange

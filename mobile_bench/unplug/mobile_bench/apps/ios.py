@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import DeviceError, DeviceLost
+from unplug.core import DeviceError, DeviceLost
 
 from ..devices.base import DeviceInfo, Order
 from ..jobs import RunsFiles

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unplug.export.artifact import Artifact
-from unplug.plugins.errors import InputError
-from unplug.plugins.files import read_json
+from unplug.core import InputError, read_json
+from unplug.export import Artifact
 
 from ..report import BenchRow, Repeat
 from ..rows import derived

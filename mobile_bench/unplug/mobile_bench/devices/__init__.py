@@ -1,6 +1,6 @@
 """Devices by name; third parties add theirs through the entry-point group ``unplug.devices``."""
 
-from unplug.plugins.registry import Registry
+from unplug.core import Registry
 
 DEVICES = Registry(
     "device",

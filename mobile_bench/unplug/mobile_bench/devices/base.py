@@ -8,11 +8,8 @@ from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from unplug.export.artifact import Artifact
-from unplug.export.child import Array, Progress
-from unplug.export.reference import Reference
-from unplug.export.runtime.base import Placement
-from unplug.export.tensors import digest_inputs
+from unplug.core import Array, Progress
+from unplug.export import Artifact, Placement, Reference, digest_inputs
 
 from ..report import BenchRow, TimedUntil, Where, Window
 from ..statistics import Summary

@@ -7,15 +7,9 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
-from unplug.export.artifact import Artifact
-from unplug.export.child import Reply, call_in_child
-from unplug.export.extras import require_modules
-from unplug.export.runtime import RUNTIMES
-from unplug.export.runtime.base import Placement, Runtime
-from unplug.export.session import run_values
-from unplug.export.targets import TARGETS
-from unplug.export.unexported import TARGET as UNEXPORTED
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, Reply, call_in_child, require_modules
+from unplug.export import RUNTIMES, TARGETS, Artifact, Placement, Runtime, run_values
+from unplug.export import TARGET as UNEXPORTED
 
 from ..drive import drive
 from ..report import BenchRow, Window

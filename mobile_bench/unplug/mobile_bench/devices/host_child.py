@@ -13,12 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from unplug.export.child import Array, Reply
-from unplug.export.memory import peak_rss_bytes, rss_bytes
-from unplug.export.runtime import RUNTIMES
-from unplug.export.runtime.base import Runner, Runtime
-from unplug.export.worker import Job
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, IOSpec, Job, Reply, peak_rss_bytes, rss_bytes
+from unplug.export import RUNTIMES, Runner, Runtime
 
 from ..parity import Watch
 from ..statistics import summarize

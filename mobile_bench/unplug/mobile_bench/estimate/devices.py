@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 
 MAKERS = frozenset({"google", "samsung", "apple", "qualcomm", "xiaomi", "oneplus", "motorola", "nvidia"})
 HOST = "host"

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.export.artifact import Artifact
-from unplug.export.child import call_in_child
-from unplug.export.extras import require_modules
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, call_in_child, require_modules
+from unplug.export import Artifact
 
 KINDS = ("conv1x1", "conv", "depthwise", "dense", "pool", "elementwise", "resize", "other")
 MAC_KINDS = KINDS[:4]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.export.artifact import Artifact, card_path, load_artifact
-from unplug.plugins.errors import ArtifactError, InputError
+from unplug.core import ArtifactError, InputError
+from unplug.export import Artifact, card_path, load_artifact
 
 from ..report import BenchReport, BenchRow
 from .devices import HOST, device_slug

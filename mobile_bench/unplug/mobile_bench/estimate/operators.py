@@ -1,5 +1,5 @@
 """The child's side: operators of a LiteRT file, each with its kind, multiply-accumulates and bytes. Imports the flatbuffer's
-schema, so it is called through `unplug.export.child.call_in_child` alone.
+schema, so it is called through `unplug.core.child.call_in_child` alone.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unplug.export.child import Reply
-from unplug.export.readers.base import AGAIN, bounded
-from unplug.export.worker import Job
-from unplug.plugins.errors import ArtifactError
+from unplug.core import ArtifactError, Job, Reply
+from unplug.export import AGAIN, bounded
 
 from .features import KINDS
 

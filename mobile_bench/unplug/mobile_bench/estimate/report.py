@@ -7,9 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from unplug.export.schema import STRICT, read_dataclass
-from unplug.plugins.errors import ReportError
-from unplug.plugins.files import write_json
+from unplug.core import STRICT, ReportError, read_dataclass, write_json
 
 SCHEMA: Literal["unplug-estimate/1"] = "unplug-estimate/1"
 LABEL = "ESTIMATE, not a measurement"

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from unplug.export.artifact import Artifact
-from unplug.export.provenance import installed_versions
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, installed_versions
+from unplug.export import Artifact
 
 from ..baselines import Baselines, load_baselines
 from ..report import BenchReport

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from unplug.export.schema import schema_text
+from unplug.core import schema_text
 
 from . import SCHEMAS
 

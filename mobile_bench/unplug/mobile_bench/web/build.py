@@ -9,8 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from unplug.plugins.errors import DeviceError
-from unplug.plugins.files import cache_dir, check_writable
+from unplug.core import DeviceError, cache_dir, check_writable
 
 PAGE_VARIABLE = "UNPLUG_WEB_PAGE"
 SOURCES = Path(__file__).with_name("page")

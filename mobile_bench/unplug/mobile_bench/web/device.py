@@ -12,14 +12,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from unplug.export.artifact import Artifact
-from unplug.export.runtime.web.runtime import BROWSER_VARIABLE, end_browser, find_browser, start_browser
-from unplug.plugins.errors import DeviceError, InputError
+from unplug.core import DeviceError, InputError, JsonLines
+from unplug.export import BROWSER_VARIABLE, Artifact, end_browser, find_browser, start_browser
 
 from ..devices.base import DeviceInfo, Order
 from ..exchange import Exchange, rows_head
 from ..jobs import RunsFiles, expected_outputs, plan_jobs
-from ..lines import JsonLines
 from ..report import BenchRow, Where
 from ..rows import stopped_row
 from .build import SOURCES, built_page

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import DeviceError, UnplugError
+from unplug.core import DeviceError, UnplugError
 
 from ..exchange import Exchange
 

@@ -1,5 +1,5 @@
 """Conditions: the pictures that steer a conditioning plugin, each drawn from an ordinary picture."""
 
-from unplug.plugins.lazy import attach
+from unplug.core import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

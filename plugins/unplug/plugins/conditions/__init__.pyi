@@ -5,5 +5,10 @@ from .condition import build_condition as build_condition
 from .condition import identity as identity
 from .condition import portable as portable
 from .depth import Depth as Depth
+from .face_landmark import POINTS as POINTS
 from .face_landmark import FaceLandmark as FaceLandmark
+from .face_landmark import Faces as Faces
 from .holistic import Holistic as Holistic
+from .picture import Picture as Picture
+from .picture import checked as checked
+from .picture import checked_size as checked_size

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 
 from .condition import OPENCV, PILLOW, Condition, Parallel
 from .picture import Picture, checked

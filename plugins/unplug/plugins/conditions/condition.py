@@ -9,9 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from unplug.plugins.errors import InputError
-from unplug.plugins.files import sha256_tree
-from unplug.plugins.registry import Registry
+from unplug.core import InputError, Registry, sha256_tree
 
 from .picture import Picture, centre_square
 

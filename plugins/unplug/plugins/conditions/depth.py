@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import CheckpointError, DataError, InputError, MissingExtraError
-from unplug.plugins.quiet import quiet
+from unplug.core import CheckpointError, DataError, InputError, MissingExtraError, quiet
 
 from .condition import PILLOW, Condition, Parallel
 from .picture import Picture, centre_square, checked, checked_size

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import InputError, NoFaceError, SeveralFacesError
+from unplug.core import InputError, NoFaceError, SeveralFacesError
 
 from .landmarker import detect, open_task, pixels, resolve_task, vision
 from .lines import Colour, Figure, Line, LineDrawing

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import NoFaceError
+from unplug.core import NoFaceError
 
 from .face_landmark import face_lines
 from .landmarker import detect, open_task, pixels, resolve_task, visible, vision

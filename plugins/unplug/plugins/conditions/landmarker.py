@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.plugins.errors import InputError, MissingExtraError
+from unplug.core import InputError, MissingExtraError
 
 from .picture import Picture
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import NoFaceError
+from unplug.core import NoFaceError
 
 from .condition import OPENCV, PILLOW, Condition, Parallel
 from .picture import Picture, Window, checked, checked_size, square_window, whole

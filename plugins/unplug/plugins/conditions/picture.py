@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from unplug.plugins.errors import DataError, InputError
+from unplug.core import DataError, InputError
 
 Picture = NDArray[np.uint8]
 MIN_SIDE = 16  # below, no landmarker finds anything and an edge map is noise

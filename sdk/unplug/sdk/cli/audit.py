@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .base import Common, Outcome, command, names, table
+from unplug.core import table
+
+from .base import Common, Outcome, command, names
 from .options import base_option, data_option, forget_option, out_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.audit.report import AuditReport, Estimate, ModelAudit
+    from unplug.sdk.auditing import AuditReport, Estimate, ModelAudit
 
 
 @click.command()
@@ -53,7 +55,7 @@ def audit(
     stand beside every one of the subjects'. Exported files are compared with the original's export in the same form as
     well: rounding can undo a part of an edit.
     """
-    from unplug.sdk.audit.request import AuditRequest, run_audit
+    from unplug.sdk.auditing import AuditRequest, run_audit
 
     request = AuditRequest(
         subjects=subjects, spec=spec, on_bad=on_bad, forget_file=forget_file, original=original, retrained=retrained,
@@ -67,7 +69,7 @@ def audit(
 
 
 def _summary(report: AuditReport) -> Iterator[str]:
-    from unplug.sdk.audit.outcome import rounding_sentence
+    from unplug.sdk.auditing import rounding_sentence
 
     classes = report.models[0].utility["test"].accuracy is not None
     use = ("test acc.", "test MAE", "forget MAE") if classes else ("test loss", "forget loss")

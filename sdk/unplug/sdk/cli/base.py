@@ -8,13 +8,13 @@ import json
 import math
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import click
 
-from unplug.plugins.errors import InputError, InsufficientMemoryError, OutputError, UnplugError
+from unplug.core import InputError, InsufficientMemoryError, OutputError, UnplugError
 
 OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
 
@@ -55,7 +55,7 @@ class Common:
     @property
     def device(self) -> Any:
         """The torch device (imports torch)."""
-        from unplug.sdk.train.device import pick_device
+        from unplug.sdk.training import pick_device
 
         return pick_device(self.device_name)
 
@@ -142,20 +142,6 @@ def settings(pairs: tuple[str, ...]) -> dict[str, str]:
 def names(text: str) -> tuple[str, ...]:
     """A comma-separated list of names."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Plain columns; numbers are right-aligned."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(header, widths, strict=True)).rstrip()]
-    for row in rows:
-        cells = (_align(cell, width) for cell, width in zip(row, widths, strict=True))
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
-
-
-def _align(cell: str, width: int) -> str:
-    return cell.rjust(width) if cell[:1] in "+-0123456789" and cell else cell.ljust(width)
 
 
 def percent(value: float | None) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unplug.plugins.errors import InputError
-from unplug.sdk.shipped import shipped_folder
+from unplug.core import InputError, table
+from unplug.sdk.diffusion import shipped_folder
 
-from .base import Common, Outcome, command, names, table
+from .base import Common, Outcome, command, names
 from .bench_estimate import estimate
 from .bench_import import import_
 from .bench_table import baselines
@@ -170,8 +170,8 @@ def compare(old: Path, new: Path, fail_above: str, out: Path | None, common: Com
     alone then fails about one comparison of two reports in forty. The more rows, the more --repeats it takes to see a change. A
     valid row of the old report that cannot be compared fails as well: nothing was checked of it.
     """
+    from unplug.core import write_json
     from unplug.mobile_bench import BenchReport, compare_reports
-    from unplug.plugins.files import write_json
 
     found = compare_reports(BenchReport.load(old), BenchReport.load(new), fail_above=_share(fail_above))
     if out is not None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, table
 
-from .base import Common, Outcome, command, table
+from .base import Common, Outcome, command
 from .options import out_option
 
 if TYPE_CHECKING:
-    from unplug.mobile_bench.estimate.report import EstimateReport
+    from unplug.mobile_bench import EstimateReport
 
 AUTO = "auto"
 """What the shared option --device says when nobody gave it."""
@@ -41,9 +41,7 @@ def estimate(
     The estimate comes with its error on rows that the fit did not see. It is no measurement and enters no benchmark.
     """
     from unplug.export import load_artifact
-    from unplug.mobile_bench.baselines import load_baselines
-    from unplug.mobile_bench.estimate.run import estimate_artifacts, known_devices
-    from unplug.mobile_bench.report import BenchReport
+    from unplug.mobile_bench import BenchReport, estimate_artifacts, known_devices, load_baselines
 
     if listed:
         found = known_devices([BenchReport.load(path) for path in rows], load_baselines())
@@ -63,7 +61,7 @@ def estimate(
 
 def text_of(report: EstimateReport) -> str:
     """For a terminal: what it is, the numbers, their error, and what they rest on."""
-    from unplug.mobile_bench.estimate.report import LABEL
+    from unplug.mobile_bench import LABEL
 
     setting = report.setting
     threads = "threads not told" if setting.threads is None else f"threads: {setting.threads}"

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, table
 
-from .base import Common, Outcome, command, table
+from .base import Common, Outcome, command
 from .options import given_option, out_option
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ def _is_xcode(report: Path) -> bool:
 
 
 def _of_page(report: Path) -> BenchReport:
-    from unplug.mobile_bench import BenchReport
-    from unplug.mobile_bench.received import rechecked
+    from unplug.mobile_bench import BenchReport, rechecked
 
     return rechecked(BenchReport.load(report))
 
@@ -66,8 +65,7 @@ def _of_xcode(
     report: Path, artifact: Path | None, at: str | None, unit: str | None, device: str | None, system: str, units: str
 ) -> BenchReport:
     from unplug.export import load_artifact
-    from unplug.mobile_bench import BenchReport
-    from unplug.mobile_bench.apps.xcode import read_xcode
+    from unplug.mobile_bench import BenchReport, read_xcode
 
     if artifact is None or device is None:
         raise InputError(

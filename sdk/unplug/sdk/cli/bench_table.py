@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from unplug.core import table as plain_table
+
 from .base import Common, Outcome, command
-from .base import table as plain_table
 from .options import out_option
 
 
@@ -19,9 +20,8 @@ from .options import out_option
 @command
 def table(report: Path, form: str, out: Path | None, common: Common) -> Outcome:
     """Print a bench REPORT as a table: every row, those that may not be ranked with the reason."""
-    from unplug.mobile_bench.report import BenchReport
-    from unplug.mobile_bench.tables import csv_text, markdown
-    from unplug.plugins.files import atomic_path
+    from unplug.core import atomic_path
+    from unplug.mobile_bench import BenchReport, csv_text, markdown
 
     found = BenchReport.load(report)
     text = csv_text(found) if form == "csv" else markdown(found)
@@ -36,7 +36,7 @@ def table(report: Path, form: str, out: Path | None, common: Common) -> Outcome:
 @command
 def baselines(common: Common) -> Outcome:
     """List published numbers with their sources: none of them was measured here."""
-    from unplug.mobile_bench.baselines import NOT_OURS, listing, load_baselines
+    from unplug.mobile_bench import NOT_OURS, listing, load_baselines
 
     found = load_baselines()
     return Outcome(value=asdict(found), text=f"{NOT_OURS} (read on {found.retrieved})\n{plain_table(*listing(found))}")

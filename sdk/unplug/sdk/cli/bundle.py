@@ -20,7 +20,7 @@ def bundle() -> None:
 @command
 def verify(path: Path, common: Common) -> Outcome:
     """Check every file against the manifest (exit 1 where one is missing, changed or extra)."""
-    from unplug.sdk.release import verify_bundle
+    from unplug.sdk.bundle import verify_bundle
 
     manifest = verify_bundle(path)
     count = len(manifest.files)
@@ -33,7 +33,7 @@ def verify(path: Path, common: Common) -> Outcome:
 @command
 def inspect(path: Path, common: Common) -> Outcome:
     """Show what a bundle holds and where it comes from."""
-    from unplug.sdk.release import read_manifest
+    from unplug.sdk.bundle import read_manifest
 
     manifest = read_manifest(path)
     lineage = manifest.lineage

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .base import Common, Outcome, command, names, settings, table
+from unplug.core import table
+
+from .base import Common, Outcome, command, names, settings
 from .options import data_option, out_option
 from .train_base import PRECISIONS
 
 if TYPE_CHECKING:
-    from unplug.sdk.diffusion.compare import ComparisonReport
+    from unplug.sdk.studies.control import ComparisonReport
 
 
 @click.command("compare-control")
@@ -66,7 +68,7 @@ def compare_control(
     after a kill and it goes on.
     """
     from unplug.sdk.diffusion import ControlRecipe
-    from unplug.sdk.diffusion.compare import CompareRequest, compare_controls
+    from unplug.sdk.studies.control import CompareRequest, compare_controls
 
     def given(**values: Any) -> dict[str, Any]:
         return {name: value for name, value in values.items() if value is not None}
@@ -85,7 +87,7 @@ def compare_control(
 
 
 def _rates(pairs: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
-    from unplug.plugins.errors import InputError
+    from unplug.core import InputError
 
     found: dict[str, tuple[float, ...]] = {}
     for pair in pairs:
@@ -101,7 +103,7 @@ def _rates(pairs: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
 
 def text_table(report: ComparisonReport) -> str:
     """Rows, differences, verdicts, trainings and notes for a terminal."""
-    from unplug.sdk.diffusion.compare import words
+    from unplug.sdk.studies.control import formatting as words
 
     lines = [table(words.header(report), [words.row_cells(report, row) for row in report.rows])]
     if report.reference is not None and (others := words.rivals(report)):

@@ -28,7 +28,7 @@ def data() -> None:
 @command
 def synth(count: int, subjects: int | None, size: int, out: Path, common: Common) -> Outcome:
     """Write synthetic faces as PNG files with a labels.csv (usable as csv:OUT/labels.csv)."""
-    from unplug.sdk.data.folder import write_faces
+    from unplug.sdk.data import write_faces
 
     people = subjects or max(1, count // 5)
     written = write_faces(f"synth:n={count},subjects={people},seed={common.seed}", size, out, show=common.show)
@@ -103,11 +103,11 @@ def split(spec: str, size: int, on_bad: Any, validation: float, test: float, out
 @command
 def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: Path, common: Common) -> Outcome:
     """Draw a random forget set from a checkpoint's training set (whole subjects where they are known)."""
-    from unplug.plugins.checkpoint import load_checkpoint
-    from unplug.plugins.files import atomic_path
+    from unplug.core import atomic_path
+    from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset
     from unplug.sdk.data import pick_forget as draw
-    from unplug.sdk.train.run import split_of
+    from unplug.sdk.training import split_of
 
     loaded = load_checkpoint(checkpoint)
     dataset = load_dataset(spec, loaded.model.iospec.inputs[0].shape[-1], on_bad=on_bad, show=common.show)

@@ -36,9 +36,8 @@ def demo(
 
     Run it again after a kill: models that are done are used again.
     """
-    from unplug.sdk.demo import DEMO_RECIPE, DemoConfig, run_demo
-    from unplug.sdk.release import ReleaseConfig
-    from unplug.sdk.train import Recipe
+    from unplug.sdk.release import DEMO_RECIPE, DemoConfig, ReleaseConfig, run_demo
+    from unplug.sdk.training import Recipe
 
     recipe = DEMO_RECIPE if spec is None else Recipe()
     changes: dict[str, Any] = {"size": size, "image_size": image_size, "epochs": epochs}

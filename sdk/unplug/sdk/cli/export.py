@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, table
 
-from .base import Common, Outcome, command, names, table
+from .base import Common, Outcome, command, names
 from .options import each_shipped_or_given, out_option, shipped_or_given
 
 if TYPE_CHECKING:
-    from unplug.export import Artifact, ParityReport
-    from unplug.export.layers.explain import Explanation
-    from unplug.export.parity import TaskDelta
+    from unplug.export import Artifact, Explanation, ParityReport, TaskDelta
 
 EXPLAINED = 4
 """Samples that --explain walks through the layers."""
@@ -68,10 +66,8 @@ def export(
     corrected too. Where the data is that of the training, samples are drawn from what it may remember, never from what it
     forgot.
     """
-    from unplug.export import export_checkpoint
-    from unplug.export.exporter import plan_pairs
-    from unplug.export.precisions import looks_at_samples
-    from unplug.plugins.checkpoint import read_config
+    from unplug.export import export_checkpoint, looks_at_samples, plan_pairs
+    from unplug.plugins import read_config
 
     pairs = plan_pairs(names(targets), names(precisions))
     wanted = list(dict.fromkeys(name for found in pairs.values() for name in found))
@@ -134,7 +130,7 @@ def _tell_parity(
 
 
 def _tell_coverage(outcome: Outcome, made: Sequence[Artifact], delegate: str) -> None:
-    from unplug.export.delegates import coverage
+    from unplug.export import coverage
 
     for item in made:
         if item.card.target == "litert":
@@ -162,8 +158,8 @@ def _samples(
     if spec is None and check is None:
         return None, None
     from unplug.plugins import load_checkpoint
+    from unplug.sdk.conditions import example_inputs, real_inputs
     from unplug.sdk.data import load_dataset
-    from unplug.sdk.inputs import example_inputs, real_inputs
 
     model = load_checkpoint(checkpoint)
     shipped = model.model.iospec.images_in("NHWC" if nhwc else "NCHW")
@@ -219,9 +215,9 @@ def parity(
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
     from unplug.plugins import load_checkpoint
+    from unplug.sdk.auditing import task_deltas
+    from unplug.sdk.conditions import example_inputs, real_inputs
     from unplug.sdk.data import load_dataset
-    from unplug.sdk.deltas import task_deltas
-    from unplug.sdk.inputs import example_inputs, real_inputs
 
     loaded = [load_artifact(path) for path in artifacts]
     if spec is not None and images is not None:
@@ -255,7 +251,7 @@ def parity(
 
 
 def _parity_table(report: ParityReport) -> str:
-    from unplug.export.runtime.stand_in import STAND_INS
+    from unplug.export import STAND_INS
 
     rows = []
     for row in report.rows:
@@ -286,9 +282,8 @@ def _task_table(rows: Sequence[TaskDelta]) -> str:
 
 
 def _explained(artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], folder: Path) -> Explanation:
-    from unplug.export.layers.explain import explain
-    from unplug.export.layers.plot import plot_layers
-    from unplug.plugins.files import write_json
+    from unplug.core import write_json
+    from unplug.export import explain, plot_layers
 
     found = explain(artifact, checkpoint, inputs)
     folder.mkdir(parents=True, exist_ok=True)

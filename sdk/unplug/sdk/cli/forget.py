@@ -36,10 +36,10 @@ def forget(
 
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
     """
-    from unplug.plugins.checkpoint import load_checkpoint
+    from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset, read_forget_file
-    from unplug.sdk.forget import forget as run
-    from unplug.sdk.kinds import kind_of
+    from unplug.sdk.tasks import kind_of
+    from unplug.sdk.unlearning import forget as run
 
     original = load_checkpoint(checkpoint)
     kind = kind_of(original, device=common.device, base=base)

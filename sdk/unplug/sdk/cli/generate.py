@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 
 from .base import Common, Outcome, command, settings
 from .options import out_option
@@ -52,8 +52,8 @@ def generate(
     --base for another, which draws in half precision on a GPU. The condition should be drawn at the base's size:
     `unplug condition --size 128`, or use --photo.
     """
-    from unplug.plugins.files import check_writable
-    from unplug.sdk.shipped import find_plugin
+    from unplug.core import check_writable
+    from unplug.sdk.diffusion import find_plugin
 
     for name in plugins:  # before torch and diffusers are loaded, which takes seconds
         find_plugin(name)
@@ -124,7 +124,7 @@ def _save(picture: Any, path: Path, facts: dict[str, Any]) -> None:
 
     from PIL.PngImagePlugin import PngInfo
 
-    from unplug.plugins.files import atomic_path
+    from unplug.core import atomic_path
 
     info = PngInfo()
     info.add_text("unplug", json.dumps(facts, sort_keys=True))

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .base import Common, Outcome, command, names, settings, table
+from unplug.core import table
+
+from .base import Common, Outcome, command, names, settings
 from .options import out_option
 
 if TYPE_CHECKING:
-    from unplug.sdk.leaderboard import LeaderboardReport
+    from unplug.sdk.studies.leaderboard import LeaderboardReport
 
 
 @click.command()
@@ -58,8 +60,9 @@ def leaderboard(
     models'. OUT gets leaderboard.json, leaderboard.html and models/. What is there already is used again: asking for more
     models or methods later adds to it.
     """
-    from unplug.plugins.errors import InputError
-    from unplug.sdk.leaderboard import PROTOCOLS, Request, run_leaderboard, write_page
+    from unplug.core import InputError
+    from unplug.sdk.report import write_page
+    from unplug.sdk.studies.leaderboard import PROTOCOLS, Request, run_leaderboard
 
     if budget is not None and math.isnan(budget):
         raise InputError("--budget nan", "not a number", "Give a fraction of retraining such as 0.05")
@@ -81,9 +84,9 @@ def leaderboard(
 
 
 def _methods(text: str) -> tuple[str, ...]:
-    from unplug.plugins.errors import InputError
-    from unplug.sdk.forget.method import METHODS
-    from unplug.sdk.leaderboard.plan import ORACLE
+    from unplug.core import InputError
+    from unplug.sdk.studies.leaderboard import ORACLE
+    from unplug.sdk.unlearning import METHODS
 
     chosen = tuple(dict.fromkeys(names(text)))
     if chosen == ("all",):
@@ -95,7 +98,7 @@ def _methods(text: str) -> tuple[str, ...]:
 
 
 def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    from unplug.plugins.errors import InputError
+    from unplug.core import InputError
 
     found: dict[str, dict[str, str]] = {}
     for pair, value in settings(pairs).items():
@@ -108,9 +111,8 @@ def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 def text_table(report: LeaderboardReport) -> str:
     """The ranking for a terminal."""
-    from unplug.sdk.leaderboard.metrics import METRICS
-    from unplug.sdk.leaderboard.protocol import RANKING
-    from unplug.sdk.leaderboard.words import cell, main_columns, reason, title_of
+    from unplug.sdk.report import cell, main_columns, reason, title_of
+    from unplug.sdk.studies.leaderboard import METRICS, RANKING
 
     columns = main_columns(report)
     rows: list[tuple[str, ...]] = []

@@ -7,20 +7,20 @@ from typing import Any
 
 import click
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError, table
 
-from .base import Common, Outcome, command, table
+from .base import Common, Outcome, command
 from .options import without_option
 
 REGISTRIES = {
-    "methods": "unplug.sdk.forget.method:METHODS",
-    "attacks": "unplug.sdk.audit.attack:ATTACKS",
+    "methods": "unplug.sdk.unlearning.method:METHODS",
+    "attacks": "unplug.sdk.auditing.attack:ATTACKS",
     "targets": "unplug.export:TARGETS",
     "precisions": "unplug.export:PRECISIONS",
     "devices": "unplug.mobile_bench:DEVICES",
     "conditions": "unplug.plugins.conditions:CONDITIONS",
     "data": "unplug.sdk.data.source:SOURCES",
-    "protocols": "unplug.sdk.leaderboard:PROTOCOLS",
+    "protocols": "unplug.sdk.studies.leaderboard:PROTOCOLS",
     "backends": "unplug.sdk.fleet:BACKENDS",
 }
 

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import click
 
-from unplug.sdk.shipped import shipped_folder
+from unplug.sdk.diffusion import shipped_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 NEEDS = ("retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits")
-"""`unplug.sdk.forget.method.NEEDS`, which imports torch; a help text must not."""
+"""`unplug.sdk.unlearning.method.NEEDS`, which imports torch; a help text must not."""
 
 
 def data_option(function: F) -> F:

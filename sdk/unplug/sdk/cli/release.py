@@ -40,12 +40,11 @@ def release(
 
     Intermediate results stay in .NAME.release beside the bundle, so a killed release goes on where it was.
     """
-    from unplug.plugins.checkpoint import load_checkpoint
+    from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset, read_forget_file
-    from unplug.sdk.kinds import kind_of
-    from unplug.sdk.release import ReleaseConfig
+    from unplug.sdk.release import ReleaseConfig, gates_from
     from unplug.sdk.release import release as run
-    from unplug.sdk.release.gates import gates_from
+    from unplug.sdk.tasks import kind_of
 
     original = load_checkpoint(checkpoint)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None

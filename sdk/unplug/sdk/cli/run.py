@@ -32,7 +32,7 @@ def run(
     Without --box or --face-landmarker the centre square of the image is taken, which is right for faces that
     are cropped already.
     """
-    from unplug.sdk.infer import predict_images
+    from unplug.sdk.inference import predict_images
 
     results = predict_images(model, images, box=box, landmarker=face_landmarker, margin=margin)
     lines = []

@@ -53,9 +53,9 @@ def age(
     Samples are split by subject where subjects are known. The state is saved after every epoch: run the same
     command again after a kill and it goes on, to the same weights.
     """
-    from unplug.plugins.errors import InputError
+    from unplug.core import InputError
     from unplug.sdk.data import load_dataset, load_split, make_split
-    from unplug.sdk.train import Recipe, train_age
+    from unplug.sdk.training import Recipe, train_age
 
     recipe = Recipe(**{key: value for key, value in recipe_options.items() if value is not None})
     dataset = load_dataset(spec, recipe.image_size, on_bad=on_bad, show=common.show)

@@ -46,8 +46,7 @@ def plugin(
     For several GPUs start it with `accelerate launch -m unplug.sdk.cli train plugin ...`.
     """
     from unplug.sdk.data import load_dataset, load_split, make_split
-    from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
-    from unplug.sdk.diffusion.processes import processes
+    from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, processes, train_plugin
 
     options = settings(pairs) | ({} if task is None else {"task": str(task)})
     recipe = ControlRecipe(**{key: value for key, value in recipe_options.items() if value is not None})

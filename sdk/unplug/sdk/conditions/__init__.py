@@ -1,5 +1,5 @@
 """Conditions of many pictures: arrays and folders, in child processes where the runtime is a foreign one, resumable."""
 
-from unplug.plugins.lazy import attach
+from unplug.core import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

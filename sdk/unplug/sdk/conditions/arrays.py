@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.export import Reply
-from unplug.plugins.conditions import Condition, FaceLandmark, build_condition, identity
-from unplug.plugins.conditions.face_landmark import POINTS, Faces
-from unplug.plugins.conditions.picture import checked_size
-from unplug.plugins.errors import InputError, NoFaceError, SeveralFacesError
-from unplug.sdk.data.cache import workers as cores
+from unplug.core import InputError, NoFaceError, Reply, SeveralFacesError
+from unplug.plugins.conditions import POINTS, Condition, FaceLandmark, Faces, build_condition, checked_size, identity
+from unplug.sdk.data import workers as cores
 
 from .pool import Pool
 from .rows import load_finished, open_rows

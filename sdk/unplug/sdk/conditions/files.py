@@ -15,13 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unplug.export import Reply
-from unplug.plugins.conditions import Condition, build_condition, identity
-from unplug.plugins.conditions.picture import checked_size
-from unplug.plugins.errors import DataError, InputError, NoFaceError, OutputError, SeveralFacesError
-from unplug.sdk.data.cache import workers as cores
-from unplug.sdk.data.decode import decode_upright, fingerprint_file
-from unplug.sdk.data.sources.files import image_files
+from unplug.core import DataError, InputError, NoFaceError, OutputError, Reply, SeveralFacesError
+from unplug.plugins.conditions import Condition, build_condition, checked_size, identity
+from unplug.sdk.data import decode_upright, fingerprint_file, image_files
+from unplug.sdk.data import workers as cores
 
 from .outputs import SCHEMA, drawn_before, remove_outdated, save, scratch_folder
 from .pool import Pool

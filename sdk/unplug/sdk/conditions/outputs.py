@@ -11,9 +11,9 @@ from pathlib import Path
 
 from PIL import Image, PngImagePlugin
 
-from unplug.plugins.conditions.picture import Picture
-from unplug.plugins.errors import OutputError
-from unplug.sdk.data.decode import DECODER_ERRORS
+from unplug.core import OutputError
+from unplug.plugins.conditions import Picture
+from unplug.sdk.data import DECODER_ERRORS
 
 FAMILY = "unplug-condition/"
 SCHEMA = f"{FAMILY}1"

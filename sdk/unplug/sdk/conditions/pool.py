@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from unplug.export import Reply, call_in_child
+from unplug.core import Reply, call_in_child
 from unplug.plugins.conditions import Condition
 
 P = TypeVar("P")

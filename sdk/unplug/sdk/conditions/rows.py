@@ -12,8 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import InputError, OutputError
-from unplug.plugins.files import read_json, write_json
+from unplug.core import InputError, OutputError, read_json, write_json
 
 FAMILY = "unplug-conditions/"
 SCHEMA = f"{FAMILY}1"

@@ -1,5 +1,5 @@
 """Data specs, decoding, caching, splits and forget files."""
 
-from unplug.plugins.lazy import attach
+from unplug.core import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

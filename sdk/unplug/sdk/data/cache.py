@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from unplug.plugins.errors import DataError, InputError
-from unplug.plugins.files import atomic_path, cache_dir, read_json, write_json
+from unplug.core import DataError, InputError, atomic_path, cache_dir, read_json, write_json
 
 from .source import Problem, Sample, Source
 from .worker import decode_in_processes

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from unplug.plugins.errors import DataError, InputError
+from unplug.core import DataError, InputError
 
 from .dataset import Dataset
 from .source import Captioned, parse_spec

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import DataError, InputError
+from unplug.core import DataError, InputError
 
 from .cache import fingerprints, pixels
 from .source import Captioned, Listing, Problem, Sample, parse_spec

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 
 MAX_FILE_BYTES = 64 * 2**20  # the largest photographs of today's phones stay below this
 MAX_PIXELS = 64_000_000  # phones stop at 50 megapixels for an ordinary picture; a decompression bomb has more

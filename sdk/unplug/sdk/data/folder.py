@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 from tqdm import tqdm
 
-from unplug.plugins.files import atomic_dir
+from unplug.core import atomic_dir
 
 from .dataset import load_dataset
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 
 from .dataset import Dataset
 from .split import Split

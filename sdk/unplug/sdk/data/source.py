@@ -13,8 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import DataError
-from unplug.plugins.registry import Registry
+from unplug.core import DataError, Registry
 
 Partition = Literal["train", "validation", "test"]
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import DataError
-from unplug.plugins.files import read_json, write_json
+from unplug.core import DataError, read_json, write_json
 
 from .dataset import Dataset
 from .source import Sample

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import ConversionError, DataError
+from unplug.core import ConversionError, DataError
 
 from .source import Problem, parse_spec
 

@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.errors import InputError
-from unplug.sdk.train.loop import seeded
-from unplug.sdk.train.state import StateFile, fingerprint
+from unplug.core import InputError
+from unplug.sdk.training import StateFile, fingerprint, seeded
 
 from .noise import add_noise, draw_steps, noise_like, sample_loss
 from .recipe import StepRecipe, check_prompting

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
-from unplug.plugins.checkpoint import safetensors_errors
-from unplug.plugins.files import atomic_dir, atomic_path, sha256_tree, write_json
-from unplug.plugins.quiet import quiet
+from unplug.core import atomic_dir, atomic_path, quiet, sha256_tree, write_json
+from unplug.plugins import safetensors_errors
 
 from .digest import TEXT_PREFIX
 from .load import OURS, RECORD

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from unplug.plugins.files import atomic_path, cache_dir
+from unplug.core import atomic_path, cache_dir
 from unplug.sdk.data import Dataset
 
 from .digest import settings_of, weights_digest

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
-from unplug.plugins.registry import Registry
+from unplug.core import Registry
 
 
 class Control(Protocol):

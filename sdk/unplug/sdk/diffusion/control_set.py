@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unplug.core import DataError, cache_dir
 from unplug.plugins.conditions import build_condition, identity
-from unplug.plugins.errors import DataError
-from unplug.plugins.files import cache_dir
 from unplug.sdk.conditions import conditions_in_worker
 from unplug.sdk.data import Dataset, captions_digest, captions_of
 

@@ -14,16 +14,16 @@ import numpy as np
 from PIL import Image
 from torch import nn
 
-from unplug.plugins.checkpoint import load_checkpoint
-from unplug.plugins.conditions.picture import checked
-from unplug.plugins.errors import DataError, InputError
+from unplug.core import DataError, InputError
+from unplug.plugins import load_checkpoint
+from unplug.plugins.conditions import checked
 from unplug.sdk.conditions import condition_file
-from unplug.sdk.data.decode import decode_upright, square
-from unplug.sdk.shipped import find_plugin
+from unplug.sdk.data import decode_upright, square
 
 from .control import CONTROLS
 from .load import image_size_of
 from .sample import GUIDANCE, STEPS, generate
+from .shipped import find_plugin
 
 MAX_PICTURES = 1024
 

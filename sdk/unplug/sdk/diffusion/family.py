@@ -8,11 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.train.loop import Fit
-from unplug.sdk.train.state import StateFile
-from unplug.sdk.train.tensors import TensorSet
+from unplug.sdk.training import Fit, StateFile, TensorSet
 
-from .fit_control import ControlRecipe, fit_control
+from .control_training import ControlRecipe, fit_control
 from .task import Frame, NoiseTask, Steered, SteeredSet
 
 

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unplug.plugins.errors import ArtifactError
-from unplug.plugins.iospec import IOSpec
+from unplug.core import ArtifactError, IOSpec
 
 from .measure import LEVELS, batch_losses, level_mean
 from .task import Frame, SteeredSet

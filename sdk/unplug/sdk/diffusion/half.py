@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from unplug.plugins.errors import TrainingError
+from unplug.core import TrainingError
 
 LOWER = "Lower --lr or check the data"
 

@@ -7,11 +7,9 @@ from typing import Any
 
 import torch
 
-from unplug.plugins.errors import CheckpointError, InputError
-from unplug.plugins.files import read_json
-from unplug.plugins.quiet import quiet
-from unplug.sdk.shipped import WEIGHTS
+from unplug.core import CheckpointError, InputError, quiet, read_json
 
+from .shipped import WEIGHTS
 from .small import diffusers
 
 SMALL = "small"

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import CheckpointError, MissingExtraError
-from unplug.plugins.quiet import quiet
+from unplug.core import CheckpointError, MissingExtraError, quiet
 
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 _FIRST_FACTOR = re.compile(r"lora(_linear_layer)?[._](A|down)\b")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.train.loop import seeded
+from unplug.sdk.training import seeded
 
 from .control import Control, predict_noise
 from .control_set import ControlSet

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 
 from .recipe import Timesteps, Weighting
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from unplug.plugins.files import atomic_path
+from unplug.core import atomic_path
 
 from .control import Control
 from .control_set import ControlSet

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Self
 
-from unplug.plugins.errors import InputError
-from unplug.sdk.train.augment import Augment
+from unplug.core import InputError
+from unplug.sdk.training import Augment
 
 Precision = Literal["auto", "fp32", "bf16", "fp16"]
 PRECISIONS: tuple[Precision, ...] = ("auto", "fp32", "bf16", "fp16")

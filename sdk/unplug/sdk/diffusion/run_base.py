@@ -12,15 +12,10 @@ from PIL import Image
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from unplug.plugins.checkpoint import safetensors_errors
-from unplug.plugins.errors import DataError, InputError
-from unplug.plugins.files import atomic_dir, atomic_path, check_replaceable
+from unplug.core import DataError, InputError, atomic_dir, atomic_path, check_replaceable, versions
+from unplug.plugins import safetensors_errors
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of
-from unplug.sdk.train.device import describe_device
-from unplug.sdk.train.loop import seeded
-from unplug.sdk.train.run import training_dir
-from unplug.sdk.train.state import StateFile, fingerprint
-from unplug.export.provenance import versions
+from unplug.sdk.training import StateFile, describe_device, fingerprint, seeded, training_dir
 
 from .base import BaseLoss, BaseRecipe, fit_base
 from .base_folder import save_base
@@ -29,7 +24,7 @@ from .grid import image_grid
 from .half import round_to_half
 from .load import OURS, RECORD, load_base
 from .measure import LEVELS, batch_losses
-from .processes import processes
+from .ranks import processes
 from .sample import generate
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steps import Trained, train_steps

@@ -10,21 +10,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from unplug.plugins.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from unplug.core import DataError, versions
+from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.conditions import build_condition, identity, portable
-from unplug.plugins.errors import DataError
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.train.device import describe_device
-from unplug.sdk.train.run import check_place, training_dir
-from unplug.export.provenance import versions
+from unplug.sdk.training import check_place, describe_device, training_dir
 
 from .control import CONTROLS, Control
 from .control_set import ControlSet, base_digest, load_control_set
-from .fit_control import ControlRecipe, fit_control
+from .control_training import ControlRecipe, fit_control
 from .half import round_to_half
 from .measure import mean_loss
 from .previews import Previews
-from .processes import processes
+from .ranks import processes
 from .recipe import share_of
 from .sample import guidance_of
 from .steps import Trained

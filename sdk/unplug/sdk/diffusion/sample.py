@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from unplug.plugins.quiet import quiet
+from unplug.core import quiet
 
 from .load import is_ours
 from .vae import pictures_at_once

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unplug.plugins.errors import MissingExtraError
-from unplug.plugins.quiet import quiet
+from unplug.core import MissingExtraError, quiet
 
 from .vae_init import init_vae
 

@@ -19,12 +19,11 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from unplug.plugins.errors import InputError, TrainingError
-from unplug.sdk.train.loop import decay_groups, seeded, update_average
-from unplug.sdk.train.state import StateFile, fingerprint
+from unplug.core import InputError, TrainingError
+from unplug.sdk.training import StateFile, decay_groups, fingerprint, seeded, update_average
 
 from .half import LOWER, check_finite
-from .processes import processes
+from .ranks import processes
 from .recipe import Precision, StepRecipe, share_of
 
 SAVE_EVERY_S = 120.0

@@ -20,14 +20,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unplug.plugins.errors import InputError
-from unplug.sdk.train.augment import Augment
-from unplug.sdk.train.evaluate import LossPredictions
-from unplug.sdk.train.tensors import Batch, TensorSet
+from unplug.core import InputError
+from unplug.sdk.training import Augment, Batch, LossPredictions, TensorSet
 
 from .control import Control, predict_noise
 from .control_set import ControlSet
-from .fit_control import ControlRecipe
+from .control_training import ControlRecipe
 from .load import image_size_of
 from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps, level_mean, losses
 from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss

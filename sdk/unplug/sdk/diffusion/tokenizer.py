@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 
 START, END = "<|startoftext|>", "<|endoftext|>"
 WORD_END = "</w>"

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 from unplug.sdk.data import Dataset
 
 from .recipe import StepRecipe

@@ -19,22 +19,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._landmarks import LANDMARK_NAMES, MEDIAPIPE_INDEX
-    from unplug.sdk.faces._render import render
-    from unplug.sdk.faces._sampling import EXPRESSIONS, sample_face, sample_identity
-    from unplug.sdk.faces._sheet import contact_sheet
-    from unplug.sdk.faces._types import (
-        MAX_AGE,
-        AgeJitter,
-        Background,
-        Camera,
-        Expression,
-        FaceParams,
-        Identity,
-        Light,
-        Pose,
-        RenderedFace,
-    )
+    from ._landmarks import LANDMARK_NAMES, MEDIAPIPE_INDEX
+    from ._render import render
+    from ._sampling import EXPRESSIONS, sample_face, sample_identity
+    from ._sheet import contact_sheet
+    from ._types import MAX_AGE, AgeJitter, Background, Camera, Expression, FaceParams, Identity, Light, Pose, RenderedFace
 
 _HOME = {
     "AgeJitter": "_types",

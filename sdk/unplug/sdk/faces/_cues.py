@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._types import AgeJitter, Identity
+    from ._types import AgeJitter, Identity
 
 # Age (years) at which the shifts reach their nominal size; below it they shrink in proportion, to this floor.
 _FULL_SHIFT_AGE = 34.0

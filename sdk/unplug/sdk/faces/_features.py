@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.sdk.faces._palettes import EYES, GREY_HAIR, HAIR, mix, scale
-from unplug.sdk.faces._raster import F32, U8, bounds, curve, dot, fill, mask_of, oval, paint, ribbon, soft, strokes, taper
-from unplug.sdk.faces._skin import tone
+from ._palettes import EYES, GREY_HAIR, HAIR, mix, scale
+from ._raster import F32, U8, bounds, curve, dot, fill, mask_of, oval, paint, ribbon, soft, strokes, taper
+from ._skin import tone
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._cues import AgeCues
-    from unplug.sdk.faces._palettes import RGB
-    from unplug.sdk.faces._types import FaceParams
-    from unplug.sdk.faces._view import View
+    from ._cues import AgeCues
+    from ._palettes import RGB
+    from ._types import FaceParams
+    from ._view import View
 
 
 def hair_base(params: FaceParams, cues: AgeCues) -> RGB:

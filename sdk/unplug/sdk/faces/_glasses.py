@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.sdk.faces._palettes import FRAMES
-from unplug.sdk.faces._raster import F32, U8, bounds, curve, mask_of, paint, strokes
+from ._palettes import FRAMES
+from ._raster import F32, U8, bounds, curve, mask_of, paint, strokes
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._types import FaceParams
-    from unplug.sdk.faces._view import View
+    from ._types import FaceParams
+    from ._view import View
 
 # Younger children go without.
 LEAST_AGE = 4.0

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
-from unplug.sdk.faces._features import hair_base
-from unplug.sdk.faces._hairdo import Hairdo, Lock, resample
-from unplug.sdk.faces._palettes import mix, scale
-from unplug.sdk.faces._raster import F32, U8, bounds, curve, fill, mask_of, paint, ramp_table, shaded, soft, strokes
-from unplug.sdk.faces._relief import light_vector, slopes
+from ._features import hair_base
+from ._hairdo import Hairdo, Lock, resample
+from ._palettes import mix, scale
+from ._raster import F32, U8, bounds, curve, fill, mask_of, paint, ramp_table, shaded, soft, strokes
+from ._relief import light_vector, slopes
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._cues import AgeCues
-    from unplug.sdk.faces._types import FaceParams
-    from unplug.sdk.faces._view import View
+    from ._cues import AgeCues
+    from ._types import FaceParams
+    from ._view import View
 
 _LOW = 40
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.sdk.faces._raster import F32, curve
+from ._raster import F32, curve
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._cues import AgeCues
-    from unplug.sdk.faces._types import FaceParams
-    from unplug.sdk.faces._view import View
+    from ._cues import AgeCues
+    from ._types import FaceParams
+    from ._view import View
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.sdk.faces._raster import F32, U8, curve, fill, ribbon, strokes, taper
+from ._raster import F32, U8, curve, fill, ribbon, strokes, taper
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unplug.sdk.faces._cues import AgeCues
-    from unplug.sdk.faces._types import FaceParams
-    from unplug.sdk.faces._view import View
+    from ._cues import AgeCues
+    from ._types import FaceParams
+    from ._view import View
 
 Point = tuple[float, float, float]
 # Head points, strength 0..1, width in head units.

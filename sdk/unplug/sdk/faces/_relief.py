@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
-from unplug.sdk.faces._raster import F32
+from ._raster import F32
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._cues import AgeCues
-    from unplug.sdk.faces._types import FaceParams, Light
-    from unplug.sdk.faces._view import View
+    from ._cues import AgeCues
+    from ._types import FaceParams, Light
+    from ._view import View
 
 # Cells a side: for small canvases, and for large ones.
 _SMALL_GRID, _LARGE_GRID, _SMALL_CANVAS = 48, 80, 200

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from unplug.sdk.faces._cues import AgeCues, age_cues
-from unplug.sdk.faces._features import paint_brow, paint_eye, paint_mouth, paint_nose
-from unplug.sdk.faces._glasses import paint_glasses
-from unplug.sdk.faces._hair import front_mask, hair_table, paint_back, paint_beard, paint_front
-from unplug.sdk.faces._hairdo import build_hairdo
-from unplug.sdk.faces._raster import U8, soft
-from unplug.sdk.faces._scene import expose, grade, paint_background, paint_body
-from unplug.sdk.faces._shape import build_shape
-from unplug.sdk.faces._skin import paint_ear, paint_head, skin_table
-from unplug.sdk.faces._types import FaceParams, RenderedFace
-from unplug.sdk.faces._view import View
+from ._cues import AgeCues, age_cues
+from ._features import paint_brow, paint_eye, paint_mouth, paint_nose
+from ._glasses import paint_glasses
+from ._hair import front_mask, hair_table, paint_back, paint_beard, paint_front
+from ._hairdo import build_hairdo
+from ._raster import U8, soft
+from ._scene import expose, grade, paint_background, paint_body
+from ._shape import build_shape
+from ._skin import paint_ear, paint_head, skin_table
+from ._types import FaceParams, RenderedFace
+from ._view import View
 
 _MIN_SIZE, _MAX_SIZE = 16, 2048
 # Drawn this much larger than asked for, then averaged down; large pictures need less of it.

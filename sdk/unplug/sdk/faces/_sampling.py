@@ -5,19 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from unplug.sdk.faces._palettes import BACKGROUNDS, COLLARS, COLOURS, EYES, FRAMES, HAIR, HAIR_STYLES
-from unplug.sdk.faces._types import (
-    MAX_AGE,
-    AgeJitter,
-    Background,
-    Camera,
-    Expression,
-    FaceParams,
-    Identity,
-    Light,
-    Pose,
-    check_range,
-)
+from ._palettes import BACKGROUNDS, COLLARS, COLOURS, EYES, FRAMES, HAIR, HAIR_STYLES
+from ._types import MAX_AGE, AgeJitter, Background, Camera, Expression, FaceParams, Identity, Light, Pose, check_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
-from unplug.sdk.faces._palettes import COLOURS, mix, scale
-from unplug.sdk.faces._raster import F32, U8, bounds, curve, fill, mask_of, paint, shaded, soft, strokes
+from ._palettes import COLOURS, mix, scale
+from ._raster import F32, U8, bounds, curve, fill, mask_of, paint, shaded, soft, strokes
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._cues import AgeCues
-    from unplug.sdk.faces._types import Background, Camera, FaceParams, Light
-    from unplug.sdk.faces._view import View
+    from ._cues import AgeCues
+    from ._types import Background, Camera, FaceParams, Light
+    from ._view import View
 
 
 def _blend(size: int, weight: F32, first: tuple[float, float, float], second: tuple[float, float, float]) -> U8:

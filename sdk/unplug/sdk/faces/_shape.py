@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.sdk.faces._raster import F32
+from ._raster import F32
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._cues import AgeCues
-    from unplug.sdk.faces._types import FaceParams
+    from ._cues import AgeCues
+    from ._types import FaceParams
 
 # Horizontal slices of the head: y, half width, centre z, half depth.
 _ROWS = np.array(

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from unplug.sdk.faces._raster import U8
-from unplug.sdk.faces._render import render
-from unplug.sdk.faces._sampling import sample_face, sample_identity
-from unplug.sdk.faces._types import AgeJitter, Camera, Identity
+from ._raster import U8
+from ._render import render
+from ._sampling import sample_face, sample_identity
+from ._types import AgeJitter, Camera, Identity
 
 _FIRST_AGE, _LAST_AGE = 3.0, 85.0
 # A row shows the one of so many people who is least like the rows above.

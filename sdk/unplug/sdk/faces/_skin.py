@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.sdk.faces._lines import age_lines
-from unplug.sdk.faces._palettes import mix, scale, skin_colour
-from unplug.sdk.faces._raster import F32, U8, bounds, curve, dot, fill, mask_of, paint, ramp_table, shaded, soft, strokes
-from unplug.sdk.faces._relief import blush, shade_head
+from ._lines import age_lines
+from ._palettes import mix, scale, skin_colour
+from ._raster import F32, U8, bounds, curve, dot, fill, mask_of, paint, ramp_table, shaded, soft, strokes
+from ._relief import blush, shade_head
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._cues import AgeCues
-    from unplug.sdk.faces._palettes import RGB
-    from unplug.sdk.faces._types import FaceParams
-    from unplug.sdk.faces._view import View
+    from ._cues import AgeCues
+    from ._palettes import RGB
+    from ._types import FaceParams
+    from ._view import View
 
 
 def skin_table(params: FaceParams, cues: AgeCues) -> U8:

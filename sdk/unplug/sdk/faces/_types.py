@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.sdk.faces._palettes import BACKGROUNDS, COLLARS, COLOURS, EYES, FRAMES, HAIR, HAIR_STYLES
+from ._palettes import BACKGROUNDS, COLLARS, COLOURS, EYES, FRAMES, HAIR, HAIR_STYLES
 
 MAX_AGE = 90.0
 _MAX_ANGLE = 60.0
@@ -220,7 +220,7 @@ class FaceParams:
 
     def attributes(self) -> dict[str, str]:
         """Words for a prompt: age, hair, skin, eyes, expression, background, beard, glasses."""
-        from unplug.sdk.faces._words import describe
+        from ._words import describe
 
         return describe(self)
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.sdk.faces._raster import F32, curve
+from ._raster import F32, curve
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._shape import Shape
-    from unplug.sdk.faces._types import Camera, Pose
+    from ._shape import Shape
+    from ._types import Camera, Pose
 
 # Distance of the camera, in head units; where the head turns; canvas pixels per head unit, of the side.
 _DISTANCE = 11.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unplug.sdk.faces._cues import age_cues
-from unplug.sdk.faces._palettes import skin_word
+from ._cues import age_cues
+from ._palettes import skin_word
 
 if TYPE_CHECKING:
-    from unplug.sdk.faces._types import FaceParams
+    from ._types import FaceParams
 
 _AGE_WORDS = (
     (2.0, "baby"),

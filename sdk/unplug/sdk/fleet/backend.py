@@ -10,9 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from unplug.plugins import errors
-from unplug.plugins.errors import InsufficientMemoryError, MissingExtraError, OutputError, TooSlow, UnplugError
-from unplug.plugins.registry import Registry
+from unplug.core import InsufficientMemoryError, MissingExtraError, OutputError, Registry, TooSlow, UnplugError, errors
 
 from .job import Context, resolve
 from .result import Order, Result, pack

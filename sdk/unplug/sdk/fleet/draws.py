@@ -11,13 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.train.augment import Augment, augment_as_drawn, draw_augment
-from unplug.sdk.train.device import autocast
-from unplug.sdk.train.loop import seeded
-from unplug.sdk.train.task import Task
-from unplug.sdk.train.tensors import TensorSet
+from unplug.sdk.training import Augment, Task, TensorSet, augment_as_drawn, autocast, draw_augment, seeded
 
-from .stack import MaskedDropout, draw_mask, dropouts, side_by_side
+from .stacking import MaskedDropout, draw_mask, dropouts, side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)

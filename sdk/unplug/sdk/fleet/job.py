@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")  # no leading dot: such names are temporary files
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -44,7 +44,7 @@ class Job:
     Example:
         >>> Job(name="../up", target="json:dumps")
         Traceback (most recent call last):
-        unplug.plugins.errors.InputError: job name '../up': ...
+        unplug.core.errors.InputError: job name '../up': ...
     """
 
     name: str

@@ -17,10 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unplug.plugins.errors import CheckpointError, InputError, TrainingError
-from unplug.sdk.train.family import Family, fit_new, new_model
-from unplug.sdk.train.recipe import Recipe
-from unplug.sdk.train.tensors import TensorSet
+from unplug.core import CheckpointError, InputError, TrainingError
+from unplug.sdk.training import Family, Recipe, TensorSet, fit_new, new_model
 
 from .backend import revive
 from .job import Context, Job, job_fingerprint, resolve

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import InputError
-from unplug.plugins.files import atomic_path
+from unplug.core import InputError, atomic_path
 
 from .job import Job
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.train.device import autocast
-from unplug.sdk.train.tensors import TensorSet
+from unplug.sdk.training import TensorSet, autocast
 
 CPU_WIDTH = 8
 """Stacks on a CPU gain by sharing the cost of each call; beyond this they only leave its caches."""

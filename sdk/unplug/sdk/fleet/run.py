@@ -12,7 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from unplug.plugins.errors import InputError, OutputError
+from unplug.core import InputError, OutputError
 
 from .backend import BACKENDS, Backend, Setup
 from .job import Context, Job, job_fingerprint

@@ -14,20 +14,26 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from unplug.plugins.errors import InputError, InsufficientMemoryError, TrainingError
-from unplug.sdk.train.device import synchronize
-from unplug.sdk.train.evaluate import predict, summarize
-from unplug.sdk.train.family import Family, new_model
-from unplug.sdk.train.loop import decay_groups, update_average
-from unplug.sdk.train.recipe import learning_rate
-from unplug.sdk.train.tensors import TensorSet, steps_per_epoch
+from unplug.core import InputError, InsufficientMemoryError, TrainingError
+from unplug.sdk.training import (
+    Family,
+    TensorSet,
+    decay_groups,
+    learning_rate,
+    new_model,
+    predict,
+    steps_per_epoch,
+    summarize,
+    synchronize,
+    update_average,
+)
 
 from .draws import draw_steps, dropout_sites, step_losses
 from .room import stack_width
-from .stack import CHECK_SAMPLES, check_stack, stack, unstack
+from .stacking import CHECK_SAMPLES, check_stack, stack, unstack
 
 if TYPE_CHECKING:
-    from unplug.sdk.forget.repair import Repair
+    from unplug.sdk.unlearning import Repair
 
 
 def fit_stacked(
@@ -181,9 +187,7 @@ def _fit(models: list[nn.Module], train: TensorSet, family: Family, seeds: Seque
 def _repair(
     models: list[nn.Module], retain: TensorSet, family: Family, repair: Repair, seeds: Sequence[int], steps: int, show: bool
 ) -> None:
-    from unplug.sdk.forget.budget import Cost, Meter, RetrainCost
-    from unplug.sdk.forget.descent import Descent
-    from unplug.sdk.forget.method import ForgetProblem
+    from unplug.sdk.unlearning import Cost, Descent, ForgetProblem, Meter, RetrainCost
 
     task, kind = family.task(models[0]), family.recipe.augment
     sites, stacked = dropout_sites(models[0], retain), _stacked(models, retain)

@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import Any, BinaryIO
 
-from unplug.plugins.errors import UnplugError
+from unplug.core import UnplugError
 
 from .backend import Setup, describe, execute, traceback_tail
 from .job import Context, Job

@@ -1,5 +1,5 @@
 """The release pipeline: gates, bundle, test vectors."""
 
-from unplug.plugins.lazy import attach
+from unplug.core import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

@@ -8,8 +8,8 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from unplug.export import Artifact
-from unplug.plugins.checkpoint import Checkpoint
-from unplug.sdk.audit.report import AuditReport, Estimate
+from unplug.plugins import Checkpoint
+from unplug.sdk.auditing import AuditReport, Estimate
 
 _CARD = """\
 # {{ name }}

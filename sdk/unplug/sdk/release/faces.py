@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from unplug.plugins.checkpoint import Checkpoint
-from unplug.sdk.train.evaluate import predict
-from unplug.sdk.train.run import Sets
+from unplug.plugins import Checkpoint
+from unplug.sdk.training import Sets, predict
 
 SCHEMA = "unplug-faces/1"
 SHOWN = 12

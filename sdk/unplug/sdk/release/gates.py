@@ -7,10 +7,10 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
+from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport
-from unplug.plugins.errors import InputError
-from unplug.sdk.audit.report import AuditReport, ModelAudit, Utility
+from unplug.sdk.auditing import AuditReport, ModelAudit, Utility
 
 
 @dataclass(frozen=True, kw_only=True)

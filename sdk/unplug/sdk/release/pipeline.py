@@ -12,14 +12,13 @@ from typing import Any
 
 import torch
 
-from unplug.plugins.checkpoint import Checkpoint
-from unplug.plugins.errors import GateFailed
-from unplug.plugins.files import write_json
-from unplug.sdk.audit.run import check_forget_size
+from unplug.core import GateFailed, write_json
+from unplug.plugins import Checkpoint
+from unplug.sdk.auditing import check_forget_size
+from unplug.sdk.bundle import Content, check_free, write_bundle
 from unplug.sdk.data import Dataset
-from unplug.sdk.kinds import Kind, kind_of
+from unplug.sdk.tasks import Kind, kind_of
 
-from .bundle import Content, check_free, write_bundle
 from .card import bundle_card, processing
 from .config import ReleaseConfig
 from .gates import GateResult, Gates, artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate

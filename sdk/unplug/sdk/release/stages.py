@@ -9,19 +9,24 @@ from typing import Any
 
 import torch
 
-from unplug.export import Artifact, ParityReport, export_checkpoint, measure_parity
-from unplug.export.precisions import looks_at_samples
+from unplug.core import CheckpointError, write_json
+from unplug.export import Artifact, ParityReport, export_checkpoint, looks_at_samples, measure_parity
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
-from unplug.plugins.checkpoint import Checkpoint, load_checkpoint
-from unplug.plugins.errors import CheckpointError
-from unplug.plugins.files import write_json
-from unplug.sdk.audit import ArtifactPredictor, AuditReport, CheckpointPredictor, audit
-from unplug.sdk.audit.exports import Exports, Inputs, form_of, make_exports
+from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.auditing import (
+    ArtifactPredictor,
+    AuditReport,
+    CheckpointPredictor,
+    Exports,
+    Inputs,
+    audit,
+    form_of,
+    make_exports,
+)
+from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.forget import forget
-from unplug.sdk.forget.run import request_split
-from unplug.sdk.inputs import example_inputs, real_inputs
-from unplug.sdk.kinds import Kind
+from unplug.sdk.tasks import Kind
+from unplug.sdk.unlearning import forget, request_split
 
 from .config import ReleaseConfig
 from .faces import face_samples

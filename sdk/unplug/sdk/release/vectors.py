@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unplug.export import reference_outputs
-from unplug.export.vectors import INDEX, vector_bytes, vector_name, vectors_index
-from unplug.plugins.checkpoint import Checkpoint
-from unplug.plugins.files import write_json
-from unplug.sdk.inputs import example_inputs
+from unplug.core import write_json
+from unplug.export import INDEX, reference_outputs, vector_bytes, vector_name, vectors_index
+from unplug.plugins import Checkpoint
+from unplug.sdk.conditions import example_inputs
 
 COUNT = 4
 

@@ -1,5 +1,5 @@
 """The HTML report: one self-contained page made from the typed JSON files of a journey."""
 
-from unplug.plugins.lazy import attach
+from unplug.core import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

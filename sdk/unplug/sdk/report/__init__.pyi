@@ -1,4 +1,15 @@
 from .inputs import Inputs as Inputs
 from .inputs import collect as collect
+from .leaderboard.page import write_page as write_page
+from .leaderboard.words import cell as cell
+from .leaderboard.words import leaderboard_markdown as leaderboard_markdown
+from .leaderboard.words import main_columns as main_columns
+from .leaderboard.words import number as number
+from .leaderboard.words import reason as reason
+from .leaderboard.words import title_of as title_of
 from .render import render_html as render_html
 from .render import write_report as write_report
+from .schemas import FaceSheet as FaceSheet
+from .schemas import PluginRecord as PluginRecord
+from .schemas import Record as Record
+from .schemas import Release as Release

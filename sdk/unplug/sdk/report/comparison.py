@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from unplug.sdk.diffusion.compare.metrics import METRICS
-from unplug.sdk.diffusion.compare.report import ComparisonReport, Measure, Row
-from unplug.sdk.diffusion.compare.words import (
+from unplug.core import NONE, count, fixed, percent, plain, signed
+from unplug.sdk.studies.control import (
+    METRICS,
     TRAINING_HEADER,
+    ComparisonReport,
+    Measure,
+    Row,
     absences,
     difference_columns,
     ends,
@@ -21,7 +24,6 @@ from unplug.sdk.diffusion.compare.words import (
 
 from .inputs import Inputs
 from .page import Block, Cell, Chip, Column, KeyNumber, Notes, Section, Table
-from .text import NONE, count, fixed, percent, plain, signed
 
 CHIPS: dict[str, Chip] = {"holds": "pass", "does not hold": "fail", "cannot tell": "warn"}
 GROUPS = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unplug.sdk.audit.report import Estimate, ModelAudit, Utility
+from unplug.core import NONE, count, fixed, percent, plain, seconds, span
+from unplug.sdk.auditing import Estimate, ModelAudit, Utility
 
 from .figures.groups import GroupLine, groups_svg
 from .inputs import Inputs
 from .models import ROLES, SETS, all_models, has_years, label, main_models, model_label
 from .page import Block, Cell, Column, Figure, FigureGrid, Missing, Section, Table
 from .schemas import AnyRecord, Release
-from .text import NONE, count, fixed, percent, plain, seconds, span
 
 
 def utility(inputs: Inputs) -> Section | Missing:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from unplug.sdk.audit.report import AttackResult, Estimate, ModelAudit
+from unplug.core import NONE, fixed, percent, plain, signed, span
+from unplug.sdk.auditing import AttackResult, Estimate, ModelAudit
 
 from .figures.curves import Curve, learning_svg
 from .figures.forest import ForestRow, forest_svg
@@ -27,7 +28,6 @@ from .models import (
 )
 from .page import Block, Cell, Chip, Column, FaceCard, FaceGrid, Figure, FigureGrid, Missing, Notes, Section, Table
 from .png import checked_png, data_uri
-from .text import NONE, fixed, percent, plain, signed, span
 from .verdict import headline_attack
 
 LOSS = "loss"

@@ -9,19 +9,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.plugins.errors import InputError, ReportError
-from unplug.plugins.files import read_json, sha256_file
+from unplug.core import InputError, ReportError, read_json, sha256_file
 
 from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
 from .schemas import FaceSheet, PluginRecord, Record, Release
 
 if TYPE_CHECKING:
-    from unplug.export.artifact import Card
-    from unplug.export.parity import ParityReport
-    from unplug.mobile_bench.baselines import Baselines
-    from unplug.mobile_bench.report import BenchReport
-    from unplug.sdk.audit.report import AuditReport
-    from unplug.sdk.diffusion.compare.report import ComparisonReport
+    from unplug.export import Card, ParityReport
+    from unplug.mobile_bench import Baselines, BenchReport
+    from unplug.sdk.auditing import AuditReport
+    from unplug.sdk.studies.control import ComparisonReport
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_FILES = 64
@@ -31,7 +28,7 @@ MAX_ROWS = 200  # of models, gates or artifacts in one file: more is no page tha
 MAX_PARTS = 24  # attacks on one model, age groups on one axis
 
 KINDS = {
-    "unplug-audit/1": "unplug.sdk.audit.report:AuditReport",
+    "unplug-audit/1": "unplug.sdk.auditing.report:AuditReport",
     "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
     "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord",
     "unplug-parity/1": "unplug.export.parity:ParityReport",
@@ -39,7 +36,7 @@ KINDS = {
     "unplug-artifact/1": "unplug.export.artifact:Card",
     "unplug-faces/1": "unplug.sdk.report.schemas:FaceSheet",
     "unplug-release/1": "unplug.sdk.report.schemas:Release",
-    "unplug-compare/1": "unplug.sdk.diffusion.compare.report:ComparisonReport",
+    "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
 }
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
@@ -138,7 +135,7 @@ def _read(path: Path) -> tuple[str, Any]:
     value = _typed(KINDS[schema], raw, where)
     _check_rows(value, where)
     if schema == "unplug-compare/1":
-        from unplug.sdk.diffusion.compare.reading import check_comparison
+        from unplug.sdk.studies.control import check_comparison
 
         check_comparison(value, where)
     return schema, value

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unplug.core import count, milliseconds, percent, plain, size, threads
+
 from .figures.latency import MAX_DOTS, Timing, latency_svg
 from .inputs import Inputs
 from .page import Block, Cell, Chip, Column, Figure, FigureGrid, Missing, Section, Table
 from .quality import pareto
-from .text import count, milliseconds, percent, plain, size, threads
 from .timelines import cold_starts, full_load
 from .timing import MAX_CHOICES, Place, file_names, labels, notes_of, places, row_median
 
 if TYPE_CHECKING:
-    from unplug.mobile_bench.report import BenchRow
+    from unplug.mobile_bench import BenchRow
 
 WIDE, NARROW = 1056, 354
 MAX_PLOTS = 12

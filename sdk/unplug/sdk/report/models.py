@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from unplug.sdk.audit.report import AttackResult, AuditReport, Estimate, ModelAudit
+from unplug.core import plain
+from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit
 
 from .inputs import Inputs
 from .schemas import PluginRecord
-from .text import plain
 
 ROLES = ("original", "unlearned", "retrained")
 LABELS = {"original": "original", "unlearned": "unlearned", "retrained": "retrained (oracle)"}

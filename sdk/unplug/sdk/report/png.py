@@ -7,7 +7,7 @@ import binascii
 import io
 import struct
 
-from unplug.plugins.errors import ReportError
+from unplug.core import ReportError
 
 MAX_PNG_BYTES = 64 * 2**10
 MAX_SIDE = 512

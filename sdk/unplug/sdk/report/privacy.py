@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from unplug.sdk.audit.report import Estimate, ModelAudit, Relearning, RetainPrivacy, WorstSubject
+from unplug.core import NONE, count, fixed, percent, signed, span
+from unplug.sdk.auditing import Estimate, ModelAudit, Relearning, RetainPrivacy, WorstSubject
 
 from .inputs import Inputs
 from .models import all_models, excludes_zero, model_label
 from .page import Cell, Chip, Column, Missing, Section, Table
-from .text import NONE, count, fixed, percent, signed, span
 
 JUDGED = ("unlearned", "artifact")
 

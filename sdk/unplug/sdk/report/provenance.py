@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from unplug.core import NONE, plain
+
 from .inputs import Inputs
 from .models import all_models, label, model_label
 from .page import Block, Cell, Column, Section, Table
 from .schemas import AnyRecord, PluginRecord
-from .text import NONE, plain
 
 MAX_FACTS = 80
 MAX_VALUE = 240

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from unplug.core import milliseconds, plain, threads
+
 from .figures.published import Bar, published_svg
 from .page import Block, Cell, Column, Figure, FigureGrid, Section, Table
-from .text import milliseconds, plain, threads
 
 if TYPE_CHECKING:
-    from unplug.mobile_bench.baselines import Baselines, PublishedRow
+    from unplug.mobile_bench import Baselines, PublishedRow
 
 WIDE, NARROW = 992, 322  # a frame with room stands around this section
 DRAWN = "MobileNetV2 1.0 224"
@@ -22,7 +23,7 @@ SERIES = {
 
 def published(baselines: Baselines) -> Section:
     """What others published; the page has it when it was asked for."""
-    from unplug.mobile_bench.baselines import NOT_OURS
+    from unplug.mobile_bench import NOT_OURS
 
     lead = (
         "Read in the sources named, with their own protocols: none of these numbers was measured here, none is ranked, "

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from unplug.core import plain, size, threads
+
 from .figures.pareto import Point, pareto_svg
 from .inputs import Inputs
 from .models import all_models
 from .page import Figure, FigureGrid, Notes
-from .text import plain, size, threads
 from .timing import Place, labels, row_median
 
 WIDE, NARROW = 1056, 354

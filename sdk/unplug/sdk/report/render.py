@@ -8,8 +8,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from unplug.plugins.errors import ReportError
-from unplug.plugins.files import atomic_path
+from unplug.core import ReportError, atomic_path, count, plain
 
 from .comparison import comparison, comparison_numbers
 from .costs import cost, utility
@@ -23,7 +22,6 @@ from .provenance import provenance
 from .published import published
 from .rounding import rounding
 from .shipping import artifacts, gates
-from .text import count, plain
 from .verdict import key_numbers, verdict
 
 HERE = Path(__file__).resolve().parent
@@ -84,7 +82,7 @@ def write_report(paths: Sequence[Path], out: Path, *, title: str = "Forgetting r
     """
     inputs = collect(paths)
     if baselines:
-        from unplug.mobile_bench.baselines import load_baselines
+        from unplug.mobile_bench import load_baselines
 
         inputs = replace(inputs, baselines=load_baselines())
     html = render_html(inputs, title=title)

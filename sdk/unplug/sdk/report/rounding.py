@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from unplug.sdk.audit.outcome import Outcome, rounding_outcome, rounding_sentence
-from unplug.sdk.audit.report import Estimate, OutputDistance, Rounding
+from unplug.core import NONE, count, fixed, percent, plain, short, signed, span
+from unplug.sdk.auditing import Estimate, Outcome, OutputDistance, Rounding, rounding_outcome, rounding_sentence
 
 from .inputs import Inputs
 from .models import has_years
 from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table
-from .text import NONE, count, fixed, percent, plain, short, signed, span
 
 CHIPS: dict[Outcome, Chip] = {
     "nothing back": "pass",

@@ -6,21 +6,20 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from unplug.export.runtime.stand_in import STAND_INS
-from unplug.sdk.audit.report import ModelAudit
-from unplug.sdk.release.bundle import Gate
-from unplug.sdk.report.schemas import Release
+from unplug.core import MINUS, NONE, fixed, milliseconds, plain, short, size, span, threads
+from unplug.export import STAND_INS
+from unplug.sdk.auditing import ModelAudit
+from unplug.sdk.bundle import Gate
 
 from .inputs import Inputs
 from .models import all_models, main_models
 from .page import Cell, Chip, Column, Missing, Section, Table
-from .text import MINUS, NONE, fixed, milliseconds, plain, short, size, span, threads
+from .schemas import Release
 from .timing import row_median
 from .verdict import headline_attack
 
 if TYPE_CHECKING:
-    from unplug.export.artifact import Card
-    from unplug.export.parity import ParityRow
+    from unplug.export import Card, ParityRow
 
 
 def gates(inputs: Inputs) -> Section | Missing:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unplug.mobile_bench.sustained import throttling
-from unplug.mobile_bench.validity import THERMAL_STATES
+from unplug.core import fixed, plain, threads
+from unplug.mobile_bench import THERMAL_STATES, throttling
 
 from .figures.timeline import Heat, Load, Starts, load_svg, starts_svg
 from .page import Figure, FigureGrid
-from .text import fixed, plain, threads
 from .timing import Place, labels, row_median
 
 if TYPE_CHECKING:
-    from unplug.mobile_bench.report import BenchRow
+    from unplug.mobile_bench import BenchRow
 
 WIDE, NARROW = 1056, 354
 MAX_PLOTS = 12

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from unplug.core import plain, short, threads
+
 from .inputs import Inputs
-from .text import plain, short, threads
 
 if TYPE_CHECKING:
-    from unplug.mobile_bench.report import BenchRow
+    from unplug.mobile_bench import BenchRow
 
 MAX_CHOICES = 12
 """Devices in the filter; the style sheet has a rule for each. More devices than these are drawn and have no button."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unplug.sdk.audit.report import Estimate, ModelAudit
+from unplug.core import fixed, milliseconds, percent, plain, signed, size, span, threads
+from unplug.sdk.auditing import Estimate, ModelAudit
 
 from .inputs import Inputs
 from .models import excludes_zero, judged_gap, main_attack, main_models
 from .page import Chip, KeyNumber
 from .rounding import rounding_fact, rounding_rows
 from .schemas import ForgetStep
-from .text import fixed, milliseconds, percent, plain, signed, size, span, threads
 from .timing import row_median
 
 

@@ -1,10 +1,10 @@
 """The JSON Schemas of this package's files, generated from their dataclasses."""
 
-from ..audit.report import AuditReport
-from ..diffusion.compare.report import ComparisonReport
-from ..leaderboard.report import LeaderboardReport
-from ..release.bundle import Manifest
-from ..report.schemas import FaceSheet, PluginRecord, Record, Release
+from unplug.sdk.auditing import AuditReport
+from unplug.sdk.bundle import Manifest
+from unplug.sdk.report import FaceSheet, PluginRecord, Record, Release
+from unplug.sdk.studies.control import ComparisonReport
+from unplug.sdk.studies.leaderboard import LeaderboardReport
 
 SCHEMAS: dict[str, type] = {
     "unplug-audit-1.json": AuditReport,

@@ -15,11 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from unplug.plugins.errors import ArtifactError, InputError
-from unplug.plugins.files import read_json
-from unplug.plugins.iospec import IOSpec
+from unplug.core import Array, ArtifactError, InputError, IOSpec, read_json
 
-from ...child import Array
 from ..base import Placement, Runner, check_tensors
 from .server import Server
 

@@ -8,7 +8,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from unplug.plugins.errors import ConversionError
+from unplug.core import ConversionError
 
 PAGE = Path(__file__).with_name("page.html")
 TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm", ".html": "text/html"}

@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import DataError
-from unplug.plugins.files import MAX_JSON_BYTES
+from unplug.core import MAX_JSON_BYTES, DataError
 
 from ..decode import decode_file, fingerprint_file
 from ..source import Listing, Problem, Sample, existing_dir, not_empty

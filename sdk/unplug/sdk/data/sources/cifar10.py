@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 
 from ..decode import decode_file, fingerprint_file
 from ..source import Listing, Partition, Sample, existing_dir, not_empty

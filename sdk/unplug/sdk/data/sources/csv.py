@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import get_args
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 
 from ..source import Listing, Partition, Problem, Sample, not_empty
 from .files import FileSource

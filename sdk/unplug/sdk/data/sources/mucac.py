@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
 from .files import FileSource

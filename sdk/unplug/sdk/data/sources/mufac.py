@@ -7,7 +7,7 @@ import itertools
 import re
 from pathlib import Path
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 
 from ..source import Listing, Partition, Problem, Sample, existing_dir, not_empty
 from .files import FileSource

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from unplug.plugins.errors import DataError
+from unplug.core import DataError
 
 MAX_SHARDS = 100_000
 MAX_MEMBERS = 2_000_000  # of all shards

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.plugins.errors import DataError, MissingExtraError
+from unplug.core import DataError, MissingExtraError
 
 from ..prompts import prompt_of
 from ..source import Listing, Sample

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from unplug.plugins.conditioning import ConditioningPlugin
-from unplug.plugins.errors import InputError
+from unplug.core import InputError
+from unplug.plugins import ConditioningPlugin
 
 from ..control import parts_of
 from ..small import diffusers

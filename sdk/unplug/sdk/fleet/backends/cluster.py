@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any
 
-from unplug.plugins.errors import InputError, MissingExtraError, TrainingError
+from unplug.core import InputError, MissingExtraError, TrainingError
 
 from ..backend import ATTEMPTS, Outcome, Setup, context_failure, execute, revive
 from ..result import Order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from unplug.plugins.errors import UnplugError
+from unplug.core import UnplugError
 
 from ..backend import Outcome, Setup, context_failure, execute, traceback_tail
 from ..result import Order

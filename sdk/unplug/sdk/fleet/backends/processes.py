@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.plugins.errors import TrainingError
+from unplug.core import TrainingError
 
 from ..backend import ATTEMPTS, Outcome, Setup, context_failure, revive, tail
 from ..result import Order

@@ -28,7 +28,7 @@ class RocCurve:
 
 
 def roc_points(forget_F: Array, unseen_U: Array) -> tuple[Array, Array]:
-    """False- and true-positive rates of `unplug.sdk.audit.stats.roc`, from sorted counts instead of an all-pairs table."""
+    """False- and true-positive rates of `unplug.sdk.statistics.stats.roc`, from sorted counts instead of an all-pairs table."""
     thresholds_T = np.unique(np.concatenate([forget_F, unseen_U]))[::-1]
     false_T, true_T = (1.0 - np.searchsorted(np.sort(scores), thresholds_T) / len(scores) for scores in (unseen_U, forget_F))
     return np.concatenate([[0.0], false_T]), np.concatenate([[0.0], true_T])

@@ -1,0 +1,57 @@
+"""Dataclasses to JSON and back: strict reading of hostile files, and the JSON Schemas in ``schemas/``.
+
+pydantic is imported inside the functions, because `import unplug.export` must stay cheap.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .errors import InputError
+from .files import MAX_JSON_BYTES
+
+T = TypeVar("T")
+
+STRICT = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
+"""What the report and card dataclasses set as ``__pydantic_config__``: no surplus keys, no conversions, no NaN."""
+
+
+def read_dataclass(kind: type[T], path: Path, error: type[InputError], *, max_bytes: int = MAX_JSON_BYTES) -> T:
+    """Reads a JSON file into a dataclass.
+
+    Args:
+        kind: the dataclass.
+        path: the file.
+        error: the type to raise.
+        max_bytes: larger files are refused unread.
+
+    Raises:
+        InputError: of type `error`: missing, too large, not JSON, or not of this schema.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        if path.stat().st_size > max_bytes:
+            raise error(str(path), f"larger than {max_bytes} bytes", "This is not a file that unplug wrote")
+        return TypeAdapter(kind).validate_json(path.read_bytes())
+    except OSError as problem:
+        raise error(str(path), problem.strerror or str(problem), "Check the path") from problem
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"]) or "the file"
+        why = f"it does not follow its schema ({place}: {first['msg']})"
+        raise error(str(path), why, "Write it again with this version of unplug, or restore it from a copy") from problem
+
+
+def json_schema(kind: type[Any]) -> dict[str, Any]:
+    """The JSON Schema of a dataclass."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind).json_schema()
+
+
+def schema_text(kind: type[Any]) -> str:
+    """The schema as the repository keeps it."""
+    return json.dumps(json_schema(kind), indent=1, sort_keys=True) + "\n"

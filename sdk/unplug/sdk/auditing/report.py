@@ -1,0 +1,249 @@
+"""The audit report, ``unplug-audit/1``: numbers with intervals, the oracle beside each, raw scores kept.
+
+What later versions measure stands in optional fields, so that older reports stay readable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from unplug.core import STRICT, write_json
+from unplug.export import CodeChange
+from unplug.sdk.statistics import Estimate as Estimate
+
+SCHEMA: Literal["unplug-audit/1"] = "unplug-audit/1"
+Role = Literal["original", "unlearned", "retrained", "artifact"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRow:
+    """Use of a model within one age group; null where the group is empty."""
+
+    ages: str
+    n: int
+    accuracy: float | None
+    mae: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectRows:
+    """Use of a model per subject, where subjects are known."""
+
+    subjects: int
+    mean_mae: float
+    worst: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Utility:
+    """Use of a model on one set; `accuracy` and `mae` are null for models without ages, which have `loss_interval`."""
+
+    n: int
+    accuracy: Estimate | None
+    mae: Estimate | None
+    loss: float
+    per_group: tuple[GroupRow, ...]
+    per_subject: SubjectRows | None = None
+    loss_interval: Estimate | None = None
+
+    @property
+    def error(self) -> Estimate:
+        """What a release must not worsen: mean absolute error in years, or the loss of a model that has no years."""
+        found = self.mae if self.mae is not None else self.loss_interval
+        return Estimate(value=self.loss, low=None, high=None) if found is None else found
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackResult:
+    """One attack on one model, forget against unseen.
+
+    Args:
+        auc: area under the ROC.
+        minus_retrained: AUC minus the oracle's, paired; null for the oracle itself.
+        threshold_accuracy: balanced, cross-validated; null where a side has under ten samples.
+        tpr: true-positive rate per false-positive rate; null where the sample is too small to say.
+        forget_scores, unseen_scores: raw, a higher score means "member".
+        tpr_interval: the same rates with their intervals.
+        tpr_missing: why a rate is null.
+        minus_retrained_together: `minus_retrained`, with intervals that hold for all attacks at once; alarms go by it.
+    """
+
+    auc: Estimate
+    minus_retrained: Estimate | None
+    threshold_accuracy: float | None
+    tpr: dict[str, float | None]
+    forget_scores: tuple[float, ...]
+    unseen_scores: tuple[float, ...]
+    tpr_interval: dict[str, Estimate] = field(default_factory=dict)
+    tpr_missing: dict[str, str] = field(default_factory=dict)
+    minus_retrained_together: Estimate | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetainPrivacy:
+    """AUC of retain against unseen, by the model's confidence in the truth; null without an original or an oracle."""
+
+    auc: Estimate
+    original: Estimate | None
+    retrained: Estimate | None
+    minus_original: Estimate | None
+    minus_retrained: Estimate | None
+    samples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstSubject:
+    """The subject that stands out most, beside the maximum that chance gives; whose it is stays out of the report.
+
+    Args:
+        value: the largest standardized statistic over subjects.
+        null_low, null_high: 95 % of that maximum where membership plays no part.
+        p_value: of the maximum.
+        auc: of that subject's samples against unseen.
+        subjects, samples: that it was taken over, and of the subject.
+    """
+
+    value: float
+    null_low: float
+    null_high: float
+    p_value: float
+    auc: float
+    subjects: int
+    samples: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relearning:
+    """Sample passes of fine-tuning on the forget set until its loss is the original's (`target_loss`) again, a run each.
+
+    Null for a run that was stopped; then there is no `mean` with its interval over runs, but a `reason`.
+    """
+
+    passes: tuple[int | None, ...]
+    mean: Estimate | None = None
+    target_loss: float | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelAudit:
+    """All that was measured on one model or artifact.
+
+    Args:
+        name: how the report calls it.
+        role: which kind of model it is.
+        sha256: of the weights or of the exported file.
+        target, precision: of an artifact, else null.
+        utility: per set (retain, forget, test).
+        attacks: per attack.
+        distance: mean |expected age - the oracle's| in years (for models without ages: of the loss) on forget and test; null
+            for the oracle.
+        logistic_accuracy: of a logistic regression on the loss, forget against unseen; 0.5 is guessing.
+        retain_privacy: retain against unseen, beside the original's and the oracle's; of what was unlearned.
+        worst_subject: by the loss attack.
+        relearning: null unless it was asked for.
+    """
+
+    name: str
+    role: Role
+    sha256: str
+    utility: dict[str, Utility]
+    attacks: dict[str, AttackResult]
+    distance: dict[str, Estimate] | None = None
+    target: str | None = None
+    precision: str | None = None
+    logistic_accuracy: Estimate | None = None
+    retain_privacy: RetainPrivacy | None = None
+    worst_subject: WorstSubject | None = None
+    relearning: Relearning | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputDistance:
+    """How far apart the outputs of two models are, mean over samples.
+
+    Args:
+        years: |expected age - the other's|; for models without ages |loss - the other's|.
+        variation: total variation between the two distributions over age groups, 0 to 1; for models without groups
+            |exp(-loss) - the other's|.
+    """
+
+    years: Estimate
+    variation: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounding:
+    """What export and rounding left of the edit in one file; everything is measured against the original's own export.
+
+    Args:
+        model, sha256, target, precision: of the file.
+        original_sha256: of the original's export in the same form.
+        original_given: it was given; else it was made for this audit.
+        codes: stored numbers that differ from the original's export; null where they could not be read.
+        retrained_codes: the same of the oracle's export.
+        distance: outputs from the original's export's, on forget and test; empty where the file cannot run here.
+        retrained: the same of the oracle's export; empty without one.
+        checkpoint: the unlearned checkpoint's outputs from the original checkpoint's: the edit before rounding.
+        kept: distance over checkpoint, total variation on the forget set: 1 is an edit that rounding left as it was.
+        minus_retrained: distance minus the oracle's export's, total variation on the forget set, paired.
+        auc_shift: AUC on the file minus on its checkpoint, an attack; paired.
+        notes: what was not measured, and why.
+    """
+
+    model: str
+    sha256: str
+    target: str
+    precision: str
+    original_sha256: str
+    original_given: bool
+    codes: CodeChange | None
+    retrained_codes: CodeChange | None
+    distance: dict[str, OutputDistance]
+    retrained: dict[str, OutputDistance]
+    checkpoint: dict[str, OutputDistance]
+    kept: Estimate | None
+    minus_retrained: Estimate | None
+    auc_shift: dict[str, Estimate]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alarm:
+    """Something a reader must not miss."""
+
+    kind: Literal["over-forgetting", "not-forgotten"]
+    model: str
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport:
+    """``unplug-audit/1``."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    data: dict[str, Any]
+    forget: dict[str, Any]
+    models: tuple[ModelAudit, ...]
+    oracle_band: dict[str, tuple[float, ...]]
+    skipped: dict[str, str]
+    alarms: tuple[Alarm, ...]
+    settings: dict[str, Any]
+    versions: dict[str, str | None]
+    rounding: tuple[Rounding, ...] = ()
+    schema: Literal["unplug-audit/1"] = SCHEMA
+
+    def model(self, name: str) -> ModelAudit:
+        """The audit of one model by its name."""
+        return next(item for item in self.models if item.name == name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+    def save(self, path: Path) -> None:
+        """Writes the report, atomically."""
+        write_json(path, self.to_dict())

@@ -1,0 +1,217 @@
+"""``unplug audit``: utility, attacks and distance to the oracle, with intervals, for checkpoints and artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from unplug.core import DataError, versions
+from unplug.sdk.data import Split
+from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
+from unplug.sdk.tasks import finite
+from unplug.sdk.training import Sets
+
+from .attack import ATTACKS, Attack, Signals
+from .exports import Exports
+from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
+from .predictor import ArtifactPredictor, Predictor
+from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
+from .rounding import Compared, Said, measure_rounding
+from .sides import add_sides
+
+LOGISTIC_FOLDS = 10
+MIN_FORGET = 2  # an interval over one sample says nothing, and AUC over one sample is a rank
+
+
+def audit(
+    predictors: Sequence[Predictor],
+    sets: Sets,
+    split: Split,
+    *,
+    edges: tuple[float, ...],
+    data: dict[str, Any],
+    references: Sequence[Predictor] = (),
+    attacks: Sequence[str] | None = None,
+    exports: Sequence[Exports] = (),
+    seed: int = 0,
+    show: bool = True,
+) -> AuditReport:
+    """Audits models that share a forget request.
+
+    Args:
+        predictors: what to audit; one of role "retrained" is the oracle that the others are compared with.
+        sets: retain (as ``train``), forget, validation and test on the device.
+        split: where the sets come from.
+        edges: age-group borders.
+        data: facts about the data, copied into the report.
+        references: models trained without the forget set, with other seeds; RMIA needs one, LiRA two.
+        attacks: names of `ATTACKS`; None takes all.
+        exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
+            on each; one that cannot run here is compared by its stored numbers alone.
+        seed: of the resampling.
+        show: progress bar.
+
+    Returns:
+        The report. Attacks that could not run are in ``skipped``, with the reason.
+
+    Raises:
+        DataError: no forget set, or one of a single sample.
+        InputError: no such attack, or a model whose outputs are not finite.
+    """
+    check_forget_size(len(sets.forget))
+    chosen, skipped = _usable(attacks, len(references))
+    skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
+    # By position, because two models may share a name.
+    signals = [_signals(item, sets) for item in tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)]
+    others = [_signals(item, sets) for item in references]
+    draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
+    scores, unable = run_attacks(chosen, signals, others)
+    measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
+    oracle = next((item for item in measured if item.item.role == "retrained"), None)
+    models, missing = add_sides(
+        [audit_model(item, None if item is oracle else oracle, sets, edges, draws, seed) for item in measured],
+        measured, sets, seed,
+    )  # fmt: skip
+    return AuditReport(
+        data=data,
+        forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
+        models=models,
+        oracle_band={"loss": tuple(auc(item.forget.log_prob_N, item.unseen.log_prob_N) for item in others)},
+        skipped=skipped | unable | missing,
+        alarms=tuple(_alarms(models)) if enough_people(sets) else (),
+        settings={
+            "confidence": CONFIDENCE,
+            "replicates": REPLICATES,
+            "seed": seed,
+            "references": [item.sha256 for item in references],
+            "split_sha256": split.sha256,
+            "edges": list(edges),
+            "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
+        },
+        versions=versions(),
+        rounding=_roundings(exports, measured, sets, draws, seed),
+    )
+
+
+def _usable(names: Sequence[str] | None, references: int) -> tuple[dict[str, Attack], dict[str, str]]:
+    chosen: dict[str, Attack] = {}
+    skipped: dict[str, str] = {}
+    for name in names or tuple(ATTACKS):
+        attack: Attack = ATTACKS.get(name)()
+        if attack.min_references > references:
+            skipped[name] = f"needs {attack.min_references} reference model(s), {references} given"
+        else:
+            chosen[name] = attack
+    return chosen, skipped
+
+
+def check_forget_size(samples: int) -> None:
+    """Refuses a forget set that no attack can say anything about; callers that train first ask before that."""
+    if samples < MIN_FORGET:
+        raise DataError("audit", f"{samples} forget samples support no interval", "Name at least two samples")
+
+
+def enough_people(sets: Sets) -> bool:
+    """Whether resampling subjects says anything, on either side."""
+    return all(len(np.unique(part.subject_N)) >= MIN_SUBJECTS for part in (sets.forget, sets.test))
+
+
+def _signals(item: Predictor, sets: Sets) -> Signals:
+    own = item.signals(sets)
+    finite(item.name, (own.forget, own.unseen, own.population, own.retain))
+    return own
+
+
+def _roundings(
+    exports: Sequence[Exports], measured: Sequence[Measured], sets: Sets, draws: Resamples, seed: int
+) -> tuple[Rounding, ...]:
+    """What rounding did to each artifact, from what is known of it already."""
+    by_sha = {item.item.sha256: item for item in measured}
+    original = next((item for item in measured if item.item.role == "original"), None)
+    found = []
+    for item in exports:
+        card = item.artifact.card
+        own, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
+        shift = {name: one.minus(checkpoint.scored[name]) for name, one in own.scored.items()} if own and checkpoint else {}
+        known = Compared(
+            name=item.artifact.path.name,
+            own=_said(own),
+            checkpoint=_said(checkpoint),
+            original=_said(original),
+            auc_shift=shift,
+            kind=own.item.kind if own is not None and isinstance(own.item, ArtifactPredictor) else None,
+        )
+        found.append(measure_rounding(item, known, sets, draws.forget_RF, seed))
+    return tuple(found)
+
+
+def _said(item: Measured | None) -> Said | None:
+    return None if item is None else Said(forget=item.own.forget, test=item.own.unseen)
+
+
+def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
+    """What this request cannot show, and why."""
+    limits = {}
+    if not oracle:
+        limits["oracle"] = "no retrained model was given, so nothing can be compared with it"
+    if len(np.unique(sets.test.subject_N)) < MIN_SUBJECTS:
+        limits["unseen interval"] = (
+            f"the unseen samples are of fewer than {MIN_SUBJECTS} subjects: intervals of attacks show how much the forget side "
+            "may vary, hardly the unseen side, and raise no alarm"
+        )
+    if len(np.unique(sets.forget.subject_N)) < MIN_SUBJECTS:
+        limits["forget interval"] = (
+            f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no interval, intervals of attacks show "
+            "how much the unseen side may vary, hardly the forget side, and raise no alarm"
+        )
+    if len(groups := torch.unique(sets.forget.group_N)) == 1 and len(torch.unique(sets.test.group_N)) > 1:
+        limits["forget groups"] = (
+            f"the forget set is of one group only ({int(groups[0])}) and unseen samples are of several: an attack may tell the "
+            "group instead of membership, so read its AUC beside the retrained model's, never beside 0.5"
+        )
+    if min(len(sets.forget), len(sets.test)) < LOGISTIC_FOLDS:
+        limits["loss-logistic accuracy"] = f"ten folds need {LOGISTIC_FOLDS} samples a side"
+    if missing := explain_missing_tpr(len(sets.test)):
+        limits["tpr"] = missing
+    return limits
+
+
+def _alarms(models: Sequence[ModelAudit]) -> list[Alarm]:
+    """A paired interval, valid for all attacks at once, wholly below zero is over-forgetting, above zero not forgotten.
+
+    One alarm a model and kind: its message has the widest gap and names the other attacks.
+    """
+    alarms = []
+    for model in models:
+        if model.role not in ("unlearned", "artifact"):
+            continue
+        gaps = {name: gap for name, result in model.attacks.items() if (gap := result.minus_retrained_together) is not None}
+        above = {name: gap for name, gap in gaps.items() if gap.low is not None and gap.low > 0}
+        below = {name: gap for name, gap in gaps.items() if gap.high is not None and gap.high < 0}
+        if above:
+            text = f"{_widest(above, 'above')}; the forget set is still recognizable"
+            alarms.append(Alarm(kind="not-forgotten", model=model.name, message=text))
+        if below:
+            text = f"{_widest(below, 'below')}; the forget set stands out, which leaks too"
+            alarms.append(Alarm(kind="over-forgetting", model=model.name, message=text))
+    return alarms
+
+
+def _widest(gaps: dict[str, Estimate], side: str) -> str:
+    name = max(gaps, key=lambda key: (abs(gaps[key].value), key))
+    others = ", ".join(sorted(set(gaps) - {name}))
+    gap = gaps[name]
+    also = f", and so it is for {others}" if others else ""
+    return f"{name}: AUC is {side} the retrained model's by {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f}){also}"
+
+
+def explain_missing_tpr(unseen: int) -> str:
+    """Why some TPR entries are null; empty where none is."""
+    rates = ", ".join(f"{rate:g}" for rate in FALSE_POSITIVE_RATES if rate * unseen < MIN_FALSE_POSITIVES)
+    return (
+        rates and f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"
+    )

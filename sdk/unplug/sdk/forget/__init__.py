@@ -1,5 +1,0 @@
-"""The forget step: methods, budget, and running one on the other."""
-
-from unplug.plugins.lazy import attach
-
-__getattr__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,1 @@
+from .predict import predict_images as predict_images

@@ -1,0 +1,160 @@
+"""Ages on photographs, by an exported file in its own runtime or by a checkpoint."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from unplug.core import DataError, InputError
+from unplug.sdk.data import decode_upright, square
+
+FACE_MARGIN = (
+    0.01  # of the box of all landmarks, on each side: the median of 150 UTKFace photographs (80 % within -0.01 to 0.04)
+)
+MAX_FACES = 5
+
+
+def predict_images(
+    model: Path, images: Sequence[Path], *, box: str | None = None, landmarker: Path | None = None, margin: float = FACE_MARGIN
+) -> list[dict[str, Any]]:
+    """Expected age and group probabilities for each photograph.
+
+    Args:
+        model: exported file or checkpoint folder.
+        images: photographs.
+        box: "left,top,right,bottom" in pixels, for all of them.
+        landmarker: MediaPipe task file that finds the face; None takes the centre square.
+        margin: around the found face, as a fraction of its box; frame it as the training images are framed.
+
+    Returns:
+        One row an image: ``image``, ``age`` in years, ``groups`` by falling probability, ``crop`` (what was done).
+
+    Raises:
+        DataError: an image is broken, or no face (or several) was found.
+        ArtifactError, CheckpointError: the model is broken.
+    """
+    size, edges, infer = _open(model)
+    cropped = [_crop(path, size, box, landmarker, margin) for path in images]
+    pixels = np.stack([item[0] for item in cropped]).astype(np.float32) / np.float32(255.0)
+    logits_NG, age_N = infer(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+    results = []
+    for path, (_, crop), logits_G, age in zip(images, cropped, logits_NG, age_N.reshape(-1), strict=True):
+        weights = np.exp(logits_G - logits_G.max())
+        share = weights / weights.sum()
+        rows: list[dict[str, Any]] = [
+            {"ages": f"{low:g}-{high:g}", "probability": float(probability)}
+            for (low, high), probability in zip(itertools.pairwise(edges), share, strict=True)
+        ]
+        rows.sort(key=lambda row: row["probability"], reverse=True)
+        results.append({"image": str(path), "age": float(age), "groups": rows, "crop": crop})
+    return results
+
+
+def _open(model: Path) -> tuple[int, tuple[float, ...], Any]:
+    if (model / "config.json").is_file() or model.suffix in (".pt", ".pth", ".bin", ".pkl", ".ckpt"):
+        return _open_checkpoint(model)
+    from unplug.export import Session, load_artifact
+
+    artifact = load_artifact(model)
+    if artifact.card.model_type != "age":
+        raise InputError(str(model), f"it is a {artifact.card.model_type} model", "Give an age predictor")
+    session = Session(artifact)
+
+    def infer(image_NCHW: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
+        outputs = session.run_channels_first({"image": image_NCHW})
+        return outputs["age_logits"], outputs["expected_age"]
+
+    config = artifact.card.config
+    return artifact.card.iospec.inputs[0].height, tuple(config["age_edges"]), infer
+
+
+def _open_checkpoint(model: Path) -> tuple[int, tuple[float, ...], Any]:
+    import torch
+
+    from unplug.plugins import load_checkpoint
+
+    network = load_checkpoint(model, expect="age").model
+
+    def infer(image_NCHW: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
+        with torch.no_grad():
+            outputs = network(torch.from_numpy(image_NCHW))
+        return outputs["age_logits"].numpy(), outputs["expected_age"].numpy()
+
+    return network.image_size, network.age_edges, infer
+
+
+def _crop(path: Path, size: int, box: str | None, landmarker: Path | None, margin: float) -> tuple[NDArray[np.uint8], str]:
+    image = decode_upright(path)
+    if box is not None:
+        corners = _parse_box(box, image)
+        return square(image.crop(corners), size), f"box {box}"
+    if landmarker is None:
+        return square(image, size), "centre square"
+    corners = _find_face(path, image, landmarker, margin)
+    return square(image.crop(corners), size), f"face at {','.join(map(str, corners))}"
+
+
+def _parse_box(box: str, image: Image.Image) -> tuple[int, int, int, int]:
+    parts = box.split(",")
+    if len(parts) != 4 or not all(part.strip().isdecimal() and len(part) < 10 for part in parts):
+        raise InputError(f"--box {box}", "it is not four numbers", "Write LEFT,TOP,RIGHT,BOTTOM in pixels")
+    left, top, right, bottom = (int(part) for part in parts)
+    if not (0 <= left < right <= image.width and 0 <= top < bottom <= image.height):
+        raise InputError(f"--box {box}", f"it does not lie within {image.width}x{image.height}", "Give a box inside the image")
+    return left, top, right, bottom
+
+
+def _find_face(path: Path, image: Image.Image, landmarker: Path, margin: float) -> tuple[int, int, int, int]:
+    from unplug.core import call_in_child
+
+    if not landmarker.is_file():
+        fix = "Get face_landmarker.task from MediaPipe's model page and pass --face-landmarker FILE"
+        raise InputError(str(landmarker), "no such task file", fix)
+    # MediaPipe is a foreign runtime: in this process its import could crash torch (see DESIGN, traps).
+    reply = call_in_child(
+        "unplug.sdk.inference.predict:find_faces",
+        {"task": str(landmarker.resolve())},
+        {"image": np.asarray(image, dtype=np.uint8)},
+        what="MediaPipe's face landmarker",
+    )
+    boxes = reply.values["boxes"]
+    if len(boxes) != 1:
+        found = "no face" if not boxes else f"{len(boxes)} faces"
+        raise DataError(str(path), f"{found} found", "Give a picture of one face, or name it with --box LEFT,TOP,RIGHT,BOTTOM")
+    left, top, right, bottom = boxes[0]
+    side = max(right - left, bottom - top) * (1 + 2 * margin)
+    middle_x, middle_y = (left + right) / 2, (top + bottom) / 2
+    return (
+        max(0, round(middle_x - side / 2)), max(0, round(middle_y - side / 2)),
+        min(image.width, round(middle_x + side / 2)), min(image.height, round(middle_y + side / 2)),
+    )  # fmt: skip
+
+
+def find_faces(job: Any) -> Any:
+    """Child process: boxes (left, top, right, bottom) of all faces in ``image`` by MediaPipe's Face Landmarker."""
+    from unplug.core import MissingExtraError, Reply
+
+    try:
+        import mediapipe as mp
+        from mediapipe.tasks import python as tasks
+        from mediapipe.tasks.python import vision
+    except ImportError as error:
+        raise MissingExtraError("mediapipe", "conditions") from error
+    options = vision.FaceLandmarkerOptions(
+        base_options=tasks.BaseOptions(model_asset_path=job.values["task"]), num_faces=MAX_FACES
+    )
+    pixels = np.ascontiguousarray(job.arrays["image"])
+    height, width = pixels.shape[:2]
+    with vision.FaceLandmarker.create_from_options(options) as landmarker:
+        found = landmarker.detect(mp.Image(image_format=mp.ImageFormat.SRGB, data=pixels)).face_landmarks
+    boxes = []
+    for face in found:
+        x, y = [point.x * width for point in face], [point.y * height for point in face]
+        boxes.append([min(x), min(y), max(x), max(y)])
+    return Reply(values={"boxes": boxes})

@@ -1,5 +1,0 @@
-"""What differs between the models that can be trained, forgotten with, audited and released; one file each."""
-
-from unplug.plugins.lazy import attach
-
-__getattr__, __all__ = attach(__name__, __file__)

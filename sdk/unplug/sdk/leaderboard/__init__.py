@@ -1,5 +1,0 @@
-"""Leaderboards: every method on the same data, split, originals, oracle and seeds, in one table."""
-
-from unplug.plugins.lazy import attach
-
-__getattr__, __all__ = attach(__name__, __file__)

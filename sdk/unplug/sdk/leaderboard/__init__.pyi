@@ -1,9 +1,0 @@
-from .metrics import METRICS as METRICS
-from .page import write_page as write_page
-from .protocol import PROTOCOLS as PROTOCOLS
-from .protocol import Protocol as Protocol
-from .report import LeaderboardReport as LeaderboardReport
-from .report import read_leaderboard as read_leaderboard
-from .run import Request as Request
-from .run import run_leaderboard as run_leaderboard
-from .words import leaderboard_markdown as leaderboard_markdown

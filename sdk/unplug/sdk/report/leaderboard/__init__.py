@@ -1,0 +1,1 @@
+"""The leaderboard as a page: its words, its figures, its tables."""

@@ -1,0 +1,174 @@
+"""The trained controls of a comparison: made once, kept as checkpoint folders, found again by the next call."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from unplug.core import CheckpointError, read_json, sha256_file, versions
+from unplug.plugins import RECORD, load_weights, save_checkpoint, weights_file
+from unplug.sdk.diffusion import CONTROLS, Control, ControlRecipe, fit_control, mean_loss
+from unplug.sdk.training import check_place, describe_device, fingerprint, training_dir
+
+from .given import given_rate, given_training, stored_type
+from .report import Training
+from .setup import Setup
+
+SCHEMA = "unplug-control/1"
+VALIDATED = 512
+"""Validation samples, at most, over which a training's loss is averaged, as ``unplug train plugin`` does."""
+ATTENTION = "AttnProcessor2_0"
+"""diffusers' fused attention, with which everything but training is computed. The plain products with which a CPU trains are
+slower where nothing goes backward: a step of the small UNet in fp32 took 39.3 ms against 35.4 at batch 1 and 54.9 against 47.0
+at batch 2, which is one picture with guidance (one thread, process time, medians of 65 in turns)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contender:
+    """A trained control on disk.
+
+    Args:
+        setup: what it belongs to. name: of `CONTROLS`. control: its kind. folder: its checkpoint. training: how it came about.
+    """
+
+    setup: Setup
+    name: str
+    control: Control
+    folder: Path
+    training: Training
+
+    @cached_property
+    def network(self) -> nn.Module:
+        """The network in eval mode on the setup's device, loaded once.
+
+        Raises:
+            CheckpointError: the folder is broken.
+        """
+        setup = self.setup
+        if self.training.given and setup.plugin is not None:
+            network: nn.Module = setup.plugin.model
+        else:
+            network = self.control.build(setup.base.unet, condition=setup.request.condition, image_size=setup.dataset.size)
+            load_weights(network, weights_file(self.folder))
+        use_sampling_attention(network)
+        return nn.Module.to(network, setup.device).eval()  # diffusers' own `to` warns for no reason
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entrant:
+    """A control of the comparison.
+
+    Args:
+        own: its trainings, one a seed. tried: the first seed's with each learning rate, where there were several.
+    """
+
+    own: tuple[Contender, ...]
+    tried: tuple[Training, ...]
+
+
+def use_sampling_attention(network: Any) -> None:
+    """Sets `ATTENTION` where the network has any."""
+    if hasattr(network, "set_attn_processor"):
+        from diffusers.models import attention_processor
+
+        network.set_attn_processor(getattr(attention_processor, ATTENTION)())
+
+
+def enter(setup: Setup, name: str) -> Entrant:
+    """Trains or finds the control `name` with each seed; of several learning rates, the one that serves the first seed best.
+
+    Raises:
+        CheckpointError, TrainingError, OutputError: see `contender`.
+    """
+    first, *others = setup.request.training_seeds
+    tried = [contender(setup, name, first, lr) for lr in setup.request.rates_of(name)]
+    best = min(tried, key=lambda one: one.training.validation or 0.0)  # None only where there is one rate
+    own = (best, *(contender(setup, name, seed, best.training.lr) for seed in others))
+    return Entrant(own=own, tried=tuple(one.training for one in tried) if len(tried) > 1 else ())
+
+
+def facts(setup: Setup) -> dict[str, Any]:
+    """What decides a control's weights besides its kind, recipe and seed."""
+    settings = {key: value for key, value in setup.condition.items() if key != "versions"}
+    return {
+        "data": setup.dataset.digest,
+        "split": setup.split.sha256,
+        "captions": setup.captions,
+        "base": setup.base_sha256,
+        "condition_settings": settings,
+    }
+
+
+def contender(setup: Setup, name: str, seed: int, lr: float) -> Contender:
+    """The control `name` trained with `seed` and `lr`: the one that was given, the finished one in the folder, or a new one.
+
+    Raises:
+        CheckpointError: what lies in its place was trained otherwise, or cannot be read.
+        TrainingError, OutputError: see `fit_control` and `save_checkpoint`.
+    """
+    control: Control = CONTROLS.get(name)()
+    recipe = setup.request.recipe_with(lr)
+    if name == "plugin" and setup.plugin is not None and seed == setup.request.seed and lr == given_rate(setup, setup.plugin):
+        training = given_training(setup, setup.plugin, recipe)
+        return Contender(setup=setup, name=name, control=control, folder=setup.plugin.path, training=training)
+    folder = setup.request.out / "controls" / f"{name}-seed{seed}-lr{lr:g}"
+    marks = fingerprint(kind=name, recipe=recipe.to_dict(), seed=seed, **facts(setup))
+    if not (folder / RECORD).is_file():
+        _train(setup, control, name, seed, recipe, folder, marks)
+    record = read_json(folder / RECORD)
+    if not isinstance(record, dict) or record.get("fingerprint") != marks:
+        why = "it was trained on another base or other data, or with another recipe"
+        raise CheckpointError(str(folder), why, "Give another --out, or remove that folder")
+    training = Training(
+        seed=seed, lr=lr, wall_s=float(record["cost"]["wall_s"]), loss=float(record["loss"]), validation=record["validation"],
+        device=str(record["cost"]["device"]), sha256=sha256_file(weights_file(folder)), stored=stored_type(folder), given=False,
+    )  # fmt: skip
+    return Contender(setup=setup, name=name, control=control, folder=folder, training=training)
+
+
+def _train(setup: Setup, control: Control, name: str, seed: int, recipe: ControlRecipe, folder: Path, marks: str) -> None:
+    check_place(folder)
+    work = training_dir(folder)
+    setup.say(
+        f"training {control.label}, seed {seed}: {recipe.steps} steps of {recipe.batch_size}, learning rate {recipe.lr:g}"
+    )
+    done = fit_control(
+        control, setup.base, setup.train, recipe, condition=setup.request.condition, image_size=setup.dataset.size, seed=seed,
+        device=setup.device, state_path=work / "state.safetensors", facts=facts(setup), show=setup.show,
+    )  # fmt: skip
+    trained: Any = done.model
+    validation = mean_loss(
+        control, trained.network, setup.base, setup.validation, weighting=recipe.weighting, device=setup.device, most=VALIDATED
+    )
+    record = {
+        "schema": SCHEMA,
+        "kind": name,
+        "fingerprint": marks,
+        "seed": seed,
+        "recipe": recipe.to_dict(),
+        "facts": facts(setup),
+        "loss": done.history[-1]["loss"],
+        "validation": validation if len(setup.validation) else None,
+        "history": list(done.history),
+        "cost": {
+            "forward": done.samples,
+            "backward": done.samples,
+            "wall_s": done.wall_s,
+            "device": describe_device(setup.device),
+        },
+        "versions": versions(),
+    }
+    save_checkpoint(trained.network.cpu(), folder, record=record, card=_CARD.format(label=control.label, **record["facts"]))
+    shutil.rmtree(work, ignore_errors=True)
+
+
+_CARD = """\
+# {label}, trained by `unplug compare-control`
+
+Beside the frozen base of SHA-256 `{base:.16}`, on data of digest `{data:.16}`. `unplug.json` has the recipe.
+"""

@@ -1,0 +1,162 @@
+"""What all rows of a comparison share: the base, the data, which pictures are made, and what they are held against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unplug.core import DataError, InputError
+from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.plugins.conditions import build_condition, identity
+from unplug.sdk.data import Dataset, Split, load_dataset, load_split, make_split
+from unplug.sdk.diffusion import ControlSet, base_digest, image_size_of, load_base, load_control_set
+from unplug.sdk.training import split_of
+
+from .request import CompareRequest
+
+HELD_OUT = 0.05
+"""Share of the samples for validation and for test, as in ``unplug train plugin``."""
+FEWEST_SUBJECTS = 4
+"""Of each side of a distance: its halves then have two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """A comparison before anything was trained.
+
+    Args:
+        request: what was asked for.
+        base: the frozen pipeline. base_sha256: of its weights.
+        dataset, split: the data.
+        train: what every control is trained on.
+        validation: what learning rates are chosen on.
+        sources: M test samples: their conditions, first prompts and pictures are what rows are made from.
+        others: held-out samples of other subjects: the real pictures of the distances.
+        missing: samples without the condition.
+        condition: its identity (settings, versions).
+        plugin: the checkpoint that was given.
+        device: where to compute.
+        show: progress bars.
+        say: takes progress lines.
+    """
+
+    request: CompareRequest
+    base: Any
+    base_sha256: str
+    dataset: Dataset
+    split: Split
+    train: ControlSet
+    validation: ControlSet
+    sources: ControlSet
+    others: ControlSet
+    missing: int
+    condition: dict[str, Any]
+    plugin: Checkpoint | None
+    device: torch.device
+    show: bool
+    say: Callable[[str], None]
+
+    @cached_property
+    def source_NHWC(self) -> NDArray[np.uint8]:
+        """The M source pictures."""
+        return self.dataset.pixels(self.dataset.indices(self.sources.ids))
+
+    @cached_property
+    def other_NHWC(self) -> NDArray[np.uint8]:
+        """The other held-out pictures."""
+        return self.dataset.pixels(self.dataset.indices(self.others.ids))
+
+    @cached_property
+    def condition_NHWC(self) -> NDArray[np.uint8]:
+        """The M conditions."""
+        return np.asarray(self.sources.condition[self.sources.rows])
+
+    @cached_property
+    def captions(self) -> str:
+        """SHA-256 of all prompts of the data: other prompts are other trainings and other pictures."""
+        return self.train.captions_sha256
+
+    @property
+    def prompts(self) -> list[str]:
+        """The first prompt of each source."""
+        return [self.sources.prompts[index] for index in self.sources.prompt[self.sources.rows, 0]]
+
+    @property
+    def picture_seeds(self) -> list[int]:
+        """Of the noise that each picture starts from, the same in every row."""
+        return [self.request.seed + index for index in range(len(self.sources))]
+
+    def subjects(self, data: ControlSet) -> NDArray[np.int64]:
+        """Subject numbers of a set's samples."""
+        return np.asarray(data.subject[data.rows])
+
+
+def prepare(request: CompareRequest, *, device: torch.device, show: bool, say: Callable[[str], None]) -> Setup:
+    """Loads the base and the data; conditions, latents and text come from the cache or go into it.
+
+    Raises:
+        InputError, DataError, CheckpointError: what the base, the data, the split and the plugin's checkpoint raise; fewer
+            held-out samples than pictures, or too few people among them.
+    """
+    base = load_base(request.base, device=device)
+    dataset = load_dataset(request.spec, image_size_of(base), on_bad=request.on_bad, show=show)
+    plugin = None if request.plugin is None else load_checkpoint(request.plugin, expect="plugin")
+    split = _split(request, dataset, plugin)
+    data, missing = load_control_set(
+        base, dataset, request.condition, request.options, captions=request.recipe.captions, seed=request.seed, show=show
+    )
+    test = data.subset(split.test)
+    if len(test) < request.pictures:
+        why = f"the test set has {len(test)} samples with the condition"
+        raise InputError(f"--pictures {request.pictures}", why, f"Ask for {len(test)} at most, or give more data")
+    validation = data.subset(split.validation)
+    if not len(validation) and any(len(request.rates_of(name)) > 1 for name in request.controls):
+        raise InputError("--lr", "no validation sample has the condition, so no rate can be chosen", "Give one rate a control")
+    sources = test.subset(first_of_each(test)[: request.pictures])
+    others = data.subset(of_other_subjects((*test.ids, *split.validation), data, sources))
+    for part, name in ((sources, "pictures that rows are made from"), (others, "other held-out pictures")):
+        if (people := len(np.unique(part.subject[part.rows]))) < FEWEST_SUBJECTS:
+            why = f"they are of {people} people, and distances need {FEWEST_SUBJECTS}"
+            raise InputError(f"{len(part)} {name}", why, "Ask for fewer --pictures, or give more data")
+    return Setup(
+        request=request, base=base, base_sha256=base_digest(base), dataset=dataset, split=split,
+        train=data.subset(split.retain), validation=validation, sources=sources, others=others, missing=missing,
+        condition=identity(build_condition(request.condition, request.options).resolve()), plugin=plugin,
+        device=device, show=show, say=say,
+    )  # fmt: skip
+
+
+def _split(request: CompareRequest, dataset: Dataset, plugin: Checkpoint | None) -> Split:
+    if request.split is not None:
+        split = load_split(request.split)
+    elif plugin is not None:
+        split = split_of(plugin)
+    else:
+        split = make_split(dataset, seed=request.seed, validation=HELD_OUT, test=HELD_OUT)
+    if split.data_digest != dataset.digest:
+        raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
+    return split
+
+
+def first_of_each(data: ControlSet) -> tuple[str, ...]:
+    """Ids, one of each subject first, then a second one of each that has it, and so on; else in the set's order."""
+    turns: Counter[int] = Counter()
+    order = []
+    for position, subject in enumerate(data.subject[data.rows].tolist()):
+        order.append((turns[subject], position))
+        turns[subject] += 1
+    return tuple(data.ids[position] for _, position in sorted(order))
+
+
+def of_other_subjects(ids: Sequence[str], data: ControlSet, sources: ControlSet) -> list[str]:
+    """Those of `ids` whose subject is in no source: a second picture of the same person is not an independent one."""
+    taken = set(sources.subject[sources.rows].tolist())
+    subject_of = dict(zip(data.ids, data.subject[data.rows].tolist(), strict=True))
+    return [name for name in ids if name in subject_of and subject_of[name] not in taken]

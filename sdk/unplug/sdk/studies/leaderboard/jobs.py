@@ -1,0 +1,204 @@
+"""What the workers of a leaderboard do: train a model, unlearn one, measure it. One result a model.
+
+Shapes: F forget, T test, V validation, R retain samples; G groups or classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from unplug.core import InputError
+from unplug.sdk.data import Dataset, Split, load_dataset
+from unplug.sdk.fleet import Result, read_result
+from unplug.sdk.training import Family, Recipe, Sets, TensorSet, confidence, fit_new, load_sets, new_model, predict, seeded
+from unplug.sdk.unlearning import (
+    ForgetProblem,
+    Meter,
+    Method,
+    RetrainCost,
+    ShardedFamily,
+    SisaEnsemble,
+    TrainingHook,
+    apply_method,
+    build_method,
+    estimate_retraining,
+    summary,
+)
+
+from .plan import original_name
+from .protocol import PROTOCOLS, Protocol
+
+WEIGHT = "weight/"
+ORIGINALS = ("original",)
+MAX_CACHED = 16  # originals in memory per worker
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """What all models of a leaderboard share.
+
+    Args:
+        family: how models are built and trained.
+        sets: retain (as ``train``), forget, validation and test on the device.
+        split: the same as ids.
+        dataset: where the pixels come from.
+        models: folder of the results.
+        device: where to compute.
+    """
+
+    family: Family
+    sets: Sets
+    split: Split
+    dataset: Dataset
+    models: Path
+    device: torch.device
+    _originals: dict[str, nn.Module] = field(default_factory=dict)
+
+    @cached_property
+    def whole(self) -> TensorSet:
+        """Retain and forget set together: what an original is trained on."""
+        everything = Split(
+            data_digest=self.split.data_digest, seed=self.split.seed, subject_disjoint=self.split.subject_disjoint,
+            train=self.split.train, validation=(), test=(),
+        )  # fmt: skip
+        edges = self.family.edges if self.kind == "age" else None
+        return load_sets(self.dataset, everything, edges, self.device).train
+
+    def training_set(self, role: str) -> TensorSet:
+        """What a model of a role is trained on."""
+        return self.whole if role in ORIGINALS else self.sets.train
+
+    @property
+    def kind(self) -> str:
+        """As in `Protocol`."""
+        return "class" if bool(torch.isnan(self.sets.train.age_N).any()) else "age"
+
+    @cached_property
+    def retrain(self) -> RetrainCost:
+        """What retraining costs here and now; timed once per worker, with the other workers at work beside it."""
+        return estimate_retraining(new_model(self.family, self.sets.train, 0), self.sets, self.family)
+
+    def original(self, seed: int) -> nn.Module:
+        """The original of a training seed, as its job left it; must not be changed.
+
+        Raises:
+            InputError: its result is not there or of another network.
+        """
+        return self._cached(f"{seed}", lambda: self._load(seed))
+
+    def hooked(self, method: TrainingHook, name: str, seed: int) -> nn.Module:
+        """The original that a method with a training-time hook needs; trained anew in every worker, from the seed alone."""
+        return self._cached(f"{name} {method!r} {seed}", lambda: self._train_with(method, seed))
+
+    def _cached(self, key: str, make: Any) -> nn.Module:
+        if key not in self._originals:
+            while len(self._originals) >= MAX_CACHED:
+                del self._originals[next(iter(self._originals))]
+            self._originals[key] = make()
+        return self._originals[key]
+
+    def _load(self, seed: int) -> nn.Module:
+        name = original_name(seed)
+        tensors = read_result(self.models, name).tensors
+        model = new_model(self.family, self.whole, 0)
+        state = {key[len(WEIGHT) :]: torch.from_numpy(value) for key, value in tensors.items() if key.startswith(WEIGHT)}
+        try:
+            model.load_state_dict(state)
+        except RuntimeError as error:
+            raise InputError(f"result {name}", f"it is of another network ({error})", "Choose another --out") from error
+        return model.eval()
+
+    def _train_with(self, method: TrainingHook, seed: int) -> nn.Module:
+        empty = self.sets.forget.subset([])
+        with seeded(seed, -3) as generator:
+            problem = ForgetProblem(
+                retain=self.whole, forget=empty, validation=self.sets.validation, family=self.family,
+                task=self.family.task(new_model(self.family, self.whole, seed)), meter=Meter(self.retrain, None), seed=seed,
+                generator=generator,
+            )  # fmt: skip
+            return method.train(problem).eval()
+
+
+def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, seed: int, device: str, models: str) -> Bench:
+    """The context of the jobs; all arguments are JSON.
+
+    Args:
+        protocol: a name of `PROTOCOLS`.
+        spec: of the data.
+        recipe: of every model, as `Recipe.to_dict` has it.
+        width: of the network, where it is a ResNet-18.
+        seed: of the split and of the forget set.
+        device: for torch.
+        models: folder of the results.
+    """
+    chosen: Protocol = PROTOCOLS.get(protocol)
+    chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), width=width)
+    dataset = load_dataset(spec, chosen.recipe.image_size, show=False)
+    split = chosen.request(dataset, seed)
+    family, place = chosen.family(dataset), torch.device(device)
+    sets = load_sets(dataset, split, family.edges if chosen.kind == "age" else None, place)
+    return Bench(family=family, sets=sets, split=split, dataset=dataset, models=Path(models), device=place)
+
+
+def train(context: Bench, *, role: str, seed: int) -> Result:
+    """Trains an original (on everything) or a retrained model (on the retain set) and measures it."""
+    done = fit_new(context.family, context.training_set(role), context.sets.validation, seed=seed)
+    return trained(context, role, seed, done.model, done.wall_s)
+
+
+def trained(context: Bench, role: str, seed: int, model: nn.Module, wall_s: float) -> Result:
+    """The result of a training; originals keep their weights."""
+    tensors = measure(model, context.sets)
+    if role in ORIGINALS:
+        state = model.state_dict()
+        tensors |= {f"{WEIGHT}{name}": value.detach().cpu().numpy() for name, value in state.items()}
+    passes = context.family.recipe.epochs * len(context.training_set(role))
+    return Result(tensors=tensors, facts={"role": role, "seed": seed, "wall_s": wall_s, "passes": passes})
+
+
+def unlearn(
+    context: Bench, *, method: str, settings: Mapping[str, str], budget: float | None, original: int, seed: int
+) -> Result:
+    """Runs a method on an original within its budget and measures what comes out; refusals are typed errors."""
+    built: Method = build_method(method, settings)
+    hook = built if isinstance(built, TrainingHook) else None
+    retrain = context.retrain
+    if hook is not None:  # a training of its own, which a request over the budget can do without
+        passes = hook.price(context.whole.ids, context.sets.train.ids, context.family, original)
+        Meter(retrain, budget).charge(forward=passes, backward=passes)
+    before = context.original(original) if hook is None else context.hooked(hook, method, original)
+    family = ShardedFamily(inner=context.family) if isinstance(before, SisaEnsemble) else context.family
+    model, cost = apply_method(built, before, context.sets, family, retrain, budget, seed=seed)
+    facts = {
+        "role": "unlearned", "method": method, "original": original, "seed": seed, "wall_s": cost.wall_s,
+        "cost": summary(cost, retrain, budget),
+    }  # fmt: skip
+    return Result(tensors=measure(model, context.sets), facts=facts)
+
+
+def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:
+    """All that scoring needs of a model.
+
+    Returns:
+        Per set ``NAME_logits`` (N, G) of forget, test and validation; ``retain_margin`` (R,) = ln p_y - ln(1 - p_y) and
+        ``retain_correct`` (R,); and ``NAME_age`` (N,) in years where the model predicts ages. All float32 or boolean.
+    """
+    tensors: dict[str, np.ndarray] = {}
+    for name, part in (("forget", sets.forget), ("test", sets.test), ("validation", sets.validation), ("retain", sets.train)):
+        says = predict(model, part)
+        if name == "retain":
+            tensors["retain_margin"] = confidence(says).astype(np.float32)
+            tensors["retain_correct"] = says.correct_N
+        else:
+            tensors[f"{name}_logits"] = says.logits_NG.astype(np.float32)
+        if not np.isnan(says.age_N).any():
+            tensors[f"{name}_age"] = says.age_N.astype(np.float32)
+    return tensors

@@ -1,0 +1,163 @@
+"""What a protocol fixes, so that numbers of different methods and machines can stand in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from unplug.core import InputError, Registry
+from unplug.sdk.auditing import MIN_MODELS
+from unplug.sdk.data import Dataset, Split
+from unplug.sdk.training import AgeFamily, ClassFamily, Family, Recipe, edges_of
+from unplug.sdk.unlearning import PLANNED
+
+Kind = Literal["age", "class"]
+Rank = Literal["challenge", "nomus", "attack"]
+RANKED_BY: dict[Rank, str] = {
+    "challenge": "challenge score: F times the retain- and test-accuracy ratios (higher is better)",
+    "nomus": "NoMUS: half accuracy, half closeness of the attack to a coin (higher is better; read the accuracy beside it)",
+    "attack": "distance of the loss attack's accuracy from the retrained models' (lower is better)",
+}
+RANKING: dict[Rank, str] = {"challenge": "score", "nomus": "nomus", "attack": "attack_distance"}
+"""The metric behind each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Override:
+    """What one method is run with in one protocol, where its own defaults are not meant.
+
+    Args:
+        settings: hyperparameters as text, as ``--set`` takes them.
+        epochs: of a published repair; the budget is then what so many epochs need. None keeps the protocol's budget.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    epochs: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A number that others printed for the same setting.
+
+    Args:
+        model: "original", "retrained" or a method's name.
+        metric: a name of `unplug.sdk.studies.leaderboard.metrics.METRICS`.
+        value: as printed.
+    """
+
+    model: str
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """Data, split, forget set, recipe, seeds and the number that ranks.
+
+    Args:
+        name: on the command line.
+        summary: one paragraph for reports.
+        kind: "age" (groups and years) or "class".
+        recipe: of the original and of the oracle.
+        split: (data, seed) to train, validation and test.
+        pick: (data, split, seed) to the ids of the forget set.
+        rank: which number orders the table.
+        default_data: a data spec, or None where the user must bring the data.
+        data_help: what to give as ``--data``.
+        budget: fraction of retraining that a method may cost.
+        originals: K originals, each of its own training seed.
+        models: N retrained models, and N unlearned models of each method, spread over the originals.
+        width: of the ResNet-18 (class protocols).
+        overrides: per method.
+        published: what others report, shown apart.
+
+    Raises:
+        InputError: more originals than models.
+    """
+
+    name: str
+    summary: str
+    kind: Kind
+    recipe: Recipe
+    split: Callable[[Dataset, int], Split]
+    pick: Callable[[Dataset, Split, int], tuple[str, ...]]
+    rank: Rank
+    data_help: str
+    default_data: str | None = None
+    budget: float = 0.05
+    originals: int = 8
+    models: int = 64
+    width: int = 64
+    overrides: Mapping[str, Override] = field(default_factory=dict)
+    published: tuple[Published, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.originals <= self.models or self.models < MIN_MODELS:
+            raise InputError(
+                f"{self.originals} originals, {self.models} models", "out of range",
+                f"Use {MIN_MODELS} models or more, and no more originals than models",
+            )  # fmt: skip
+
+    def data(self, spec: str | None) -> str:
+        """The data spec to use.
+
+        Raises:
+            InputError: none was given and the protocol has none.
+        """
+        chosen = spec or self.default_data
+        if chosen is None:
+            raise InputError(f"protocol {self.name}", "it brings no data of its own", f"Give --data {self.data_help}")
+        return chosen
+
+    def family(self, dataset: Dataset) -> Family:
+        """The kind of model that is trained on this data.
+
+        Raises:
+            InputError: the data has no labels of the protocol's kind.
+        """
+        if self.kind == "age":
+            return AgeFamily(recipe=self.recipe, edges=edges_of(dataset))
+        if not dataset.classes:
+            raise InputError(f"data {dataset.spec}", "it has no classes", f"Give --data {self.data_help}")
+        return ClassFamily(recipe=self.recipe, classes=len(dataset.classes), width=self.width)
+
+    def settings_of(self, method: str, given: Mapping[str, str]) -> dict[str, str]:
+        """A method's settings as text: the caller's over the protocol's."""
+        return {**self._override(method).settings, **given}
+
+    def budget_of(self, method: str) -> float:
+        """Fraction of retraining that a method may cost here."""
+        epochs = self._override(method).epochs
+        return self.budget if epochs is None else epochs / (self.recipe.epochs * PLANNED)
+
+    def _override(self, method: str) -> Override:
+        return self.overrides.get(method, Override())
+
+    def request(self, dataset: Dataset, seed: int) -> Split:
+        """The split with its forget set."""
+        split = self.split(dataset, seed)
+        return split.with_forget(self.pick(dataset, split, seed))
+
+    def with_(self, *, recipe: Mapping[str, Any] | None = None, **changes: Any) -> Protocol:
+        """A variation; None keeps a value.
+
+        Raises:
+            InputError: a recipe or a number out of range.
+        """
+        kept = {name: value for name, value in changes.items() if value is not None}
+        values = {name: value for name, value in (recipe or {}).items() if value is not None}
+        return replace(self, recipe=replace(self.recipe, **values), **kept)
+
+
+PROTOCOLS = Registry(
+    "protocol",
+    {
+        "challenge": "unplug.sdk.studies.leaderboard.protocols.challenge:CHALLENGE",
+        "starting-kit": "unplug.sdk.studies.leaderboard.protocols.starting_kit:STARTING_KIT",
+        "mufac": "unplug.sdk.studies.leaderboard.protocols.mufac:MUFAC",
+        "mucac": "unplug.sdk.studies.leaderboard.protocols.mucac:MUCAC",
+        "utkface": "unplug.sdk.studies.leaderboard.protocols.utkface:UTKFACE",
+    },
+    group="unplug.protocols",
+)

@@ -1,0 +1,178 @@
+"""``unplug leaderboard``: trains, unlearns, measures, ranks and writes; a second call does only what is missing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unplug.core import InputError, OutputError, TrainingError, read_json, write_json
+from unplug.sdk.auditing import Variant
+from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, run_jobs
+
+from .jobs import Bench, bench
+from .plan import TRAIN, entry, training_jobs, unlearning_jobs
+from .protocol import Protocol
+from .report import LeaderboardReport
+from .stacked import train_stacked
+
+RUN_SCHEMA = "unplug-leaderboard-run/1"
+RUN_FILE = "run.json"
+STACKED = "stacked-train"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments of ``unplug leaderboard``.
+
+    Args:
+        protocol: with the caller's numbers of models and originals, budget and recipe.
+        spec: of the data, or None for the protocol's own.
+        methods: names of `METHODS`.
+        settings: hyperparameters as text, per method; ``budget`` among them is the method's own budget.
+        out: folder of the results.
+        seed: of the split, the forget set and everything that follows.
+        device: where models live.
+        backend: of `unplug.sdk.fleet.BACKENDS`, or "stacked-train": trainings many at once in this process (see
+            `fit_stacked`), unlearning in worker processes.
+        workers, cluster: see `unplug.sdk.fleet.run_jobs`.
+        rule: how the challenge's F finds its windows, see `unplug.sdk.auditing.challenge_metric`.
+    """
+
+    protocol: Protocol
+    methods: Sequence[str]
+    out: Path
+    device: torch.device
+    spec: str | None = None
+    settings: Mapping[str, Mapping[str, str]]
+    seed: int = 0
+    backend: str = "processes"
+    workers: int | None = None
+    cluster: str | None = None
+    rule: Variant = "code"
+
+    @property
+    def models(self) -> Path:
+        """Where the result of every model is kept."""
+        return self.out / "models"
+
+
+def run_leaderboard(request: Request, say: Callable[[str], None], *, show: bool = False) -> LeaderboardReport:
+    """Does what is missing, scores everything, and writes ``leaderboard.json``.
+
+    Args:
+        request: what to run.
+        say: is given a line per stage.
+        show: progress bars.
+
+    Raises:
+        InputError: the data, a method or a setting is wrong, or `out` holds another leaderboard.
+        TrainingError: an original or a retrained model could not be trained.
+    """
+    from .table import score_all
+
+    protocol = request.protocol
+    if request.backend != STACKED:
+        BACKENDS.get(request.backend)  # an unknown name must not be found out after hours of decoding
+    entries = [entry(protocol, method, request.settings.get(method, {})) for method in request.methods]
+    arguments = _arguments(request)
+    local = bench(**arguments)
+    given = check_folder(request, local)
+    fleet = _Fleet(
+        request=request,
+        local=local,
+        context=Context(target="unplug.sdk.studies.leaderboard.jobs:bench", arguments=arguments),
+        given=given,
+    )
+    training = training_jobs(request.seed, protocol.originals, protocol.models)
+    say(f"training {protocol.originals} originals and {protocol.models} retrained models")
+    if failed := fleet.run(training, say, show):
+        name, why = next(iter(failed.items()))
+        raise TrainingError(f"model {name}", why.strip().splitlines()[-1], "Correct the recipe or the data")
+    unlearning = unlearning_jobs(entries, request.seed, protocol.originals, protocol.models)
+    say(f"unlearning: {len(entries)} methods, {protocol.models} models each")
+    failed = fleet.run(unlearning, say, show)
+    say("scoring")
+    report = score_all(request, entries, local, failed, show=show)
+    report.save(request.out / "leaderboard.json")
+    return report
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fleet:
+    request: Request
+    local: Bench
+    context: Context
+    given: str
+
+    def run(self, jobs: Sequence[Job], say: Callable[[str], None], show: bool) -> dict[str, str]:
+        """Runs what has no result; gives what failed."""
+        folder = self.request.models
+        # By the leaderboard's own fingerprint, which knows no path and no device: a folder may move, and so may the run.
+        missing = [job for job in jobs if not has_result(folder, job.name, self.given)]
+        if len(missing) < len(jobs):
+            say(f"  {len(jobs) - len(missing)} of {len(jobs)} are there already")
+        if not missing:
+            return {}
+        if self.request.backend == STACKED and missing[0].target == TRAIN:
+            say(f"  {len(missing)} models in {train_stacked(self.local, missing, self.given, show=show):.0f} s")
+            return {}
+        backend = "processes" if self.request.backend == STACKED else self.request.backend
+        done = run_jobs(
+            missing, self.context, folder, backend=backend, workers=self.request.workers, show=show,
+            fingerprint=self.given, cluster=self.request.cluster,
+        )  # fmt: skip
+        say(f"  {done.done} models in {done.seconds:.0f} s" + (f", {len(done.failed)} failed" if done.failed else ""))
+        for name, why in list(done.failed.items())[:3]:
+            say(f"  {name} failed: {why.strip().splitlines()[-1]}")
+        return done.failed
+
+
+def _arguments(request: Request) -> dict[str, Any]:
+    return {
+        "protocol": request.protocol.name,
+        "spec": request.protocol.data(request.spec),
+        "recipe": request.protocol.recipe.to_dict(),
+        "width": request.protocol.width,
+        "seed": request.seed,
+        "device": str(request.device),
+        "models": str(request.models.resolve()),
+    }
+
+
+def check_folder(request: Request, local: Bench) -> str:
+    """Refuses a folder of another leaderboard, marks an empty one as this one's; gives the fingerprint of its results.
+
+    Raises:
+        OutputError: the folder holds something else.
+        InputError: it holds a leaderboard of another protocol, data, recipe or seed.
+    """
+    facts = {
+        "protocol": request.protocol.name,
+        "data": local.dataset.digest,
+        "split": local.split.sha256,
+        "recipe": {**request.protocol.recipe.to_dict(), "width": request.protocol.width},
+        "classes": list(local.family.edges),
+        "seed": request.seed,
+    }
+    path = request.out / RUN_FILE
+    if path.is_file():
+        _compare(read_json(path), facts, request.out)
+    elif request.out.exists() and (not request.out.is_dir() or any(request.out.iterdir())):
+        raise OutputError(str(request.out), "it exists and holds no leaderboard", "Choose another --out or remove it")
+    else:
+        write_json(path, {"schema": RUN_SCHEMA, **facts})
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _compare(there: Any, facts: Mapping[str, Any], out: Path) -> None:
+    known = isinstance(there, dict) and there.get("schema") == RUN_SCHEMA
+    different = [name for name, value in facts.items() if not known or there.get(name) != value]
+    if different:
+        why = f"it holds a leaderboard of another {', '.join(different)}"
+        raise InputError(str(out), why, "Choose another --out, or give what that one was made with")

@@ -1,0 +1,191 @@
+"""From the results of a row to its numbers, each with an interval and the oracle's value beside it.
+
+Shapes: U unlearned models, N retrained models, S samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.core import InputError
+from unplug.sdk.auditing import MIN_MODELS, challenge, forgetting_gap, klom, ulira, years_from_oracle
+
+from .clusters import Mean, cluster_mean, difference
+from .membership import REPLICATES, Oracle, as_measure, membership, of_comparisons, of_estimates
+from .plan import EVALUATION_SEEDS
+from .pool import Pool, Truth
+from .report import Measure
+
+Array = NDArray[np.float64]
+MAX_SAMPLES = 2000
+"""Samples per set in KLoM and years; of larger sets a random part is compared."""
+MAX_FORGET = 500
+"""Forget samples in F and in U-LiRA, which look at every sample's models in turn."""
+
+Found = tuple[dict[str, Measure], dict[str, str]]
+
+
+def measure_pool(pool: Pool, oracle: Oracle) -> Found:
+    """All numbers of a row but its cost, and why those are missing that are.
+
+    Args:
+        pool: the row's models; the oracle's own pool gives the oracle's row (retrained against other retrained models).
+        oracle: the retrained models.
+    """
+    found = _utility(pool, oracle)
+    attacks, missing = membership(pool, oracle)
+    found |= attacks
+    if len(pool) < MIN_MODELS:
+        few = f"{len(pool)} models; a distribution takes {MIN_MODELS} or more"
+        return found, missing | {name: few for names in DISTRIBUTIONS.values() for name in names}
+    for measure, names in DISTRIBUTIONS.items():
+        try:
+            found |= measure(pool, oracle, found)
+        except InputError as error:  # too few models for this number: the others are still good
+            missing |= dict.fromkeys(names, error.why)
+    return found, missing
+
+
+def measure_cost(pool: Pool) -> dict[str, Measure]:
+    """Compute and wall time of the row's unlearning runs, as fractions of retraining and in seconds."""
+    whole = {"compute": 1.0, "wall": 1.0, "wall_s": None}
+    found = {name: as_measure(cluster_mean(pool.per_model(name), pool.clusters), best) for name, best in whole.items()}
+    return {name: _not_negative(item) for name, item in found.items()}
+
+
+def _not_negative(item: Measure) -> Measure:
+    """Intervals are symmetric about what they are of; costs, F and scores end at 0."""
+    return replace(item, low=None if item.low is None else max(0.0, item.low))
+
+
+def has_ages(pool: Pool) -> bool:
+    """Whether the models predict ages."""
+    return not bool(np.isnan(pool.says[0]["test"].error_N).any())
+
+
+def _utility(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
+    found = {}
+    names = ("test_accuracy", "retain_accuracy", *(("test_mae",) if has_ages(pool) else ()))
+    for name in names:
+        ours = cluster_mean(pool.per_model(name), pool.clusters)
+        theirs = cluster_mean(oracle.pool.per_model(name), oracle.pool.clusters)
+        gap = replace(theirs, value=0.0) if pool is oracle.pool else difference(ours, theirs)
+        if name != "retain_accuracy":
+            found[name] = as_measure(ours, theirs.value)
+            found[f"{name}_gap"] = as_measure(gap, 0.0)
+        if name != "test_mae" and theirs.value > 0:
+            found[f"{name.partition('_')[0]}_ratio"] = _ratio(gap, theirs.value)
+    return found
+
+
+def _ratio(gap: Mean, oracle: float) -> Measure:
+    """ours / theirs = 1 + (ours - theirs) / theirs."""
+    low, high = (None, None) if gap.interval is None else (1 + gap.interval[0] / oracle, 1 + gap.interval[1] / oracle)
+    return Measure(value=1 + gap.value / oracle, low=low, high=high, oracle=1.0)
+
+
+def _challenge(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
+    phi_US, phi_NS, subjects_S = _forget(pool, oracle)
+    # Its seeds draw which retrained models meet which in the null, and the intervals.
+    rounds = [
+        challenge(phi_US, phi_NS, subjects_S, variant=oracle.rule, replicates=REPLICATES, seed=seed)
+        for seed in EVALUATION_SEEDS
+    ]
+    null = of_estimates([item.null for item in rounds], None)
+    if pool is oracle.pool:
+        f = replace(null, oracle=null.value)
+        scale = 1 / null.value if null.value > 0 else 1.0
+        ratio = Measure(value=1.0, low=_times(null.low, scale), high=_times(null.high, scale), oracle=1.0)
+    else:
+        f = _not_negative(of_estimates([item.forgetting for item in rounds], null.value))
+        ratio = _not_negative(of_estimates([item.ratio for item in rounds], 1.0))
+    ratios = [use[name].value for name in ("retain_ratio", "test_ratio") if name in use]
+    if len(ratios) < 2:  # retrained models that get nothing right: there is nothing to compare with
+        return {"f": f, "f_ratio": ratio}
+    # The accuracies vary far less than F does, so the score's interval is F's.
+    factor = math.prod(ratios)
+    score = replace(f, value=f.value * factor, low=_times(f.low, factor), high=_times(f.high, factor))
+    return {"f": f, "f_ratio": ratio, "score": score}
+
+
+def behind(pool: Pool, best: Pool, oracle: Oracle, factors: tuple[float, float]) -> Measure:
+    """Score of a row minus that of the best one, paired over models' draws and subjects.
+
+    Args:
+        pool, best: the two rows' models.
+        oracle: the retrained models.
+        factors: product of the accuracy ratios of each.
+    """
+    phi_US, phi_NS, subjects_S = _forget(pool, oracle)
+    gaps = [
+        forgetting_gap(
+            phi_US, _forget(best, oracle)[0], phi_NS, subjects_S,
+            factors=factors, variant=oracle.rule, replicates=REPLICATES, seed=seed,
+        )
+        for seed in EVALUATION_SEEDS
+    ]  # fmt: skip
+    return of_estimates(gaps, None)
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _ulira(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
+    phi_US, phi_NS, subjects_S = _forget(pool, oracle)
+    games = [ulira(phi_US, phi_NS, subjects_S, replicates=REPLICATES, seed=seed) for seed in EVALUATION_SEEDS]
+    return {"ulira_auc": of_comparisons([item.auc for item in games], pool is oracle.pool)}
+
+
+def _forget(pool: Pool, oracle: Oracle) -> tuple[Array, Array, NDArray[np.int64]]:
+    truth = pool.truths.forget
+    where = _part(truth, MAX_FORGET)
+    return pool.margin("forget")[:, where], oracle.pool.margin("forget")[:, where], truth.subject_N[where]
+
+
+def _klom(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
+    found = {}
+    for part in ("forget", "validation", "retain"):
+        truth: Truth = getattr(pool.truths, part)
+        where = _part(truth)
+        ours, theirs = pool.margin(part)[:, where], oracle.pool.margin(part)[:, where]
+        rounds = [
+            klom(ours, theirs, truth.subject_N[where], replicates=REPLICATES, seed=seed).mean for seed in EVALUATION_SEEDS
+        ]
+        found[f"klom_{part}"] = of_comparisons(rounds, pool is oracle.pool)
+    return found
+
+
+def _years(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, Measure]:
+    found = {}
+    for part in ("forget", "test") if has_ages(pool) else ():
+        truth: Truth = getattr(pool.truths, part)
+        where = _part(truth)
+        ours, theirs = pool.age(part)[:, where], oracle.pool.age(part)[:, where]
+        rounds = [
+            years_from_oracle(ours, theirs, truth.subject_N[where], replicates=REPLICATES, seed=seed)
+            for seed in EVALUATION_SEEDS
+        ]
+        found[f"distance_{part}"] = of_comparisons(rounds, pool is oracle.pool)
+    return found
+
+
+def _part(truth: Truth, most: int = MAX_SAMPLES) -> NDArray[np.int64]:
+    """Positions of all samples, or of a random part of them where there are many."""
+    if len(truth) <= most:
+        return np.arange(len(truth))
+    return np.sort(np.random.default_rng(92).permutation(len(truth))[:most])
+
+
+DISTRIBUTIONS: dict[Callable[[Pool, Oracle, Mapping[str, Measure]], dict[str, Measure]], tuple[str, ...]] = {
+    _challenge: ("f", "f_ratio", "score"),
+    _ulira: ("ulira_auc",),
+    _klom: ("klom_forget", "klom_validation", "klom_retain"),
+    _years: ("distance_forget", "distance_test"),
+}
+"""What needs several models, and the numbers that it gives."""

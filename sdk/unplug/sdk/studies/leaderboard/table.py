@@ -1,0 +1,216 @@
+"""From the results in a folder to the report: a row per method, ranked, with the original and the oracle below."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm import tqdm
+
+from unplug.core import versions
+from unplug.sdk.auditing import MIN_MODELS
+from unplug.sdk.statistics import CONFIDENCE
+from unplug.sdk.training import describe_device
+
+from .clusters import cluster_mean
+from .jobs import Bench
+from .membership import MAX_RMIA, REPLICATES, Oracle, as_measure
+from .metrics import METRICS
+from .plan import (
+    EVALUATION_SEEDS,
+    Entry,
+    original_name,
+    original_seeds,
+    retrained_name,
+    retrained_seeds,
+    unlearned_names,
+    unlearning_seeds,
+)
+from .pool import Pool, Truths, read_pool
+from .protocol import RANKING, Protocol, Rank
+from .report import LeaderboardReport, PublishedNumber, Row
+from .score import MAX_FORGET, MAX_SAMPLES, behind, measure_cost, measure_pool
+
+if TYPE_CHECKING:
+    from .run import Request
+
+FEW_MODELS = 16
+CUT_OFF = 0.2  # of retraining: what the challenge rejected
+
+
+def score_all(
+    request: Request, entries: Sequence[Entry], local: Bench, failed: Mapping[str, str], *, show: bool = False
+) -> LeaderboardReport:
+    """Reads every result and makes the report; deterministic, and free of training.
+
+    Args:
+        request: protocol, seed and folder.
+        entries: the methods.
+        local: data and family.
+        failed: runs that left no result.
+        show: progress bar.
+    """
+    protocol, truths = request.protocol, Truths.of(local.sets)
+    originals = [(original_name(seed), seed) for seed in original_seeds(request.seed, protocol.originals)]
+    oracles = [(retrained_name(seed), seed) for seed in retrained_seeds(request.seed, protocol.models)]
+    oracle = Oracle(read_pool(request.models, oracles, truths)[0], request.rule)
+    rows, pools = [], {}
+    for item in tqdm(entries, desc="score", unit="method", disable=not show, leave=False):
+        names = unlearned_names(item, request.seed, protocol.originals, protocol.models)
+        pools[item.method], refused = read_pool(request.models, names, truths, failed)
+        rows.append(method_row(item, pools[item.method], refused, oracle, protocol.budget))
+    placed = ranked(rows, protocol.rank)
+    if protocol.rank == "challenge":
+        placed = compared(placed, pools, oracle)
+    before = read_pool(request.models, originals, truths)[0]
+    last = [_plain_row("original", before, oracle), _plain_row("retrained", oracle.pool, oracle)]
+    return LeaderboardReport(
+        protocol=protocol.name,
+        summary=protocol.summary,
+        kind=protocol.kind,
+        rank=protocol.rank,
+        data=_data(local, request),
+        forget=_forget(local, truths),
+        recipe=protocol.recipe.to_dict(),
+        seeds=_seeds(request),
+        retraining=_retraining(oracle.pool, request),
+        rows=(*placed, *last),
+        published=tuple(PublishedNumber(model=item.model, metric=item.metric, value=item.value) for item in protocol.published),
+        notes=tuple(_notes(protocol)),
+        settings={
+            "confidence": CONFIDENCE, "replicates": REPLICATES, "max_samples": MAX_SAMPLES, "max_forget_samples": MAX_FORGET,
+            "max_rmia_models": MAX_RMIA, "budget": protocol.budget, "challenge_rule": request.rule,
+        },
+        versions=versions(),
+    )  # fmt: skip
+
+
+def method_row(item: Entry, pool: Pool, refused: Mapping[str, str], oracle: Oracle, budget: float) -> Row:
+    """The row of one method; with refusals it keeps the numbers of the runs that came through."""
+    row = Row(
+        name=item.method, role="unlearned", models=len(pool), originals=len(set(pool.clusters)), settings=item.settings,
+        needs=item.needs, budget=item.budget, refused=_refusal(refused, len(pool) + len(refused)),
+        note=f"may spend {100 * item.budget:.3g} % of retraining, others {100 * budget:.3g} %" if item.budget > budget else "",
+    )  # fmt: skip
+    if not len(pool):
+        return row
+    metrics, missing = measure_pool(pool, oracle)
+    return replace(row, metrics={**metrics, **measure_cost(pool)}, missing=missing)
+
+
+def _refusal(refused: Mapping[str, str], runs: int) -> str | None:
+    if not refused:
+        return None
+    reasons = list(dict.fromkeys(refused.values()))
+    more = f"; others for {len(reasons) - 1} more reason(s)" if len(reasons) > 1 else ""
+    return f"{len(refused)} of {runs} runs: {reasons[0]}{more}"
+
+
+def _plain_row(name: str, pool: Pool, oracle: Oracle) -> Row:
+    metrics, missing = measure_pool(pool, oracle)
+    if pool is oracle.pool:
+        metrics["wall_s"] = as_measure(cluster_mean(pool.per_model("wall_s"), pool.clusters), None)
+    return Row(
+        name=name, role="retrained" if pool is oracle.pool else "original", models=len(pool), originals=len(pool),
+        metrics=metrics, missing=missing,
+    )  # fmt: skip
+
+
+def ranked(rows: Sequence[Row], rank: Rank) -> list[Row]:
+    """Ranked rows from the best on, then those with a larger budget, then those that were refused; each part by name.
+
+    Equal values are told apart by name, so that the same numbers always give the same table.
+    """
+    name = RANKING[rank]
+    sign = 1.0 if METRICS[name].better == "lower" else -1.0
+    fair = [row for row in rows if row.refused is None and not row.note and name in row.metrics]
+    fair.sort(key=lambda row: (sign * row.metrics[name].value, row.name))
+    rest = sorted((row for row in rows if row not in fair), key=lambda row: (row.refused is not None, row.name))
+    return [*(replace(row, rank=place) for place, row in enumerate(fair, start=1)), *rest]
+
+
+def compared(rows: Sequence[Row], pools: Mapping[str, Pool], oracle: Oracle) -> list[Row]:
+    """Every ranked row with its distance from the first one."""
+    if not rows or rows[0].rank is None:
+        return list(rows)
+    best, found = rows[0], []
+    for row in rows:
+        metrics = dict(row.metrics)
+        if row.rank is not None and row is not best:
+            factors = (_factor(row), _factor(best))
+            metrics["score_gap"] = behind(pools[row.name], pools[best.name], oracle, factors)
+        found.append(replace(row, metrics=metrics))
+    return found
+
+
+def _factor(row: Row) -> float:
+    return row.metrics["score"].value / row.metrics["f"].value if row.metrics["f"].value > 0 else 0.0
+
+
+def _data(local: Bench, request: Request) -> dict[str, Any]:
+    sets = local.sets
+    return {
+        "spec": local.dataset.spec,
+        "digest": local.dataset.digest,
+        "split_sha256": local.split.sha256,
+        "subject_disjoint": local.split.subject_disjoint,
+        "retain": len(sets.train),
+        "validation": len(sets.validation),
+        "test": len(sets.test),
+        "device": describe_device(request.device),
+    }
+
+
+def _forget(local: Bench, truths: Truths) -> dict[str, Any]:
+    groups, counts = np.unique(truths.forget.group_N, return_counts=True)
+    edges = local.family.edges
+    names = local.dataset.classes
+    if local.kind == "age":
+        names = tuple(f"{low:g}-{high:g}" for low, high in itertools.pairwise(edges))
+    return {
+        "samples": len(truths.forget),
+        "subjects": len(np.unique(truths.forget.subject_N)),
+        "share": len(truths.forget) / (len(truths.forget) + len(truths.retain)),
+        "groups": {names[int(group)]: int(count) for group, count in zip(groups, counts, strict=True)},
+    }
+
+
+def _seeds(request: Request) -> dict[str, list[int]]:
+    protocol, seed = request.protocol, request.seed
+    pairs = unlearning_seeds(seed, protocol.originals, protocol.models)
+    return {
+        "split": [seed],
+        "originals": original_seeds(seed, protocol.originals),
+        "retrained": retrained_seeds(seed, protocol.models),
+        "unlearning": sorted({own for _, own in pairs}),
+        "evaluation": list(EVALUATION_SEEDS),
+    }
+
+
+def _retraining(pool: Pool, request: Request) -> dict[str, Any]:
+    return {
+        "passes": int(pool.models[0].facts["passes"]),
+        "wall_s": float(pool.per_model("wall_s").mean()),
+        "source": f"mean of {len(pool)} trainings, backend {request.backend}",
+    }
+
+
+def _notes(protocol: Protocol) -> list[str]:
+    notes = []
+    if protocol.originals == 1:
+        notes.append("There is one original: intervals are over unlearning seeds alone and say nothing of other originals.")
+    if protocol.models < FEW_MODELS:
+        notes.append(
+            f"F is made of {protocol.models} models a side: its tail counts are coarse; read F / F_null with its interval."
+        )
+    if MIN_MODELS <= protocol.originals < protocol.models:
+        notes.append(
+            f"The original's F comes from {protocol.originals} models, which makes F larger; compare its F / F_null, where "
+            "both sides have as many."
+        )
+    if protocol.budget > CUT_OFF:
+        notes.append(f"The budget is over the challenge's cut-off of {100 * CUT_OFF:g} % of retraining.")
+    return notes

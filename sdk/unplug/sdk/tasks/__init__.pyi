@@ -1,0 +1,10 @@
+from .artifact import ask_artifact as ask_artifact
+from .artifact import finite as finite
+from .kind import KINDS as KINDS
+from .kind import Kind as Kind
+from .kind import kind_of as kind_of
+from .memory import Footprint as Footprint
+from .memory import footprint as footprint
+from .memory import image_bytes as image_bytes
+from .needs import NEEDS as NEEDS
+from .needs import Need as Need

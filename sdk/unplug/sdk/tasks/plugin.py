@@ -1,0 +1,196 @@
+"""Conditioning plugins: the loss of predicting noise beside their frozen base."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from unplug.core import CheckpointError, DataError, InputError
+from unplug.plugins import Checkpoint
+from unplug.plugins.conditions import build_condition, identity
+from unplug.sdk.data import Dataset, Split
+from unplug.sdk.diffusion import (
+    CONTROLS,
+    RECORD_SCHEMA,
+    ControlRecipe,
+    PluginFamily,
+    Steered,
+    SteeredSet,
+    base_digest,
+    batch_size_of,
+    example,
+    frame_of,
+    given_losses,
+    image_size_of,
+    load_base,
+    load_control_set,
+    pick_precision,
+    plugin_card,
+    use_fast_attention,
+)
+from unplug.sdk.training import LossPredictions, Predictions, Sets, predict
+
+from .memory import Footprint, footprint_of
+from .needs import Need
+
+
+class PluginKind:
+    """See `Kind`."""
+
+    model_type: ClassVar[str] = "plugin"
+    schema: ClassVar[str] = RECORD_SCHEMA
+    unit: ClassVar[str] = "loss"
+    lacks: ClassVar[tuple[Need, ...]] = ("ages", "class logits")
+
+    def __init__(self, checkpoint: Checkpoint, *, device: torch.device, base: str | None = None) -> None:
+        record = checkpoint.record
+        if missing := [".".join(path) for path in NEEDED if not _says(record, path)]:
+            why = f"its unplug.json says no {', '.join(missing)}, so it cannot be trained again"
+            raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
+        self.device, self.record, self.iospec = device, record, checkpoint.model.iospec
+        self.base = _open_base(checkpoint, device, base)
+        use_fast_attention(self.base.unet, device)  # as training does: numbers must not depend on what was trained before
+        checkpoint.model.check_base(self.base.unet)
+        recipe = ControlRecipe.from_dict(record["recipe"])
+        self.frame = frame_of(
+            CONTROLS.get("plugin")(), self.base, recipe, fast=pick_precision(recipe.precision, device) == "bf16"
+        )
+        self.family = PluginFamily(
+            recipe=recipe, frame=self.frame, condition=str(record["condition"]["kind"]), image_size=self.image_size
+        )
+
+    @property
+    def image_size(self) -> int:
+        """The base's."""
+        return image_size_of(self.base)
+
+    def sets(self, dataset: Dataset, split: Split, *, show: bool = False) -> Sets:
+        """Latents, embeddings and conditions; samples in which the condition is not found were never trained on."""
+        kind, settings = self.family.condition, self.record["condition"]["settings"]
+        _check_condition(_made_of(self.record), identity(build_condition(kind, settings)))
+        data, _ = load_control_set(
+            self.base, dataset, kind, settings, captions=self.family.recipe.captions, seed=self._captions_seed(), show=show
+        )
+        if data.captions_sha256 != self.record["captions"]:
+            why = "its captions are not those that the plugin was trained with (their SHA-256 differs)"
+            raise DataError(f"data {dataset.spec}", why, "Give the captions of its training, unchanged")
+        named = {"train": split.retain, "forget": split.forget, "validation": split.validation, "test": split.test}
+        parts = {name: SteeredSet.of(data.subset(ids), self.frame, self.device) for name, ids in named.items()}
+        for name, ids in named.items():
+            if ids and not len(parts[name]):
+                why = f"{kind} was found in none of its {len(ids)} samples, so the plugin knows none of them"
+                fix = "There is nothing to forget" if name == "forget" else "Train the plugin on more pictures"
+                raise DataError(f"{'retain' if name == 'train' else name} set", why, fix)
+        return Sets(**parts)
+
+    def _captions_seed(self) -> int:
+        """Prompts are drawn by the seed of the original, also for models that were retrained with another."""
+        return int(self.record.get("captions_seed", self.record["seed"]))
+
+    def network(self, model: nn.Module) -> nn.Module:
+        """The plugin beside its base."""
+        return Steered(model, self.frame)
+
+    def stored(self, network: nn.Module) -> nn.Module:
+        """The plugin alone."""
+        assert isinstance(network, Steered)
+        return network.network
+
+    def metrics(self, network: nn.Module, part: SteeredSet) -> dict[str, Any]:
+        """Mean loss at fixed noise, with the plugin and without."""
+        own = predict(network, part)
+        assert isinstance(own, LossPredictions) and own.plain_N is not None
+        return {"n": len(part), "loss": float(-own.log_prob_N.mean()), "loss_without_plugin": float(own.plain_N.mean())}
+
+    def describe(self, row: dict[str, Any]) -> str:
+        """Both in words."""
+        return f"{self.frame.weighting} loss {row['loss']:.4f} ({row['loss_without_plugin']:.4f} without the plugin)"
+
+    def facts(self) -> dict[str, Any]:
+        """The base and the condition."""
+        carried = {key: self.record[key] for key in ("base", "condition", "captions", "parameters", "image_size")}
+        return {**carried, "captions_seed": self._captions_seed()}
+
+    def check_twin(self, other: Checkpoint) -> None:
+        """The base, the condition and the captions must be the same; `CheckpointError` where they are not."""
+        same = {
+            "base": _says(other.record, ("base", "sha256")) == _says(self.record, ("base", "sha256")),
+            "condition": _made_of(other.record) == _made_of(self.record),
+            "captions": _says(other.record, ("captions",)) == _says(self.record, ("captions",)),
+        }
+        for what in (name for name, equal in same.items() if not equal):
+            why = f"it was trained with {'other' if what == 'captions' else 'another'} {what} than the original"
+            raise CheckpointError(str(other.path), why, "Make it with `unplug forget --method retrain`")
+
+    def card(self, record: dict[str, Any]) -> str:
+        """With the base that it fits."""
+        return plugin_card(record)
+
+    def footprint(self, network: nn.Module) -> Footprint:
+        """By two small passes over packed samples."""
+        return footprint_of(
+            network, lambda count: example(self.frame, count, self.device), 4 * self.frame.floats, self.device,
+            frozen=self.base.unet, measured_at=batch_size_of(self.base),
+        )  # fmt: skip
+
+    def resident(self, samples: int) -> int:
+        """Ages and groups: the rest is mapped from disk."""
+        return samples * 12
+
+    def predict_artifact(self, artifact: Any, parts: Sequence[SteeredSet]) -> list[Predictions]:
+        """The file's residuals, the base's loss with them."""
+        given = given_losses(artifact, self.iospec, self.frame, parts, self.device)
+        return [LossPredictions.of(own_N, part.plain()) for part, own_N in zip(parts, given, strict=True)]
+
+
+NEEDED = (
+    ("base", "name"), ("base", "sha256"), ("condition", "kind"), ("condition", "settings"), ("condition", "identity"),
+    ("captions",), ("parameters",), ("image_size",), ("recipe",), ("split",), ("seed",),
+)  # fmt: skip
+"""What a record must say for its plugin to be trained again."""
+
+
+def _says(record: Any, path: tuple[str, ...]) -> Any:
+    """What a record says at a path, as text; empty where it says nothing."""
+    for key in path:
+        if not isinstance(record, dict) or key not in record:
+            return ""
+        record = record[key]
+    return repr(record)
+
+
+def _made_of(record: Any) -> dict[str, Any]:
+    """What a record says that decides its conditions; other versions of packages draw the same but for a few pixels."""
+    found = record.get("condition", {}).get("identity", {})
+    return {key: value for key, value in found.items() if key != "versions"} if isinstance(found, dict) else {}
+
+
+def _check_condition(trained: dict[str, Any], here: dict[str, Any]) -> None:
+    """The same settings may name another task file or model here: the plugin would be judged on what it never saw."""
+    flat = [{**own.get("settings", {}), "version": own.get("version")} for own in (trained, here)]
+    for name in sorted(flat[0] | flat[1]):
+        then, now = (own.get(name) for own in flat)
+        if then != now:
+            why = f"{name} is {now} here and was {then} when the plugin was trained"
+            fix = (
+                "Name the same file in the environment" if str(then).startswith("sha256:") else "Use the unplug that trained it"
+            )
+            raise InputError(f"condition {trained.get('kind')}", why, fix)
+
+
+def _open_base(checkpoint: Checkpoint, device: torch.device, given: str | None) -> Any:
+    name = given or str(checkpoint.record["base"]["name"])
+    try:
+        base = load_base(name, device=device)
+    except CheckpointError as error:
+        if given is not None:
+            raise
+        why = f"the base of plugin {checkpoint.path.name} cannot be opened there ({error.why})"
+        raise CheckpointError(name, why, "Pass --base with the place where it is now") from error
+    if base_digest(base) != checkpoint.record["base"]["sha256"]:
+        why = f"it is not the base that plugin {checkpoint.path.name} was trained beside (weights or settings differ)"
+        raise CheckpointError(name, why, "Pass --base with the one that it was trained beside")
+    return base

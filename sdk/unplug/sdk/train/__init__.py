@@ -1,5 +1,0 @@
-"""Training: recipe, task, loop, resume, metrics."""
-
-from unplug.plugins.lazy import attach
-
-__getattr__, __all__ = attach(__name__, __file__)

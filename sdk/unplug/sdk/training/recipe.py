@@ -1,0 +1,120 @@
+"""How a model is trained: one frozen recipe, shared by the original and its oracle."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from unplug.core import InputError
+from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
+
+from .augment import AUGMENTS, Augment
+from .task import LOSSES, Loss
+
+WHOLE = ("image_size", "epochs", "batch_size")
+Schedule = Literal["one-cycle", "cosine", "constant"]
+SCHEDULES: tuple[Schedule, ...] = ("one-cycle", "cosine", "constant")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything that decides the weights, but the data and the seed.
+
+    Args:
+        size: of the age predictor (nano, small, base), or "resnet18" for the reference classifier.
+        image_size: side in pixels, 32 to 224.
+        epochs: passes over the training set, at least 1.
+        batch_size: at least 2 (batch norm).
+        lr: peak learning rate of AdamW.
+        weight_decay: decoupled, on convolution and linear weights only.
+        schedule: "one-cycle" (linear up over 25 %, cosine down), "cosine" (down only) or "constant".
+        loss: see `AgeTask`.
+        smoothing: label smoothing.
+        augment: see `augment`.
+        dropout: in front of the classifier.
+        ema: decay of the averaged weights that are kept, 0 turns averaging off.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    size: str = "small"
+    image_size: int = 64
+    epochs: int = 40
+    batch_size: int = 32
+    lr: float = 4e-3
+    weight_decay: float = 0.02
+    schedule: Schedule = "one-cycle"
+    loss: Loss = "ordinal"
+    smoothing: float = 0.0
+    augment: Augment = "standard"
+    dropout: float = 0.1
+    ema: float = 0.99
+
+    def __post_init__(self) -> None:
+        choices = {"size": (*SIZES, "resnet18"), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} {getattr(self, name)!r}", "no such choice", f"Use one of {', '.join(allowed)}")
+        if self.smoothing and self.loss == "ordinal":
+            raise InputError("smoothing", "the ordinal loss has soft targets of its own", "Use it with --loss ce or ce+l1")
+        ranges = {
+            "image_size": (MIN_IMAGE_SIZE, MAX_IMAGE_SIZE),
+            "epochs": (1, 100_000),
+            "batch_size": (2, 65_536),
+            "lr": (1e-8, 10.0),
+            "weight_decay": (0.0, 10.0),
+            "smoothing": (0.0, 0.5),
+            "dropout": (0.0, 0.9),
+            "ema": (0.0, 0.99999),
+        }
+        for name, (low, high) in ranges.items():
+            if name in WHOLE and not isinstance(getattr(self, name), int):
+                raise InputError(f"{name} {getattr(self, name)!r}", "not a whole number", f"Use {low} to {high}")
+            if not low <= getattr(self, name) <= high:
+                raise InputError(f"{name} {getattr(self, name)}", "out of range", f"Use {low} to {high}")
+
+    def passes(self, samples: int) -> int:
+        """Training passes, each forward and backward, over a set of some samples."""
+        return self.epochs * samples
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, raw: Any) -> Recipe:
+        """The inverse of `to_dict`; `InputError` where a field is unknown or of the wrong type."""
+        known = {field.name for field in fields(cls)}
+        if not isinstance(raw, dict) or not raw.keys() <= known:
+            raise InputError("recipe", "it is not one that this version of unplug wrote", "Train the original again")
+        try:
+            return cls(**raw)
+        except TypeError as error:
+            raise InputError("recipe", str(error), "Train the original again") from error
+
+
+def learning_rate(step: int, total: int, peak: float, schedule: Schedule) -> float:
+    """Learning rate of one step.
+
+    one-cycle: peak/25 up to peak linearly over the first quarter, then peak (1 + cos(pi u)) / 2;
+    cosine: the second part alone.
+
+    Args:
+        step: 0 to total - 1.
+        total: steps of the whole run.
+        peak: highest rate.
+        schedule: see `Recipe`.
+
+    Example:
+        >>> [round(learning_rate(step, 4, 1.0, "cosine"), 3) for step in range(4)]
+        [1.0, 0.854, 0.5, 0.146]
+    """
+    if schedule == "constant":
+        return peak
+    progress = step / max(1, total)
+    warm = 0.25 if schedule == "one-cycle" else 0.0
+    if progress < warm:
+        return peak * (1 / 25 + (1 - 1 / 25) * progress / warm)
+    return peak * 0.5 * (1 + math.cos(math.pi * (progress - warm) / (1 - warm)))

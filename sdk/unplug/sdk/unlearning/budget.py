@@ -1,0 +1,134 @@
+"""What forgetting may cost: passes and wall time, each as a fraction of retraining."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from unplug.core import BudgetExceeded, InputError, TooSlow
+
+BACKWARD_WEIGHT = 2.0
+"""A backward pass computes two products per layer (for the input and for the weights) where a forward pass computes one."""
+
+WALL_GRACE_S = 5.0
+"""Seconds that a method may take beyond its share of the wall time: 5 % of a retraining of one minute is 3 s, and a clock
+on a shared machine is not that exact. Of a retraining of hours it is nothing."""
+
+PLANNED = 0.8
+"""Share of the budget that methods plan to spend; the rest absorbs what a plan cannot see (uneven machines, last batches)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Sample passes forward and backward, and seconds of wall time.
+
+    Example:
+        >>> Cost(forward=10, backward=10, wall_s=1.0).compute
+        30.0
+    """
+
+    forward: int
+    backward: int
+    wall_s: float
+
+    @property
+    def compute(self) -> float:
+        """forward + 2 backward, in forward sample passes."""
+        return self.forward + BACKWARD_WEIGHT * self.backward
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrainCost:
+    """What retraining costs, and how that is known.
+
+    Args:
+        cost: of training from scratch on the retain set by the original's recipe, on this device as busy as it is now.
+        source: how the wall time is known.
+        recorded_wall_s: what the retrained model itself took, where there is one; shown, not enforced.
+    """
+
+    cost: Cost
+    source: str
+    recorded_wall_s: float | None = None
+
+
+class Meter:
+    """Counts what a method spends and stops it at its budget.
+
+    Args:
+        retrain: what is compared with.
+        budget: fraction of retraining, above 0; None counts without a limit (for the oracle itself).
+        clock: seconds; tests give their own.
+
+    Raises:
+        InputError: a budget that is not above 0.
+        BudgetExceeded: from `charge` and `finish`.
+
+    Example:
+        >>> hundred = Cost(forward=100, backward=100, wall_s=10.0)
+        >>> meter = Meter(RetrainCost(cost=hundred, source=""), 0.05)
+        >>> meter.charge(forward=5, backward=5)
+        >>> meter.charge(forward=1, backward=0)
+        Traceback (most recent call last):
+        unplug.core.errors.BudgetExceeded: forget step: ...
+    """
+
+    def __init__(self, retrain: RetrainCost, budget: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        if budget is not None and not 0.0 < budget <= 100.0:
+            raise InputError(f"budget {budget}", "out of range", "Give a fraction of retraining such as 0.05")
+        self.retrain, self.budget = retrain, budget
+        self._clock, self._start = clock, clock()
+        self._forward = self._backward = 0
+
+    @property
+    def spent(self) -> Cost:
+        """So far."""
+        return Cost(forward=self._forward, backward=self._backward, wall_s=self._clock() - self._start)
+
+    def charge(self, *, forward: int, backward: int) -> None:
+        """Call before the work: counts the passes and refuses those that the budget does not cover."""
+        self._forward += forward
+        self._backward += backward
+        self._check("compute", self.spent.compute, self.retrain.cost.compute)
+        self._check_wall()
+
+    def finish(self) -> Cost:
+        """Call after the work: checks the wall time once more and returns the whole cost."""
+        self._check_wall()
+        return self.spent
+
+    def training_passes(self) -> int:
+        """How many samples a method should plan to train on (one forward and one backward each) from here on."""
+        return max(0, int(self.left() / (1.0 + BACKWARD_WEIGHT)))
+
+    def left(self) -> float:
+        """Forward passes that a method should plan to spend from here on; of the whole retraining without a limit."""
+        if self.budget is None:
+            return self.retrain.cost.compute
+        return max(0.0, self.budget * PLANNED * self.retrain.cost.compute - self.spent.compute)
+
+    def _check_wall(self) -> None:
+        self._check("wall", self.spent.wall_s, self.retrain.cost.wall_s, WALL_GRACE_S)
+
+    def _check(self, what: str, spent: float, retraining: float, grace: float = 0.0) -> None:
+        if self.budget is not None and spent > self.budget * retraining + grace:
+            kind, unit = (TooSlow, "s") if what == "wall" else (BudgetExceeded, "forward passes")
+            raise kind(
+                "forget step",
+                f"its {what} cost ({spent:.1f} {unit}) is over {self.budget:g} of retraining ({retraining:.1f} {unit})",
+                "Give a larger --budget or a cheaper method",
+            )
+
+
+def summary(cost: Cost, retrain: RetrainCost, budget: float | None) -> dict[str, Any]:
+    """A cost beside the retraining it is compared with, JSON-ready."""
+    return {
+        **asdict(cost),
+        "compute_fraction": cost.compute / retrain.cost.compute,
+        "wall_fraction": cost.wall_s / retrain.cost.wall_s if retrain.cost.wall_s > 0 else None,
+        "budget": budget,
+        "wall_grace_s": WALL_GRACE_S,
+        "retrain": {**asdict(retrain.cost), "source": retrain.source, "recorded_wall_s": retrain.recorded_wall_s},
+    }

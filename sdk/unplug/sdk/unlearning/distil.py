@@ -1,0 +1,57 @@
+"""Teachers and what a student learns from them.
+
+Shapes: B batch, C channels, H = W side, G classes.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from unplug.sdk.training import seeded
+
+from .method import ForgetProblem
+
+RANDOM_NETWORK = -3  # a key of its own: the seed alone would give the very weights that an original starts from
+
+
+def frozen(model: nn.Module) -> nn.Module:
+    """A copy in eval mode that no step changes."""
+    return copy.deepcopy(model).eval().requires_grad_(False)
+
+
+def random_network(problem: ForgetProblem) -> nn.Module:
+    """A network of the problem's family with random weights that follow from its seed, in eval mode."""
+    with seeded(problem.seed, RANDOM_NETWORK):
+        model = problem.family.build(problem.retain)
+    return model.to(problem.retain.age_N.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
+
+
+def teach(problem: ForgetProblem, teacher: nn.Module, image_BCHW: Tensor) -> Tensor:
+    """Logits (B, G) of a teacher, without gradients; charged as forward passes."""
+    with torch.no_grad():
+        return problem.logits(teacher, image_BCHW)
+
+
+def divergence(student_BG: Tensor, teacher_BG: Tensor, temperature: float = 1.0) -> Tensor:
+    """T^2 KL( softmax(teacher / T) || softmax(student / T) ), (B,).
+
+    T^2 keeps the size of the gradient the same at every temperature.
+
+    Args:
+        student_BG, teacher_BG: logits.
+        temperature: T, above 0.
+
+    Example:
+        >>> value = divergence(torch.tensor([[0.0, 0.0]]), torch.tensor([[50.0, 0.0]]))  # ln 2
+        >>> round(float(value), 4)
+        0.6931
+
+    Reference:
+        Hinton et al., Distilling the Knowledge in a Neural Network, 2015, section 2.
+    """
+    student_log_BG = (student_BG.float() / temperature).log_softmax(dim=1)
+    teacher_log_BG = (teacher_BG.float() / temperature).log_softmax(dim=1)
+    return temperature**2 * (teacher_log_BG.exp() * (teacher_log_BG - student_log_BG)).sum(dim=1)

@@ -1,0 +1,187 @@
+"""What an unlearning method is, and the registry of those that unplug knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from unplug.core import InputError, Registry
+from unplug.sdk.tasks import Need
+from unplug.sdk.training import Batch, Family, Recipe, StateFile, Task, TensorSet, autocast
+
+from .budget import Meter
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetProblem:
+    """All that a method may look at. What it did not declare in `Method.needs` is empty here.
+
+    Args:
+        retain, forget, validation: data on the device.
+        family: how a model is built and trained.
+        task: the per-sample training loss and the logits.
+        meter: what may be spent; `outputs` charges it.
+        seed: of everything random.
+        generator: a CPU generator that follows from `seed`.
+        state: where a long method may keep its state, or None.
+        show: progress bars.
+        history: a method that trains in epochs adds its rows, as in ``metrics.jsonl``.
+    """
+
+    retain: TensorSet
+    forget: TensorSet
+    validation: TensorSet
+    family: Family
+    task: Task
+    meter: Meter
+    seed: int
+    generator: torch.Generator
+    state: StateFile | None = None
+    show: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How the original was trained."""
+        return self.family.recipe
+
+    @property
+    def classes(self) -> int:
+        """G, the number of age groups or classes."""
+        return len(self.family.edges) - 1
+
+    @property
+    def ignorance(self) -> float:
+        """The loss of a model that knows nothing: ln G nats for G classes, else what the task says."""
+        return self.task.ignorance(self.classes)
+
+    def outputs(self, model: nn.Module, image_BCHW: Tensor) -> dict[str, Tensor]:
+        """Runs a model and charges for it: forward, and backward too where gradients are on.
+
+        A method that freezes a part still pays for the whole backward pass; its wall time shows what it saved.
+        """
+        passes = len(image_BCHW)
+        self.meter.charge(forward=passes, backward=passes if torch.is_grad_enabled() else 0)
+        with autocast(image_BCHW.device):
+            outputs: dict[str, Tensor] = model(image_BCHW)
+        return outputs
+
+    def logits(self, model: nn.Module, image_BCHW: Tensor) -> Tensor:
+        """`outputs`, the logits (B, G) alone."""
+        return self.task.logits(self.outputs(model, image_BCHW))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Mean training loss of a batch, charged."""
+        return self.task.loss(self.outputs(model, batch.image_BCHW), batch).mean()
+
+    def view(self, batch: Batch) -> Batch:
+        """The batch as the recipe augments it."""
+        return self.retain.view(batch, self.recipe.augment, self.generator)
+
+    def orders(self, data: TensorSet, batch_size: int) -> Iterator[Tensor]:
+        """Endless indices (B,) into a set, reshuffled every epoch; smaller sets come whole."""
+        if len(data) == 0:
+            raise InputError("forget step", "a set that the method reads is empty", "Choose another method")
+        while True:
+            yield from data.shuffled(min(batch_size, len(data)), self.generator)
+
+    def batches(self, data: TensorSet, batch_size: int) -> Iterator[Batch]:
+        """The augmented batches of `orders`."""
+        for index_B in self.orders(data, batch_size):
+            yield self.view(data.batch(index_B))
+
+
+class Method(Protocol):
+    """A frozen dataclass of hyperparameters that turns an original into an unlearned model.
+
+    Attributes:
+        needs: what it reads; everything else is withheld, and a problem that lacks it is refused before it starts.
+        default_budget: fraction of retraining when the caller names none; None is unlimited.
+    """
+
+    needs: ClassVar[tuple[Need, ...]]
+    default_budget: ClassVar[float | None]
+
+    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
+        """Changes `model` in place or builds another; returns it in eval mode."""
+
+
+@runtime_checkable
+class TrainingHook(Protocol):
+    """A method that must already take part in the training of the original."""
+
+    def train(self, problem: ForgetProblem) -> nn.Module:
+        """An original on the whole training set (``problem.retain``) that the method can later unlearn from."""
+
+    def prepared(self, original: nn.Module) -> bool:
+        """True where `original` is one that `train` made."""
+
+    def price(self, before: Sequence[str], after: Sequence[str], family: Family, seed: int) -> int:
+        """Training passes of unlearning, known before `train`: ids of the training set before and after, seed."""
+
+
+METHODS = Registry(
+    "method",
+    {
+        "retrain": "unplug.sdk.unlearning.methods.retrain:Retrain",
+        "finetune": "unplug.sdk.unlearning.methods.finetune:Finetune",
+        "cf-k": "unplug.sdk.unlearning.methods.cf_k:CFk",
+        "eu-k": "unplug.sdk.unlearning.methods.eu_k:EUk",
+        "neggrad": "unplug.sdk.unlearning.methods.neggrad:NegGrad",
+        "neggrad+": "unplug.sdk.unlearning.methods.neggrad_plus:NegGradPlus",
+        "scrub": "unplug.sdk.unlearning.methods.scrub:SCRUB",
+        "scrub+r": "unplug.sdk.unlearning.methods.scrub_r:SCRUBR",
+        "salun": "unplug.sdk.unlearning.methods.salun:SalUn",
+        "ssd": "unplug.sdk.unlearning.methods.ssd:SSD",
+        "ssd-label-free": "unplug.sdk.unlearning.methods.ssd_label_free:LabelFreeSSD",
+        "l1-sparse": "unplug.sdk.unlearning.methods.l1_sparse:L1Sparse",
+        "bad-teacher": "unplug.sdk.unlearning.methods.bad_teacher:BadTeacher",
+        "unsir": "unplug.sdk.unlearning.methods.unsir:UNSIR",
+        "laf": "unplug.sdk.unlearning.methods.laf:LAF",
+        "iau": "unplug.sdk.unlearning.methods.iau:IAU",
+        "acu": "unplug.sdk.unlearning.methods.acu:ACU",
+        "sisa": "unplug.sdk.unlearning.methods.sisa:SISA",
+        "distil-to-delete": "unplug.sdk.unlearning.methods.distil_to_delete:DistilToDelete",
+        "blindspot": "unplug.sdk.unlearning.methods.blindspot:Blindspot",
+        "gaussian-amnesiac": "unplug.sdk.unlearning.methods.gaussian_amnesiac:GaussianAmnesiac",
+        "rurk": "unplug.sdk.unlearning.methods.rurk:RURK",
+        "fcs": "unplug.sdk.unlearning.methods.fcs:FCS",
+        "msg": "unplug.sdk.unlearning.methods.msg:MSG",
+        "cfw": "unplug.sdk.unlearning.methods.cfw:CFW",
+        "prmq": "unplug.sdk.unlearning.methods.prmq:PRMQ",
+        "ct": "unplug.sdk.unlearning.methods.ct:CT",
+        "kde": "unplug.sdk.unlearning.methods.kde:KDE",
+        "rni": "unplug.sdk.unlearning.methods.rni:RNI",
+        "lens": "unplug.sdk.unlearning.methods.lens:Lens",
+    },
+    group="unplug.methods",
+)
+
+
+def build_method(name: str, options: Mapping[str, str] | None = None) -> Method:
+    """A method with some hyperparameters set from text (``--set lr=0.01``).
+
+    Raises:
+        InputError: an unknown method or hyperparameter, or a value of the wrong type.
+
+    Example:
+        >>> build_method("finetune", {"lr": "0.001"}).lr
+        0.001
+    """
+    method: Any = METHODS.get(name)()
+    known = {field.name: field for field in fields(method)}
+    values: dict[str, Any] = {}
+    for key, text in (options or {}).items():
+        if key not in known:
+            raise InputError(f"method {name}", f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}")
+        kind = type(getattr(method, key))
+        try:
+            values[key] = kind(text)
+        except ValueError as error:
+            raise InputError(f"{name} {key}={text}", f"not a value of type {kind.__name__}", "Write KEY=NUMBER") from error
+    built: Method = replace(method, **values)
+    return built

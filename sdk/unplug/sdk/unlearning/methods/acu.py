@@ -1,0 +1,98 @@
+"""ACU: frozen features under a ridge classifier, from which samples are taken out in closed form; exact for the head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unplug.core import InputError
+from unplug.sdk.tasks import Need
+from unplug.sdk.training import AgeTask, Task, TensorSet
+
+from ..anatomy import classifier, embeddings
+from ..method import ForgetProblem
+from ..ridge import RidgeHead
+
+MAX_SCALE, HALVINGS = 1000.0, 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class ACU:
+    """Analytic class unlearning: G <- G - X_f^T X_f, C <- C - X_f^T Y_f, (W, b) = (G + lam I')^-1 C; then z = s (W x + b).
+
+    The head equals the one fitted without the forget set; the features under it were trained with it and stay as they are,
+    so what they remember stays too. Each retain and forget sample is run once, without gradients: 1 / (3 epochs) of
+    retraining. lam = `ridge` times the number of retain samples. s has the least cross entropy of the leave-one-out scores
+    on the retain set (closed form on features that are there already, then a convex search in one number; fitted scores
+    would be far too sure). Both depend on the retain set alone, and nothing is random: the seed does nothing.
+
+    Args:
+        ridge: penalty per retain sample, above 0.
+        batch_size: of the forward passes.
+
+    Reference:
+        Zhuang et al., ACIL: Analytic class-incremental learning, 2022, theorem 1, with the sign of the update turned.
+    """
+
+    ridge: float = 1e-2
+    batch_size: int = 256
+
+    needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
+    default_budget: ClassVar[float | None] = 0.05
+    trains: ClassVar[bool] = False  # no gradients, for the memory estimate
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.ridge < float("inf") and self.batch_size >= 1):
+            raise InputError(
+                f"acu ridge={self.ridge} batch_size={self.batch_size}", "out of range", "Use ridge > 0, batch_size >= 1"
+            )
+
+    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
+        """Replaces the classifier's weights of `model` in place."""
+        layer = classifier(model.eval())
+        if layer.bias is None:
+            raise InputError(type(model).__name__, "its classifier has no bias", "Choose another method")
+        problem.meter.charge(forward=len(problem.retain) + len(problem.forget), backward=0)  # refused before the first pass
+        retain_NF, forget_MF = (features(model, data, self.batch_size) for data in (problem.retain, problem.forget))
+        retain_NG, forget_MG = (soft_targets(problem.task, data, problem.classes) for data in (problem.retain, problem.forget))
+        lam = self.ridge * len(problem.retain)
+        head = RidgeHead.fit(torch.cat([retain_NF, forget_MF]), torch.cat([retain_NG, forget_MG]), lam)
+        head.remove(forget_MF, forget_MG)
+        weight_GF, bias_G = head.weights()
+        scale = best_scale(head.left_out(retain_NF, retain_NG), retain_NG)
+        with torch.no_grad():
+            layer.weight.copy_(scale * weight_GF)
+            layer.bias.copy_(scale * bias_G)
+        return model
+
+
+@torch.no_grad()
+def features(model: nn.Module, data: TensorSet, batch_size: int) -> Tensor:
+    """What the classifier is given for each sample (N, F), in full precision, unaugmented: as the model will be used."""
+    with embeddings(model) as seen:
+        for index_B in torch.arange(len(data), device=data.age_N.device).split(batch_size):
+            model(data.batch(index_B).image_BCHW)
+    return torch.cat(seen)
+
+
+def soft_targets(task: Task, data: TensorSet, classes: int) -> Tensor:
+    """The distribution (N, G) that the task's cross entropy is taken against, float64."""
+    if isinstance(task, AgeTask) and task.loss_name == "ordinal":
+        distance_NG = (task.centers.double() - data.age_N.double()[:, None]) / task.width
+        return (-0.5 * distance_NG.square()).softmax(dim=1)
+    smoothing = float(getattr(task, "smoothing", 0.0))
+    return F.one_hot(data.group_N, classes).double() * (1.0 - smoothing) + smoothing / classes
+
+
+def best_scale(score_NG: Tensor, target_NG: Tensor) -> float:
+    """argmin_s mean CE(s z, t) on [0, 1000] by bisection: the derivative sum_g (softmax(s z) - t)_g z_g rises with s."""
+    low, high = 0.0, MAX_SCALE
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        slope = (((middle * score_NG).softmax(dim=1) - target_NG) * score_NG).sum()
+        low, high = (middle, high) if float(slope) < 0.0 else (low, middle)
+    return low

@@ -1,0 +1,261 @@
+"""``unplug forget``: an original, a forget set and a method in; an unlearned checkpoint with its cost out."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unplug.core import CheckpointError, DataError, OutputError, TrainingError, versions
+from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
+from unplug.sdk.data import Dataset, Split
+from unplug.sdk.tasks import Kind, Need, kind_of
+from unplug.sdk.training import (
+    Family,
+    Sets,
+    StateFile,
+    check_place,
+    describe_device,
+    fingerprint,
+    finite,
+    seeded,
+    split_of,
+    synchronize,
+    training_dir,
+)
+
+from .access import check_needs, shown_to
+from .budget import Cost, Meter, RetrainCost, summary
+from .calibrate import seconds_per_sample
+from .memory import check_memory, memory_record
+from .method import ForgetProblem, Method, build_method
+
+
+def forget(
+    original: Checkpoint,
+    dataset: Dataset,
+    forget_ids: Sequence[str],
+    method: str,
+    out: Path,
+    *,
+    budget: float | None = None,
+    options: Mapping[str, str] | None = None,
+    withhold: Sequence[Need] = (),
+    oracle: Checkpoint | None = None,
+    base: str | None = None,
+    kind: Kind | None = None,
+    seed: int = 0,
+    device: torch.device,
+    restart: bool = False,
+    show: bool = True,
+) -> Checkpoint:
+    """Unlearns a forget set and saves the result.
+
+    Args:
+        original: a checkpoint that `unplug train age` or `unplug train plugin` wrote.
+        dataset: the data it was trained on.
+        forget_ids: training samples to forget.
+        method: a name of `METHODS`.
+        out: checkpoint folder.
+        budget: fraction of retraining; None takes the method's default.
+        options: hyperparameters of the method, as text.
+        withhold: what the method must do without (the forget data, say); one that needs it is refused.
+        oracle: the retrained model; what it took is then shown beside the estimate of retraining.
+        base: of a plugin: the diffusion base beside it; None takes the one in its record.
+        kind: of `original`, where the caller has opened it already (a base is large); `base` is not read then.
+        seed: of everything random.
+        device: where to compute.
+        restart: drop an unfinished retraining at `out` instead of continuing it.
+        show: progress bar.
+
+    Returns:
+        The saved checkpoint; ``record["forget"]`` holds method, settings and cost.
+
+    Raises:
+        DataError: other data, or a forget set that cannot be forgotten.
+        BudgetExceeded: the method spent more than its budget; nothing is saved.
+        InsufficientMemoryError: the step would not fit; nothing was loaded yet.
+        OutputError: something else is at `out`.
+    """
+    built = build_method(method, options)
+    for used in (original, oracle):
+        if used is not None and out.resolve() == used.path.resolve():
+            raise OutputError(str(out), "it is one of the models that this step reads", "Choose another --out")
+    if restart:
+        shutil.rmtree(training_dir(out), ignore_errors=True)
+    check_place(out)
+    split = request_split(original, dataset, forget_ids)
+    limit = budget if budget is not None else built.default_budget
+    kind = kind or kind_of(original, device=device, base=base)
+    check_needs(built, kind.lacks, withhold)
+    family, recipe, before = kind.family, kind.family.recipe, kind.network(original.model)
+    needed, free = check_memory(
+        built, before, recipe, len(dataset), device, measured=kind.footprint(before), resident=kind.resident(len(dataset))
+    )
+    sets = kind.sets(dataset, split, show=show)
+    retrain = retrain_cost(before, split, kind, sets, oracle)
+    state = StateFile(
+        path=training_dir(out) / "state.safetensors",
+        fingerprint=fingerprint(
+            method=method, split=split.sha256, seed=seed, recipe=recipe.to_dict(), torch=torch.__version__, **kind.facts()
+        ),
+    )
+    history: list[dict[str, Any]] = []
+    model, cost = apply_method(
+        built, before, sets, family, retrain, limit,
+        seed=seed, withhold=withhold, state=state, show=show, history=history,
+    )  # fmt: skip
+    if history:  # a retraining that was continued took longer than this process has been running
+        cost = replace(cost, wall_s=float(history[-1]["wall_s"]))
+    record = _record(original, dataset, split, kind, sets, model, seed) | {
+        **({"history": history} if history else {}),
+        "role": "retrained" if method == "retrain" else "unlearned",
+        "forget": {
+            "method": method,
+            "settings": {field.name: getattr(built, field.name) for field in fields(built)},  # type: ignore[arg-type]
+            "needs": list(built.needs),
+            "samples": len(split.forget),
+            "set_sha256": hashlib.sha256("\n".join(sorted(split.forget)).encode()).hexdigest(),
+            "cost": summary(cost, retrain, limit),
+            "memory": memory_record(needed, free, device),
+        },
+        "cost": {"forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device)},
+    }
+    save_checkpoint(kind.stored(model).cpu(), out, record=record, card=kind.card(record))
+    shutil.rmtree(training_dir(out), ignore_errors=True)
+    return load_checkpoint(out, expect=kind.model_type)
+
+
+def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
+    """The original's split with the forget set taken out of train; refuses other data."""
+    split = split_of(original)
+    if split.data_digest != dataset.digest:
+        raise DataError(
+            f"data {dataset.spec}", f"it is not the data that {original.path} was trained on (digest differs)",
+            "Give the data spec of its training, unchanged",
+        )  # fmt: skip
+    return split.with_forget(forget_ids)
+
+
+def retrain_cost(original: nn.Module, split: Split, kind: Kind, sets: Sets, oracle: Checkpoint | None = None) -> RetrainCost:
+    """What retraining on the retain set would cost on this device now; see `calibrate`.
+
+    Args:
+        original: the network that is retrained.
+        split: with the forget set.
+        kind: the original's.
+        sets: on the device.
+        oracle: the retrained model, whose recorded time is then shown beside the estimate.
+
+    Raises:
+        CheckpointError: the oracle has another recipe, another retain set or another base.
+    """
+    recorded = None
+    if oracle is not None:
+        check_oracle(oracle, split, kind.family.recipe)
+        kind.check_twin(oracle)
+        recorded = float(oracle.record["cost"]["wall_s"])
+    return estimate_retraining(original, sets, kind.family, recorded_wall_s=recorded)
+
+
+def estimate_retraining(
+    original: nn.Module, sets: Sets, family: Family, *, recorded_wall_s: float | None = None
+) -> RetrainCost:
+    """Passes of the recipe on the retain set, and the wall time they would take here and now."""
+    device = sets.train.age_N.device
+    model = original.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    per_sample = seconds_per_sample(model, sets.train, family.task(model), family.recipe)
+    passes = family.recipe.passes(len(sets.train))
+    return RetrainCost(
+        cost=Cost(forward=passes, backward=passes, wall_s=per_sample * passes),
+        source=f"{1e3 * per_sample:.3g} ms a training pass, timed just before the forget step on {describe_device(device)}",
+        recorded_wall_s=recorded_wall_s,
+    )
+
+
+def check_oracle(oracle: Checkpoint, split: Split, recipe: Any) -> None:
+    """Refuses a "retrained" model of another recipe or another retain set."""
+    if oracle.record.get("recipe") != json.loads(json.dumps(recipe.to_dict())):
+        raise CheckpointError(str(oracle.path), "the retrained model has another recipe than the original", "Retrain it")
+    theirs = split_of(oracle)
+    same_data = theirs.data_digest == split.data_digest
+    if oracle.record.get("role") != "retrained" or not same_data or set(theirs.retain) != set(split.retain):
+        raise CheckpointError(
+            str(oracle.path),
+            "it was not retrained on this request's retain set",
+            "Make it with `unplug forget --method retrain`",
+        )
+
+
+def apply_method(
+    method: Method,
+    original: nn.Module,
+    sets: Sets,
+    family: Family,
+    retrain: RetrainCost,
+    budget: float | None,
+    *,
+    seed: int,
+    withhold: Sequence[Need] = (),
+    state: StateFile | None = None,
+    show: bool = False,
+    history: list[dict[str, Any]] | None = None,
+) -> tuple[nn.Module, Cost]:
+    """Runs a method on a copy of the original (no files but `state`); returns the unlearned model and its cost.
+
+    A method sees what it declared to need and nothing else. One that trains in epochs adds its rows to `history`.
+
+    Raises:
+        InputError: the method needs what is not there or is withheld.
+        BudgetExceeded: it spent more than `budget` of `retrain`.
+        TrainingError: its loss or its weights are not finite.
+    """
+    seen = shown_to(method, sets, original, withhold)
+    device = sets.train.age_N.device
+    model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    family.refresh(model, sets.train)
+    with seeded(seed, -2) as generator:
+        problem = ForgetProblem(
+            retain=seen.train, forget=seen.forget, validation=seen.validation, family=family, task=family.task(model),
+            meter=Meter(retrain, budget), seed=seed, generator=generator, state=state, show=show,
+            history=[] if history is None else history,
+        )  # fmt: skip
+        unlearned = method(model, problem)
+        synchronize(device)
+        check_weights(unlearned)
+        return unlearned.eval(), problem.meter.finish()
+
+
+def check_weights(model: nn.Module) -> None:
+    """Refuses weights that are not numbers, which a loss need not show (batch norm hides much)."""
+    broken = [name for name, value in model.state_dict().items() if value.is_floating_point() and not finite(value)]
+    if broken:
+        raise TrainingError(
+            "forget step", f"its weights are not numbers ({broken[0]})", "Lower the method's lr with --set lr=..."
+        )
+
+
+def _record(
+    original: Checkpoint, dataset: Dataset, split: Split, kind: Kind, sets: Sets, model: nn.Module, seed: int
+) -> dict[str, Any]:
+    return kind.facts() | {
+        "schema": kind.schema,
+        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
+        "split": split.to_dict(),
+        "recipe": kind.family.recipe.to_dict(),
+        "seed": seed,
+        "metrics": {
+            name: kind.metrics(model, part)
+            for name, part in (("retain", sets.train), ("forget", sets.forget), ("test", sets.test))
+        },
+        "lineage": {"original": str(original.path), "original_sha256": original.sha256},
+        "versions": versions(),
+    }

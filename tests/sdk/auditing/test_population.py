@@ -1,0 +1,179 @@
+"""Games over many models: golden values, loops, chance where there is nothing to find, power where there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from unplug.core import InputError
+from unplug.sdk.auditing import Signals, rmia_population, ulira
+from unplug.sdk.auditing.attacks.rmia import RMIA
+from unplug.sdk.auditing.halves import draw_halves, weighted_mean, weighted_p95
+from unplug.sdk.auditing.population import held_out_pairs, lira_online
+from unplug.sdk.statistics import auc
+from unplug.sdk.training import Predictions
+
+Array = NDArray[np.float64]
+
+
+def test_lira_online_golden() -> None:
+    """In: 3 and 5 (mean 4, variance 2); out: -1 and 1 (mean 0, variance 2). NaN is on the other side."""
+    nan = math.nan
+    score = lira_online(np.array([3.0]), np.array([[3.0], [5.0], [nan], [nan]]), np.array([[nan], [nan], [-1.0], [1.0]]))
+    by_hand = math.log(NormalDist(4, math.sqrt(2)).pdf(3) / NormalDist(0, math.sqrt(2)).pdf(3))
+    np.testing.assert_allclose(score, [by_hand])
+
+
+def test_lira_online_tells_members_and_only_members() -> None:
+    rng = np.random.default_rng(0)
+    difficulty = rng.normal(0, 3, 400)
+    inside = rng.random((32, 400)) < 0.5
+    phi = difficulty + inside + rng.normal(0, 0.7, (32, 400))
+    member = rng.random(400) < 0.5
+    sides = np.where(inside, phi, np.nan), np.where(~inside, phi, np.nan)
+    fresh = difficulty + rng.normal(0, 0.7, 400)
+    scores = lira_online(fresh + member, *sides)
+    assert auc(scores[member], scores[~member]) == pytest.approx(NormalDist().cdf(1 / 0.7 / math.sqrt(2)), abs=0.06)
+    scores = lira_online(fresh, *sides)
+    assert auc(scores[member], scores[~member]) == pytest.approx(0.5, abs=0.08)
+
+
+def test_lira_online_needs_two_models_a_side() -> None:
+    with pytest.raises(InputError, match="fewer than two models"):
+        lira_online(np.zeros(1), np.array([[1.0], [np.nan]]), np.zeros((2, 1)))
+
+
+def slow_pairs(own: Array, other: Array) -> tuple[float, float]:
+    """One sample, all pairs: refit without both, then ask which is which. Variance is the sample's own: the only sample."""
+    wins = right = 0.0
+    for u in range(len(own)):
+        for v in range(len(other)):
+            one, two = np.delete(own, u), np.delete(other, v)
+            fits = NormalDist(one.mean(), one.std(ddof=1)), NormalDist(two.mean(), two.std(ddof=1))
+            p_u, p_v = (fits[0].pdf(x) / (fits[0].pdf(x) + fits[1].pdf(x)) for x in (own[u], other[v]))
+            wins += (p_u > p_v) + 0.5 * (p_u == p_v)
+            right += ((p_u > 0.5) + (p_v <= 0.5)) / 2
+    return wins / len(own) / len(other), right / len(own) / len(other)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_held_out_pairs_equal_the_loop(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    own, other = rng.normal(0.7, 1.0, 7), rng.normal(0.0, 1.5, 7)
+    np.testing.assert_allclose(held_out_pairs(own[:, None], other[:, None]), slow_pairs(own, other))
+
+
+def test_ulira_is_at_chance_on_equal_populations() -> None:
+    """Leaving out one model at a time would give about .4 here; pairs give .5, and the intervals hold it."""
+    values, covered = [], 0
+    for seed in range(30):
+        rng = np.random.default_rng([seed, 3])
+        own, never = (rng.normal(size=(12, 15)) + 0.5 * rng.normal(size=(12, 1)) for _ in range(2))
+        found = ulira(own, never, replicates=25, seed=seed).auc
+        values.append(found.unlearned.value)
+        assert found.unlearned.low is not None and found.unlearned.high is not None
+        covered += found.unlearned.low <= 0.5 <= found.unlearned.high
+        assert found.oracle.value == pytest.approx(0.5, abs=0.09)
+    assert np.mean(values) == pytest.approx(0.5, abs=0.04)
+    assert covered >= 25  # Binomial(30, .95) is below 25 once in 300
+
+
+def test_ulira_rises_with_what_is_left_of_the_forget_set() -> None:
+    rng = np.random.default_rng(4)
+    base, never = rng.normal(size=(32, 40)), rng.normal(size=(32, 40))
+    curve = [ulira(base + shift, never, replicates=20) for shift in (0.5, 1.0, 2.0, 4.0)]
+    assert [item.auc.unlearned.value for item in curve] == sorted(item.auc.unlearned.value for item in curve)
+    last = curve[2]
+    assert last.auc.unlearned.value == pytest.approx(NormalDist().cdf(2 / math.sqrt(2)), abs=0.03)
+    assert last.accuracy.unlearned.value == pytest.approx(NormalDist().cdf(1.0), abs=0.03)
+    assert last.auc.unlearned.low is not None and last.auc.oracle.high is not None
+    assert last.auc.unlearned.low > last.auc.oracle.high
+    assert (last.auc.models, last.auc.oracle_models, last.auc.samples, last.per_side) == (32, 32, 40, 16)
+
+
+def test_ulira_sees_a_narrower_population_of_the_same_mean() -> None:
+    """Over-forgetting to one fixed answer: an attack on means alone finds nothing."""
+    rng = np.random.default_rng(5)
+    found = ulira(rng.normal(0, 0.2, (32, 30)), rng.normal(0, 1, (32, 30)), replicates=10)
+    assert found.accuracy.unlearned.value > 0.75
+
+
+def test_ulira_needs_six_models() -> None:
+    with pytest.raises(InputError, match="6 unlearned"):
+        ulira(np.zeros((5, 3)), np.zeros((9, 3)))
+
+
+# Halves
+
+
+def test_halves_are_disjoint_and_of_one_size() -> None:
+    seen = []
+
+    def note(one: Array, two: Array) -> Array:
+        seen.append((set(one[:, 0]), set(two[:, 0])))
+        return np.zeros(one.shape[1])
+
+    retrained = np.arange(9.0)[:, None]
+    assert draw_halves(note, 100.0 + np.arange(20.0)[:, None], retrained, None, draws=10, seed=0).per_side == 4
+    for own, null in zip(seen[::2], seen[1::2], strict=True):
+        assert min(own[0]) >= 100 and own[1] == null[1] and not null[0] & null[1]
+        assert len(own[0]) == len(own[1]) == len(null[0]) == 4
+
+
+def test_weighted_p95_golden() -> None:
+    value = np.arange(1.0, 21.0)[None]
+    assert weighted_p95(value, np.ones((1, 20)))[0] == 19.0
+    assert weighted_p95(value, np.r_[np.ones(10), np.zeros(10)][None])[0] == 10.0
+    assert weighted_mean(value, np.ones((1, 20)))[0] == 10.5
+
+
+# RMIA of a population
+
+F, U = 80, 100
+
+
+def says(phi: Array) -> Predictions:
+    none = np.full(len(phi), np.nan)
+    return Predictions(
+        logits_NG=np.stack([phi, np.zeros(len(phi))], axis=1), age_N=none, true_age_N=none,
+        true_group_N=np.zeros(len(phi), np.int64),
+    )  # fmt: skip
+
+
+def model(seed: int, shift: float = 0.0) -> Signals:
+    def part(number: int, count: int, gain: float) -> Predictions:
+        base = np.random.default_rng([1, number]).normal(0, 2, count)
+        return says(base + gain + np.random.default_rng([seed, number, 5]).normal(0, 0.5, count))
+
+    return Signals(forget=part(0, F, shift), unseen=part(1, U, 0), population=part(2, 90, 0), retain=part(3, 50, 1))
+
+
+def leave_one_out(models: Sequence[Signals]) -> list[float]:
+    return [auc(*RMIA()(item, [*models[:n], *models[n + 1 :]])) for n, item in enumerate(models)]
+
+
+def test_rmia_population_golden_and_ordered() -> None:
+    retrained = [model(n) for n in range(4)]
+    unlearned = [model(10 + n, 0.5) for n in range(3)]
+    found = rmia_population(
+        unlearned, retrained, np.arange(F), np.arange(U), original=[model(30, 3.0)], replicates=60, seed=1
+    )  # fmt: skip
+    assert found.oracle.value == pytest.approx(np.mean(leave_one_out(retrained)))
+    by_hand = [auc(*RMIA()(item, [*retrained[:n], *retrained[n + 1 :]])) for n, item in enumerate(unlearned)]
+    assert found.unlearned.value == pytest.approx(np.mean(by_hand))
+    assert found.original is not None
+    assert found.oracle.value < found.unlearned.value < found.original.value
+    for item in (found.oracle, found.unlearned, found.original):
+        assert item.low is not None and item.high is not None and item.low < item.value < item.high
+    assert (found.models, found.oracle_models, found.samples) == (3, 4, F)
+    assert abs(found.oracle.value - 0.5) < 0.06
+
+
+def test_rmia_population_needs_three_retrained_models() -> None:
+    with pytest.raises(InputError, match="Give at least 1 and 3"):
+        rmia_population([model(1)], [model(2), model(3)], np.arange(F), np.arange(U))

@@ -1,0 +1,249 @@
+"""What is in a bundle, what must not be, and how every kind of tampering is found."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unplug.sdk
+from unplug.core import CheckFailed, DataError, GateFailed, OutputError, ReportError, schema_text
+from unplug.export import Session, load_artifact
+from unplug.sdk.bundle import read_manifest, verify_bundle
+from unplug.sdk.release import Gates, Release, release
+from unplug.sdk.schemas import SCHEMAS
+
+from ..conftest import CPU, QUICK, World
+
+VECTOR_TOLERANCE = 1e-4  # fp32 in another runtime; logits and years are of order 1 to 100
+
+
+@pytest.fixture
+def bundle(released: Release, tmp_path: Path) -> Path:
+    """A copy that a test may harm."""
+    return Path(shutil.copytree(released.bundle, tmp_path / "copy.unplug"))
+
+
+def test_a_fresh_bundle_verifies(released: Release, world: World) -> None:
+    manifest = verify_bundle(released.bundle)
+    names = set(manifest.files)
+    assert {"README.md", "artifacts/age.fp32.tflite", "artifacts/age.fp32.tflite.json", "test_vectors/vectors.json"} <= names
+    assert {f"reports/{name}.json" for name in ("audit", "parity", "bench", "release")} <= names
+    assert manifest.lineage.forget_samples == len(world.forget_ids)
+    assert manifest.lineage.original_sha256 == world.original.sha256
+    assert manifest.lineage.data_digest == world.dataset.digest
+    assert all(gate.passed for gate in manifest.gates)
+    assert manifest.iospec == world.original.model.iospec
+    card = (released.bundle / "README.md").read_text()
+    assert f"has forgotten {len(world.forget_ids)} training samples" in card
+    assert "FAILS" not in card and "not signed" in card
+
+
+def harm(bundle: Path, name: str, change: Callable[[bytes], bytes]) -> None:
+    path = bundle / name
+    path.write_bytes(change(path.read_bytes()))
+
+
+def edit(bundle: Path, change: Callable[[dict], object]) -> None:  # type: ignore[type-arg]
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    change(manifest)
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+
+
+def refile(name: str) -> Callable[[dict], object]:  # type: ignore[type-arg]
+    """Lists a file under another name, with its true hash and size."""
+    return lambda manifest: manifest["files"].update({name: manifest["files"]["README.md"]})
+
+
+TAMPERING: dict[str, tuple[Callable[[Path], object], str]] = {
+    "flipped bit": (
+        lambda b: harm(b, "artifacts/age.fp32.tflite", lambda raw: raw[:999] + bytes([raw[999] ^ 1]) + raw[1000:]),
+        "artifacts/age.fp32.tflite was changed",
+    ),
+    "longer file": (lambda b: harm(b, "README.md", lambda raw: raw + b" "), "README.md was changed"),
+    "missing file": (lambda b: (b / "reports/audit.json").unlink(), "reports/audit.json is missing"),
+    "extra file": (lambda b: (b / "artifacts/more.tflite").write_text("x"), "'artifacts/more.tflite' is not in the manifest"),
+    "hidden extra file": (lambda b: (b / ".hidden").write_text("x"), "'.hidden' is not in the manifest"),
+    "link instead of a file": (
+        lambda b: ((b / "README.md").rename(b.parent / "README.md"), (b / "README.md").symlink_to(b.parent / "README.md")),
+        "README.md is a link",
+    ),
+    "extra link to a folder": (lambda b: (b / "more").symlink_to("/etc"), "'more' is not in the manifest"),
+    "pipe": (lambda b: os.mkfifo(b / "pipe"), "'pipe' is not in the manifest"),
+    "path out of the folder": (lambda b: edit(b, refile("../README.md")), "unsafe file '../README.md'"),
+    "path out and back": (lambda b: edit(b, refile("a/../../README.md")), "unsafe file"),
+    "absolute path": (lambda b: edit(b, refile("/etc/passwd")), "unsafe file"),
+    "backslashes": (lambda b: edit(b, refile("..\\README.md")), "unsafe file"),
+    "empty name": (lambda b: edit(b, refile("")), "unsafe file"),
+    "edited hash": (
+        lambda b: edit(b, lambda m: m["files"]["README.md"].update(sha256="0" * 64)), "README.md was changed",
+    ),
+    "dropped entry": (lambda b: edit(b, lambda m: m["files"].pop("README.md")), "'README.md' is not in the manifest"),
+    "entry of another type": (
+        lambda b: edit(b, lambda m: m["files"].update({"README.md": 7})), "manifest.json: it does not follow",
+    ),
+    "surplus key": (lambda b: edit(b, lambda m: m.update(run="rm -rf /")), "manifest.json: it does not follow"),
+    "no lineage": (lambda b: edit(b, lambda m: m.pop("lineage")), "manifest.json: it does not follow"),
+    "lineage of another type": (lambda b: edit(b, lambda m: m.update(lineage=[])), "manifest.json: it does not follow"),
+    "another schema": (lambda b: edit(b, lambda m: m.update(schema="unplug-bundle/9")), "manifest.json: it does not follow"),
+    "not JSON": (lambda b: (b / "manifest.json").write_text("{"), "manifest.json"),
+    "not a number": (
+        lambda b: edit(b, lambda m: m["lineage"].update(compute_fraction=float("nan"))), "manifest.json: it does not follow",
+    ),
+    "huge manifest": (lambda b: edit(b, lambda m: m.update(x=" " * 9 * 2**20)), "manifest.json: larger than"),
+    "endless list of files": (
+        lambda b: edit(b, lambda m: m["files"].update({f"f{n}": {"sha256": "0" * 64, "bytes": 1} for n in range(5000)})),
+        "more than 4096 files",
+    ),
+    "deeply nested": (lambda b: (b / "manifest.json").write_text("[" * 200_000), "manifest.json"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TAMPERING)
+def test_tampering_is_found_and_named(bundle: Path, kind: str) -> None:
+    change, message = TAMPERING[kind]
+    change(bundle)
+    with pytest.raises(CheckFailed, match=re.escape(message)) as caught:
+        verify_bundle(bundle)
+    assert caught.value.exit_code == 1
+
+
+def test_no_bundle_at_all_is_wrong_usage(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match=r"no manifest\.json") as caught:
+        read_manifest(tmp_path)
+    assert caught.value.exit_code == 2
+
+
+# What must not leave
+
+
+def test_nothing_in_a_bundle_names_a_person_or_a_place(released: Release, world: World) -> None:
+    subjects = {sample.subject for sample in world.dataset.samples}
+    here = {str(released.bundle.parent), str(world.original.path), str(Path.home()), str(Path(sys.prefix)), str(Path.cwd())}
+    words = {world.spec, *world.dataset.ids, *subjects, *(place for place in here if len(place) > 3), socket.gethostname()}
+    for path in sorted(released.bundle.rglob("*")):
+        if not path.is_file():
+            continue
+        raw = path.read_bytes()
+        found = [word for word in words if word and len(word) > 4 and word.encode() in raw]
+        assert not found, f"{path.name} holds {found[:5]}"
+
+
+def test_a_bundle_holds_no_face_of_the_data(released: Release, world: World) -> None:
+    """Neither as a picture file, nor in base64, nor as the pixels of a test vector."""
+    marks = (b"\x89PNG", b"\xff\xd8\xff", b"RIFF", base64.b64encode(b"\x89PNG")[:5], b"data:image", b"/9j/")
+    floats = world.dataset.pixels(range(len(world.dataset))).astype("<f4") / np.float32(255.0)
+    faces = {hashlib.sha256(np.ascontiguousarray(face.transpose(2, 0, 1)).tobytes()).digest() for face in floats}
+    inputs = 0
+    for path in sorted(released.bundle.rglob("*")):
+        if path.is_file() and path.suffix != ".tflite":
+            raw = path.read_bytes()
+            assert not [mark for mark in marks if raw.startswith(mark)], path.name
+            if path.suffix == ".f32":
+                inputs += len(raw) == 3 * 32 * 32 * 4
+                assert hashlib.sha256(raw).digest() not in faces, f"{path.name} is a face of the data"
+            else:
+                assert not [mark for mark in marks if mark in raw], path.name
+    assert inputs == 4
+
+
+# Test vectors
+
+
+def test_the_shipped_file_passes_its_own_test_vectors(released: Release) -> None:
+    """What an app does on the device: read the inputs, run the file, compare."""
+    folder = released.bundle / "test_vectors"
+    vectors = json.loads((folder / "vectors.json").read_text())
+    assert vectors["schema"] == "unplug-vectors/1"
+
+    def read(entry: dict) -> np.ndarray:  # type: ignore[type-arg]
+        assert entry["dtype"] == "float32-le"
+        return np.frombuffer((folder / entry["file"]).read_bytes(), "<f4").reshape(entry["shape"])
+
+    inputs = {"image": np.concatenate([read(sample["inputs"]["image"]) for sample in vectors["samples"]])}
+    outputs = Session(load_artifact(released.bundle / "artifacts/age.fp32.tflite")).run(inputs)
+    assert len(vectors["samples"]) == 4 and set(outputs) == {"age_logits", "expected_age"}
+    for name, array in outputs.items():
+        expected = np.concatenate([read(sample["outputs"][name]) for sample in vectors["samples"]])
+        np.testing.assert_allclose(array, expected, atol=VECTOR_TOLERANCE, rtol=VECTOR_TOLERANCE)
+    ages = outputs["expected_age"]
+    assert len(np.unique(ages)) == 4, "the four faces are one face"
+
+
+# Refusals
+
+
+@pytest.fixture
+def refuse(released: Release, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """A release with the artifacts of `released` instead of new ones."""
+    made = [load_artifact(path) for path in sorted((released.bundle / "artifacts").glob("*.tflite"))]
+    monkeypatch.setattr("unplug.sdk.release.stages.export_checkpoint", lambda *_a, **_k: made)
+
+    def attempt(gates: Gates) -> Path:
+        out = tmp_path / "age.unplug"
+        config = replace(QUICK, gates=gates, references=0)
+        release(
+            world.original, world.dataset, world.forget_ids, out, tmp_path / "work", config,
+            oracle=world.oracle, device=CPU, say=lambda _: None, show=False,
+        )  # fmt: skip
+        return out
+
+    return attempt
+
+
+def test_a_failed_gate_leaves_no_bundle(refuse: Callable[..., Path], tmp_path: Path) -> None:
+    gates = replace(QUICK.gates, max_mae_above_retrained=-99.0)
+    with pytest.raises(GateFailed, match=r"utility: .* must be <= -99 years above retrained") as caught:
+        refuse(gates)
+    assert caught.value.exit_code == 1
+    assert not (tmp_path / "age.unplug").exists()
+    summary = json.loads((tmp_path / "work" / "release.json").read_text())
+    assert summary["passed"] is False
+    assert [gate["name"] for gate in summary["gates"] if not gate["passed"]] == ["utility"]
+    assert not list(tmp_path.glob(".age.unplug.*"))
+
+
+def test_a_place_that_is_taken_is_refused_before_the_work(world: World, tmp_path: Path) -> None:
+    (tmp_path / "age.unplug").mkdir()
+    (tmp_path / "age.unplug" / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputError, match="not written by this command"):
+        release(
+            world.original, world.dataset, world.forget_ids, tmp_path / "age.unplug", tmp_path / "work", QUICK,
+            device=CPU, say=lambda _: pytest.fail("it began"), show=False,
+        )  # fmt: skip
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_request_that_cannot_be_audited_is_refused_before_the_work(world: World, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="at least two"):
+        release(
+            world.original, world.dataset, world.forget_ids[:1], tmp_path / "age.unplug", tmp_path / "work", QUICK,
+            device=CPU, say=lambda _: pytest.fail("it began"), show=False,
+        )  # fmt: skip
+
+
+# Schemas
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS))
+def test_committed_schemas_are_current(name: str) -> None:
+    committed = Path(unplug.sdk.__file__).parent / "schemas" / name
+    assert committed.read_text() == schema_text(SCHEMAS[name]), "run: python -m unplug.sdk.schemas"
+    fields = json.loads(committed.read_text())["properties"]
+    assert fields["schema"]["const"] == name.removesuffix(".json").replace("-1", "/1")
+
+
+def test_no_schema_is_left_over() -> None:
+    folder = Path(unplug.sdk.__file__).parent / "schemas"
+    assert {path.name for path in folder.glob("*.json")} == set(SCHEMAS)

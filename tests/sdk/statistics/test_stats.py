@@ -1,0 +1,283 @@
+"""Every statistic against its definition: all pairs, loops, simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from unplug.core import InputError
+from unplug.sdk.statistics import (
+    Refused,
+    Resamples,
+    auc,
+    bootstrap_auc,
+    interval,
+    logistic_accuracy,
+    resamples,
+    threshold_accuracy,
+    tpr_at,
+    tpr_or_reason,
+)
+from unplug.sdk.statistics.stats import fit_logistic, mean_interval, roc
+from unplug.sdk.training import Predictions, confidence
+
+Array = NDArray[np.float64]
+
+SCORES = st.lists(st.integers(-3, 3).map(float) | st.floats(-1e6, 1e6), min_size=1, max_size=25).map(np.array)
+"""Few distinct integers among floats: many ties."""
+
+
+def pairs_auc(forget_F: Array, unseen_U: Array) -> float:
+    """The definition: P(s_f > s_u) + P(s_f = s_u) / 2, over all pairs."""
+    wins = [(f > u) + 0.5 * (f == u) for f in forget_F for u in unseen_U]
+    return float(np.mean(wins))
+
+
+def test_auc_golden() -> None:
+    assert auc(np.array([2.0, 3.0]), np.array([0.0, 1.0])) == 1.0
+    assert auc(np.array([0.0]), np.array([1.0, 2.0])) == 0.0
+    assert auc(np.array([1.0, 1.0]), np.array([1.0])) == 0.5
+    assert auc(np.array([0.1, 0.4, 0.35]), np.array([0.8, 0.3, 0.2])) == pytest.approx(4 / 9)
+
+
+@given(SCORES, SCORES)
+def test_auc_equals_all_pairs(forget_F: Array, unseen_U: Array) -> None:
+    assert auc(forget_F, unseen_U) == pytest.approx(pairs_auc(forget_F, unseen_U), abs=1e-12)
+    assert auc(forget_F, unseen_U) + auc(unseen_U, forget_F) == pytest.approx(1.0, abs=1e-12)
+
+
+@given(SCORES, SCORES)
+def test_auc_sees_order_alone(forget_F: Array, unseen_U: Array) -> None:
+    _, ranks = np.unique(np.concatenate([forget_F, unseen_U]), return_inverse=True)
+    ranked = np.exp(ranks.astype(float) / 3)
+    assert auc(ranked[: len(forget_F)], ranked[len(forget_F) :]) == pytest.approx(auc(forget_F, unseen_U), abs=1e-12)
+
+
+@given(SCORES, SCORES)
+def test_roc_rises_from_corner_to_corner_and_holds_the_auc(forget_F: Array, unseen_U: Array) -> None:
+    false, true = roc(forget_F, unseen_U)
+    assert (false[0], true[0], false[-1], true[-1]) == (0.0, 0.0, 1.0, 1.0)
+    assert (np.diff(false) >= 0).all() and (np.diff(true) >= 0).all()
+    area = float(np.sum(np.diff(false) * (true[1:] + true[:-1]) / 2))
+    assert area == pytest.approx(auc(forget_F, unseen_U), abs=1e-9)
+
+
+def test_tpr_is_refused_where_the_sample_cannot_support_it() -> None:
+    forget_F, unseen_U = np.linspace(0, 1, 50), np.linspace(0, 1, 99)
+    assert tpr_at(forget_F, unseen_U, 0.1) is None  # 9.9 false positives
+    assert tpr_at(forget_F, np.linspace(0, 1, 100), 0.1) is not None
+    assert tpr_at(forget_F, unseen_U, 0.001) is None
+
+
+def test_tpr_golden() -> None:
+    unseen_U = np.arange(100.0)  # at a rate of 0.1 scores of 90 to 99 pass, and 89 does not
+    assert tpr_at(np.array([88.5, 90.0, 95.0, 200.0]), unseen_U, 0.1) == 0.75
+    assert tpr_at(np.array([0.0, 1.0]), unseen_U, 0.1) == 0.0
+    # A tie that would let too many through is not split: the rate is at most the one asked for.
+    assert tpr_at(np.full(4, 5.0), np.full(100, 5.0), 0.1) == 0.0
+
+
+def test_threshold_accuracy_on_noise_and_on_separable_scores() -> None:
+    rng = np.random.default_rng(0)
+    noise = [threshold_accuracy(rng.normal(size=200), rng.normal(size=300), seed=n) for n in range(20)]
+    assert abs(np.mean([value for value in noise if value is not None]) - 0.5) < 0.02
+    assert threshold_accuracy(rng.normal(5, 0.1, size=40), rng.normal(-5, 0.1, size=60)) == 1.0
+    # Balanced: an attack that calls everybody a member of a large forget set wins nothing.
+    assert threshold_accuracy(np.zeros(500), np.zeros(20)) == 0.5
+    assert threshold_accuracy(rng.normal(size=9), rng.normal(size=50)) is None
+
+
+def test_threshold_accuracy_of_shifted_gaussians() -> None:
+    """Best threshold of N(d, 1) against N(0, 1): Phi(d / 2)."""
+    rng = np.random.default_rng(1)
+    value = threshold_accuracy(rng.normal(2.0, 1.0, size=4000), rng.normal(0.0, 1.0, size=4000))
+    assert value == pytest.approx(0.5 * (1 + math.erf(1 / math.sqrt(2))), abs=0.015)
+
+
+# Resampling
+
+
+def naive_bootstrap(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
+    """The definition, one replicate and one pair at a time."""
+    values = []
+    for weight_F, weight_U in zip(draws.forget_RF, draws.unseen_RU, strict=True):
+        wins = total = 0.0
+        for score_f, w_f in zip(forget_F, weight_F, strict=True):
+            for score_u, w_u in zip(unseen_U, weight_U, strict=True):
+                wins += w_f * w_u * ((score_f > score_u) + 0.5 * (score_f == score_u))
+                total += w_f * w_u
+        values.append(wins / total)
+    return np.array(values)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bootstrap_auc_equals_the_loop(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    forget_F, unseen_U = rng.integers(0, 6, 14).astype(float), rng.integers(0, 6, 17).astype(float)  # many ties
+    draws = resamples(rng.integers(0, 6, 14), rng.integers(0, 9, 17), replicates=30, seed=seed)
+    np.testing.assert_allclose(bootstrap_auc(forget_F, unseen_U, draws), naive_bootstrap(forget_F, unseen_U, draws), atol=1e-12)
+
+
+def test_weights_of_one_are_the_plain_auc() -> None:
+    rng = np.random.default_rng(3)
+    forget_F, unseen_U = rng.normal(size=31), rng.normal(size=40)
+    ones = Resamples(forget_RF=np.ones((1, 31), np.float32), unseen_RU=np.ones((1, 40), np.float32))
+    assert bootstrap_auc(forget_F, unseen_U, ones)[0] == pytest.approx(auc(forget_F, unseen_U), abs=1e-12)
+
+
+def test_resampling_keeps_subjects_together() -> None:
+    subjects_F, subjects_U = np.array([0, 0, 0, 1, 2, 2, 7]), np.arange(5)
+    draws = resamples(subjects_F, subjects_U, replicates=400, seed=0)
+    for person in np.unique(subjects_F):
+        columns = draws.forget_RF[:, subjects_F == person]
+        assert (columns == columns[:, :1]).all()
+    assert len(np.unique(draws.forget_RF[:, 0])) > 1
+    # As many people as there are, drawn with replacement: one column of each adds up to their number.
+    people = draws.forget_RF[:, [0, 3, 4, 6]]
+    assert (people.sum(axis=1) == 4).all()
+    assert (draws.unseen_RU.sum(axis=1) == 5).all()
+    assert people.mean() == pytest.approx(1.0)
+
+
+def test_resampling_follows_from_the_seed() -> None:
+    one, same, other = (resamples(np.arange(9), np.arange(9), replicates=20, seed=seed) for seed in (1, 1, 2))
+    assert (one.forget_RF == same.forget_RF).all() and (one.unseen_RU == same.unseen_RU).all()
+    assert (one.forget_RF != other.forget_RF).any()
+    assert (one.forget_RF != one.unseen_RU).any(), "both sides share their draws"
+
+
+def test_whole_subjects_widen_the_interval() -> None:
+    """Ten copies of each person hold no more information than one: the interval must not shrink with them."""
+    rng = np.random.default_rng(5)
+    forget_F, unseen_U = rng.normal(size=30), rng.normal(size=30)
+    single = interval(bootstrap_auc(forget_F, unseen_U, resamples(np.arange(30), np.arange(30))))
+    copies = np.repeat(np.arange(30), 10)
+    repeated = interval(bootstrap_auc(np.repeat(forget_F, 10), np.repeat(unseen_U, 10), resamples(copies, copies)))
+    assert repeated == pytest.approx(single, abs=1e-9)
+
+
+def test_interval_golden() -> None:
+    assert interval(np.arange(0.0, 101.0)) == pytest.approx((2.5, 97.5))
+    assert interval(np.arange(0.0, 101.0), 0.5) == pytest.approx((25.0, 75.0))
+
+
+def test_auc_interval_covers_the_truth() -> None:
+    """200 data sets of N(1, 1) against N(0, 1), whose AUC is Phi(1 / sqrt 2): about 95 % of the intervals hold it."""
+    truth = 0.5 * (1 + math.erf(0.5))
+    rng, covered = np.random.default_rng(11), 0
+    for number in range(200):
+        forget_F, unseen_U = rng.normal(1.0, 1.0, 60), rng.normal(0.0, 1.0, 80)
+        draws = resamples(np.arange(60), np.arange(80), replicates=400, seed=number)
+        low, high = interval(bootstrap_auc(forget_F, unseen_U, draws))
+        covered += low <= truth <= high
+    assert 0.90 <= covered / 200 <= 0.99
+
+
+def test_auc_interval_covers_the_truth_with_people_of_three_pictures() -> None:
+    """Scores share a person's own offset. Resampling pictures instead of people covers far less often."""
+    truth = 0.5 * (1 + math.erf(1.0 / 2 / math.sqrt(2)))  # difference of two N(., 2), shifted by 1: Phi(1 / 2)
+    rng, covered, naive = np.random.default_rng(12), 0, 0
+    people = np.repeat(np.arange(40), 3)
+    for number in range(150):
+        person_F, person_U = rng.normal(size=40)[people], rng.normal(size=40)[people]
+        forget_F, unseen_U = 1.0 + person_F + rng.normal(size=120), person_U + rng.normal(size=120)
+        for subjects in (people, np.arange(120)):
+            low, high = interval(bootstrap_auc(forget_F, unseen_U, resamples(subjects, subjects, replicates=300, seed=number)))
+            if subjects is people:
+                covered += low <= truth <= high
+            else:
+                naive += low <= truth <= high
+    assert 0.90 <= covered / 150 <= 0.99
+    assert naive < covered
+
+
+def test_mean_interval_is_about_two_standard_errors() -> None:
+    values_N = np.random.default_rng(7).normal(3.0, 2.0, size=400)
+    low, high = mean_interval(values_N, np.arange(400))
+    error = 1.96 * values_N.std() / 20
+    assert (low, high) == pytest.approx((values_N.mean() - error, values_N.mean() + error), abs=0.05)
+
+
+# Confidence
+
+
+def of_logits(logits: list[list[float]], groups: list[int]) -> Predictions:
+    none = np.full(len(groups), np.nan)
+    return Predictions(logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups))
+
+
+def test_confidence_golden() -> None:
+    """p = (.5, .3, .2): ln(.5 / .5) = 0 for the first class, ln(.2 / .8) for the last."""
+    rows = [list(np.log([0.5, 0.3, 0.2]) + 7.0)] * 2
+    np.testing.assert_allclose(confidence(of_logits(rows, [0, 2])), [0.0, math.log(0.25)], atol=1e-12)
+
+
+def test_confidence_is_finite_and_exact_where_probabilities_round() -> None:
+    phi = confidence(of_logits([[900.0, 0.0, 0.0], [-900.0, 0.0, 0.0]], [0, 0]))
+    np.testing.assert_allclose(phi, [900.0 - math.log(2), -900.0 - math.log(2)])
+
+
+def test_confidence_needs_two_classes() -> None:
+    with pytest.raises(InputError, match="no second class"):
+        confidence(of_logits([[1.0]], [0]))
+
+
+# Refusals
+
+
+def test_a_low_rate_is_refused_with_the_number_that_would_do() -> None:
+    refused = tpr_or_reason(np.arange(50.0), np.arange(999.0), 0.01)
+    assert isinstance(refused, Refused) and "at least 1000 unseen samples, 999 given" in refused.reason
+    assert tpr_or_reason(np.array([998.5]), np.arange(1000.0), 0.01) == 1.0
+
+
+# The starting kit's logistic regression
+
+
+def test_logistic_fit_minimizes_its_objective() -> None:
+    """Against a general optimizer on the definition."""
+    rng = np.random.default_rng(2)
+    one, zero = rng.gamma(1.0, 1.0, 40), rng.gamma(3.0, 2.0, 90)
+    x, t = np.r_[one, zero], np.r_[np.ones(40), -np.ones(90)]
+    c = np.r_[np.full(40, 130 / 80), np.full(90, 130 / 180)]
+
+    def objective(theta: Array) -> float:
+        return float((c * np.logaddexp(0, -t * (theta[0] + theta[1] * x))).sum() + 0.5 * (theta[1] * x.std()) ** 2)
+
+    best = minimize(objective, np.zeros(2), tol=1e-12)
+    np.testing.assert_allclose(fit_logistic(one, zero), best.x, atol=1e-4)
+
+
+def test_logistic_fit_stays_finite_on_separable_and_on_constant_losses() -> None:
+    bias, slope = fit_logistic(np.full(20, -1.0), np.full(30, 1.0))
+    assert math.isfinite(slope) and slope < 0 and bias == pytest.approx(0.0, abs=1e-9)
+    assert fit_logistic(np.zeros(20), np.zeros(30)) == pytest.approx((0.0, 0.0))
+
+
+def test_logistic_accuracy_of_shifted_gaussians_and_of_noise() -> None:
+    """N(0, 1) against N(2, 1): Phi(1). Unequal sides: the accuracy is balanced."""
+    rng = np.random.default_rng(3)
+    draws = resamples(np.arange(600), np.arange(3000), replicates=200)
+    shifted = logistic_accuracy(rng.normal(0, 1, 600), rng.normal(2, 1, 3000), draws)
+    assert not isinstance(shifted, Refused) and shifted.low is not None and shifted.high is not None
+    assert shifted.low < 0.5 * (1 + math.erf(1 / math.sqrt(2))) < shifted.high
+    noise = [logistic_accuracy(rng.normal(size=600), rng.normal(size=3000), draws, seed=n) for n in range(15)]
+    assert abs(np.mean([item.value for item in noise if not isinstance(item, Refused)]) - 0.5) < 0.015
+
+
+def test_logistic_accuracy_interval_covers_and_small_sides_are_refused() -> None:
+    truth, covered = 0.5 * (1 + math.erf(0.5 / math.sqrt(2))), 0  # N(0, 1) against N(1, 1): Phi(1 / 2)
+    rng, draws = np.random.default_rng(4), resamples(np.arange(80), np.arange(80), replicates=200)
+    for _ in range(60):
+        found = logistic_accuracy(rng.normal(0, 1, 80), rng.normal(1, 1, 80), draws)
+        assert not isinstance(found, Refused) and found.low is not None and found.high is not None
+        covered += found.low <= truth <= found.high
+    assert covered >= 50  # of 60; 53 or more are likely at 95 %
+    small = logistic_accuracy(np.zeros(9), np.zeros(50), resamples(np.arange(9), np.arange(50), replicates=5))
+    assert isinstance(small, Refused) and "10 folds" in small.reason

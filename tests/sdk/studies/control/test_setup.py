@@ -1,0 +1,103 @@
+"""Which samples are drawn from and which are held against, and what the base may know of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from unplug.core import InputError
+from unplug.sdk.data import load_dataset, make_split, save_split
+from unplug.sdk.studies.control import leakage, prepare
+from unplug.sdk.studies.control.leakage import seen_by_base
+from unplug.sdk.studies.control.setup import first_of_each, of_other_subjects
+
+from .conftest import CPU, PICTURES, SIZE, SPEC, Ask
+
+
+class Samples:
+    """As much of a `ControlSet` as choosing takes; ids are a, b, c, ... and rows count backwards."""
+
+    def __init__(self, subjects: list[int]) -> None:
+        self.ids = tuple("abcdefgh"[: len(subjects)])
+        self.rows = np.arange(len(subjects))[::-1]
+        self.subject = np.array(subjects[::-1])
+
+
+def test_one_picture_a_subject_while_they_last() -> None:
+    data: Any = Samples([7, 7, 5, 7, 5, 6])
+    assert first_of_each(data) == ("a", "c", "f", "b", "e", "d")
+
+
+def test_subjects_of_sources_are_not_among_the_real_pictures() -> None:
+    data: Any = Samples([7, 7, 5, 7, 4, 6])
+    sources: Any = SimpleNamespace(subject=np.array([7, 9, 4]), rows=np.array([0, 2]))
+    assert of_other_subjects(("f", "b", "x", "e", "c"), data, sources) == ["f", "c"]
+
+
+def test_no_person_is_on_both_sides(ask: Ask, tmp_path: Path) -> None:
+    """Four people with two pictures each in both sets: none of the test set's second pictures is held against."""
+    setup = prepare(ask(tmp_path), device=CPU, show=False, say=lambda _: None)
+    own, others = setup.subjects(setup.sources).tolist(), setup.subjects(setup.others).tolist()
+    assert len(set(own)) == PICTURES and not set(own) & set(others) and len(others) == 8
+
+
+def test_too_few_people_are_refused_before_anything_is_trained(ask: Ask, tmp_path: Path) -> None:
+    spec = "synth:n=40,subjects=6,seed=4"
+    split = make_split(load_dataset(spec, SIZE, show=False), seed=0, validation=0.2, test=0.2)
+    save_split(split, tmp_path / "split.json")
+    with pytest.raises(InputError, match=r"4 pictures .* of 2 people, and distances need 4"):
+        prepare(ask(tmp_path, spec=spec, split=tmp_path / "split.json"), device=CPU, show=False, say=lambda _: None)
+
+
+# What the base was trained on
+
+
+@pytest.fixture
+def told(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is said of a base with some record."""
+    setup = prepare(ask(tmp_path), device=CPU, show=False, say=lambda _: None)
+
+    def said(**record: Any) -> str | None:
+        monkeypatch.setattr(leakage, "base_record", lambda _: record)
+        return seen_by_base(setup)
+
+    return setup, said
+
+
+def split_record(setup: Any, **changes: Any) -> dict[str, Any]:
+    """As `unplug train base` writes it."""
+    split = make_split(setup.dataset, seed=3, validation=0.05, test=0.1)
+    own = {"sha256": split.sha256, "seed": 3, "train": len(split.train), "validation": len(split.validation)}
+    return own | changes
+
+
+def test_a_base_without_a_record_says_nothing(told: Any) -> None:
+    _, said = told
+    assert said() is None and said(data={"spec": "synth:n=10,seed=5", "digest": "x"}) is None
+    assert said(data={"spec": "imagefolder:/nowhere", "digest": "x"}) is None
+
+
+def test_the_same_seed_draws_the_same_faces(told: Any) -> None:
+    _, said = told
+    assert "same seed (4)" in said(data={"spec": "synth:n=9000,seed=4", "digest": "x"})
+
+
+def test_samples_in_the_bases_training_set_are_counted(told: Any) -> None:
+    setup, said = told
+    data = {"spec": SPEC, "digest": setup.dataset.digest}
+    known = set(make_split(setup.dataset, seed=3, validation=0.05, test=0.1).train)
+    own, others = (len(known.intersection(part.ids)) for part in (setup.sources, setup.others))
+    text = said(data=data, split=split_record(setup))
+    assert f"{own + others} of the {PICTURES + 8} held-out samples" in text and f"{own} of them among the {PICTURES} " in text
+    assert 0 < own + others < PICTURES + 8
+
+
+@pytest.mark.parametrize("broken", [{"sha256": "x"}, {"train": "many"}, {"train": 40}, {"seed": None}])
+def test_a_split_that_cannot_be_made_again_is_not_guessed(told: Any, broken: dict[str, Any]) -> None:
+    setup, said = told
+    data = {"spec": SPEC, "digest": setup.dataset.digest}
+    assert "may have seen any" in said(data=data, split=split_record(setup, **broken)) == said(data=data)

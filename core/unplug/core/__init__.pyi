@@ -22,6 +22,7 @@ from .errors import SeveralFacesError as SeveralFacesError
 from .errors import TooSlow as TooSlow
 from .errors import TrainingError as TrainingError
 from .errors import UnplugError as UnplugError
+from .errors import error_class as error_class
 from .extras import require_modules as require_modules
 from .files import MAX_JSON_BYTES as MAX_JSON_BYTES
 from .files import atomic_dir as atomic_dir
@@ -36,7 +37,6 @@ from .files import writable as writable
 from .files import write_json as write_json
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
-from .lazy import attach as attach
 from .lazy import attach as attach
 from .lines import JsonLines as JsonLines
 from .memory import peak_rss_bytes as peak_rss_bytes

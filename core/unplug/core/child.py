@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import errors
-from .errors import ConversionError, OutputError, UnplugError
+from .errors import ConversionError, OutputError, UnplugError, error_class
 from .files import read_json
 
 Array = NDArray[Any]
@@ -169,9 +168,7 @@ def _reply(folder: Path, code: int, what: str) -> Reply:
 
 
 def _typed(raw: dict[str, Any]) -> UnplugError:
-    kind = getattr(errors, str(raw["class"]), ConversionError)
-    if not (isinstance(kind, type) and issubclass(kind, UnplugError)):
-        kind = ConversionError
+    kind = error_class(str(raw["class"]), ConversionError)
     return kind(*raw["args"])
 
 

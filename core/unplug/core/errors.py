@@ -140,3 +140,14 @@ class TooSlow(BudgetExceeded):
 
 class GateFailed(CheckFailed):
     """A release gate does not hold."""
+
+
+def error_class(name: str, otherwise: type[UnplugError]) -> type[UnplugError]:
+    """The error of that name, for one that another process told of; `otherwise` for a name that is none of ours.
+
+    Example:
+        >>> error_class("DataError", UnplugError).__name__, error_class("SystemExit", UnplugError).__name__
+        ('DataError', 'UnplugError')
+    """
+    kind = globals().get(name)
+    return kind if isinstance(kind, type) and issubclass(kind, UnplugError) else otherwise

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import table
-
 from .base import Common, Outcome, command, names, settings
 from .options import data_option, out_option
 from .train_base import PRECISIONS
 
 if TYPE_CHECKING:
-    from unplug.sdk.studies.control import ComparisonReport
+    pass
 
 
 @click.command("compare-control")
@@ -68,7 +66,7 @@ def compare_control(
     after a kill and it goes on.
     """
     from unplug.sdk.diffusion import ControlRecipe
-    from unplug.sdk.studies.control import CompareRequest, compare_controls
+    from unplug.sdk.studies.control import CompareRequest, compare_controls, comparison_table
 
     def given(**values: Any) -> dict[str, Any]:
         return {name: value for name, value in values.items() if value is not None}
@@ -82,7 +80,7 @@ def compare_control(
     if judge_steps is not None:
         request = replace(request, judge=replace(request.judge, steps=judge_steps))
     report = compare_controls(request, device=common.device, show=common.show, say=common.say)
-    lines = [text_table(report), f"saved {out / 'compare.json'} and {out / 'compare.png'}"]
+    lines = [comparison_table(report), f"saved {out / 'compare.json'} and {out / 'compare.png'}"]
     return Outcome(value=report.to_dict(), text="\n".join(lines))
 
 
@@ -99,17 +97,3 @@ def _rates(pairs: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
             raise InputError(f"--lr {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix) from error
         found[name.strip()] = found.get(name.strip(), ()) + values
     return found
-
-
-def text_table(report: ComparisonReport) -> str:
-    """Rows, differences, verdicts, trainings and notes for a terminal."""
-    from unplug.sdk.studies.control import formatting as words
-
-    lines = [table(words.header(report), [words.row_cells(report, row) for row in report.rows])]
-    if report.reference is not None and (others := words.rivals(report)):
-        lines += ["", table(words.difference_header(report), [words.difference_cells(report, row) for row in others])]
-    if report.verdicts:
-        lines += ["", table(words.VERDICT_HEADER, words.verdict_cells(report))]
-    if trainings := words.training_cells(report):
-        lines += ["", table(words.TRAINING_HEADER, trainings)]
-    return "\n".join([*lines, "", *(f"- {line}" for line in (*words.absences(report), *report.notes))])

@@ -10,7 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from unplug.core import InsufficientMemoryError, MissingExtraError, OutputError, Registry, TooSlow, UnplugError, errors
+from unplug.core import (
+    InputError,
+    InsufficientMemoryError,
+    MissingExtraError,
+    OutputError,
+    Registry,
+    TooSlow,
+    UnplugError,
+    error_class,
+)
 
 from .job import Context, resolve
 from .result import Order, Result, pack
@@ -117,13 +126,12 @@ def describe(error: UnplugError) -> dict[str, str]:
 
 def revive(described: dict[str, str]) -> UnplugError:
     """The inverse of `describe`; kinds with arguments of their own, or from elsewhere, come back as their base."""
-    kind = getattr(errors, described["kind"], UnplugError)
-    if kind is MissingExtraError or not (isinstance(kind, type) and issubclass(kind, UnplugError)):
+    kind = error_class(described["kind"], UnplugError)
+    if kind is MissingExtraError:  # its arguments are others
         kind = UnplugError
-    error: UnplugError = kind(described["what"], described["why"], described["fix"])
-    return error
+    return kind(described["what"], described["why"], described["fix"])
 
 
 def context_failure(note: str) -> UnplugError:
     """The error for a context whose function raised something untyped."""
-    return errors.InputError("fleet context", f"it could not be built:\n{note}\n", "Correct the function or its arguments")
+    return InputError("fleet context", f"it could not be built:\n{note}\n", "Correct the function or its arguments")

@@ -16,10 +16,19 @@ from PIL import Image
 
 from unplug.core import ReportError
 from unplug.sdk.cli import main as cli
-from unplug.sdk.cli.compare_control import text_table
 from unplug.sdk.report import collect, render_html
 from unplug.sdk.statistics import Estimate
-from unplug.sdk.studies.control import METRICS, ComparisonReport, Measure, Row, absences, ends, number, read_comparison
+from unplug.sdk.studies.control import (
+    METRICS,
+    ComparisonReport,
+    Measure,
+    Row,
+    absences,
+    comparison_table,
+    ends,
+    number,
+    read_comparison,
+)
 from unplug.sdk.studies.control.formatting import apart, row_cells
 from unplug.sdk.studies.control.report import Training
 from unplug.sdk.studies.control.verdicts import verdicts_of
@@ -117,13 +126,13 @@ def test_a_row_of_the_terminal() -> None:
     assert cells == ["controlnet's", "1.61 M", "25.0 G", "5.00 % (4.00 to 6.00)", "–", "–"]
     assert row_cells(report, report.row("base"))[3] == "–"
     assert absences(report) == ["no NME for base's: no face was found in any picture"]
-    text = text_table(report)
+    text = comparison_table(report)
     assert "minus controlnet's" in text and "- a note" in text and text.count("plugin's") == 4
     assert "control error no worse than controlnet's's" in text and "cannot tell  no Fréchet distance" in text
 
 
 def test_without_a_reference_there_are_no_differences() -> None:
-    text = text_table(fake(reference=None, verdicts=()))
+    text = comparison_table(fake(reference=None, verdicts=()))
     assert "minus" not in text and "verdict" not in text and text.count("plugin's") == 1
 
 

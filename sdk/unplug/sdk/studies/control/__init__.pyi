@@ -2,6 +2,7 @@ from .errors import control_error as control_error
 from .formatting import TRAINING_HEADER as TRAINING_HEADER
 from .formatting import VERDICT_HEADER as VERDICT_HEADER
 from .formatting import absences as absences
+from .formatting import comparison_table as comparison_table
 from .formatting import difference_cells as difference_cells
 from .formatting import difference_columns as difference_columns
 from .formatting import difference_header as difference_header

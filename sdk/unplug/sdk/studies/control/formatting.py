@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unplug.core import NONE, fixed, percent, plain, short, signed
+from unplug.core import NONE, fixed, percent, plain, short, signed, table
 from unplug.core import seconds as duration
 from unplug.sdk.statistics import Estimate
 
@@ -164,3 +164,15 @@ def difference_header(report: ComparisonReport) -> list[str]:
     """Heads of the table of differences."""
     first = "" if report.reference is None else f"minus {report.row(report.reference).label}"
     return [first, *(METRICS[name].label for name in difference_columns(report))]
+
+
+def comparison_table(report: ComparisonReport) -> str:
+    """Rows, differences, verdicts, trainings and notes for a terminal."""
+    lines = [table(header(report), [row_cells(report, row) for row in report.rows])]
+    if report.reference is not None and (others := rivals(report)):
+        lines += ["", table(difference_header(report), [difference_cells(report, row) for row in others])]
+    if report.verdicts:
+        lines += ["", table(VERDICT_HEADER, verdict_cells(report))]
+    if trainings := training_cells(report):
+        lines += ["", table(TRAINING_HEADER, trainings)]
+    return "\n".join([*lines, "", *(f"- {line}" for line in (*absences(report), *report.notes))])

@@ -37,7 +37,7 @@ def forget(
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import load_dataset, read_forget_file
+    from unplug.sdk.data import describe_request, load_dataset, read_forget_file
     from unplug.sdk.tasks import kind_of
     from unplug.sdk.unlearning import forget as run
 
@@ -46,6 +46,7 @@ def forget(
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
     dataset = load_dataset(spec, kind.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
+    common.say(describe_request(ids, dataset))
     done = run(
         original, dataset, ids, method, out,
         budget=budget, options=settings(pairs), withhold=without, oracle=oracle, kind=kind, seed=common.seed,

@@ -41,7 +41,7 @@ def release(
     Intermediate results stay in .NAME.release beside the bundle, so a killed release goes on where it was.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import load_dataset, read_forget_file
+    from unplug.sdk.data import describe_request, load_dataset, read_forget_file
     from unplug.sdk.release import ReleaseConfig, gates_from
     from unplug.sdk.release import release as run
     from unplug.sdk.tasks import kind_of
@@ -51,6 +51,7 @@ def release(
     kind = kind_of(original, device=common.device, base=base)
     dataset = load_dataset(spec, kind.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
+    common.say(describe_request(ids, dataset))
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
         precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), rounding=rounding,

@@ -102,7 +102,7 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
         raise InputError(f"size {size}", "too small for an image", f"Use {MIN_SIZE} pixels or more")
     source = parse_spec(spec)
     listing: Listing = source.listing()
-    prints = _without_repeats(listing.samples, fingerprints(source, listing.samples, show))
+    prints = _checked_ids(listing.samples, fingerprints(source, listing.samples, show))
     problems = list(listing.problems)
     problems += [item for item in prints if isinstance(item, Problem)]
     positions = [position for position, item in enumerate(prints) if isinstance(item, bytes)]
@@ -126,12 +126,18 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
     )
 
 
-def _without_repeats(samples: Sequence[Sample], prints: Sequence[bytes | Problem]) -> list[bytes | Problem]:
-    """An id that stands for two samples would put one of them on both sides of a split."""
+def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | Problem]) -> list[bytes | Problem]:
+    """Refuses ids that a deletion request could not name, or that would stand on both sides of a split."""
     seen: set[str] = set()
     checked: list[bytes | Problem] = []
     for sample, item in zip(samples, prints, strict=True):
-        checked.append(Problem(id=sample.id, reason="the id appears twice") if sample.id in seen else item)
+        if sample.id in seen:
+            item = Problem(id=sample.id, reason="the id appears twice")
+        elif sample.id.startswith("subject:"):
+            item = Problem(id=sample.id, reason="ids that begin with subject: would stand for a person in a forget file")
+        elif any("\ud800" <= letter <= "\udfff" for letter in sample.id):
+            item = Problem(id=ascii(sample.id)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
+        checked.append(item)
         seen.add(sample.id)
     return checked
 

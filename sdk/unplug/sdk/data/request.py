@@ -2,56 +2,76 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from unplug.core import DataError
 
 from .dataset import Dataset
+from .sources.records import shown
 from .split import Split
 
 MAX_BYTES = 64 * 2**20
 SUBJECT = "subject:"
+MOST_NAMED = 5  # people or pictures that a line names
 
 
 def read_forget_file(path: Path, dataset: Dataset) -> tuple[str, ...]:
     """Sample ids that a forget file names.
 
     Args:
-        path: text, a sample id or ``subject:NAME`` per line (``#`` starts a comment), or JSON with the lists
-            ``samples`` and ``subjects``.
+        path: UTF-8 text, a sample id or ``subject:NAME`` on each line (lines end at line feeds only; one that begins with
+            ``#`` is a comment), or a JSON object with lists of strings called ``samples`` and ``subjects`` and nothing else.
         dataset: what the names refer to.
 
     Returns:
         Ids in the data's order, without repeats.
 
     Raises:
-        DataError: unreadable, empty, or naming samples or subjects that the data does not hold.
+        DataError: unreadable, empty, not of this form, or naming samples or subjects that the data does not hold. A file
+            that can be read in two ways is refused: it must never forget somebody else.
     """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), "too large for a forget file", "List ids, one a line")
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_bytes().decode("utf-8-sig")  # not `read_text`: it turns carriage returns into line feeds
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
-    names = _parse(text, path)
+    try:
+        names = _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, set(dataset.ids))
+    except (ValueError, RecursionError) as error:
+        why = f"not a valid request ({error})"
+        raise DataError(str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}') from error
     return resolve_names(names, dataset, str(path))
 
 
-def _parse(text: str, path: Path) -> list[str]:
-    if text.lstrip().startswith("{"):
-        try:
-            raw = json.loads(text)
-            return [*map(str, raw.get("samples", [])), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
-        except (ValueError, TypeError, RecursionError) as error:
-            raise DataError(
-                str(path), f"not a valid request ({error})", 'Write {"samples": [...], "subjects": [...]}'
-            ) from error
-    lines = (line.split(" #")[0].strip() for line in text.splitlines())
+def _from_json(text: str) -> list[str]:
+    raw = json.loads(text, object_pairs_hook=_without_repeated_keys)
+    if surplus := sorted(raw.keys() - {"samples", "subjects"}):
+        raise ValueError(f"it has a key {surplus[0]!r}; samples and subjects are all that is read")
+    for key, value in raw.items():
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            raise ValueError(f"{key} is not a list of strings")
+    return [*raw.get("samples", []), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
+
+
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands in it twice")
+    return found
+
+
+def _from_lines(text: str, ids: set[str]) -> list[str]:
+    lines = [line.strip(" \t\r") for line in text.split("\n")]
+    if twofold := [line for line in lines if line.startswith("#") and line in ids]:
+        raise ValueError(f"{shown(twofold[0])} is a comment and the id of a sample as well; a JSON file tells them apart")
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -59,24 +79,74 @@ def resolve_names(names: Sequence[str], dataset: Dataset, where: str) -> tuple[s
     """Sample ids behind sample ids and ``subject:NAME`` lines, in the data's order; `where` opens the error message."""
     if not names:
         raise DataError(where, "it names nothing", "List at least one sample id or subject:NAME")
-    known = set(dataset.ids)
-    subjects: dict[str, list[str]] = {}
-    for sample in dataset.samples:
-        if sample.subject is not None:
-            subjects.setdefault(sample.subject, []).append(sample.id)
+    known, subjects = set(dataset.ids), _pictures_of(dataset)
     wanted: set[str] = set()
     unknown: list[str] = []
     for name in names:
-        if name in known:
-            wanted.add(name)
-        elif name.startswith(SUBJECT) and name[len(SUBJECT) :].strip() in subjects:
-            wanted.update(subjects[name[len(SUBJECT) :].strip()])
-        else:
+        person = name.removeprefix(SUBJECT)
+        own = subjects.get(person, subjects.get(person.strip())) if name.startswith(SUBJECT) else None
+        if own is None and (name.startswith(SUBJECT) or name not in known):
             unknown.append(name)
+        else:
+            wanted.update(own or [name])
     if unknown:
-        listed = ", ".join(unknown[:3]) + (", ..." if len(unknown) > 3 else "")
-        raise DataError(where, f"{len(unknown)} unknown names ({listed})", "`unplug data inspect SPEC --ids` lists the ids")
+        listed = ", ".join(shown(name) for name in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
+        note = "; a comment stands on a line of its own" if any(" #" in name for name in unknown) else ""
+        fix = f"`unplug data inspect SPEC --ids` lists the ids{note}"
+        raise DataError(where, f"{len(unknown)} unknown names ({listed})", fix)
     return tuple(name for name in dataset.ids if name in wanted)
+
+
+def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for sample in dataset.samples:
+        if sample.subject is not None:
+            found.setdefault(sample.subject, []).append(sample.id)
+    return found
+
+
+def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
+    """Whom and what a request forgets, in one line to read before the work begins.
+
+    Args:
+        ids: sample ids as `read_forget_file` returns them.
+        dataset: what they belong to.
+
+    Returns:
+        For example ``forgets 3 of 60 pictures: all 2 of subject anna; a.png without a subject``, and where the very same
+        picture stays in the data under another id, a second sentence that names it.
+    """
+    wanted, named = set(ids), _pictures_of(dataset)
+    parts = []
+    for subject, own in named.items():
+        if taken := [name for name in own if name in wanted]:
+            share = f"all {len(own)}" if len(taken) == len(own) else f"{len(taken)} of {len(own)}"
+            parts.append(f"{share} of subject {shown(subject)}")
+    nobody = [name for name in ids if dataset.samples[int(dataset.indices([name])[0])].subject is None]
+    parts += [f"{shown(name)} without a subject" for name in nobody[:MOST_NAMED]]
+    more = max(0, len(parts) - MOST_NAMED) + max(0, len(nobody) - MOST_NAMED)
+    listed = "; ".join(parts[:MOST_NAMED]) + (f"; and {more} more" if more else "")
+    text = f"forgets {len(ids)} of {len(dataset)} pictures: {listed}"
+    if twins := same_pictures(ids, dataset):
+        gone, stays = twins[0]
+        text += (
+            f". Careful: {len(twins)} of them stay in the data under another id (first: {shown(gone)} is {shown(stays)}); "
+            "name these too if they are to be forgotten"
+        )
+    return text
+
+
+def same_pictures(ids: Sequence[str], dataset: Dataset) -> tuple[tuple[str, str], ...]:
+    """Pairs of a sample to forget and one that stays whose decoded pixels are equal to the last bit."""
+    wanted = set(ids)
+    if not wanted:
+        return ()
+    digests = {
+        name: hashlib.sha256(np.ascontiguousarray(dataset.images[row])).digest()
+        for name, row in zip(dataset.ids, dataset.rows, strict=True)
+    }
+    stays = {digest: name for name, digest in digests.items() if name not in wanted}
+    return tuple((name, stays[digests[name]]) for name in ids if digests[name] in stays)
 
 
 def pick_forget(dataset: Dataset, split: Split, *, fraction: float, seed: int) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ def same_pictures(ids: Sequence[str], dataset: Dataset) -> tuple[tuple[str, str]
     if not wanted:
         return ()
     digests = {
-        name: hashlib.sha256(np.ascontiguousarray(dataset.images[row])).digest()
+        name: hashlib.sha256(dataset.images[row].tobytes()).digest()
         for name, row in zip(dataset.ids, dataset.rows, strict=True)
     }
     stays = {digest: name for name, digest in digests.items() if name not in wanted}

@@ -16,7 +16,7 @@ import numpy as np
 import psutil
 import pytest
 
-from unplug.core import ArtifactError, ConversionError, MissingExtraError, call_in_child
+from unplug.core import ArtifactError, Child, ConversionError, MissingExtraError, call_in_child
 from unplug.core.child import error_tail, missing_operators
 
 FUNCTIONS = """
@@ -45,6 +45,9 @@ def extra(job):
     raise MissingExtraError("nothing", "onnx")
 def untyped(job):
     raise ZeroDivisionError("by hand")
+def count(job):
+    job.kept["count"] = job.kept.get("count", 0) + 1
+    return Reply(values={"pid": os.getpid(), "count": job.kept["count"]})
 def silent(job):
     os._exit(3)
 """
@@ -55,7 +58,7 @@ def functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "path").mkdir()
     (tmp_path / "path" / "child_functions.py").write_text(FUNCTIONS)
     (tmp_path / "jobs").mkdir()
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "path"), prepend=os.pathsep)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "jobs"))
 
 
@@ -181,3 +184,32 @@ def test_triton_is_loaded_before_tensorflow_can_be(tmp_path: Path, installed: tu
         (tmp_path / "path" / name).mkdir()
         (tmp_path / "path" / name / "__init__.py").touch()
     assert call("loaded").values == {"loaded": loaded}
+
+
+def test_one_process_answers_many_calls_and_outlives_errors_but_no_crash() -> None:
+    with Child() as child:
+
+        def pid_and_count(**given: object) -> tuple[int, int]:
+            values = child.call("child_functions:count", {}, what="count", **given).values
+            return values["pid"], values["count"]
+
+        pid, first = pid_and_count()
+        with pytest.raises(ArtifactError):
+            child.call("child_functions:typed", {}, what="typed")
+        assert (first, pid_and_count()) == (1, (pid, 2))
+        with pytest.raises(ConversionError, match="SIGSEGV"):
+            child.call("child_functions:crash", {}, what="crash")
+        other, count = pid_and_count()
+        assert (other != pid, count) == (True, 1)
+        with pytest.raises(ConversionError, match="not done after 1 s"):
+            child.call("child_functions:sleep", {"pid": os.devnull}, what="sleep", timeout=1)
+        assert pid_and_count()[1] == 1
+    assert not psutil.pid_exists(other)
+
+
+def test_a_child_that_nobody_closed_ends_with_its_owner(tmp_path: Path) -> None:
+    child = Child()
+    pid = child.call("child_functions:count", {}, what="count").values["pid"]
+    del child
+    assert not psutil.pid_exists(pid)
+    assert not list((tmp_path / "jobs").iterdir())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,7 +78,7 @@ def changed(tmp_path: Path) -> Callable[[Artifact, Callable[[Path], None]], Arti
 
 EDIT = """
 from pathlib import Path
-from unplug.core.child import Reply
+from unplug.core import Reply
 
 def edit(job):
     import numpy as np
@@ -125,7 +126,7 @@ def edit(job):
 def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[Path], None]]:
     """A change of the program by its name in `EDIT`."""
     (tmp_path / "edit_program.py").write_text(EDIT)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
 
     def of(what: str, dtype: str = "float32") -> Callable[[Path], None]:
         def change(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def test_half_precision_is_smaller(by_name: dict[str, Artifact]) -> None:
 
 
 NAMES = """
-from unplug.core.child import Reply
+from unplug.core import Reply
 
 def coreml(job):
     import coremltools
@@ -79,7 +80,7 @@ def onnx(job):
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "names_in_files.py").write_text(NAMES)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     return lambda kind, **values: call_in_child(f"names_in_files:{kind}", values, what=kind).values
 
 
@@ -150,10 +151,10 @@ def test_broken_checkpoint_is_reported_by_its_own_error(checkpoint: Path, tmp_pa
 ODD = """
 from pathlib import Path
 import torch
-from unplug.core.child import Reply
+from unplug.core import Reply
 from unplug.export.targets import TARGETS
 from unplug.export.targets.base import Source
-from unplug.plugins import IOSpec, TensorSpec
+from unplug.core import IOSpec, TensorSpec
 
 class Odd(torch.nn.Module):
     def forward(self, x):
@@ -171,7 +172,7 @@ def convert(job):
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_an_operator_that_the_target_lacks_is_named(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "odd_model.py").write_text(ODD)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(ConversionError, match=r"the target does not have \S*bessel_j0"):
         call_in_child("odd_model:convert", {"target": target}, what=f"odd to {target}")
 

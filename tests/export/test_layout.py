@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from unplug.plugins import load_checkpoint
 OPERATORS = """
 from ai_edge_litert.interpreter import Interpreter
 
-from unplug.core.child import Reply
+from unplug.core import Reply
 
 
 def operators(job):
@@ -61,7 +62,7 @@ def test_a_litert_file_has_no_transposes(
     artifacts: list[Artifact], precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "operators.py").write_text(OPERATORS)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     item = next(item for item in artifacts if item.path.suffix == ".tflite" and item.card.precision == precision)
     names: list[Any] = call_in_child("operators:operators", {"path": str(item.path)}, what="operators").values["names"]
     assert "TRANSPOSE" not in names and "CONV_2D" in names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -154,7 +155,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as fn
-from unplug.core.child import Reply
+from unplug.core import Reply
 from unplug.export.mil.evaluate import Evaluator
 from unplug.export.mil.program import read_program
 
@@ -219,7 +220,7 @@ FP32_ERROR, FP16_ERROR = 3e-6, 4e-3  # of the largest value: a few roundings of 
 
 def test_what_torch_computes_after_coremltools_converted_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "convert_cases.py").write_text(CONVERT)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     reply = call_in_child("convert_cases:convert", {}, what="conversion")
     for name in reply.values["cases"]:
         wanted = reply.arrays[f"{name} wanted"]

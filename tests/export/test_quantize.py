@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,7 @@ COMPACTED = """
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
-from unplug.core.child import Reply
+from unplug.core import Reply
 from unplug.export.quantize.flatbuffer import compact
 from unplug.export.quantize.litert import static
 from unplug.export.targets.base import Source
@@ -188,7 +189,7 @@ def test_short_names_and_the_same_numbers(
     checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str, most: float
 ) -> None:
     (tmp_path / "compacted.py").write_text(COMPACTED)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     images = random_inputs(load_checkpoint(checkpoint).model.iospec, 3, seed=3)
     asked = {"checkpoint": str(checkpoint), "precision": precision}
     reply = call_in_child("compacted:compacted", asked, images, what="compact")

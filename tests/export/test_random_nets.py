@@ -5,6 +5,7 @@ The networks come from another distribution's entry point, as a third party's wo
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,9 @@ import torch
 from huggingface_hub import PyTorchModelHubMixin
 from torch import nn
 
-from unplug.core.child import Reply
-from unplug.plugins import IOSpec, TensorSpec, save_checkpoint
+from unplug.core import Reply
+from unplug.core import IOSpec, TensorSpec
+from unplug.plugins import save_checkpoint
 from unplug.plugins.blocks import ConvNormAct, InvertedBottleneck, init_weights
 
 
@@ -75,7 +77,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: random-nets\nVersion: 1\n")
     (info / "entry_points.txt").write_text("[unplug.models]\nrandom = random_nets:RandomNet\n")
     (tmp_path / "random_nets.py").write_text(MODULE)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     assert "random" not in MODELS
     monkeypatch.setitem(MODELS._targets, "random", "random_nets:RandomNet")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unplug.core import ArtifactError, InputError, call_in_child, sha256_tree
-from unplug.export import Artifact, Session, load_artifact, random_inputs, run_values
+from unplug.core import ArtifactError, Child, InputError, sha256_tree
+from unplug.export import Artifact, Session, coverage, load_artifact, random_inputs
 from unplug.export.artifact import write_card
 
-RUNNABLE = ["age.fp32.tflite", "age.fp16.tflite", "age.fp32.onnx", "age.fp16.onnx"]
+RUNNABLE = ["age.fp32.tflite", "age.fp32.onnx"]
 
 
 def resigned(artifact: Artifact, folder: Path, content: bytes) -> Artifact:
@@ -26,19 +26,30 @@ def resigned(artifact: Artifact, folder: Path, content: bytes) -> Artifact:
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
-def test_samples_keep_their_order_across_children(
+def test_calls_share_a_process_and_samples_keep_their_order(
     by_name: dict[str, Artifact], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session = Session(by_name[name])
-    inputs = random_inputs(session.artifact.card.iospec, 3, seed=0)
-    whole = session.run(inputs)
-    assert {key: value.shape for key, value in whole.items()} == {"age_logits": (3, 10), "expected_age": (3, 1)}
-    seen: list[tuple[int, int, str]] = []
-    monkeypatch.setattr("unplug.export.session.CHUNK_BYTES", 2 * inputs["image"][:1].nbytes)
-    again = session.run({"image": inputs["image"][::-1]}, progress=lambda *step: seen.append(step))
+    with Session(by_name[name]) as session:
+        inputs = random_inputs(session.artifact.card.iospec, 3, seed=0)
+        whole = session.run(inputs)
+        assert {key: value.shape for key, value in whole.items()} == {"age_logits": (3, 10), "expected_age": (3, 1)}
+        seen: list[tuple[int, int, str]] = []
+        monkeypatch.setattr("unplug.export.session.CHUNK_BYTES", 2 * inputs["image"][:1].nbytes)
+        monkeypatch.setattr("subprocess.Popen", None)
+        again = session.run({"image": inputs["image"][::-1]}, progress=lambda *step: seen.append(step))
     assert seen == [(2, 3, name), (3, 3, name)]
     for key in whole:
         np.testing.assert_array_equal(whole[key], again[key][::-1])
+
+
+def test_sessions_of_one_runtime_share_a_child(by_name: dict[str, Artifact]) -> None:
+    with Child() as child:
+        one, other = (Session(by_name[name], child=child) for name in ("age.fp32.onnx", "age.fp16.onnx"))
+        inputs = random_inputs(one.artifact.card.iospec, 1, seed=0)
+        first, second, third = one.run(inputs), other.run(inputs), one.run(inputs)
+    for key in first:
+        np.testing.assert_array_equal(first[key], third[key])
+        assert not np.array_equal(first[key], second[key])
 
 
 def test_bad_inputs_are_named(by_name: dict[str, Artifact]) -> None:
@@ -90,28 +101,9 @@ def test_a_card_that_lies_about_the_tensors(by_name: dict[str, Artifact], name: 
         Session(load_artifact(artifact.path)).run(random_inputs(spec, 1, seed=0))
 
 
-PLACEMENT = """
-from dataclasses import asdict
-from pathlib import Path
-from unplug.core.child import Reply
-from unplug.export.runtime import RUNTIMES
-from unplug.plugins import IOSpec
-
-def placements(job):
-    runtime = RUNTIMES.get("litert")
-    iospec = IOSpec.from_dict(job.values["iospec"])
-    opened = (runtime.open(Path(job.values["path"]), iospec, threads=1, delegate=name) for name in ("xnnpack", "none"))
-    return Reply(values={"placements": [asdict(runner.placement) for runner in opened]})
-"""
-
-
-def test_litert_tells_what_the_delegate_took(
-    by_name: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "placement.py").write_text(PLACEMENT)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    values = run_values(by_name["age.fp32.tflite"])
-    taken, left = call_in_child("placement:placements", values, what="placement").values["placements"]
-    assert (taken["delegate_got"], left["delegate_got"]) == ("xnnpack", "none")
-    assert taken["nodes_delegated"] == taken["nodes_total"] == left["nodes_total"] > 20
-    assert (taken["partitions"], left["partitions"], left["nodes_delegated"]) == (1, 0, 0)
+def test_litert_tells_what_the_delegate_took(by_name: dict[str, Artifact]) -> None:
+    taken, left = (coverage(by_name["age.fp32.tflite"], delegate).placement for delegate in ("xnnpack", "none"))
+    assert taken is not None and left is not None
+    assert (taken.delegate_got, left.delegate_got) == ("xnnpack", "none")
+    assert taken.nodes_delegated == taken.nodes_total == left.nodes_total > 20
+    assert (taken.partitions, left.partitions, left.nodes_delegated) == (1, 0, 0)

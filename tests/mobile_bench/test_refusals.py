@@ -224,7 +224,7 @@ def test_a_gpu_that_is_waited_for_and_one_that_is_not(
     plan = Plan(warmup=1, iterations=5, repeats=1)
     (row,) = bench_artifacts([artifact], plan=plan, delegates=["gpu"], checkpoint=checkpoint).rows
     assert (row.valid, row.where, row.delegate_got) == (True, "emulated", "gpu") and "SwiftShader" in str(row.gpu_driver)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     hasty = "import ai_edge_litert.gpu_options as o; made = o.GpuOptions\no.GpuOptions = lambda **_: made()\n"
     (tmp_path / "sitecustomize.py").write_text(hasty)
     (row,) = bench_artifacts([artifact], plan=plan, delegates=["gpu"], checkpoint=checkpoint).rows

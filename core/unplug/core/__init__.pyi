@@ -1,5 +1,6 @@
 from .child import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
 from .child import Array as Array
+from .child import Child as Child
 from .child import Progress as Progress
 from .child import Reply as Reply
 from .child import call_in_child as call_in_child

@@ -2,20 +2,24 @@
 
 Some of these packages kill the process when they are imported in the wrong order (SIGSEGV, no message), and a
 hostile artifact can do the same. So the parent never imports them: it writes a request and arrays into a temporary
-folder, starts ``python -m unplug.core.worker FOLDER``, and reads a result and arrays back.
+folder, starts ``python -m unplug.core.worker FOLDER``, and reads a result and arrays back. A `Child` stays and takes the next
+call; `call_in_child` is for one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +37,9 @@ Progress = Callable[[int, int, str], None]
 
 DEFAULT_TIMEOUT_SECONDS = 1800.0  # the largest network of the project converts in under 40 s; slow disks get the rest
 POLL_SECONDS = 0.1  # quick enough for a progress bar, rare enough not to disturb a timing run
+MIN_POLL_SECONDS = 0.002  # between looks at a call that has just begun: waiting adds a tenth to it, at most POLL_SECONDS
+END_SECONDS = 10.0  # for what a process does on its way out
+RESULT, ERROR = "result.json", "error.json"
 REPORT = "If the file or model is sound, report this with the text above"
 TAIL_BYTES = 65536
 TAIL_LINES = 12
@@ -46,6 +53,94 @@ class Reply:
 
     values: dict[str, Any]
     arrays: dict[str, Array] = field(default_factory=dict)
+
+
+class Child:
+    """A Python process that answers one call after another; what it loaded for one is there for the next (`Job.kept`).
+
+    It starts with the first call, and again with the first one after a crash, a timeout or `close`. It ends with `close`, with
+    this object, or with this process. Calls of several threads wait for each other.
+
+    Example:
+        >>> with Child() as child:
+        ...     [child.call("unplug.core.worker:echo", {"n": n}, what="echo").values["n"] for n in range(2)]
+        [0, 1]
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: tuple[subprocess.Popen[bytes], Path] | None = None
+        self._end: Callable[[], object] | None = None
+        self._calls = 0
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process; a later call starts another."""
+        if self._end is not None:
+            self._end()
+        self._running = self._end = None
+
+    def call(
+        self,
+        function: str,
+        values: Mapping[str, Any],
+        arrays: Mapping[str, Array] | None = None,
+        *,
+        what: str,
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        progress: Progress | None = None,
+        cancel: threading.Event | None = None,
+    ) -> Reply:
+        """Calls a function in the process; arguments and errors are those of `call_in_child`."""
+        with self._lock:
+            try:
+                child, root = self._started()
+                self._calls += 1
+                folder = root / str(self._calls)
+                folder.mkdir()
+                write_message(folder / "request.json", {"function": function, "values": dict(values)}, arrays or {})
+                with contextlib.suppress(BrokenPipeError):  # it is dead already, and waiting for it says of what
+                    assert child.stdin is not None
+                    child.stdin.write(f"{folder.name}\n".encode())
+                    child.stdin.flush()
+                _wait(child, folder, what, timeout, progress, cancel)
+                reply = _reply(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+            except OSError as error:
+                self._kill()
+                why = f"its temporary folder failed ({error.strerror or error})"
+                raise OutputError(what, why, "Free some space, or set TMPDIR to a folder with room") from error
+            except BaseException:
+                self._kill()
+                raise
+        if isinstance(reply, UnplugError):
+            raise reply
+        return reply
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], Path]:
+        if self._running is not None and self._running[0].poll() is None:
+            return self._running
+        self.close()
+        folder = tempfile.TemporaryDirectory(prefix="unplug-job-")
+        # -P keeps the working directory off the import path; faulthandler puts the Python stack of a SIGSEGV into stderr.
+        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "unplug.core.worker", folder.name]
+        with (Path(folder.name) / "stderr").open("wb") as log:
+            # Its own session: Ctrl-C reaches the parent alone, which then kills the whole group. The open stdin pipe
+            # tells the child when the parent dies without a chance to do so.
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+        self._running = child, Path(folder.name)
+        self._end = weakref.finalize(self, _end, child, folder)
+        return self._running
+
+    def _kill(self) -> None:
+        if self._running is not None:
+            _kill(self._running[0])
+        self.close()
 
 
 def call_in_child(
@@ -78,15 +173,8 @@ def call_in_child(
         >>> call_in_child("unplug.core.worker:echo", {"n": 3}, what="echo").values
         {'n': 3}
     """
-    try:
-        with tempfile.TemporaryDirectory(prefix="unplug-job-") as name:
-            folder = Path(name)
-            write_message(folder / "request.json", {"function": function, "values": dict(values)}, arrays or {})
-            code = _run(folder, what, timeout, progress, cancel)
-            return _reply(folder, code, what)
-    except OSError as error:
-        why = f"its temporary folder failed ({error.strerror or error})"
-        raise OutputError(what, why, "Free some space, or set TMPDIR to a folder with room") from error
+    with Child() as child:
+        return child.call(function, values, arrays, what=what, timeout=timeout, progress=progress, cancel=cancel)
 
 
 def write_message(path: Path, value: dict[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -100,30 +188,40 @@ def write_message(path: Path, value: dict[str, Any], arrays: Mapping[str, Array]
     partial.replace(path)
 
 
-def _run(folder: Path, what: str, timeout: float, progress: Progress | None, cancel: threading.Event | None) -> int:
-    # -P keeps the working directory off the import path; faulthandler puts the Python stack of a SIGSEGV into stderr.
-    command = [sys.executable, "-P", "-X", "faulthandler", "-m", "unplug.core.worker", str(folder)]
-    with (folder / "stderr").open("wb") as log:
-        # Its own session: Ctrl-C reaches the parent alone, which then kills the whole group. The open stdin pipe
-        # tells the child when the parent dies without a chance to do so.
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
-    lines = _ProgressLines(folder / "progress", progress)
-    deadline = time.monotonic() + timeout
+def _wait(
+    child: subprocess.Popen[bytes], folder: Path, what: str, timeout: float, progress: Progress | None,
+    cancel: threading.Event | None,
+) -> None:  # fmt: skip
+    """Returns when the call's answer lies in its folder; raises `ConversionError` where none will."""
+    lines, log, started = _ProgressLines(folder / "progress", progress), folder.parent / "stderr", time.monotonic()
+    while True:
+        code = child.poll()
+        answered = (folder / RESULT).exists() or (folder / ERROR).exists()
+        lines.forward()
+        if answered:
+            return
+        if code is not None:
+            raise _untyped(what, code, error_tail(log))
+        if cancel is not None and cancel.is_set():
+            raise ConversionError(what, "it was stopped because other work failed", "See the first error")
+        elapsed = time.monotonic() - started
+        if elapsed > timeout:
+            why = f"not done after {timeout:g} s; its last words: {error_tail(log) or 'none'}"
+            raise ConversionError(what, why, "Give it more time, or a smaller model")
+        time.sleep(min(max(elapsed / 10, MIN_POLL_SECONDS), POLL_SECONDS))
+
+
+def _end(child: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
+    """Lets a process end, and makes it where it does not."""
     try:
-        while True:
-            try:
-                code = child.wait(POLL_SECONDS)
-                lines.forward()
-                return code
-            except subprocess.TimeoutExpired:
-                lines.forward()
-            if cancel is not None and cancel.is_set():
-                raise ConversionError(what, "it was stopped because other work failed", "See the first error")
-            if time.monotonic() > deadline:
-                why = f"not done after {timeout:g} s; its last words: {error_tail(folder / 'stderr') or 'none'}"
-                raise ConversionError(what, why, "Give it more time, or a smaller model")
+        if child.stdin is not None:
+            with contextlib.suppress(OSError):
+                child.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(END_SECONDS)
     finally:
         _kill(child)
+        folder.cleanup()
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
@@ -133,8 +231,6 @@ def _kill(child: subprocess.Popen[bytes]) -> None:
         else:
             child.kill()
         child.wait()
-    if child.stdin is not None:
-        child.stdin.close()
 
 
 class _ProgressLines:
@@ -156,20 +252,14 @@ class _ProgressLines:
             self._progress(done, total, text)
 
 
-def _reply(folder: Path, code: int, what: str) -> Reply:
-    path = folder / "result.json"
-    if code == 0 and path.is_file():
-        raw = read_json(path)
-        arrays = {name: np.load(folder / file, allow_pickle=False) for name, file in raw["arrays"].items()}
-        return Reply(values=raw["values"], arrays=arrays)
-    if (folder / "error.json").is_file():
-        raise _typed(read_json(folder / "error.json"))
-    raise _untyped(what, code, error_tail(folder / "stderr"))
-
-
-def _typed(raw: dict[str, Any]) -> UnplugError:
-    kind = error_class(str(raw["class"]), ConversionError)
-    return kind(*raw["args"])
+def _reply(folder: Path) -> Reply | UnplugError:
+    """What the child answered: a result, or the typed error that the function raised."""
+    if (folder / ERROR).is_file():
+        raw = read_json(folder / ERROR)
+        return error_class(str(raw["class"]), ConversionError)(*raw["args"])
+    raw = read_json(folder / RESULT)
+    arrays = {name: np.load(folder / file, allow_pickle=False) for name, file in raw["arrays"].items()}
+    return Reply(values=raw["values"], arrays=arrays)
 
 
 def _untyped(what: str, code: int, tail: str) -> ConversionError:

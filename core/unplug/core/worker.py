@@ -1,4 +1,4 @@
-"""The child's side of `unplug.core.child`: reads a request, calls one function, writes a result."""
+"""The child's side of `unplug.core.child`: reads requests, calls a function for each, writes what it returns or raises."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import threading
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
-from .child import Array, Reply, write_message
+from .child import ERROR, RESULT, Array, Reply, write_message
 from .errors import UnplugError
 from .files import read_json
 
@@ -27,10 +28,11 @@ class Job:
         folder: the job's temporary folder; the parent removes it.
         values: JSON arguments.
         arrays: named arrays, mapped read-only from files.
+        kept: what functions keep for later calls of the same process.
     """
 
-    def __init__(self, folder: Path, values: dict[str, Any], arrays: dict[str, Array]) -> None:
-        self.folder, self.values, self.arrays = folder, values, arrays
+    def __init__(self, folder: Path, values: dict[str, Any], arrays: dict[str, Array], kept: dict[str, Any]) -> None:
+        self.folder, self.values, self.arrays, self.kept = folder, values, arrays, kept
 
     def progress(self, done: int, total: int, text: str) -> None:
         """Tells the parent how far the work is."""
@@ -43,13 +45,19 @@ def echo(job: Job) -> Reply:
     return Reply(values=job.values, arrays=job.arrays)
 
 
-def _end_with_parent(folder: Path) -> None:
-    """Blocks until stdin closes, which happens when the parent is gone; then nobody wants the result."""
+def _listen(folder: Path, calls: SimpleQueue[str | None], idle: threading.Event) -> None:
+    """Takes calls from stdin until it closes: the parent is done with us, or gone amid a call that nobody wants any more."""
     # os.read, not sys.stdin: Python aborts when it ends while a thread holds the lock of a buffered stream.
-    while os.read(0, 1):
-        pass
-    shutil.rmtree(folder, ignore_errors=True)
-    os._exit(1)
+    text = b""
+    while block := os.read(0, 4096):
+        *names, text = (text + block).split(b"\n")
+        for name in names:
+            idle.clear()
+            calls.put(name.decode())
+    calls.put(None)
+    if not idle.is_set():
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(1)
 
 
 def _load_triton_first() -> None:
@@ -62,20 +70,30 @@ def _load_triton_first() -> None:
             import_module("triton")
 
 
-def main(folder: Path) -> int:
-    """Runs the request in `folder`; typed errors go back as data, all others as a traceback on stderr."""
-    _load_triton_first()
-    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
+def answer(folder: Path, kept: dict[str, Any]) -> None:
+    """Runs the request in `folder`; typed errors go back as data, all others end the process with a traceback on stderr."""
     request = read_json(folder / "request.json")
     arrays = {name: np.load(folder / file, mmap_mode="r", allow_pickle=False) for name, file in request["arrays"].items()}
     module, _, attribute = request["function"].partition(":")
     try:
-        reply = getattr(import_module(module), attribute)(Job(folder, request["values"], arrays))
+        reply = getattr(import_module(module), attribute)(Job(folder, request["values"], arrays, kept))
     except UnplugError as error:
         kind, arguments = error.__reduce__()
-        (folder / "error.json").write_text(json.dumps({"class": kind.__name__, "args": list(arguments)}), encoding="utf-8")
-        return 1
-    write_message(folder / "result.json", {"values": reply.values}, reply.arrays)
+        write_message(folder / ERROR, {"class": kind.__name__, "args": list(arguments)}, {})
+    else:
+        write_message(folder / RESULT, {"values": reply.values}, reply.arrays)
+
+
+def main(folder: Path) -> int:
+    """Answers the calls whose folders stdin names, one a line, until it closes."""
+    _load_triton_first()
+    calls, idle, kept = SimpleQueue[str | None](), threading.Event(), dict[str, Any]()
+    idle.set()
+    threading.Thread(target=_listen, args=(folder, calls, idle), daemon=True).start()
+    while (name := calls.get()) is not None:
+        answer(folder / name, kept)
+        idle.set()
+    shutil.rmtree(folder, ignore_errors=True)  # the parent may have been killed
     return 0
 
 

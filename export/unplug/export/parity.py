@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -11,6 +12,7 @@ from typing import ClassVar, Literal
 from unplug.core import (
     STRICT,
     Array,
+    Child,
     ConversionError,
     InputError,
     Progress,
@@ -171,10 +173,15 @@ def measure_parity(
     samples = check_inputs(iospec, inputs)
     reference = reference_outputs(checkpoint, iospec, inputs)
     rows: list[ParityRow] = []
-    for index, artifact in enumerate(chosen):
-        rows += _measure(artifact, reference, inputs, runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime))
-        if progress is not None:
-            progress(index + 1, len(chosen), artifact.path.name)
+    with ExitStack() as stack:
+        children: dict[str, Child] = {}  # one a runtime: what loads with it once serves all its files
+        for index, artifact in enumerate(chosen):
+            used: Runtime = runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime)
+            if used.name not in children:
+                children[used.name] = stack.enter_context(Child())
+            rows += _measure(artifact, reference, inputs, used, children[used.name])
+            if progress is not None:
+                progress(index + 1, len(chosen), artifact.path.name)
     return ParityReport(
         checkpoint_sha256=reference.checkpoint_sha256,
         model_type=reference.model_type,
@@ -186,11 +193,13 @@ def measure_parity(
     )
 
 
-def _measure(artifact: Artifact, reference: Reference, inputs: Mapping[str, Array], runtime: Runtime) -> list[ParityRow]:
+def _measure(
+    artifact: Artifact, reference: Reference, inputs: Mapping[str, Array], runtime: Runtime, child: Child
+) -> list[ParityRow]:
     if (reason := runtime.unavailable()) is not None:
         return [_row(artifact, runtime, tensor.name, "not_run", reason, None) for tensor in artifact.card.iospec.outputs]
     try:
-        outputs = Session(artifact, runtime=runtime.name).run(inputs)
+        outputs = Session(artifact, runtime=runtime.name, child=child).run(inputs)
     except ConversionError as error:
         # A crash of one artifact's runtime is a finding about that artifact; the others are still measured.
         return [_row(artifact, runtime, tensor.name, "fail", str(error), None) for tensor in artifact.card.iospec.outputs]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.core import DEFAULT_TIMEOUT_SECONDS, Array, InputError, IOSpec, Job, Progress, Reply, call_in_child, require_modules
+from unplug.core import DEFAULT_TIMEOUT_SECONDS, Array, Child, InputError, IOSpec, Job, Progress, Reply, require_modules
 
 from .artifact import Artifact
 from .runtime import RUNTIMES
@@ -15,18 +15,19 @@ from .runtime.base import Runtime
 from .runtime.stand_in import runtime_of
 from .tensors import check_inputs, relaid
 
-CHUNK_BYTES = 256 * 2**20  # of inputs a child process: bounds the temporary folder, and hides a child's 0.3 s start
+CHUNK_BYTES = 256 * 2**20  # of inputs a call: bounds the temporary folder
 REPORT_EVERY = 256  # samples between two progress lines
 
 
 class Session:
-    """Runs one artifact.
+    """Runs one artifact. Its child process stays, and the file in it open, until `close`, a crash, or the end of this process.
 
     Args:
         artifact: from `load_artifact` or `export_checkpoint`.
         runtime: name in RUNTIMES; default: see `runtime_of`.
         delegate: one of the runtime's `delegates`; default: its first.
         threads: CPU threads.
+        child: whose process runs it, where sessions of one runtime share theirs, one after another; default: one of its own.
 
     Raises:
         InputError: no such runtime or delegate, or it cannot run on this machine.
@@ -34,7 +35,13 @@ class Session:
     """
 
     def __init__(
-        self, artifact: Artifact, *, runtime: str | None = None, delegate: str | None = None, threads: int = 1
+        self,
+        artifact: Artifact,
+        *,
+        runtime: str | None = None,
+        delegate: str | None = None,
+        threads: int = 1,
+        child: Child | None = None,
     ) -> None:
         self.artifact = artifact
         self.runtime: Runtime = runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime)
@@ -44,6 +51,17 @@ class Session:
         self.delegate = delegate or self.runtime.delegates[0]
         self.threads = threads
         check_runtime(self.runtime, self.delegate, threads)
+        self._child = child or Child()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the child process; a later run starts another."""
+        self._child.close()
 
     def run_channels_first(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """`run` with images as PyTorch has them, NCHW, whatever the file has."""
@@ -87,7 +105,7 @@ class Session:
         what = f"{self.artifact.path.name} on {self.runtime.name}"
         values = {**run_values(self.artifact), "runtime": self.runtime.name, "delegate": self.delegate, "threads": self.threads}
         function = "unplug.export.session:run_samples"
-        return call_in_child(function, values, inputs, what=what, timeout=timeout, progress=progress).arrays
+        return self._child.call(function, values, inputs, what=what, timeout=timeout, progress=progress).arrays
 
 
 def check_runtime(runtime: Runtime, delegate: str, threads: int) -> None:
@@ -109,12 +127,15 @@ def run_values(artifact: Artifact) -> dict[str, object]:
 
 
 def run_samples(job: Job) -> Reply:
-    """The child's side of `Session.run`: opens the artifact once, then runs sample by sample."""
+    """The child's side of `Session.run`: runs sample by sample; the artifact stays open for the next call, until another's."""
     values, inputs = job.values, job.arrays
-    iospec = IOSpec.from_dict(values["iospec"])
-    runtime: Runtime = RUNTIMES.get(values["runtime"])
-    path = Path(values["path"])
-    runner = runtime.open(path, iospec, threads=values["threads"], delegate=values["delegate"])
+    iospec, path = IOSpec.from_dict(values["iospec"]), Path(values["path"])
+    if job.kept.get("opened") != values:
+        job.kept.clear()  # before the next one takes memory
+        runtime: Runtime = RUNTIMES.get(values["runtime"])
+        job.kept["runner"] = runtime.open(path, iospec, threads=values["threads"], delegate=values["delegate"])
+        job.kept["opened"] = values
+    runner = job.kept["runner"]
     samples = len(next(iter(inputs.values())))
     outputs = {tensor.name: np.empty((samples, *tensor.shape[1:]), tensor.dtype) for tensor in iospec.outputs}
     for index in range(samples):

@@ -105,6 +105,7 @@ def expected_outputs(jobs: Sequence[Job]) -> list[Mapping[str, Array] | None]:
         else:
             path = str(job.artifact.path)
             if path not in known:
-                known[path] = Session(job.artifact).run(job.inputs)
+                with Session(job.artifact) as session:
+                    known[path] = session.run(job.inputs)
             found.append(known[path])
     return found

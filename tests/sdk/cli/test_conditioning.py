@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def test_broken_plugins_are_refused_in_one_line(plugin: Path, tmp_path: Path, mo
     # Without the extra, the child says what to install.
     (tmp_path / "hide").mkdir()
     (tmp_path / "hide" / "sitecustomize.py").write_text("import sys\nsys.modules['diffusers'] = None\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "hide"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "hide"), prepend=os.pathsep)
     assert call_in_child("unplug.core.worker:echo", {"a": 1}, what="echo").values == {"a": 1}
     line = fail("export", plugin, "--to", "onnx", "--out", tmp_path / "out").line
     assert "diffusers is not installed" in line and 'pip install "unplug[diffusion]"' in line

@@ -51,8 +51,8 @@ def given_losses(
     from unplug.export import Session
 
     _check_tensors(artifact, iospec)
-    session = Session(artifact)
-    return [_part(session, iospec, frame, part, device) for part in parts]
+    with Session(artifact) as session:
+        return [_part(session, iospec, frame, part, device) for part in parts]
 
 
 def _check_tensors(artifact: Any, iospec: IOSpec) -> None:

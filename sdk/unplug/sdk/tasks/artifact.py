@@ -30,7 +30,8 @@ def predict_artifact(artifact: Any, parts: Sequence[TensorSet]) -> list[Predicti
     from unplug.export import Session
 
     image_NCHW = np.concatenate([_pixels(part) for part in parts])
-    outputs = Session(artifact).run_channels_first({"image": image_NCHW})
+    with Session(artifact) as session:
+        outputs = session.run_channels_first({"image": image_NCHW})
     if missing := [name for name in ("age_logits", "expected_age") if name not in outputs]:
         why = f"it has no output {' or '.join(missing)}, so it is no age model"
         raise ArtifactError(str(artifact.path), why, "Audit the artifacts of an age model")

@@ -19,7 +19,7 @@ from unplug.core import versions, write_json
 from unplug.plugins import load_checkpoint
 from unplug.sdk.auditing import CheckpointPredictor, audit
 from unplug.sdk.data import load_dataset, read_forget_file
-from unplug.sdk.release import DEMO_SPEC
+from unplug.sdk.releasing import DEMO_SPEC
 from unplug.sdk.tasks import kind_of
 from unplug.sdk.training import AgeFamily, load_sets, recipe_of
 from unplug.sdk.unlearning import apply_method, build_method, request_split, retrain_cost

@@ -14,7 +14,7 @@ import torch
 
 from unplug.core import table, versions, write_json
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.release import DEMO_RECIPE, DEMO_SPEC
+from unplug.sdk.releasing import DEMO_RECIPE, DEMO_SPEC
 from unplug.sdk.training import LOSSES, AgeFamily, edges_of, fit_new, load_sets, predict, summarize
 
 SEEDS = (0, 1)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from unplug.sdk import run
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.inference import predict_images
 from unplug.sdk.training import Recipe, train_age
 
 UTKFACE = os.environ.get("UNPLUG_UTKFACE", "")
@@ -45,7 +45,7 @@ def test_three_epochs_beat_the_best_constant(tmp_path: Path) -> None:
     if not Path(PORTRAIT or "?").is_file():
         pytest.skip("UNPLUG_PORTRAIT names no photograph: the rest of this test needs one")
     landmarker = Path(LANDMARKER) if LANDMARKER else None
-    (row,) = predict_images(trained.path, [Path(PORTRAIT)], landmarker=landmarker)
+    (row,) = run(trained.path, [Path(PORTRAIT)], landmarker=landmarker).results
     assert 10.0 < row["age"] < 80.0, "the portrait shows an adult"
     assert sum(group["probability"] for group in row["groups"]) == pytest.approx(1.0, abs=1e-5)
     assert row["crop"].startswith("face at" if landmarker else "centre")

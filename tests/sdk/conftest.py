@@ -12,7 +12,7 @@ import torch
 from unplug.export import Artifact, load_artifact
 from unplug.plugins import Checkpoint
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split, pick_forget, resolve_names
-from unplug.sdk.release import Gates, Release, ReleaseConfig, release
+from unplug.sdk.releasing import Gates, Release, ReleaseConfig, release
 from unplug.sdk.training import Recipe, Sets, load_sets, train_age
 from unplug.sdk.unlearning import forget
 

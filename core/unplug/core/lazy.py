@@ -16,6 +16,8 @@ from typing import Any
 def attach(package: str, init_file: str) -> tuple[Callable[[str], Any], list[str]]:
     """Returns ``(__getattr__, __all__)`` for a package whose ``__init__.pyi`` re-exports ``from .module import Name``.
 
+    A name may come from a sub-package (``from .data import Name``) and from another package (``from unplug.core import Name``).
+
     Args:
         package: the package's ``__name__``.
         init_file: the package's ``__file__``.
@@ -25,9 +27,9 @@ def attach(package: str, init_file: str) -> tuple[Callable[[str], Any], list[str
     """
     tree = ast.parse(Path(init_file).with_suffix(".pyi").read_text(encoding="utf-8"))
     origin = {
-        alias.asname or alias.name: f"{package}.{node.module}"
+        alias.asname or alias.name: f"{package}.{node.module}" if node.level else node.module
         for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module
+        if isinstance(node, ast.ImportFrom) and node.level < 2 and node.module
         for alias in node.names
     }
 

@@ -21,7 +21,7 @@ import unplug.sdk
 from unplug.core import CheckFailed, DataError, GateFailed, OutputError, ReportError, schema_text
 from unplug.export import Session, load_artifact
 from unplug.sdk.bundle import read_manifest, verify_bundle
-from unplug.sdk.release import Gates, Release, release
+from unplug.sdk.releasing import Gates, Release, release
 from unplug.sdk.schemas import SCHEMAS
 
 from ..conftest import CPU, QUICK, World
@@ -188,7 +188,7 @@ def test_the_shipped_file_passes_its_own_test_vectors(released: Release) -> None
 def refuse(released: Release, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """A release with the artifacts of `released` instead of new ones."""
     made = [load_artifact(path) for path in sorted((released.bundle / "artifacts").glob("*.tflite"))]
-    monkeypatch.setattr("unplug.sdk.release.stages.export_checkpoint", lambda *_a, **_k: made)
+    monkeypatch.setattr("unplug.sdk.releasing.stages.export_checkpoint", lambda *_a, **_k: made)
 
     def attempt(gates: Gates) -> Path:
         out = tmp_path / "age.unplug"

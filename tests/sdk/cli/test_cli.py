@@ -18,7 +18,7 @@ from unplug.sdk.cli import main
 from unplug.sdk.cli.base import clean, names, percent, settings
 from unplug.sdk.cli.list import REGISTRIES
 from unplug.sdk.cli.main import COMMANDS
-from unplug.sdk.release import Release
+from unplug.sdk.releasing import Release
 
 HEAVY = ("torch", "numpy", "scipy", "PIL", "pydantic", "huggingface_hub", "jinja2", "matplotlib", "cv2")
 

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
@@ -73,10 +74,23 @@ def test_parity(exported: tuple[Any, Path], plugin: Path, source: str, tmp_path:
     assert all(row["psnr_db"] >= row["threshold_db"] for row in said["rows"])
 
 
-def test_a_plugin_is_no_age_predictor(exported: tuple[Any, Path], plugin: Path, tmp_path: Path) -> None:
-    Image.new("RGB", (SIDE, SIDE)).save(tmp_path / "a.png")
+def test_run_shows_the_residuals_of_a_condition(exported: tuple[Any, Path], plugin: Path, tmp_path: Path) -> None:
+    Image.effect_noise((SIDE, SIDE), 90).convert("RGB").save(tmp_path / "a.png")
+    said = {}
     for model in (plugin, exported[1] / "plugin.fp32.onnx"):
-        assert "plugin" in fail("run", model, "--image", tmp_path / "a.png").line
+        call = ("run", model, "--image", tmp_path / "a.png", "-o", tmp_path / "out.npz", "-o", tmp_path / "out.png", "--json")
+        result = CliRunner().invoke(main, [*map(str, call)])
+        assert result.exit_code == 0, result.output
+        said[model] = json.loads(result.stdout)
+        arrays = np.load(tmp_path / "out.npz")
+        assert [row["shape"] for row in said[model]["outputs"]] == [list(arrays[name].shape) for name in arrays.files]
+        assert Image.open(tmp_path / "out.png").size == (3 * SIDE + 2 * 4, SIDE)
+    ours, exports = (value["outputs"] for value in said.values())
+    for one, other in zip(ours, exports, strict=True):
+        assert one["rms"] == pytest.approx(other["rms"], rel=1e-4) and one["name"] == other["name"]
+    assert "needs one kind of input" in fail("run", plugin, "--image", tmp_path / "a.png", "--random").line
+    text = CliRunner().invoke(main, ["run", str(plugin), "--random"]).stdout
+    assert text.split()[:2] == ["output", "shape"] and "adapter_res_samples_01  1x48x4x4" in text
 
 
 def test_broken_plugins_are_refused_in_one_line(plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from unplug.sdk.cli import main
-from unplug.sdk.release import Release
+from unplug.sdk.releasing import Release
 
 from ..conftest import World
 from .calls import fail, forget, interrupt_when, leftovers, spawn, train

@@ -17,7 +17,7 @@ import torch
 from click.testing import CliRunner
 
 from unplug.sdk.cli import main
-from unplug.sdk.release import Release
+from unplug.sdk.releasing import Release
 
 from ..conftest import World
 from .calls import fail, forget, leftovers, save_face, train
@@ -133,8 +133,8 @@ def test_checkpoints_of_another_kind(world: World, tmp_path: Path) -> None:
     config = json.loads((other / "config.json").read_text())
     (other / "config.json").write_text(json.dumps({**config, "size": "small"}))
     assert "This is the checkpoint of another model" in fail(*forget(world, tmp_path / "out", model=other)).line
-    (other / "config.json").write_text(json.dumps({**config, "model_type": "plugin"}))
-    assert "model_type 'plugin'" in fail("run", other, "--image", tmp_path / "x.png").line
+    (other / "config.json").write_text(json.dumps({**config, "model_type": "plug"}))
+    assert "model_type 'plug'" in fail("run", other, "--image", tmp_path / "x.png").line
     (other / "config.json").write_text("{")
     assert "not valid JSON" in fail("export", other, "--out", tmp_path / "out").line
     (other / "config.json").write_text(json.dumps(config))

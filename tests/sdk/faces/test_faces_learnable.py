@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.release import DEMO_RECIPE, DEMO_SPEC
+from unplug.sdk.releasing import DEMO_RECIPE, DEMO_SPEC
 from unplug.sdk.training import train_age
 
 

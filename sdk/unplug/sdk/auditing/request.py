@@ -30,12 +30,12 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRequest:
-    """The arguments of ``unplug audit``, see its help."""
+    """The arguments of ``unplug audit``, see its help; data and forget set may be loaded already."""
 
     subjects: Sequence[Path]
-    spec: str
+    spec: str | Dataset
     on_bad: OnBad
-    forget_file: Path
+    forget_file: Path | Sequence[str]
     original: Path | None
     retrained: Path | None
     references: Sequence[Path]
@@ -84,8 +84,9 @@ def _load(request: AuditRequest, device: torch.device, show: bool) -> _Loaded:
     paths = artifact_paths([subject for subject in request.subjects if subject not in checkpoints])
     original = load_checkpoint(request.original or original_path(checkpoints))
     kind = kind_of(original, device=device, base=request.base)
-    dataset = load_dataset(request.spec, kind.image_size, on_bad=request.on_bad, show=show)
-    ids = tuple(read_forget_file(request.forget_file, dataset))
+    given, named = request.spec, request.forget_file
+    dataset = load_dataset(given, kind.image_size, on_bad=request.on_bad, show=show) if isinstance(given, str) else given
+    ids = tuple(read_forget_file(named, dataset) if isinstance(named, Path) else named)
     split = request_split(original, dataset, ids)
     check_forget_size(len(split.forget))
     unlearned = {}
@@ -188,7 +189,7 @@ def _audit(
     sets = kind.sets(dataset, loaded.split, show=show)
     report = audit(
         predictors, sets, loaded.split,
-        edges=kind.family.edges, data={"spec": request.spec, "digest": dataset.digest, "samples": len(dataset)},
+        edges=kind.family.edges, data={"spec": loaded.dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
         references=[
             CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, kind=kind) for item in references
         ],

@@ -36,7 +36,7 @@ def demo(
 
     Run it again after a kill: models that are done are used again.
     """
-    from unplug.sdk.release import DEMO_RECIPE, DemoConfig, ReleaseConfig, run_demo
+    from unplug.sdk.releasing import DEMO_RECIPE, DemoConfig, ReleaseConfig, run_demo
     from unplug.sdk.training import Recipe
 
     recipe = DEMO_RECIPE if spec is None else Recipe()

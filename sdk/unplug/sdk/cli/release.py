@@ -42,8 +42,8 @@ def release(
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
-    from unplug.sdk.release import ReleaseConfig, gates_from
-    from unplug.sdk.release import release as run
+    from unplug.sdk.releasing import ReleaseConfig, gates_from
+    from unplug.sdk.releasing import release as run
     from unplug.sdk.tasks import kind_of
 
     original = load_checkpoint(checkpoint)

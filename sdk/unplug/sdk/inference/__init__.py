@@ -1,4 +1,4 @@
-"""Answers of a model or a file on photographs."""
+"""Running any exported file, or a checkpoint, on pictures or arrays, and showing what comes out."""
 
 from unplug.core import attach
 

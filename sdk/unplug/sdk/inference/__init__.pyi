@@ -1,1 +1,3 @@
-from .predict import predict_images as predict_images
+from .answer import Answer as Answer
+from .crop import FACE_MARGIN as FACE_MARGIN
+from .model import run as run

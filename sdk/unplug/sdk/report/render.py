@@ -67,7 +67,9 @@ def render_html(inputs: Inputs, *, title: str) -> str:
     return html
 
 
-def write_report(paths: Sequence[Path], out: Path, *, title: str = "Forgetting report", baselines: bool = False) -> None:
+def write_report(
+    paths: Sequence[str | Path], out: str | Path, *, title: str = "Forgetting report", baselines: bool = False
+) -> None:
     """Reads JSON files and writes the page, atomically.
 
     Args:
@@ -80,7 +82,7 @@ def write_report(paths: Sequence[Path], out: Path, *, title: str = "Forgetting r
         ReportError: see `collect` and `render_html`.
         OutputError: the file cannot be written.
     """
-    inputs = collect(paths)
+    inputs = collect([Path(path) for path in paths])
     if baselines:
         from unplug.mobile_bench import load_baselines
 

@@ -11,8 +11,8 @@ import pytest
 from unplug.core import InputError
 from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
 from unplug.sdk.auditing.report import Role
-from unplug.sdk.release import GateResult, Gates, gates_from
-from unplug.sdk.release.gates import artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
+from unplug.sdk.releasing import GateResult, Gates, gates_from
+from unplug.sdk.releasing.gates import artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
 
 
 def model(name: str, role: Role, auc: float, oracle: float | None = None, mae: float = 8.0) -> ModelAudit:

@@ -1,9 +1,7 @@
-"""Ages on photographs, by an exported file in its own runtime or by a checkpoint."""
+"""The part of a picture that a model looks at: its centre square, a box, or the face that MediaPipe finds."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,76 +18,22 @@ FACE_MARGIN = (
 MAX_FACES = 5
 
 
-def predict_images(
-    model: Path, images: Sequence[Path], *, box: str | None = None, landmarker: Path | None = None, margin: float = FACE_MARGIN
-) -> list[dict[str, Any]]:
-    """Expected age and group probabilities for each photograph.
+def crop(
+    path: Path, size: int, *, box: str | None = None, landmarker: Path | None = None, margin: float = FACE_MARGIN
+) -> tuple[NDArray[np.uint8], str]:
+    """What a model sees of a picture: (size, size, 3), and what was done in words.
 
     Args:
-        model: exported file or checkpoint folder.
-        images: photographs.
-        box: "left,top,right,bottom" in pixels, for all of them.
-        landmarker: MediaPipe task file that finds the face; None takes the centre square.
+        path: a picture file.
+        size: side of the result in pixels.
+        box: "left,top,right,bottom" in pixels.
+        landmarker: MediaPipe task file that finds the face; without it and a box the centre square is taken.
         margin: around the found face, as a fraction of its box; frame it as the training images are framed.
 
-    Returns:
-        One row an image: ``image``, ``age`` in years, ``groups`` by falling probability, ``crop`` (what was done).
-
     Raises:
-        DataError: an image is broken, or no face (or several) was found.
-        ArtifactError, CheckpointError: the model is broken.
+        DataError: the picture is broken, or no face (or several) was found.
+        InputError: a box that does not lie in the picture, or no such task file.
     """
-    size, edges, infer = _open(model)
-    cropped = [_crop(path, size, box, landmarker, margin) for path in images]
-    pixels = np.stack([item[0] for item in cropped]).astype(np.float32) / np.float32(255.0)
-    logits_NG, age_N = infer(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
-    results = []
-    for path, (_, crop), logits_G, age in zip(images, cropped, logits_NG, age_N.reshape(-1), strict=True):
-        weights = np.exp(logits_G - logits_G.max())
-        share = weights / weights.sum()
-        rows: list[dict[str, Any]] = [
-            {"ages": f"{low:g}-{high:g}", "probability": float(probability)}
-            for (low, high), probability in zip(itertools.pairwise(edges), share, strict=True)
-        ]
-        rows.sort(key=lambda row: row["probability"], reverse=True)
-        results.append({"image": str(path), "age": float(age), "groups": rows, "crop": crop})
-    return results
-
-
-def _open(model: Path) -> tuple[int, tuple[float, ...], Any]:
-    if (model / "config.json").is_file() or model.suffix in (".pt", ".pth", ".bin", ".pkl", ".ckpt"):
-        return _open_checkpoint(model)
-    from unplug.export import Session, load_artifact
-
-    artifact = load_artifact(model)
-    if artifact.card.model_type != "age":
-        raise InputError(str(model), f"it is a {artifact.card.model_type} model", "Give an age predictor")
-    session = Session(artifact)
-
-    def infer(image_NCHW: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
-        outputs = session.run_channels_first({"image": image_NCHW})
-        return outputs["age_logits"], outputs["expected_age"]
-
-    config = artifact.card.config
-    return artifact.card.iospec.inputs[0].height, tuple(config["age_edges"]), infer
-
-
-def _open_checkpoint(model: Path) -> tuple[int, tuple[float, ...], Any]:
-    import torch
-
-    from unplug.plugins import load_checkpoint
-
-    network = load_checkpoint(model, expect="age").model
-
-    def infer(image_NCHW: NDArray[np.float32]) -> tuple[NDArray[Any], NDArray[Any]]:
-        with torch.no_grad():
-            outputs = network(torch.from_numpy(image_NCHW))
-        return outputs["age_logits"].numpy(), outputs["expected_age"].numpy()
-
-    return network.image_size, network.age_edges, infer
-
-
-def _crop(path: Path, size: int, box: str | None, landmarker: Path | None, margin: float) -> tuple[NDArray[np.uint8], str]:
     image = decode_upright(path)
     if box is not None:
         corners = _parse_box(box, image)
@@ -118,7 +62,7 @@ def _find_face(path: Path, image: Image.Image, landmarker: Path, margin: float) 
         raise InputError(str(landmarker), "no such task file", fix)
     # MediaPipe is a foreign runtime: in this process its import could crash torch (see DESIGN, traps).
     reply = call_in_child(
-        "unplug.sdk.inference.predict:find_faces",
+        "unplug.sdk.inference.crop:find_faces",
         {"task": str(landmarker.resolve())},
         {"image": np.asarray(image, dtype=np.uint8)},
         what="MediaPipe's face landmarker",

@@ -1,0 +1,311 @@
+"""The journey as functions, one a step: what ``unplug COMMAND`` does, for Python.
+
+Each imports what it needs when it is called, so that timing exported files takes no torch. Devices are "auto", "cpu" or
+"cuda"; the same seed gives the same bytes on the same machine; ``show`` draws progress bars.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from unplug.export import Artifact, ParityReport
+    from unplug.mobile_bench import BenchReport
+    from unplug.plugins import Checkpoint
+    from unplug.sdk.auditing import AuditReport
+    from unplug.sdk.data import Dataset, Split
+    from unplug.sdk.diffusion import Steering
+    from unplug.sdk.releasing import Release
+    from unplug.sdk.studies.control import ComparisonReport
+
+Place = str | Path
+"""A file or a folder."""
+
+
+def train(
+    data: Dataset, split: Split, *, out: Place, seed: int = 0, device: str = "auto", restart: bool = False, show: bool = False,
+    **recipe: Any,
+) -> Checkpoint:  # fmt: skip
+    """Trains a face-age predictor on the retain set of a split; an unfinished run at `out` is continued.
+
+    Args:
+        data: with ages; its side in pixels is that of the model's input.
+        split: from `make_split`.
+        out: checkpoint folder to write.
+        restart: drop an unfinished run instead of continuing it.
+        recipe: fields of `unplug.sdk.training.Recipe`, say ``size="nano", epochs=10``.
+
+    Returns:
+        The saved checkpoint; ``record["metrics"]`` holds accuracy and mean absolute error in years.
+
+    Raises:
+        DataError, InputError, TrainingError, OutputError: see `unplug.sdk.training.train_age`.
+    """
+    from unplug.sdk.training import Recipe, pick_device, train_age
+
+    chosen = Recipe(**{"image_size": data.size} | recipe)
+    return train_age(data, split, chosen, Path(out), seed=seed, device=pick_device(device), restart=restart, show=show)
+
+
+def unlearn(
+    original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place, method: str = "msg",
+    budget: float | None = None, options: Mapping[str, str] | None = None, retrained: Checkpoint | Place | None = None,
+    base: str | None = None, seed: int = 0, device: str = "auto", restart: bool = False, show: bool = False,
+) -> Checkpoint:  # fmt: skip
+    """Unlearns some samples within a budget, and saves the result.
+
+    Args:
+        original: a checkpoint that was trained here, or its folder.
+        data: what it was trained on.
+        forget_ids: training samples or ``subject:NAME``.
+        out: checkpoint folder to write.
+        method: see ``unplug list methods``; "retrain" trains from scratch on the retain set, the oracle of audits.
+        budget: fraction of retraining, compute and wall time each; None takes the method's default.
+        options: hyperparameters of the method, as text.
+        retrained: the oracle, whose real cost is then shown beside the estimate.
+        base: of a plugin: the diffusion base beside it; None takes the one in its record.
+
+    Returns:
+        The saved checkpoint; ``record["forget"]`` holds method, settings and cost.
+
+    Raises:
+        DataError, BudgetExceeded, InsufficientMemoryError, OutputError: see `unplug.sdk.unlearning.forget`.
+    """
+    from unplug.sdk.data import resolve_names
+    from unplug.sdk.training import pick_device
+    from unplug.sdk.unlearning import forget
+
+    return forget(
+        _checkpoint(original), data, resolve_names(forget_ids, data, "forget_ids"), method, Path(out),
+        budget=budget, options=options, oracle=None if retrained is None else _checkpoint(retrained), base=base, seed=seed,
+        device=pick_device(device), restart=restart, show=show,
+    )  # fmt: skip
+
+
+def audit(
+    models: Sequence[Checkpoint | Artifact | Place], data: Dataset, forget_ids: Sequence[str], *,
+    original: Checkpoint | Place | None = None, retrained: Checkpoint | Place | None = None,
+    references: Sequence[Checkpoint | Place] = (), train_references: int = 0, attacks: Sequence[str] | None = None,
+    rounding: bool = True, relearn: bool = False, base: str | None = None, work: Place | None = None, seed: int = 0,
+    device: str = "auto", show: bool = False,
+) -> AuditReport:  # fmt: skip
+    """Attacks models and measures what they still remember of a forget set, beside the original and the retrained model.
+
+    Args:
+        models: checkpoints, exported files or bundles.
+        data: what the original was trained on.
+        forget_ids: training samples or ``subject:NAME``.
+        original: the model before forgetting; None takes the one in the record of the unlearned model.
+        retrained: the oracle.
+        references: models for RMIA and LiRA that were retrained with other seeds.
+        train_references: so many of them are trained here, into `work`; each costs a retraining.
+        attacks: names; None takes all that can run.
+        rounding: measure what export did to the edit, which exports the original alike.
+        relearn: measure how soon each model learns the forget set again.
+        base: of a plugin: the diffusion base beside it.
+        work: folder of the reference models; None takes a temporary one.
+
+    Raises:
+        InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this request, or are broken.
+    """
+    from unplug.sdk.auditing import AuditRequest, run_audit
+    from unplug.sdk.data import resolve_names
+    from unplug.sdk.training import pick_device
+
+    with tempfile.TemporaryDirectory(prefix="unplug-audit-") as folder:
+        request = AuditRequest(
+            subjects=_paths(models), spec=data, on_bad="error", forget_file=resolve_names(forget_ids, data, "forget_ids"),
+            original=None if original is None else _path(original), retrained=None if retrained is None else _path(retrained),
+            references=_paths(references), train_references=train_references, attacks=attacks, seed=seed,
+            work=Path(work or folder), rounding=rounding, relearn=relearn, base=base,
+        )  # fmt: skip
+        return run_audit(request, pick_device(device), lambda _: None, show)
+
+
+def export(
+    checkpoint: Checkpoint | Place, *, out: Place, to: Sequence[str] = ("litert", "coreml", "onnx"),
+    precision: Sequence[str] = ("fp32", "fp16"), calibrate: Dataset | None = None, samples: int = 128, nhwc: bool = False,
+    ios: int = 17, workers: int = 2,
+) -> list[Artifact]:  # fmt: skip
+    """Converts a checkpoint to every target in every precision.
+
+    Args:
+        checkpoint: a checkpoint or its folder.
+        out: folder for the files, each with its card.
+        to: targets, see ``unplug list targets``.
+        precision: precisions, see ``unplug list precisions``.
+        calibrate: data that int8 precisions look at; samples that the model forgot are left out.
+        samples: how many of it.
+        nhwc: images with their channels last, as phones have them.
+        ios: the oldest iOS of Core ML files, 17 or 18.
+        workers: targets converted at a time.
+
+    Raises:
+        InputError, MissingExtraError, ConversionError, OutputError: see `unplug.export.export_checkpoint`.
+    """
+    from unplug.export import export_checkpoint
+    from unplug.sdk.conditions import real_inputs
+
+    calibration = None if calibrate is None else real_inputs(_checkpoint(checkpoint), calibrate, samples, part="retain")
+    return export_checkpoint(
+        _path(checkpoint), targets=to, precisions=precision, out=Path(out), calibration=calibration,
+        layout="NHWC" if nhwc else "NCHW", ios=ios, workers=workers,
+    )  # fmt: skip
+
+
+def check(files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, samples: int = 16) -> ParityReport:
+    """Compares exported files with their checkpoint, per named output, on synthetic faces (a plugin: their edges).
+
+    Args:
+        files: of one model.
+        checkpoint: what they were made from.
+        samples: faces to compare on.
+
+    Raises:
+        InputError, ArtifactError, CheckpointError: see `unplug.export.measure_parity`.
+    """
+    from unplug.export import measure_parity
+    from unplug.sdk.conditions import example_inputs
+
+    loaded = _artifacts(files)
+    inputs = example_inputs(loaded[0].card.model_type, loaded[0].card.iospec, samples) if loaded else {}
+    return measure_parity(loaded, _path(checkpoint), inputs)
+
+
+def bench(
+    files: Sequence[Artifact | Place], *, on: str | Sequence[str] = "host", delegates: Sequence[str] = (),
+    runtime: str | None = None, checkpoint: Checkpoint | Place | None = None, **plan: Any,
+) -> BenchReport:  # fmt: skip
+    """Times exported files side by side: cold starts in random order, parity on every run.
+
+    Args:
+        files: exported files.
+        on: devices, see ``unplug list devices``.
+        delegates: of the runtime; a row for each.
+        runtime: what runs the files; None takes that of each one's target.
+        checkpoint: whose outputs every run is compared with; None takes the file's own untimed run.
+        plan: fields of `unplug.mobile_bench.Plan`, say ``repeats=3, threads=4``.
+
+    Raises:
+        InputError, DeviceError, ArtifactError: see `unplug.mobile_bench.bench_artifacts`.
+    """
+    from unplug.mobile_bench import Plan, bench_artifacts
+
+    reference = None if checkpoint is None else _path(checkpoint)
+    return bench_artifacts(
+        _artifacts(files), on=on, plan=Plan(**plan), runtime=runtime, delegates=delegates, checkpoint=reference
+    )
+
+
+def release(
+    original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place,
+    retrained: Checkpoint | Place | None = None, base: str | None = None, gates: Mapping[str, Any] | None = None,
+    device: str = "auto", restart: bool = False, show: bool = False, **config: Any,
+) -> Release:  # fmt: skip
+    """Forgets, audits, exports, checks, times and writes a bundle, or refuses where a gate does not hold.
+
+    Args:
+        original: a checkpoint that was trained here, or its folder.
+        data: what it was trained on.
+        forget_ids: training samples or ``subject:NAME``.
+        out: bundle folder; intermediate results stay in ``.NAME.release`` beside it and are used again.
+        retrained: the oracle; None trains it.
+        base: of a plugin: the diffusion base beside it.
+        gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
+        config: fields of `unplug.sdk.releasing.ReleaseConfig`, say ``method="msg", budget=0.05, targets=("litert",)``.
+
+    Raises:
+        GateFailed: says which gate, and by how much; no bundle is written.
+    """
+    from unplug.sdk.data import resolve_names
+    from unplug.sdk.releasing import Gates, ReleaseConfig
+    from unplug.sdk.releasing import release as walk
+    from unplug.sdk.training import pick_device
+
+    chosen = ReleaseConfig(**config)
+    limits = Gates(**{"max_compute": chosen.budget} | dict(gates or {}))
+    place = Path(out)
+    return walk(
+        _checkpoint(original), data, resolve_names(forget_ids, data, "forget_ids"), place,
+        place.parent / f".{place.name}.release", ReleaseConfig(**config | {"gates": limits}),
+        oracle=None if retrained is None else _checkpoint(retrained), base=base, device=pick_device(device),
+        say=lambda _: None, show=show, restart=restart,
+    )  # fmt: skip
+
+
+def generate(
+    prompt: str, steerings: Sequence[Steering] = (), *, base: str = "small", negative: str = "", count: int = 1,
+    size: int | None = None, steps: int = 25, guidance: float | None = None, seed: int = 0, device: str = "auto",
+) -> list[Image]:  # fmt: skip
+    """Draws pictures from a prompt, steered by plugins.
+
+    Args:
+        prompt: what to draw.
+        steerings: plugins, each with the picture that it follows.
+        base: "small", a diffusers folder, or OWNER/NAME on the hub.
+        negative: what to steer away from.
+        count: pictures, with seeds `seed`, `seed` + 1, ...
+        size: side in pixels; None takes the base's.
+        steps: of sampling.
+        guidance: scale of classifier-free guidance; None takes what the base was made for.
+
+    Raises:
+        InputError, DataError, CheckpointError: see `unplug.sdk.diffusion.draw_pictures`.
+    """
+    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, guidance_of, load_base
+    from unplug.sdk.training import pick_device
+
+    chosen = pick_device(device)
+    loaded = load_base(base, device=chosen, dtype=drawing_dtype(base, chosen))
+    pictures, _ = draw_pictures(
+        loaded, [prompt] * count, steerings, seeds=[seed + index for index in range(count)], size=size, steps=steps,
+        guidance=guidance or guidance_of(base), negative=negative,
+    )  # fmt: skip
+    return pictures
+
+
+def compare(
+    spec: str, condition: str, *, out: Place, base: str = "small", device: str = "auto", show: bool = False, **request: Any
+) -> ComparisonReport:
+    """Trains ControlNet, T2I-Adapter and the plugin beside one frozen base and compares what they draw.
+
+    Args:
+        spec: captioned data, say "synth:n=2000".
+        condition: what steers, see ``unplug list conditions``.
+        out: folder of the comparison; a second call does only what is missing there.
+        base: "small", a diffusers folder, or OWNER/NAME on the hub.
+        request: fields of `unplug.sdk.studies.control.CompareRequest`, say ``seeds=2, pictures=64``.
+
+    Raises:
+        InputError, DataError, CheckpointError: see `unplug.sdk.studies.control.compare_controls`.
+    """
+    from unplug.sdk.studies.control import CompareRequest, compare_controls
+    from unplug.sdk.training import pick_device
+
+    chosen = CompareRequest(base=base, spec=spec, condition=condition, out=Path(out), **request)
+    return compare_controls(chosen, device=pick_device(device), show=show)
+
+
+def _checkpoint(model: Checkpoint | Place) -> Checkpoint:
+    from unplug.plugins import load_checkpoint
+
+    return load_checkpoint(model) if isinstance(model, str | Path) else model
+
+
+def _path(model: Checkpoint | Artifact | Place) -> Path:
+    return Path(model) if isinstance(model, str | Path) else model.path
+
+
+def _paths(models: Sequence[Checkpoint | Artifact | Place]) -> list[Path]:
+    return [_path(model) for model in models]
+
+
+def _artifacts(files: Sequence[Artifact | Place]) -> list[Artifact]:
+    from unplug.export import load_artifact
+
+    return [load_artifact(file) if isinstance(file, str | Path) else file for file in files]

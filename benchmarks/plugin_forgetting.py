@@ -16,7 +16,7 @@ import torch
 
 from unplug.core import InputError, table, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.auditing import AuditReport, AuditRequest, ModelAudit, run_audit
+from unplug.sdk.auditing import AuditConfig, AuditReport, ModelAudit, run_audit
 from unplug.sdk.data import Dataset, load_dataset, make_split, pick_forget, read_forget_file
 from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
 from unplug.sdk.tasks import kind_of
@@ -69,11 +69,11 @@ class World:
 
     def audited(self, subjects: list[Path], oracle: Path, references: list[Path]) -> AuditReport:
         """All models of this original in one audit."""
-        request = AuditRequest(
+        config = AuditConfig(
             subjects=subjects, spec=self.data.spec, on_bad="error", forget_file=self.request, original=self.folder / "original",
             retrained=oracle, references=references, train_references=0, attacks=ATTACKS, seed=self.seed, work=self.folder,
         )  # fmt: skip
-        report = run_audit(request, self.device, click.echo, True)
+        report = run_audit(config, self.device, click.echo, True)
         report.save(self.folder / "audit.json")
         return report
 

@@ -113,18 +113,18 @@ def audit(
     Raises:
         InputError, DataError, CheckpointError, ArtifactError: models that do not belong to this request, or are broken.
     """
-    from unplug.sdk.auditing import AuditRequest, run_audit
+    from unplug.sdk.auditing import AuditConfig, run_audit
     from unplug.sdk.data import resolve_names
     from unplug.sdk.training import pick_device
 
     with tempfile.TemporaryDirectory(prefix="unplug-audit-") as folder:
-        request = AuditRequest(
+        config = AuditConfig(
             subjects=_paths(models), spec=data, on_bad="error", forget_file=resolve_names(forget_ids, data, "forget_ids"),
             original=None if original is None else _path(original), retrained=None if retrained is None else _path(retrained),
             references=_paths(references), train_references=train_references, attacks=attacks, seed=seed,
             work=Path(work or folder), rounding=rounding, relearn=relearn, base=base,
         )  # fmt: skip
-        return run_audit(request, pick_device(device), lambda _: None, show)
+        return run_audit(config, pick_device(device), lambda _: None, show)
 
 
 def export(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unplug.core import CheckpointError, DataError, InputError, ReportError, read_dataclass
 from unplug.export import RUNTIMES, Artifact
-from unplug.sdk.auditing import ArtifactPredictor, AuditReport, AuditRequest, CheckpointPredictor, Estimate, audit, run_audit
+from unplug.sdk.auditing import ArtifactPredictor, AuditConfig, AuditReport, CheckpointPredictor, Estimate, audit, run_audit
 from unplug.sdk.training import predict
 
 from ..conftest import CPU, World
@@ -160,8 +160,8 @@ def test_odd_forget_sets_are_audited_and_marked(world: World, kind: str) -> None
 # From paths
 
 
-def request(world: World, *subjects: Path, **options: object) -> AuditRequest:
-    plain = AuditRequest(
+def config_for(world: World, *subjects: Path, **options: object) -> AuditConfig:
+    plain = AuditConfig(
         subjects=subjects, spec=world.spec, on_bad="error", forget_file=world.forget_file, original=None, retrained=None,
         references=(), train_references=0, attacks=None, seed=0, work=Path("/nowhere"),
     )  # fmt: skip
@@ -169,36 +169,38 @@ def request(world: World, *subjects: Path, **options: object) -> AuditRequest:
 
 
 def test_the_original_is_found_through_the_record(world: World) -> None:
-    found = run_audit(request(world, world.unlearned.path, retrained=world.oracle.path), CPU, print, False)
+    found = run_audit(config_for(world, world.unlearned.path, retrained=world.oracle.path), CPU, print, False)
     assert [(model.name, model.sha256) for model in found.models] == [
         ("original", world.original.sha256),
         ("unlearned", world.unlearned.sha256),
         ("retrained", world.oracle.sha256),
     ]
     assert found.settings["split_sha256"] == world.unlearned.record["split"]["sha256"]
-    alone = run_audit(request(world, world.original.path), CPU, print, False)
+    alone = run_audit(config_for(world, world.original.path), CPU, print, False)
     assert [model.name for model in alone.models] == ["original"]
 
 
 def test_models_of_another_request_are_refused(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
     person = world.dataset.samples[int(world.dataset.indices(world.forget_ids[:1])[0])].subject
     (tmp_path / "other.txt").write_text(f"subject:{person}\n")
-    other = request(world, world.unlearned.path, retrained=world.oracle.path, forget_file=tmp_path / "other.txt")
+    other = config_for(world, world.unlearned.path, retrained=world.oracle.path, forget_file=tmp_path / "other.txt")
     with pytest.raises(CheckpointError, match="another forget set"):
         run_audit(other, CPU, print, False)
     with pytest.raises(InputError, match="--original DIR"):
-        run_audit(request(world, artifacts["age.fp32.tflite"].path), CPU, print, False)
+        run_audit(config_for(world, artifacts["age.fp32.tflite"].path), CPU, print, False)
     with pytest.raises(InputError, match="no such checkpoint, exported file or bundle"):
-        run_audit(request(world, tmp_path / "nothing", original=world.original.path), CPU, print, False)
+        run_audit(config_for(world, tmp_path / "nothing", original=world.original.path), CPU, print, False)
 
 
 def test_a_request_that_cannot_be_audited_is_refused_before_references_are_trained(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unplug.sdk.auditing.request.forget", lambda *_a, **_k: pytest.fail("a reference was trained"))
+    monkeypatch.setattr("unplug.sdk.auditing.audit_files.forget", lambda *_a, **_k: pytest.fail("a reference was trained"))
     (tmp_path / "one.txt").write_text(world.forget_ids[0] + "\n")
     with pytest.raises(DataError, match="at least two"):
-        run_audit(request(world, world.unlearned.path, forget_file=tmp_path / "one.txt", train_references=1), CPU, print, False)
+        run_audit(
+            config_for(world, world.unlearned.path, forget_file=tmp_path / "one.txt", train_references=1), CPU, print, False
+        )
 
 
 def test_one_forget_sample_is_refused(world: World) -> None:
@@ -216,7 +218,7 @@ def test_an_oracle_of_another_recipe_is_refused(world: World, tmp_path: Path) ->
     record["recipe"]["epochs"] += 1
     (copy / "unplug.json").write_text(json.dumps(record))
     with pytest.raises(CheckpointError, match="another recipe"):
-        run_audit(request(world, world.unlearned.path, retrained=copy), CPU, print, False)
+        run_audit(config_for(world, world.unlearned.path, retrained=copy), CPU, print, False)
 
 
 def test_an_artifact_that_cannot_run_here_is_marked_and_compared_by_its_codes(
@@ -225,10 +227,10 @@ def test_an_artifact_that_cannot_run_here_is_marked_and_compared_by_its_codes(
     runtime = type(RUNTIMES.get("litert"))
     monkeypatch.setattr(runtime, "unavailable", lambda _self: "no such machine")
     file = artifacts["age.fp32.tflite"].path
-    found = run_audit(request(world, world.unlearned.path, file), CPU, print, False)
+    found = run_audit(config_for(world, world.unlearned.path, file), CPU, print, False)
     assert found.skipped[file.name] == "no such machine"
     assert file.name not in [model.name for model in found.models]
     (row,) = found.rounding
     assert row.distance == {} and row.codes is not None and "no such machine" in row.notes
-    off = run_audit(request(world, world.unlearned.path, file, rounding=False), CPU, print, False)
+    off = run_audit(config_for(world, world.unlearned.path, file, rounding=False), CPU, print, False)
     assert off.rounding == () and off.skipped["rounding"] == "it was switched off"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from unplug.core import InputError
-from unplug.sdk.auditing import Variant, challenge, forgetting_gap, windows
+from unplug.sdk.auditing import Variant, challenge, challenge_metric, forgetting_gap
 from unplug.sdk.auditing.challenge_metric import CAP, credits_of, epsilons, forgetting
 
 Array = NDArray[np.float64]
@@ -84,7 +84,7 @@ def test_code_equals_the_loops(seed: int) -> None:
 @pytest.mark.parametrize("pairs", [1, 2**10, 2**18])
 def test_samples_do_not_touch_each_other(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All at once, in parts or one by one: bit for bit the same, with ties, spread-out values and either side narrower."""
-    monkeypatch.setattr(windows, "PAIRS", pairs)
+    monkeypatch.setattr(challenge_metric, "PAIRS", pairs)
     rng = np.random.default_rng(8)
     own, other = rng.normal(0.3, rng.uniform(0.1, 6, 40), (13, 40)), rng.normal(0.0, rng.uniform(0.1, 6, 40), (11, 40))
     own[:, ::3], other[:, ::3] = own[:, ::3].round(1), other[:, ::3].round(1)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from unplug.core import InputError
 from unplug.sdk.auditing import Signals, rmia_population, ulira
 from unplug.sdk.auditing.attacks.rmia import RMIA
-from unplug.sdk.auditing.halves import draw_halves, weighted_mean, weighted_p95
+from unplug.sdk.auditing.half_samples import draw_halves, weighted_mean, weighted_p95
 from unplug.sdk.auditing.population import held_out_pairs, lira_online
 from unplug.sdk.statistics import auc
 from unplug.sdk.training import Predictions

@@ -18,19 +18,16 @@ from unplug.sdk.auditing import (
     OutputDistance,
     Rounding,
     make_exports,
-    rounding_outcome,
-    rounding_sentence,
     run_audit,
 )
 from unplug.sdk.auditing.exports import load_exports
-from unplug.sdk.auditing.rates import simultaneous, tpr_estimate
 from unplug.sdk.auditing.rounding import Compared, Said, measure_rounding, total_variation
 from unplug.sdk.conditions import real_inputs
-from unplug.sdk.statistics import mean_estimate, resamples, tpr_at
+from unplug.sdk.statistics import mean_estimate, resamples, simultaneous, tpr_at, tpr_estimate
 from unplug.sdk.training import Predictions, predict
 
 from ..conftest import CPU, World
-from .test_audit import request
+from .test_audit import config_for
 
 # By hand
 
@@ -114,9 +111,9 @@ VAGUE = {"loss": Estimate(value=0.0, low=-0.05, high=0.05)}
     ],
 )
 def test_the_outcome_is_what_the_intervals_say(item: Rounding, outcome: str, words: str) -> None:
-    assert rounding_outcome(item) == outcome
-    assert words in rounding_sentence(item)
-    assert ("nothing back" in rounding_sentence(item)) == (outcome == "nothing back")
+    assert item.outcome == outcome
+    assert words in item.sentence()
+    assert ("nothing back" in item.sentence()) == (outcome == "nothing back")
 
 
 # On files
@@ -130,7 +127,9 @@ def original_files(world: World, tmp_path_factory: pytest.TempPathFactory) -> li
 
 @pytest.fixture(scope="module")
 def audited(world: World, artifacts: dict[str, Artifact], original_files: list[Artifact]) -> AuditReport:
-    named = request(world, world.unlearned.path, artifacts["age.fp32.tflite"].path, original_artifacts=[original_files[0].path])
+    named = config_for(
+        world, world.unlearned.path, artifacts["age.fp32.tflite"].path, original_artifacts=[original_files[0].path]
+    )
     return run_audit(named, CPU, print, False)
 
 
@@ -144,7 +143,7 @@ def test_an_exact_export_keeps_the_edit(audited: AuditReport, original_files: li
     assert found.retrained == {} and found.minus_retrained is None
     for name, distance in found.distance.items():
         assert distance.years.value == pytest.approx(found.checkpoint[name].years.value, abs=1e-3)
-    assert rounding_outcome(found) == "nothing back"
+    assert found.outcome == "nothing back"
 
 
 def test_the_distance_is_the_predictions(world: World, audited: AuditReport) -> None:
@@ -164,8 +163,8 @@ def test_an_export_that_undoes_the_edit_is_told(world: World, original_files: li
     found = measure_rounding(Exports(artifact=file, original=file), known, sets, weights, 0)
     assert found.codes is not None and found.codes.changed == 0.0
     assert found.kept is not None and found.kept.high is not None and found.kept.high < 1e-3
-    assert rounding_outcome(found) == "part back"
-    assert "100 % (100 to 100 %)" in rounding_sentence(found)
+    assert found.outcome == "part back"
+    assert "100 % (100 to 100 %)" in found.sentence()
 
 
 def test_files_of_other_models_are_refused(
@@ -202,7 +201,7 @@ def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
         return made, unable
 
     monkeypatch.setattr("unplug.sdk.auditing.request.make_exports", spy)
-    named = request(world, world.unlearned.path, file.path, retrained=world.oracle.path)
+    named = config_for(world, world.unlearned.path, file.path, retrained=world.oracle.path)
     report = run_audit(named, CPU, print, False)
     assert len(report.rounding) == len(seen) == int(known)
     for made in seen:

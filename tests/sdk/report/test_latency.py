@@ -11,7 +11,7 @@ import pytest
 
 from unplug.mobile_bench import NOT_OURS, load_baselines
 from unplug.sdk.report import collect, render_html, write_report
-from unplug.sdk.report.timing import MAX_CHOICES, labels
+from unplug.sdk.report.latency import MAX_CHOICES, labels
 
 from .conftest import bench
 from .test_page import check_structure, text_of

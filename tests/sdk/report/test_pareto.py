@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.sdk.report import collect, render_html
-from unplug.sdk.report.figures.pareto import Point, front, pareto_svg
+from unplug.sdk.report.latency import _File, on_the_front
+from unplug.sdk.report.plots.pareto import Point, latency_axis, pareto_front, pareto_svg, quality_axis
 
 from .conftest import SHA, audit, bench, parity
 from .test_page import check_structure, text_of
@@ -20,39 +21,31 @@ Json = dict[str, Any]
 Write = Callable[..., list[Path]]
 
 
-def point(latency: float, quality: float, size: int, *, ranked: bool = True) -> Point:
-    name = f"{latency:g}, {quality:g}, {size}"
-    return Point(label=name, short=name, latency_ms=latency, quality=quality, bytes=size, ranked=ranked)
+def file(ms: float, value: float, size: int, ranked: bool = True) -> _File:
+    return _File(label="a name", short="a", ms=ms, value=value, bytes=size, ranked=ranked)
 
 
 def test_the_front_by_hand() -> None:
-    points = [point(1, 30, 5), point(2, 60, 9), point(2, 50, 9), point(3, 60, 1), point(0.5, 99, 1, ranked=False)]
-    assert front(points, higher_is_better=True) == [True, True, False, True, False]
-    assert front(points, higher_is_better=False) == [True, False, False, True, False]
-    assert front([point(1, 1, 1), point(1, 1, 1)], higher_is_better=True) == [True, True]  # equals do not beat one another
+    files = [file(1, 30, 5), file(2, 60, 9), file(2, 50, 9), file(3, 60, 1), file(0.5, 99, 1, ranked=False)]
+    assert on_the_front(files, higher_is_better=True) == [True, True, False, True, False]
+    assert on_the_front(files, higher_is_better=False) == [True, False, False, True, False]
+    assert on_the_front([file(1, 1, 1)] * 2, higher_is_better=True) == [True, True]  # equals do not beat one another
 
 
-@given(
-    st.lists(st.tuples(st.floats(0.1, 9), st.floats(-9, 9), st.integers(1, 9), st.booleans()), min_size=1, max_size=12),
-    st.booleans(),
-)
-def test_the_front_is_what_no_ranked_point_beats(values: list[tuple[float, float, int, bool]], higher: bool) -> None:
-    points = [point(a, b, c, ranked=d) for a, b, c, d in values]
-    sign = -1.0 if higher else 1.0
-    costs = [np.array([item.latency_ms, sign * item.quality, item.bytes]) for item in points]
-    for index, first in enumerate(front(points, higher_is_better=higher)):
-        beaten = any(
-            other.ranked and (costs[k] <= costs[index]).all() and (costs[k] < costs[index]).any()
-            for k, other in enumerate(points)
-        )
-        assert first == (points[index].ranked and not beaten)
+@given(st.lists(st.tuples(st.floats(-9, 9), st.floats(-9, 9), st.integers(1, 9)), min_size=1, max_size=12))
+def test_the_front_is_what_no_point_beats(goods: list[tuple[float, float, int]]) -> None:
+    array = np.array(goods)
+    beaten = [bool(((array >= own).all(axis=1) & (array > own).any(axis=1)).any()) for own in array]
+    assert pareto_front(goods) == [not item for item in beaten]
 
 
 def test_it_is_drawn_with_one_point_and_with_equal_ones() -> None:
-    for points in ([point(1, 5, 10)], [point(1, 5, 10)] * 3, [point(0.01, 1, 10), point(100, 2, 10**9)]):
+    for values in ([(1.0, 5.0)], [(1.0, 5.0)] * 3, [(0.01, 1.0), (100.0, 2.0)]):
+        points = [Point(label="name", x=x, y=y, diameter=9.0, front=True, marker="o") for x, y in values]
         for higher in (True, False):
-            svg = pareto_svg(points, higher_is_better=higher, axis="Q", name="p", title="t", width=354)
-            assert svg.startswith("<svg") and "on the front" in svg
+            x, y = latency_axis([x for x, _ in values]), quality_axis([y for _, y in values], "Q", higher_is_better=higher)
+            svg = pareto_svg(points, x, y, name="p", spoken="said", width=354, height=380, staircase=True)
+            assert svg.startswith("<svg") and 'aria-label="said"' in svg
 
 
 def test_the_error_in_the_task_is_the_quality_where_an_audit_ran_the_file(write: Write) -> None:

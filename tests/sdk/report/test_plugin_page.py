@@ -13,7 +13,7 @@ import pytest
 
 from unplug.core import ReportError
 from unplug.sdk.report import collect, render_html
-from unplug.sdk.report.figures.histograms import shared_edges
+from unplug.sdk.report.plots.audit import shared_edges
 
 from .conftest import journey
 

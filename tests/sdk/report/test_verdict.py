@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 
 from unplug.sdk.report import collect
-from unplug.sdk.report.figures.canvas import canvas, to_svg
-from unplug.sdk.report.figures.histograms import shared_edges, shares
-from unplug.sdk.report.figures.latency import Timing, latency_svg
-from unplug.sdk.report.figures.roc import roc_points, thin
+from unplug.sdk.report.plots.audit import shared_edges, shares
+from unplug.sdk.report.plots.bench import Timing, latency_svg
+from unplug.sdk.report.plots.canvas import canvas, thin, to_svg
 from unplug.sdk.report.render import HERE
 from unplug.sdk.report.verdict import verdict
-from unplug.sdk.statistics.stats import roc
 
 Json = dict[str, Any]
 Write = Callable[..., list[Path]]
@@ -64,13 +62,6 @@ def test_no_audit_is_said(write: Write, parts: dict[str, Json]) -> None:
     assert verdict(collect(write(card=parts["card"]))).word == "Not audited"
     parts["audit"]["models"] = [model for model in parts["audit"]["models"] if model["role"] == "original"]
     assert verdict(collect(write(audit=parts["audit"]))).word == "Not compared"
-
-
-def test_roc_by_counts_equals_the_all_pairs_table() -> None:
-    rng = np.random.default_rng(0)
-    forget_F, unseen_U = rng.integers(0, 9, 40).astype(float), rng.integers(0, 9, 70).astype(float)
-    for fast, slow in zip(roc_points(forget_F, unseen_U), roc(forget_F, unseen_U), strict=True):
-        assert np.allclose(fast, slow)
 
 
 def test_histograms_share_bins_and_lose_no_sample() -> None:

@@ -14,7 +14,7 @@ from unplug.core import ArtifactError, IOSpec, ReportError, read_dataclass
 from unplug.export import Artifact, export_checkpoint
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import ArtifactPredictor, AuditReport, CheckpointPredictor, Exports, audit
-from unplug.sdk.auditing.sides import relearn_times
+from unplug.sdk.auditing.audit_files import relearn_times
 from unplug.sdk.diffusion import Steered, SteeredSet, given, losses
 from unplug.sdk.diffusion.measure import fixed_steps
 from unplug.sdk.training import LossPredictions, predict

@@ -1,6 +1,8 @@
 from .attack import ATTACKS as ATTACKS
 from .attack import Attack as Attack
 from .attack import Signals as Signals
+from .audit_files import AuditConfig as AuditConfig
+from .audit_files import run_audit as run_audit
 from .challenge_metric import Variant as Variant
 from .challenge_metric import challenge as challenge
 from .challenge_metric import forgetting_gap as forgetting_gap
@@ -9,12 +11,9 @@ from .exports import Exports as Exports
 from .exports import Inputs as Inputs
 from .exports import form_of as form_of
 from .exports import make_exports as make_exports
-from .halves import MIN_MODELS as MIN_MODELS
+from .half_samples import MIN_MODELS as MIN_MODELS
 from .klom_metric import klom as klom
 from .klom_metric import years_from_oracle as years_from_oracle
-from .outcome import Outcome as Outcome
-from .outcome import rounding_outcome as rounding_outcome
-from .outcome import rounding_sentence as rounding_sentence
 from .population import Comparison as Comparison
 from .population import rmia_population as rmia_population
 from .population import ulira as ulira
@@ -29,9 +28,8 @@ from .report import OutputDistance as OutputDistance
 from .report import Relearning as Relearning
 from .report import RetainPrivacy as RetainPrivacy
 from .report import Rounding as Rounding
+from .report import RoundingOutcome as RoundingOutcome
 from .report import Utility as Utility
 from .report import WorstSubject as WorstSubject
-from .request import AuditRequest as AuditRequest
-from .request import run_audit as run_audit
 from .run import audit as audit
 from .run import check_forget_size as check_forget_size

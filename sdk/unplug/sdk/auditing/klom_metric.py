@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .halves import draw_halves, estimate, weighted_p95
+from .half_samples import draw_halves, estimate, weighted_p95
 from .population import Comparison, comparison
 
 Array = NDArray[np.float64]

@@ -17,14 +17,15 @@ from unplug.sdk.statistics import (
     interval,
     logistic_accuracy,
     mean_estimate,
+    simultaneous,
     threshold_accuracy,
+    tpr_estimate,
     tpr_or_reason,
 )
 from unplug.sdk.training import LossPredictions, Predictions, Sets, summarize
 
 from .attack import Array, Attack, Signals
 from .predictor import Predictor
-from .rates import simultaneous, tpr_estimate
 from .report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)

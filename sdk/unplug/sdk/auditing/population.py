@@ -17,7 +17,7 @@ from unplug.sdk.statistics import Estimate, Resamples, auc, bootstrap_auc, inter
 
 from .attack import Signals
 from .attacks.rmia import RMIA
-from .halves import Draws, draw_halves, estimate, weighted_mean
+from .half_samples import Draws, draw_halves, estimate, weighted_mean
 
 Array = NDArray[np.float64]
 

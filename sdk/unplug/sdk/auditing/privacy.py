@@ -5,65 +5,58 @@ Shapes: R retain samples (and bootstrap replicates), U unseen and F forget sampl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
 from unplug.sdk.statistics import Estimate, Refused, auc, bootstrap_auc, interval, resamples
-from unplug.sdk.training import confidence
+from unplug.sdk.training import Sets, confidence
 
 from .attack import Signals
+from .measure import Measured
+from .report import ModelAudit, RetainPrivacy, WorstSubject
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 MIN_FORGET_SUBJECTS = 5  # as many as the audit asks for before it raises alarms
 MIN_UNSEEN_SUBJECTS = 20  # for the variance between people
+JUDGED = ("unlearned", "artifact")
 TINY = 1e-12  # variance of scores that are all alike
 
 
-@dataclass(frozen=True, kw_only=True)
-class RetainPrivacy:
-    """AUC of the confidence phi, retain against unseen; differences are paired.
+def add_privacy(
+    models: Sequence[ModelAudit], measured: Sequence[Measured], sets: Sets, seed: int
+) -> tuple[tuple[ModelAudit, ...], dict[str, str]]:
+    """Adds worst-subject and retain-side privacy to every model that it can be told of.
 
-    Args:
-        unlearned, original, oracle: of each model.
-        minus_original: above 0, forgetting made the retain set easier to recognize.
-        minus_oracle: the same against retraining.
-        samples: R.
+    Returns:
+        The models, and what could not be told with the reason.
     """
+    original = next((item for item in measured if item.item.role == "original"), None)
+    oracle = next((item for item in measured if item.item.role == "retrained"), None)
+    missing: dict[str, str] = {}
+    found = []
+    for model, item in zip(models, measured, strict=True):
+        worst = worst_subject(
+            item.own.forget.log_prob_N, item.own.unseen.log_prob_N, sets.forget.subject_N, sets.test.subject_N
+        )
+        if isinstance(worst, Refused):
+            missing["worst subject"] = worst.reason
+        told = None if isinstance(worst, Refused) else worst
+        found.append(replace(model, worst_subject=told, retain_privacy=_retain(item, original, oracle, sets, seed)))
+    if any(item.item.role in JUDGED for item in measured) and (original is None or oracle is None):
+        missing["retain privacy"] = "it is compared with the original's and the retrained model's, and one is not given"
+    return tuple(found), missing
 
-    unlearned: Estimate
-    original: Estimate
-    oracle: Estimate
-    minus_original: Estimate
-    minus_oracle: Estimate
-    samples: int
 
-
-@dataclass(frozen=True, kw_only=True)
-class WorstSubject:
-    """The subject whose samples look most like members, beside the maximum that chance gives.
-
-    Args:
-        value: largest standardized mean score of a forget subject.
-        null_low, null_high: 95 % interval of the largest of as many subjects that nobody trained on.
-        p_value: of the maximum, for all subjects together.
-        subject: number of the subject.
-        auc: of its samples against unseen.
-        subjects, samples: counts of the forget set.
-    """
-
-    value: float
-    null_low: float
-    null_high: float
-    p_value: float
-    subject: int
-    auc: float
-    subjects: int
-    samples: int
+def _retain(one: Measured, original: Measured | None, oracle: Measured | None, sets: Sets, seed: int) -> RetainPrivacy | None:
+    if one.item.role not in JUDGED or original is None or oracle is None:
+        return None
+    return retain_privacy(one.own, original.own, oracle.own, sets.train.subject_N, sets.test.subject_N, seed=seed)
 
 
 def retain_privacy(
@@ -98,7 +91,7 @@ def retain_privacy(
     ends = [interval(item) for item in spreads]
     own, before, best = (Estimate(value=value, low=low, high=high) for value, (low, high) in zip(values, ends, strict=True))
     return RetainPrivacy(
-        unlearned=own, original=before, oracle=best, minus_original=gap(1), minus_oracle=gap(2), samples=len(retain_subjects_R)
+        auc=own, original=before, retrained=best, minus_original=gap(1), minus_retrained=gap(2), samples=len(retain_subjects_R)
     )
 
 
@@ -144,18 +137,18 @@ def worst_subject(
     null_low, null_high = interval(largest_R)
     return WorstSubject(
         value=float(t_K[worst]), null_low=null_low, null_high=null_high,
-        p_value=float((1 + (largest_R >= t_K[worst]).sum()) / (replicates + 1)), subject=int(people[worst]),
-        auc=auc(forget_F[number_F == worst], unseen_U), subjects=len(people), samples=len(forget_F),
+        p_value=float((1 + (largest_R >= t_K[worst]).sum()) / (replicates + 1)),
+        auc=auc(forget_F[number_F == worst], unseen_U), subjects=len(people), samples=int(count_K[worst]),
     )  # fmt: skip
 
 
 def _too_few(people: int, count_J: Counts) -> str:
     """Why the worst subject cannot be named; empty where it can."""
     if count_J.max() == 1:
-        return "worst subject: every unseen sample is a subject of its own, so subjects are not known"
+        return "every unseen sample is a subject of its own, so subjects are not known"
     if people < MIN_FORGET_SUBJECTS or len(count_J) < MIN_UNSEEN_SUBJECTS:
         return (
-            f"worst subject: {people} forget and {len(count_J)} unseen subjects, at least {MIN_FORGET_SUBJECTS} and "
+            f"{people} forget and {len(count_J)} unseen subjects, at least {MIN_FORGET_SUBJECTS} and "
             f"{MIN_UNSEEN_SUBJECTS} are needed"
         )
     return ""

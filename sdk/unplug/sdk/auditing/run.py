@@ -19,9 +19,9 @@ from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
 from .predictor import ArtifactPredictor, Predictor
+from .privacy import add_privacy
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import Compared, Said, measure_rounding
-from .sides import add_sides
 
 LOGISTIC_FOLDS = 10
 MIN_FORGET = 2  # an interval over one sample says nothing, and AUC over one sample is a rank
@@ -72,7 +72,7 @@ def audit(
     scores, unable = run_attacks(chosen, signals, others)
     measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
     oracle = next((item for item in measured if item.item.role == "retrained"), None)
-    models, missing = add_sides(
+    models, missing = add_privacy(
         [audit_model(item, None if item is oracle else oracle, sets, edges, draws, seed) for item in measured],
         measured, sets, seed,
     )  # fmt: skip

@@ -55,22 +55,20 @@ def audit(
     stand beside every one of the subjects'. Exported files are compared with the original's export in the same form as
     well: rounding can undo a part of an edit.
     """
-    from unplug.sdk.auditing import AuditRequest, run_audit
+    from unplug.sdk.auditing import AuditConfig, run_audit
 
-    request = AuditRequest(
+    config = AuditConfig(
         subjects=subjects, spec=spec, on_bad=on_bad, forget_file=forget_file, original=original, retrained=retrained,
         references=references, train_references=train_references, attacks=names(attacks) or None, seed=common.seed,
         work=out.parent, original_artifacts=original_artifacts, retrained_artifacts=retrained_artifacts, rounding=rounding,
         relearn=relearn, base=base,
     )  # fmt: skip
-    report = run_audit(request, common.device, common.say, common.show)
+    report = run_audit(config, common.device, common.say, common.show)
     report.save(out)
     return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), _saved(out)]))
 
 
 def _summary(report: AuditReport) -> Iterator[str]:
-    from unplug.sdk.auditing import rounding_sentence
-
     classes = report.models[0].utility["test"].accuracy is not None
     use = ("test acc.", "test MAE", "forget MAE") if classes else ("test loss", "forget loss")
     header = ("model", *use, *(f"{name} AUC" for name in report.models[0].attacks))
@@ -87,7 +85,7 @@ def _summary(report: AuditReport) -> Iterator[str]:
         changed = (
             "" if row.codes is None or row.codes.changed is None else f"{100 * row.codes.changed:.1f} % of codes changed. "
         )
-        yield f"{row.model}: {changed}{rounding_sentence(row)}"
+        yield f"{row.model}: {changed}{row.sentence()}"
     yield from (f"not run: {name}: {reason}" for name, reason in report.skipped.items())
     yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
 

@@ -62,7 +62,7 @@ def leaderboard(
     """
     from unplug.core import InputError
     from unplug.sdk.report import write_page
-    from unplug.sdk.studies.leaderboard import PROTOCOLS, Request, run_leaderboard
+    from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, run_leaderboard
 
     if budget is not None and math.isnan(budget):
         raise InputError("--budget nan", "not a number", "Give a fraction of retraining such as 0.05")
@@ -73,11 +73,11 @@ def leaderboard(
         raise InputError(f"--set {idle[0]}:...", "that method is not among --methods", "Add it there, or leave the setting out")
     recipe = {"image_size": image_size, "epochs": epochs, "size": size}
     chosen = PROTOCOLS.get(protocol).with_(recipe=recipe, models=models, originals=originals, budget=budget)
-    request = Request(
+    config = LeaderboardConfig(
         protocol=chosen, spec=spec, methods=chosen_methods, settings=changed, out=out, seed=common.seed,
         device=common.device, backend=backend, workers=workers, cluster=cluster, rule=rule,
     )  # fmt: skip
-    report = run_leaderboard(request, common.say, show=common.show)
+    report = run_leaderboard(config, common.say, show=common.show)
     write_page(report, out / "leaderboard.html")
     lines = [text_table(report), f"saved {out / 'leaderboard.json'} and {out / 'leaderboard.html'}"]
     return Outcome(value=report.to_dict(), text="\n".join(lines))

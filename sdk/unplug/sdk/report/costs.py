@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unplug.core import NONE, count, fixed, percent, plain, seconds, span
-from unplug.sdk.auditing import Estimate, ModelAudit, Utility
+import numpy as np
 
-from .figures.groups import GroupLine, groups_svg
+from unplug.core import NONE, count, fixed, percent, plain, seconds
+from unplug.sdk.auditing import ModelAudit, Utility
+
 from .inputs import Inputs
 from .models import ROLES, SETS, all_models, has_years, label, main_models, model_label
-from .page import Block, Cell, Column, Figure, FigureGrid, Missing, Section, Table
+from .page import Block, Cell, Column, Figure, FigureGrid, Missing, Section, Table, estimate_cell
+from .plots.audit import Line, groups_svg
 from .schemas import AnyRecord, Release
 
 
@@ -43,22 +45,18 @@ def utility(inputs: Inputs) -> Section | Missing:
     return Section(id="utility", heading="Utility", lead=lead, blocks=blocks)
 
 
-def _estimate(item: Estimate | None, digits: int) -> Cell:
-    return Cell(text=fixed(item.value, digits), note=span(item.low, item.high, digits)) if item else Cell(text=NONE)
-
-
 def _utility_row(model: ModelAudit, name: str, years: bool) -> list[Cell]:
     item: Utility = model.utility[name]
     right, far = item.accuracy, (model.distance or {}).get(name)
     start = [Cell(text=model_label(model), role=model.role), Cell(text=count(item.n))]
     if not years:
-        return [*start, _estimate(item.error, 4), _estimate(far, 4)]
+        return [*start, estimate_cell(item.error, 4), estimate_cell(far, 4)]
     return [
         *start,
-        Cell(text=percent(right.value), note=span(right.low, right.high, 1, scale=100.0)) if right else Cell(text=NONE),
-        _estimate(item.mae, 2),
+        estimate_cell(right, share=True),
+        estimate_cell(item.mae, 2),
         Cell(text=fixed(item.loss, 3)),
-        _estimate(far, 2),
+        estimate_cell(far, 2),
     ]
 
 
@@ -73,7 +71,7 @@ def _group_figures(main: dict[str, ModelAudit]) -> list[Figure]:
         having = {role: model.utility[name].per_group for role, model in main.items() if name in model.utility}
         ages = [row.ages for row in next(iter(having.values()))]
         lines = [
-            GroupLine(role=role, label=label(role), mae=[row.mae for row in rows])
+            Line(role=role, label=label(role), x_N=np.arange(len(rows)), y_N=np.array([row.mae for row in rows], np.float64))
             for role, rows in having.items()
             if [row.ages for row in rows] == ages
         ]

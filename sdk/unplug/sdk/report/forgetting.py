@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
-from unplug.core import NONE, fixed, percent, plain, signed, span
+from unplug.core import NONE, fixed, percent, plain, span
 from unplug.sdk.auditing import AttackResult, Estimate, ModelAudit
+from unplug.sdk.statistics import roc
 
-from .figures.curves import Curve, learning_svg
-from .figures.forest import ForestRow, forest_svg
-from .figures.histograms import loss_svg, shared_edges, shares
-from .figures.roc import RocCurve, roc_svg
 from .inputs import Inputs
 from .models import (
     ROLES,
@@ -26,7 +24,23 @@ from .models import (
     main_models,
     model_label,
 )
-from .page import Block, Cell, Chip, Column, FaceCard, FaceGrid, Figure, FigureGrid, Missing, Notes, Section, Table
+from .page import (
+    Block,
+    Cell,
+    Chip,
+    Column,
+    FaceCard,
+    FaceGrid,
+    Figure,
+    FigureGrid,
+    Missing,
+    Notes,
+    Section,
+    Table,
+    both_widths,
+    estimate_cell,
+)
+from .plots.audit import ForestRow, Line, forest_svg, learning_svg, loss_svg, roc_svg, shared_edges, shares
 from .png import checked_png, data_uri
 from .verdict import headline_attack
 
@@ -54,13 +68,10 @@ def learning(inputs: Inputs) -> Section | Missing:
             rows = [(getattr(row, per, None), getattr(row, field, None)) for row in record.history] if record else []
             points = np.array([row for row in rows if None not in row], dtype=np.float64)
             if len(points):
-                curves.append(Curve(role=role, label=label(role), epoch=points[:, 0], value=points[:, 1]))
+                curves.append(Line(role=role, label=label(role), x_N=points[:, 0], y_N=points[:, 1]))
         if curves:
-            drawn = [
-                learning_svg(curves, name=f"learning-{len(figures)}-{width}", title=title, unit=unit, width=width, per=per)
-                for width in WIDTHS
-            ]
-            figures.append(Figure(svg=drawn[0], narrow=drawn[1]))
+            draw = partial(learning_svg, curves, title=title, unit=unit, per=per)
+            figures.append(both_widths(draw, WIDTHS, name=f"learning-{len(figures)}"))
     if not figures:
         return Missing(what="Learning curves", why="no checkpoint record (unplug.json) with a training history was given")
     lead = "Both models were trained by the same recipe; the oracle never saw the forget set."
@@ -104,11 +115,8 @@ def attacks(inputs: Inputs) -> Section | Missing:
     head = headline_attack(main)
     drawn_names = sorted(names, key=lambda name: name != head)[:MAX_DRAWN]
     for number, name in enumerate(drawn_names, start=1):
-        band = audit.oracle_band.get(name, ())
         figures = [_roc(name, number, main)] if any(name in model.attacks for model in main.values()) else []
-        rows = [_forest_row(model, model.attacks[name]) for model in models if name in model.attacks]
-        drawn = [forest_svg(rows, band, name=f"forest-{number}-{width}", title=_title(name), width=width) for width in WIDTHS]
-        figures.append(Figure(svg=drawn[0], narrow=drawn[1], caption=_band(band)))
+        figures.append(_forest(name, number, models, audit.oracle_band.get(name, ())))
         blocks.append(FigureGrid(figures=figures, columns=2))
     blocks.append(_attack_table(models, names))
     if len(names) > len(drawn_names):
@@ -140,21 +148,29 @@ def _band(band: tuple[float, ...]) -> str:
 
 
 def _roc(name: str, number: int, main: Mapping[str, ModelAudit]) -> Figure:
-    curves = []
+    lines = []
     for role, model in main.items():
         if name in model.attacks:
             item = model.attacks[name]
             text = f"{role} {fixed(item.auc.value)}" + (f" ({ends})" if (ends := span(item.auc.low, item.auc.high)) else "")
-            curves.append(
-                RocCurve(role=role, label=text, forget_F=np.array(item.forget_scores), unseen_U=np.array(item.unseen_scores))
-            )
-    drawn = [roc_svg(curves, name=f"roc-{number}-{width}", title=_title(name), width=width) for width in WIDTHS]
-    return Figure(svg=drawn[0], narrow=drawn[1])
+            false_N, true_N = roc(np.array(item.forget_scores), np.array(item.unseen_scores))
+            lines.append(Line(role=role, label=text, x_N=false_N, y_N=true_N))
+    return both_widths(partial(roc_svg, lines, title=_title(name)), WIDTHS, name=f"roc-{number}")
 
 
-def _forest_row(model: ModelAudit, item: AttackResult) -> ForestRow:
-    name = plain(model_label(model), 24)
-    return ForestRow(label=name, role=model.role, value=item.auc.value, low=item.auc.low, high=item.auc.high)
+def _forest(name: str, number: int, models: Sequence[ModelAudit], band: tuple[float, ...]) -> Figure:
+    aucs = [(model, model.attacks[name].auc) for model in models if name in model.attacks]
+    rows = [
+        ForestRow(label=plain(model_label(model), 24), role=model.role, value=auc.value, low=auc.low, high=auc.high)
+        for model, auc in aucs
+    ]
+    spoken = f"AUC of {_title(name)}: {'; '.join(f'{row.label} {row.value:.3f}' for row in rows)}."
+    draw = partial(
+        forest_svg, rows, guess=0.5, band=band, title=f"{_title(name)}: AUC and 95 % interval",
+        x="AUC; shaded: the oracle band" if band else "AUC",
+        spoken=spoken + (f" Oracle band {min(band):.3f} to {max(band):.3f}." if band else ""),
+    )  # fmt: skip
+    return both_widths(draw, WIDTHS, name=f"forest-{number}", caption=_band(band))
 
 
 def _attack_table(models: tuple[ModelAudit, ...], names: tuple[str, ...]) -> Table:
@@ -188,17 +204,13 @@ def _rate(text: str) -> str:
 
 
 def _attack_row(model: ModelAudit, item: AttackResult, rates: list[str]) -> list[Cell]:
-    gap = item.minus_retrained
-    ends = span(gap.low, gap.high, sign=True) if gap else ""
-    accuracy = (
-        Cell(text=percent(item.threshold_accuracy)) if item.threshold_accuracy is not None else Cell(text="", note=TOO_FEW)
-    )
+    right = item.threshold_accuracy
     return [
         Cell(text=model_label(model), role=model.role),
-        Cell(text=fixed(item.auc.value), note=span(item.auc.low, item.auc.high)),
-        Cell(text=signed(gap.value) if gap else NONE, note=ends),
+        estimate_cell(item.auc),
+        estimate_cell(item.minus_retrained, sign=True),
         _against(model, judged_gap(item)),
-        accuracy,
+        Cell(text="", note=TOO_FEW) if right is None else Cell(text=percent(right)),
         *(_tpr(item, rate) for rate in rates),
     ]
 

@@ -2,29 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.core import count, milliseconds, percent, plain, size, threads
+from unplug.core import count, fixed, milliseconds, percent, plain, short, size, threads
+from unplug.mobile_bench import THERMAL_STATES, throttling
 
-from .figures.latency import MAX_DOTS, Timing, latency_svg
 from .inputs import Inputs
-from .page import Block, Cell, Chip, Column, Figure, FigureGrid, Missing, Section, Table
-from .quality import pareto
-from .timelines import cold_starts, full_load
-from .timing import MAX_CHOICES, Place, file_names, labels, notes_of, places, row_median
+from .models import all_models
+from .page import Block, Cell, Chip, Column, Figure, FigureGrid, Missing, Notes, Section, Table, both_widths
+from .plots.bench import MAX_DOTS, Heat, Load, Starts, Timing, latency_svg, load_svg, starts_svg
+from .plots.canvas import ROOMY
+from .plots.pareto import Point, latency_axis, pareto_front, pareto_svg, quality_axis
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import BenchRow
 
-WIDE, NARROW = 1056, 354
+WIDTHS = (1056, 354)
 MAX_PLOTS = 12
+MAX_CHOICES = 12
+"""Devices in the filter; the style sheet has a rule for each. More devices than these are drawn and have no button."""
 DOTS = (
     f"Dots: single runs, {MAX_DOTS} at most. Diamond: median, the geometric mean over cold starts. Bar: its 95 % interval over "
     "cold starts, where there are two or more. Grey: not ranked."
 )
+STARTS = (
+    "One line a file, one dot a cold start: its median against the row's own. Lines that rise together are the machine's "
+    "doing, not a file's. Dashed grey: not ranked."
+)
+CURVE = "Line: median of a window. Shade: up to its 95th percentile."
+EXACT_DB = 150.0
+"""Where an output that is equal to the last bit is drawn: beyond what single precision can differ by."""
+UNSEEN = "test"
+FRONT = (
+    "Area: bytes of the file. Filled: no other file is as fast, as good and as small, and better in one of these. Dashed: the "
+    "front of latency and quality alone. Cross: not ranked."
+)
+LARGEST, SMALLEST = 34.0, 7.0  # diameters of bubbles in CSS pixels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Rows of one device, taken where it is: on the device, emulated, on the host.
+
+    Args:
+        device: its name.
+        where: "device", "emulated" or "host".
+        rows: in the order given.
+        number: from 1 on.
+    """
+
+    device: str
+    where: str
+    rows: tuple[BenchRow, ...]
+    number: int
+
+    @property
+    def pick(self) -> int:
+        """Its button in the filter; 0, which no button has, for a device beyond the last one."""
+        return self.number if self.number <= MAX_CHOICES else 0
+
+    @property
+    def name(self) -> str:
+        """For a button and a heading."""
+        return plain(self.device, 60) if self.where == "device" else f"{plain(self.device, 60)} ({self.where})"
+
+
+def places(inputs: Inputs) -> list[Place]:
+    """Every device with its rows, in the order of the files."""
+    found: dict[tuple[str, str], list[BenchRow]] = {}
+    for row in (row for bench in inputs.benches for row in bench.rows):
+        found.setdefault((row.device, row.where), []).append(row)
+    return [
+        Place(device=device, where=where, rows=tuple(rows), number=number)
+        for number, ((device, where), rows) in enumerate(found.items(), start=1)
+    ]
+
+
+def row_median(row: BenchRow) -> float | None:
+    """What a row is ranked by; the median of all runs together in a report of an older version."""
+    return row.median_ms if row.median_ms is not None else row.summary.p50 if row.summary else None
+
+
+def file_names(rows: Sequence[BenchRow]) -> list[str]:
+    """File names, with the beginning of the hash where files of one name differ."""
+    known = {name: {row.artifact_sha256 for row in rows if row.file == name} for name in {row.file for row in rows}}
+    return [
+        f"{plain(row.file, 60)} {short(row.artifact_sha256)[:6]}" if len(known[row.file]) > 1 else plain(row.file, 60)
+        for row in rows
+    ]
+
+
+def labels(rows: Sequence[BenchRow], limit: int = 44) -> list[str]:
+    """Names that tell the rows of one place apart: file and delegate; mode, threads and hash where these differ."""
+    base = [f"{plain(row.file, limit - 18)}, {row.delegate_got or row.delegate_asked}" for row in rows]
+    if len({row.mode for row in rows}) > 1:
+        base = [f"{text}, full load" if row.mode == "sustained" else text for text, row in zip(base, rows, strict=True)]
+    if len({row.threads for row in rows}) > 1:
+        base = [f"{text}, {threads(row.threads)}" for text, row in zip(base, rows, strict=True)]
+    seen = Counter(base)
+    told = [
+        f"{text} {short(row.artifact_sha256)[:6]}" if seen[text] > 1 else text for text, row in zip(base, rows, strict=True)
+    ]
+    return [plain(text, limit) for text in told]
+
+
+def notes_of(row: BenchRow) -> str:
+    """Why a row may not be ranked, and what to know of one that may."""
+    return "; ".join(plain(note, 160) for note in dict.fromkeys((*row.reasons, *row.warnings, *row.interruptions)))
 
 
 def latency(inputs: Inputs) -> Section | Missing:
@@ -63,12 +153,8 @@ def _distributions(place: Place) -> list[Figure]:
         timings = [item for row, label in zip(rows, labels(rows), strict=True) if (item := _timing(row, label)) is not None]
         if not timings:
             continue
-        title = f"{place.name}, {threads(workers)}"
-        wide, narrow = (
-            latency_svg(timings, name=f"latency-{place.number}-{workers}-{width}", title=title, width=width)
-            for width in (WIDE, NARROW)
-        )
-        found.append(Figure(svg=wide, narrow=narrow, pick=place.pick))
+        draw = partial(latency_svg, timings, title=f"{place.name}, {threads(workers)}")
+        found.append(both_widths(draw, WIDTHS, name=f"latency-{place.number}-{workers}", pick=place.pick))
     return found
 
 
@@ -79,6 +165,202 @@ def _timing(row: BenchRow, label: str) -> Timing | None:
     low, high = row.median_ci95_ms or (None, None)
     name = label if row.ranked else f"{label}, {row.unranked_because or 'not ranked'}"
     return Timing(label=name, runs_N=np.array(runs), median=median, low=low, high=high, ranked=row.ranked)
+
+
+def cold_starts(places: list[Place]) -> list[FigureGrid]:
+    """Per device, the cold starts of its rows in the order in which they ran."""
+    drawn = [figure for place in places if (figure := _starts_figure(place)) is not None][:MAX_PLOTS]
+    if not drawn:
+        return []
+    return [FigureGrid(figures=drawn, columns=1, heading="Latency over the benchmark, with temperature", caption=STARTS)]
+
+
+def _starts_figure(place: Place) -> Figure | None:
+    rows, heat = [], []
+    for row, label in zip(place.rows, labels(place.rows), strict=True):
+        if row.mode == "sustained":  # it has a plot of its own
+            continue
+        median, runs = row_median(row), sorted(row.repeats, key=lambda repeat: repeat.started_s)
+        heat += runs
+        if median and len({repeat.started_s for repeat in runs}) > 1:
+            relative = [repeat.summary.p50 / median for repeat in runs]
+            rows.append(Starts(label=label, at_s=[r.started_s for r in runs], relative=relative, ranked=row.ranked))
+    if not rows:
+        return None
+    warm = _heat([(repeat.started_s, repeat.temperature_c, repeat.thermal) for repeat in heat])
+    draw, caption = partial(starts_svg, rows, warm, title=place.name), "" if warm else "It tells no temperature."
+    return both_widths(draw, WIDTHS, name=f"starts-{place.number}", caption=caption, pick=place.pick)
+
+
+def _heat(points: list[tuple[float, float | None, str | None]]) -> Heat | None:
+    known = sorted((at_s, celsius, word) for at_s, celsius, word in points if celsius is not None)
+    if not known:
+        return None
+    words = [(at_s, plain(word, 20)) for at_s, _, word in known if word in THERMAL_STATES[1:]]
+    changed = [item for index, item in enumerate(words) if index == 0 or words[index - 1][1] != item[1]]
+    return Heat(at_s=[item[0] for item in known], celsius=[item[1] for item in known], words=changed)
+
+
+def full_load(places: list[Place]) -> list[FigureGrid]:
+    """Per row that ran at full load, its curve and what it lost."""
+    found = []
+    for place in places:
+        for number, (row, label) in enumerate(zip(place.rows, labels(place.rows), strict=True)):
+            if len(row.curve) > 1:
+                found.append(_load_figure(place, row, label, number))
+    drawn = found[:MAX_PLOTS]
+    return [FigureGrid(figures=drawn, columns=2, heading="Minutes at full load", caption=CURVE)] if drawn else []
+
+
+def _load_figure(place: Place, row: BenchRow, label: str, number: int) -> Figure:
+    middle = [(window.start_s + window.end_s) / 2 for window in row.curve]
+    load = Load(at_s=middle, p50=[window.p50 for window in row.curve], p95=[window.p95 for window in row.curve])
+    warm = _heat([(window.end_s, window.temperature_c, None) for window in row.curve])
+    lost = throttling(row.curve)
+    head = f"{label}: " + ("too short to say" if lost is None else f"{_slower(lost)} at the end")
+    svg = load_svg(load, warm, name=f"load-{place.number}-{number}", title=head, width=508)
+    told = "" if warm else " It tells no temperature."
+    caption = f"{place.name}, {threads(row.threads)}: {fixed(row.curve[-1].end_s, 0)} s without a pause.{told}"
+    return Figure(svg=svg, caption=caption, pick=place.pick)
+
+
+def _slower(share: float) -> str:
+    """What throttling comes to, in words.
+
+    Example:
+        >>> _slower(0.124), _slower(-0.02), _slower(0.001)
+        ('12 % slower', '2 % faster', 'as fast')
+    """
+    if abs(share) < 0.005:
+        return "as fast"
+    return f"{abs(share):.0%} {'slower' if share > 0 else 'faster'}".replace("%", " %")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """One number a file, by SHA-256, and what it is."""
+
+    values: Mapping[str, float]
+    axis: str
+    higher_is_better: bool
+    caption: str
+
+
+def measured_quality(inputs: Inputs) -> Quality | None:
+    """What the files are worth: their error in the task where an audit ran them, else their parity with the checkpoint."""
+    return _audited(inputs) or _parity(inputs)
+
+
+def _audited(inputs: Inputs) -> Quality | None:
+    years: dict[str, float] = {}
+    losses: dict[str, float] = {}
+    for model in all_models(inputs):
+        if model.role == "artifact" and (use := model.utility.get(UNSEEN)) is not None:
+            (years if use.mae is not None else losses)[model.sha256] = use.error.value
+    if years:
+        return Quality(
+            values=years, axis="Mean absolute error (years)", higher_is_better=False, caption="error on unseen samples"
+        )
+    if losses:
+        return Quality(values=losses, axis="Loss", higher_is_better=False, caption="loss on unseen samples")
+    return None
+
+
+def _parity(inputs: Inputs) -> Quality | None:
+    worst: dict[str, float] = {}
+    for row in (row for report in inputs.parities for row in report.rows):
+        value = EXACT_DB if row.exact else row.psnr_db
+        if value is not None:
+            worst[row.artifact_sha256] = min(value, worst.get(row.artifact_sha256, EXACT_DB))
+    if not worst:
+        return None
+    said = f"parity of the worst output with the checkpoint, exact ones at {EXACT_DB:g} dB (no audit of these files was given)"
+    return Quality(values=worst, axis="Parity (dB)", higher_is_better=True, caption=said)
+
+
+def pareto(inputs: Inputs, places: list[Place]) -> list[FigureGrid | Notes]:
+    """Per device, quality against latency with the size as area; nothing where quality or size is not known."""
+    quality = measured_quality(inputs)
+    if quality is None:
+        return [Notes(lines=["No Pareto chart: it needs an audit or a parity report of the files that were timed."])]
+    figures = [figure for place in places if (figure := _figure(place, quality, _sizes(inputs))) is not None]
+    if not figures:
+        return [Notes(lines=["No Pareto chart: none of the timed files has both a known quality and a known size."])]
+    caption = f"Quality: {plain(quality.caption, 160)}. {FRONT}"
+    return [FigureGrid(figures=figures, columns=1, heading="Quality, latency and size", caption=caption)]
+
+
+def _sizes(inputs: Inputs) -> dict[str, int]:
+    told = {row.artifact_sha256: row.bytes for bench in inputs.benches for row in bench.rows if row.bytes}
+    return told | {card.sha256: card.bytes for card in inputs.cards}
+
+
+def _figure(place: Place, quality: Quality, sizes: Mapping[str, int]) -> Figure | None:
+    files, without = [], 0
+    for row, label in zip(place.rows, labels(place.rows, 36), strict=True):
+        median, own = row_median(row), sizes.get(row.artifact_sha256)
+        if median is None or row.mode != "burst":
+            continue
+        if own is None or row.artifact_sha256 not in quality.values:
+            without += 1
+            continue
+        brief = plain(f"{row.precision} {row.delegate_got or row.delegate_asked}", 22)
+        value = quality.values[row.artifact_sha256]
+        files.append(_File(label=f"{label}, {size(own)}", short=brief, ms=median, value=value, bytes=own, ranked=row.ranked))
+    if not files:
+        return None
+    caption = f"Not drawn, because their quality or size is not known: {without}." if without else ""
+    draw = partial(_pareto_svg, files, place, quality)
+    return both_widths(draw, WIDTHS, name=f"pareto-{place.number}", caption=caption, pick=place.pick)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _File:
+    """One file on one device: its name in full and in a few letters, median, quality, size."""
+
+    label: str
+    short: str
+    ms: float
+    value: float
+    bytes: int
+    ranked: bool
+
+
+def on_the_front(files: Sequence[_File], *, higher_is_better: bool) -> list[bool]:
+    """Which files no other beats in latency, quality and size; what may not be ranked neither is on the front nor beats."""
+    sign = 1.0 if higher_is_better else -1.0
+    goods = {place: (-item.ms, sign * item.value, -item.bytes) for place, item in enumerate(files) if item.ranked}
+    best = dict(zip(goods, pareto_front(list(goods.values())), strict=True))
+    return [best.get(place, False) for place in range(len(files))]
+
+
+def _pareto_svg(files: Sequence[_File], place: Place, quality: Quality, *, name: str, width: int) -> str:
+    best = on_the_front(files, higher_is_better=quality.higher_is_better)
+    largest = max(item.bytes for item in files)
+    points = [
+        Point(
+            label=item.label if width > ROOMY else item.short, x=item.ms, y=item.value, front=first,
+            diameter=max(SMALLEST, LARGEST * (item.bytes / largest) ** 0.5), marker="o" if item.ranked else "X",
+            role="unlearned" if item.ranked else "retrained",
+        )
+        for item, first in zip(files, best, strict=True)
+    ]  # fmt: skip
+    title = f"{place.name}, {_threads(place)}"
+    spoken = "; ".join(
+        f"{item.label} {item.ms:.3g} ms, {item.value:.4g}{', on the front' if first else ''}"
+        for item, first in zip(files, best, strict=True)
+    )
+    return pareto_svg(
+        points, latency_axis([item.ms for item in files]),
+        quality_axis([item.value for item in files], quality.axis, higher_is_better=quality.higher_is_better),
+        name=name, spoken=f"{quality.axis} against latency, {title}: {spoken}.", width=width,
+        height=380, title=title, staircase=True,
+    )  # fmt: skip
+
+
+def _threads(place: Place) -> str:
+    counts = sorted({row.threads for row in place.rows})
+    return threads(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} threads"
 
 
 def _bench_table(found: Sequence[Place]) -> Table:

@@ -5,9 +5,14 @@ A `Table`, `FigureGrid`, `FaceGrid` or `Notes` knows nothing of HTML; the templa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from unplug.core import NONE, fixed, percent, signed, span
+
+if TYPE_CHECKING:
+    from unplug.sdk.statistics import Estimate
 
 Chip = Literal["pass", "fail", "warn", "neutral"]
 
@@ -29,6 +34,15 @@ class Cell:
     role: str | None = None
     chip: Chip | None = None
     mono: bool = False
+
+
+def estimate_cell(item: Estimate | None, digits: int = 3, *, sign: bool = False, share: bool = False) -> Cell:
+    """A number with its interval below it, or a dash; `sign` writes a plus, `share` percent."""
+    if item is None:
+        return Cell(text=NONE)
+    if share:
+        return Cell(text=percent(item.value), note=span(item.low, item.high, 1, scale=100.0))
+    return Cell(text=(signed if sign else fixed)(item.value, digits), note=span(item.low, item.high, digits, sign=sign))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +89,21 @@ class Figure:
     caption: str = ""
     narrow: str | None = None
     pick: int | None = None
+
+
+def both_widths(
+    draw: Callable[..., str], widths: tuple[int, int], *, name: str, caption: str = "", pick: int | None = None
+) -> Figure:
+    """A plot drawn for a page and for a phone, so that letters keep their size on both.
+
+    Args:
+        draw: called with ``name`` and ``width`` (CSS pixels); gives an SVG.
+        widths: of the two.
+        name: prefix of ids; the width is put behind it.
+        caption, pick: see `Figure`.
+    """
+    wide, narrow = (draw(name=f"{name}-{width}", width=width) for width in widths)
+    return Figure(svg=wide, narrow=narrow, caption=caption, pick=pick)
 
 
 @dataclass(frozen=True, kw_only=True)

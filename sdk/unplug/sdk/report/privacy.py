@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from unplug.core import NONE, count, fixed, percent, signed, span
+from unplug.core import NONE, count, fixed, span
 from unplug.sdk.auditing import Estimate, ModelAudit, Relearning, RetainPrivacy, WorstSubject
 
 from .inputs import Inputs
 from .models import all_models, excludes_zero, model_label
-from .page import Cell, Chip, Column, Missing, Section, Table
+from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell
 
 JUDGED = ("unlearned", "artifact")
 
@@ -38,7 +38,7 @@ def _retain(models: tuple[ModelAudit, ...]) -> Table | None:
 def _end(model: ModelAudit, auc: Estimate | None) -> list[Cell]:
     if auc is None:
         return []
-    return [Cell(text=model_label(model), role=model.role), _number(auc), *(Cell(text=NONE) for _ in range(3))]
+    return [Cell(text=model_label(model), role=model.role), estimate_cell(auc), *(Cell(text=NONE) for _ in range(3))]
 
 
 def _retain_row(model: ModelAudit, first: RetainPrivacy) -> list[Cell]:
@@ -50,8 +50,8 @@ def _retain_row(model: ModelAudit, first: RetainPrivacy) -> list[Cell]:
     chip: Chip = "fail" if sign > 0 else "pass"
     judged = Cell(text={1: "worse", 0: "alike", -1: "better"}[sign], chip=chip) if found.minus_original else Cell(text=NONE)
     return [
-        Cell(text=model_label(model), role=model.role), _number(found.auc),
-        _gap(found.minus_original), _gap(found.minus_retrained), judged,
+        Cell(text=model_label(model), role=model.role), estimate_cell(found.auc),
+        estimate_cell(found.minus_original, sign=True), estimate_cell(found.minus_retrained, sign=True), judged,
     ]  # fmt: skip
 
 
@@ -70,8 +70,7 @@ def _forget(models: tuple[ModelAudit, ...]) -> Table | None:
 
 
 def _forget_row(model: ModelAudit) -> list[Cell]:
-    right = model.logistic_accuracy
-    accuracy = Cell(text=percent(right.value), note=span(right.low, right.high, 1, scale=100.0)) if right else Cell(text=NONE)
+    accuracy = estimate_cell(model.logistic_accuracy, share=True)
     return [Cell(text=model_label(model), role=model.role), accuracy, *_worst(model, model.worst_subject)]
 
 
@@ -105,15 +104,7 @@ def _relearning_row(model: ModelAudit, found: Relearning) -> list[Cell]:
     runs = ", ".join("stopped" if passes is None else count(passes) for passes in found.passes[:8])
     return [
         Cell(text=model_label(model), role=model.role),
-        _number(found.mean, 0),
+        estimate_cell(found.mean, 0),
         Cell(text=runs),
         Cell(text=found.reason or ""),
     ]
-
-
-def _number(item: Estimate | None, digits: int = 3) -> Cell:
-    return Cell(text=fixed(item.value, digits), note=span(item.low, item.high, digits)) if item else Cell(text=NONE)
-
-
-def _gap(item: Estimate | None) -> Cell:
-    return Cell(text=signed(item.value), note=span(item.low, item.high, sign=True)) if item else Cell(text=NONE)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from unplug.core import milliseconds, plain, threads
 
-from .figures.published import Bar, published_svg
-from .page import Block, Cell, Column, Figure, FigureGrid, Section, Table
+from .page import Block, Cell, Column, Figure, FigureGrid, Section, Table, both_widths
+from .plots.bench import published_svg
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import Baselines, PublishedRow
 
-WIDE, NARROW = 992, 322  # a frame with room stands around this section
+WIDTHS = (992, 322)  # a frame with room stands around this section
 DRAWN = "MobileNetV2 1.0 224"
 SERIES = {
     "plugin": "Conditioning plugins on phones", "controlnet": "ControlNet", "adapter": "Adapters", "diffusion": "Diffusion",
@@ -35,11 +36,10 @@ def published(baselines: Baselines) -> Section:
 
 def _figure(baselines: Baselines) -> Figure:
     rows = [row for row in baselines.rows if row.model == DRAWN and row.value is not None and row.unit == "ms"]
-    bars = [Bar(label=plain(f"{row.device}, {_place(row)}", 48), value=row.value or 0.0) for row in rows]
-    bars.sort(key=lambda bar: -bar.value)
-    wide, narrow = (published_svg(bars, name=f"published-{width}", title=DRAWN, width=width) for width in (WIDE, NARROW))
+    bars = [(plain(f"{row.device}, {_place(row)}", 48), row.value or 0.0) for row in rows]
+    bars.sort(key=lambda bar: -bar[1])
     caption = "The same network on phones by the numbers of others; hollow marks, because nobody here ran it."
-    return Figure(svg=wide, narrow=narrow, caption=caption)
+    return both_widths(partial(published_svg, bars, title=DRAWN), WIDTHS, name="published", caption=caption)
 
 
 def _place(row: PublishedRow) -> str:

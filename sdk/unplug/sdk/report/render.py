@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -45,13 +46,10 @@ def render_html(inputs: Inputs, *, title: str) -> str:
         ReportError: the page would be larger than 2 MB.
     """
     parts = _parts(inputs)
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     audit = main_audit(inputs)
-    html = environment.get_template("template.html.j2").render(
+    return fill_template(
+        "report", "Give fewer files, or fewer and smaller thumbnails",
         title=plain(title, MAX_TITLE),
-        style=(HERE / "style.css").read_text(encoding="utf-8"),
         subject=_subject(inputs),
         verdict=verdict(inputs),
         alarms=[(alarm.kind, plain(alarm.model), plain(alarm.message, 400)) for alarm in audit.alarms] if audit else [],
@@ -60,10 +58,22 @@ def render_html(inputs: Inputs, *, title: str) -> str:
         sections=[part for part in parts if isinstance(part, Section)],
         missing=[part for part in parts if isinstance(part, Missing)],
         provenance=provenance(inputs),
-        labels=LABELS,
+    )  # fmt: skip
+
+
+def fill_template(what: str, fix: str, **parts: Any) -> str:
+    """The one template with its one style sheet, filled; the same parts give the same text.
+
+    Raises:
+        ReportError: the page would be larger than 2 MB; `what` and `fix` are for its message.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    style = (HERE / "style.css").read_text(encoding="utf-8")
+    html = environment.get_template("template.html.j2").render(style=style, labels=LABELS, **parts)
     if (size := len(html.encode("utf-8"))) > MAX_PAGE_BYTES:
-        raise ReportError("report", f"the page would have {size:,} bytes", "Give fewer files, or fewer and smaller thumbnails")
+        raise ReportError(what, f"the page would have {size:,} bytes", fix)
     return html
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from unplug.core import NONE, count, fixed, percent, plain, short, signed, span
-from unplug.sdk.auditing import Estimate, Outcome, OutputDistance, Rounding, rounding_outcome, rounding_sentence
+from unplug.core import NONE, count, percent, plain, short, signed, span
+from unplug.sdk.auditing import OutputDistance, Rounding, RoundingOutcome
 
 from .inputs import Inputs
 from .models import has_years
-from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table
+from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table, estimate_cell
 
-CHIPS: dict[Outcome, Chip] = {
+CHIPS: dict[RoundingOutcome, Chip] = {
     "nothing back": "pass",
     "part back": "fail",
     "easier to attack": "fail",
@@ -17,7 +17,7 @@ CHIPS: dict[Outcome, Chip] = {
     "not run": "neutral",
     "open": "warn",
 }
-WORST_FIRST: tuple[Outcome, ...] = ("easier to attack", "part back", "open", "further away", "nothing back", "not run")
+WORST_FIRST: tuple[RoundingOutcome, ...] = ("easier to attack", "part back", "open", "further away", "nothing back", "not run")
 
 
 def rounding_rows(inputs: Inputs) -> list[Rounding]:
@@ -45,15 +45,15 @@ def rounding(inputs: Inputs) -> Section | Missing:
 
 def rounding_fact(inputs: Inputs) -> str:
     """The sentence of the file that came off worst, for the head of the page."""
-    rows = [row for row in rounding_rows(inputs) if rounding_outcome(row) != "not run"]
+    rows = [row for row in rounding_rows(inputs) if row.outcome != "not run"]
     if not rows:
         return ""
-    worst = min(rows, key=lambda row: (WORST_FIRST.index(rounding_outcome(row)), row.kept.value if row.kept else 0.0))
-    return f"After export ({_form(worst)}{', the worst file' if len(rows) > 1 else ''}): {rounding_sentence(worst)}"
+    worst = min(rows, key=lambda row: (WORST_FIRST.index(row.outcome), row.kept.value if row.kept else 0.0))
+    return f"After export ({_form(worst)}{', the worst file' if len(rows) > 1 else ''}): {worst.sentence()}"
 
 
 def _overall(rows: list[Rounding]) -> str:
-    ran = [outcome for row in rows if (outcome := rounding_outcome(row)) != "not run"]
+    ran = [row.outcome for row in rows if row.outcome != "not run"]
     if ran and all(outcome == "nothing back" for outcome in ran):
         return f"It brought nothing back in {'the one file' if len(ran) == 1 else f'any of {len(ran)} files'} that ran here."
     return ""
@@ -75,19 +75,18 @@ def _verdicts(rows: list[Rounding]) -> Table:
 
 
 def _verdict(row: Rounding) -> list[Cell]:
-    outcome = rounding_outcome(row)
+    outcome = row.outcome
     shift = max(row.auc_shift.items(), key=lambda pair: pair[1].value, default=None)
     rise = Cell(text=NONE)
     if shift is not None:
         ends = span(shift[1].low, shift[1].high, sign=True)
         rise = Cell(text=signed(shift[1].value), note=f"{plain(shift[0], 20)} {ends}")
-    kept = row.kept
     return [
         Cell(text=_form(row), note=f"{plain(row.model, 40)}, {short(row.sha256)}"),
         Cell(text=outcome, chip=CHIPS[outcome]),
-        Cell(text=percent(kept.value), note=span(kept.low, kept.high, 1, scale=100.0)) if kept else Cell(text=NONE),
+        estimate_cell(row.kept, share=True),
         rise,
-        Cell(text=rounding_sentence(row)),
+        Cell(text=row.sentence()),
     ]
 
 
@@ -128,9 +127,5 @@ def _codes(row: Rounding) -> Cell:
 
 def _outputs(found: dict[str, OutputDistance], digits: int) -> list[Cell]:
     forget, test = found.get("forget"), found.get("test")
-    errors = [_estimate(item.years if item else None, digits) for item in (forget, test)]
-    return [*errors, *(_estimate(item.variation if item else None, max(3, digits)) for item in (forget, test))]
-
-
-def _estimate(item: Estimate | None, digits: int) -> Cell:
-    return Cell(text=fixed(item.value, digits), note=span(item.low, item.high, digits)) if item else Cell(text=NONE)
+    errors = [estimate_cell(item.years if item else None, digits) for item in (forget, test)]
+    return [*errors, *(estimate_cell(item.variation if item else None, max(3, digits)) for item in (forget, test))]

@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import MINUS, NONE, fixed, milliseconds, plain, short, size, span, threads
+from unplug.core import MINUS, NONE, milliseconds, plain, short, size, threads
 from unplug.export import STAND_INS
 from unplug.sdk.auditing import ModelAudit
 from unplug.sdk.bundle import Gate
 
 from .inputs import Inputs
+from .latency import row_median
 from .models import all_models, main_models
-from .page import Cell, Chip, Column, Missing, Section, Table
+from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell
 from .schemas import Release
-from .timing import row_median
 from .verdict import headline_attack
 
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ def _decibels(row: ParityRow) -> str:
 def _audit_cell(model: ModelAudit | None, attack: str | None) -> Cell:
     if model is None or attack is None or attack not in model.attacks:
         return Cell(text="not audited")
-    auc = model.attacks[attack].auc
-    return Cell(text=fixed(auc.value), note=span(auc.low, auc.high))
+    return estimate_cell(model.attacks[attack].auc)
 
 
 def _latency_cell(inputs: Inputs, sha: str) -> Cell:

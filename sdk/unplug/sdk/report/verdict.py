@@ -9,11 +9,11 @@ from unplug.core import fixed, milliseconds, percent, plain, signed, size, span,
 from unplug.sdk.auditing import Estimate, ModelAudit
 
 from .inputs import Inputs
+from .latency import row_median
 from .models import excludes_zero, judged_gap, main_attack, main_models
 from .page import Chip, KeyNumber
 from .rounding import rounding_fact, rounding_rows
 from .schemas import ForgetStep
-from .timing import row_median
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,10 @@ from .stats import interval as interval
 from .stats import logistic_accuracy as logistic_accuracy
 from .stats import mean_estimate as mean_estimate
 from .stats import resamples as resamples
+from .stats import roc as roc
+from .stats import simultaneous as simultaneous
 from .stats import subject_weights as subject_weights
 from .stats import threshold_accuracy as threshold_accuracy
 from .stats import tpr_at as tpr_at
+from .stats import tpr_estimate as tpr_estimate
 from .stats import tpr_or_reason as tpr_or_reason

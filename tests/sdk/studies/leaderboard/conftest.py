@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from unplug.sdk.fleet import Result
-from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardReport, Pool, Request, Truths, run_leaderboard
+from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, LeaderboardReport, Pool, Truths, run_leaderboard
 from unplug.sdk.studies.leaderboard.pool import PARTS, Truth
 
 SPEC = "synth:n=120,subjects=60,seed=3"
@@ -53,19 +53,19 @@ def pool(draw: np.random.Generator, count: int, *, clusters: Sequence[int] | Non
     return Pool(models=models, clusters=tuple(clusters or range(count)), truths=TRUTHS)
 
 
-def request_for(
+def config_for(
     out: Path, *, models: int = 4, originals: int = 2, methods: Sequence[str] = METHODS, **changes: object
-) -> Request:
+) -> LeaderboardConfig:
     """The smallest leaderboard that goes through every stage; ct's own budget does not pay for one step."""
     protocol = PROTOCOLS.get("challenge").with_(
         recipe={"epochs": 2, "batch_size": 8, "lr": 0.01, "weight_decay": 0.0, "ema": 0.5}, models=models, originals=originals,
         budget=0.9,
     )  # fmt: skip
-    request = Request(
+    config = LeaderboardConfig(
         protocol=protocol, spec=SPEC, methods=methods, settings={"ct": {"budget": "0.01"}}, out=out,
         device=torch.device("cpu"), backend="loop",
     )  # fmt: skip
-    return replace(request, **changes)  # type: ignore[arg-type]
+    return replace(config, **changes)  # type: ignore[arg-type]
 
 
 class Made:
@@ -74,7 +74,7 @@ class Made:
     def __init__(self, out: Path) -> None:
         self.out = out
         self.lines: list[str] = []
-        self.report: LeaderboardReport = run_leaderboard(request_for(out), self.lines.append)
+        self.report: LeaderboardReport = run_leaderboard(config_for(out), self.lines.append)
 
 
 @pytest.fixture(scope="session")

@@ -18,12 +18,12 @@ from unplug.sdk.studies.leaderboard import Bench, bench
 from unplug.sdk.studies.leaderboard.run import _arguments
 from unplug.sdk.unlearning import ForgetProblem, Lens, Meter, apply_method
 
-from .conftest import Made, request_for
+from .conftest import Made, config_for
 
 
 @pytest.fixture(scope="module")
 def local(made: Made) -> Bench:
-    return bench(**_arguments(request_for(made.out)))
+    return bench(**_arguments(config_for(made.out)))
 
 
 def unlearned(local: Bench, method: Any) -> dict[str, torch.Tensor]:

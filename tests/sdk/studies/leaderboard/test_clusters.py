@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t, ttest_ind
 
-from unplug.sdk.studies.leaderboard.clusters import absolute, cluster_mean, difference
+from unplug.sdk.studies.leaderboard.intervals import absolute, cluster_mean, difference
 
 
 def test_clusters_are_what_varies() -> None:

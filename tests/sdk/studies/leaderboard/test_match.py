@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.sdk.studies.leaderboard.attacks import match, nomus
+from unplug.sdk.studies.leaderboard.membership import match, nomus
 
 
 def test_unseen_samples_have_the_forget_sets_proportions() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from unplug.core import DataError, InputError
 from unplug.sdk.data import Dataset, load_dataset
-from unplug.sdk.studies.leaderboard import METRICS, PROTOCOLS, Protocol, entry
+from unplug.sdk.studies.leaderboard import METRICS, PROTOCOLS, BenchmarkProtocol, entry
 from unplug.sdk.training import AgeFamily, ClassFamily
 from unplug.sdk.unlearning import PLANNED
 
@@ -26,7 +26,7 @@ def subjects(dataset: Dataset, ids: tuple[str, ...]) -> set[str | None]:
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))
 def test_every_protocol_says_what_it_is(name: str) -> None:
-    protocol: Protocol = PROTOCOLS.get(name)
+    protocol: BenchmarkProtocol = PROTOCOLS.get(name)
     assert protocol.name == name and len(protocol.summary) > 80
     assert all(item.metric in METRICS for item in protocol.published)
     if protocol.default_data is None:
@@ -39,13 +39,13 @@ def test_challenge_forgets_whole_children() -> None:
     protocol = PROTOCOLS.get("challenge")
     assert protocol.data(None) == "synth:n=2000,subjects=1000,seed=0"
     dataset = load(SPEC)
-    split = protocol.request(dataset, 0)
+    split = protocol.forget_split(dataset, 0)
     ages = dataset.ages[dataset.indices(split.forget)]
     assert len(split.forget) >= 1 and ages.max() < 13 and split.subject_disjoint
     assert subjects(dataset, split.forget).isdisjoint(subjects(dataset, split.retain))
     assert round(0.03 * len(split.train)) <= len(split.forget) <= round(0.03 * len(split.train)) + 1
-    assert split.forget == protocol.request(dataset, 0).forget
-    assert len({protocol.request(dataset, seed).forget for seed in range(5)}) > 1
+    assert split.forget == protocol.forget_split(dataset, 0).forget
+    assert len({protocol.forget_split(dataset, seed).forget for seed in range(5)}) > 1
     family = protocol.family(dataset)
     assert isinstance(family, AgeFamily) and family.edges[:3] == (0, 5, 13)
 
@@ -56,13 +56,13 @@ def test_challenge_needs_children(tmp_path: Path) -> None:
         folders.picture(tmp_path / f"{number}.png", 5 * number)
     (tmp_path / "labels.csv").write_text("\n".join(["path,age", *rows]))
     with pytest.raises(DataError, match="nobody in its training set is under 13"):
-        PROTOCOLS.get("challenge").request(load(f"csv:{tmp_path / 'labels.csv'}"), 0)
+        PROTOCOLS.get("challenge").forget_split(load(f"csv:{tmp_path / 'labels.csv'}"), 0)
 
 
 def test_utkface_forgets_of_all_ages(tmp_path: Path) -> None:
     protocol = PROTOCOLS.get("utkface")
     dataset = load(folders.utkface(tmp_path), 48)
-    split = protocol.request(dataset, 0)
+    split = protocol.forget_split(dataset, 0)
     assert (len(split.train), len(split.validation), len(split.test)) == (70, 10, 20)
     assert len(split.forget) == 1 and set(split.forget) < set(split.train)
     assert isinstance(protocol.family(dataset), AgeFamily) and protocol.recipe.image_size == 48
@@ -71,7 +71,7 @@ def test_utkface_forgets_of_all_ages(tmp_path: Path) -> None:
 def test_starting_kit_halves_the_test_set(tmp_path: Path) -> None:
     protocol = PROTOCOLS.get("starting-kit")
     dataset = load(folders.cifar10(tmp_path))
-    split = protocol.request(dataset, 0)
+    split = protocol.forget_split(dataset, 0)
     assert (len(split.train), len(split.forget), len(split.validation), len(split.test)) == (60, 6, 10, 11)
     assert all(name.startswith("train/") for name in split.train)
     assert all(name.startswith("test/") for name in (*split.validation, *split.test))
@@ -82,7 +82,7 @@ def test_starting_kit_halves_the_test_set(tmp_path: Path) -> None:
 
 def test_starting_kit_needs_official_sets() -> None:
     with pytest.raises(DataError, match="no official train and test sets"):
-        PROTOCOLS.get("starting-kit").request(load(SPEC), 0)
+        PROTOCOLS.get("starting-kit").forget_split(load(SPEC), 0)
 
 
 def test_starting_kit_finetunes_as_the_kit_does() -> None:
@@ -99,14 +99,14 @@ def test_starting_kit_finetunes_as_the_kit_does() -> None:
 def test_mufac_forgets_its_first_rows(tmp_path: Path) -> None:
     protocol = PROTOCOLS.get("mufac")
     dataset = load(folders.mufac(tmp_path))
-    split = protocol.request(dataset, 0)
+    split = protocol.forget_split(dataset, 0)
     assert (len(split.train), len(split.validation), len(split.test)) == (120, 12, 36)
     assert split.forget == split.train[:12] == dataset.ids[:12]
     assert protocol.family(dataset).edges == tuple(map(float, range(9)))
 
 
 def test_first_rows_takes_the_official_number_where_it_can(tmp_path: Path) -> None:
-    from unplug.sdk.studies.leaderboard.picks import first_rows
+    from unplug.sdk.studies.leaderboard.protocols import first_rows
 
     dataset = load(folders.mufac(tmp_path))
     split = PROTOCOLS.get("mufac").split(dataset, 0)
@@ -117,7 +117,7 @@ def test_first_rows_takes_the_official_number_where_it_can(tmp_path: Path) -> No
 def test_mucac_forgets_whole_people(tmp_path: Path) -> None:
     protocol = PROTOCOLS.get("mucac")
     dataset = load(folders.mucac(tmp_path))
-    split = protocol.request(dataset, 0)
+    split = protocol.forget_split(dataset, 0)
     gone = subjects(dataset, split.forget)
     assert len(split.forget) == 4 * len(gone) and gone.isdisjoint(subjects(dataset, split.retain)) and split.subject_disjoint
     assert len(split.forget) >= 0.1 * len(split.train)

@@ -13,12 +13,10 @@ import pytest
 
 from unplug.core import ReportError, schema_text
 from unplug.sdk.report import leaderboard_markdown, write_page
-from unplug.sdk.report.leaderboard.figures import pareto_front
-from unplug.sdk.report.leaderboard.page import render_page
-from unplug.sdk.report.leaderboard.plots import points_of
+from unplug.sdk.report.leaderboard_page import plotted_rows, render_page
 from unplug.sdk.schemas import SCHEMAS
 from unplug.sdk.studies.leaderboard import LeaderboardReport, Measure, Row, read_leaderboard
-from unplug.sdk.studies.leaderboard.report import PublishedNumber
+from unplug.sdk.studies.leaderboard.metrics import PublishedNumber
 
 from .conftest import Made
 
@@ -150,17 +148,11 @@ def test_page_escapes_what_comes_from_a_file(report: LeaderboardReport) -> None:
     assert "<script" not in html and "&lt;script&gt;" in html
 
 
-def test_pareto_front(report: LeaderboardReport) -> None:
-    points = {point.label: point for point in points_of(report)}
-    assert [name for name, point in points.items() if point.front] == ["good", "cheap"]
-    assert not points["original"].front and points["retrained (oracle)"].cost == 1.0
+def test_the_front_ends_at_the_oracle(report: LeaderboardReport) -> None:
+    assert [item.name for item, front in plotted_rows(report) if front] == ["good", "cheap"]
     # Beyond the oracle nothing is gained: more than F_null is noise.
     over = replace(report, rows=(row("over", 0.4, 0.2, rank=1), row("level", 0.2, 0.1, rank=2), *report.rows[3:]))
-    assert [point.label for point in points_of(over) if point.front] == ["level"]
-
-
-def test_front_holds_equals() -> None:
-    assert pareto_front([(1.0,), (1.0,), (0.0,)]) == [True, True, False] and pareto_front([]) == []
+    assert [item.name for item, front in plotted_rows(over) if front] == ["level"]
 
 
 def test_markdown_golden(report: LeaderboardReport) -> None:

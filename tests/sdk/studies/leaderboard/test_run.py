@@ -12,13 +12,13 @@ import torch
 
 from unplug.core import InputError, OutputError
 from unplug.sdk.fleet import has_result, read_result
-from unplug.sdk.studies.leaderboard import PROTOCOLS, Request, bench, read_leaderboard, run_leaderboard
+from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, bench, read_leaderboard, run_leaderboard
+from unplug.sdk.studies.leaderboard.jobs import train_stacked
 from unplug.sdk.studies.leaderboard.plan import training_jobs
 from unplug.sdk.studies.leaderboard.run import _arguments
-from unplug.sdk.studies.leaderboard.stacked import train_stacked
 
 from . import folders
-from .conftest import Made, request_for
+from .conftest import Made, config_for
 
 
 @pytest.fixture
@@ -31,10 +31,9 @@ def results(folder: Path) -> dict[str, int]:
 
 
 def test_what_a_run_leaves(made: Made) -> None:
-    assert sorted(path.name for path in made.out.iterdir()) == ["leaderboard.html", "leaderboard.json", "models", "run.json"]
+    assert sorted(path.name for path in made.out.iterdir()) == ["leaderboard.json", "models", "run.json"]
     assert len(results(made.out)) == 2 + 4 + 3 * 4
     assert read_leaderboard(made.out / "leaderboard.json") == made.report
-    assert "<svg" in (made.out / "leaderboard.html").read_text()
 
 
 def test_rows_and_ranks(made: Made) -> None:
@@ -64,7 +63,7 @@ def test_results_carry_their_seeds_and_originals_their_weights(made: Made) -> No
 
 
 def test_seeds_make_models_and_the_same_seed_makes_the_same(made: Made, tmp_path: Path) -> None:
-    again = request_for(tmp_path / "again", methods=("finetune",))
+    again = config_for(tmp_path / "again", methods=("finetune",))
     run_leaderboard(again, lambda _: None)
     names = [path.stem for path in sorted((made.out / "models").glob("finetune-*"))]
     assert [name.split("-", 2)[2] for name in names] == ["0-20000", "0-20002", "1-20001", "1-20003"]
@@ -83,13 +82,13 @@ stacks compute what the loop does is shown in float64 on both, in tests/sdk/flee
 
 
 def test_stacked_training_gives_the_loops_models(made: Made, tmp_path: Path) -> None:
-    request = request_for(tmp_path / "stacked", backend="stacked-train")
-    local = bench(**_arguments(request))
+    config = config_for(tmp_path / "stacked", backend="stacked-train")
+    local = bench(**_arguments(config))
     train_stacked(local, training_jobs(0, 2, 4), "given")
     pairs = {}
     for name in ("original-0", "original-1", "retrained-10000", "retrained-10003"):
-        assert has_result(request.models, name, "given")
-        loop, stacked = (read_result(folder / "models", name) for folder in (made.out, request.out))
+        assert has_result(config.models, name, "given")
+        loop, stacked = (read_result(folder / "models", name) for folder in (made.out, config.out))
         assert loop.tensors.keys() == stacked.tensors.keys() and loop.facts["passes"] == stacked.facts["passes"]
         for key, value in loop.tensors.items():
             assert value.shape == stacked.tensors[key].shape
@@ -104,7 +103,7 @@ def test_stacked_training_gives_the_loops_models(made: Made, tmp_path: Path) -> 
 
 def test_a_second_call_trains_nothing(copied: Path, made: Made) -> None:
     before, lines = results(copied), list[str]()
-    report = run_leaderboard(request_for(copied), lines.append)
+    report = run_leaderboard(config_for(copied), lines.append)
     assert results(copied) == before and report == made.report
     assert [line for line in lines if "already" in line] == ["  6 of 6 are there already", "  12 of 12 are there already"]
 
@@ -113,7 +112,7 @@ def test_what_is_missing_is_made_and_nothing_else(copied: Path, made: Made) -> N
     gone = sorted(path for path in (copied / "models").iterdir() if path.name.startswith("msg"))[0]
     gone.unlink()
     before = results(copied)
-    report = run_leaderboard(request_for(copied), lambda _: None)
+    report = run_leaderboard(config_for(copied), lambda _: None)
     after = results(copied)
     assert set(after) - set(before) == {gone.name} and all(after[name] == before[name] for name in before)
     assert report.row("msg").metrics["test_mae"] == made.report.row("msg").metrics["test_mae"]
@@ -121,7 +120,7 @@ def test_what_is_missing_is_made_and_nothing_else(copied: Path, made: Made) -> N
 
 def test_more_models_use_the_earlier_ones(copied: Path) -> None:
     before = results(copied)
-    report = run_leaderboard(request_for(copied, models=6, methods=("finetune",)), lambda _: None)
+    report = run_leaderboard(config_for(copied, models=6, methods=("finetune",)), lambda _: None)
     after = results(copied)
     assert all(after[name] == before[name] for name in before) and len(after) == len(before) + 2 + 2
     assert report.row("finetune").models == report.row("retrained").models == 6
@@ -129,52 +128,51 @@ def test_more_models_use_the_earlier_ones(copied: Path) -> None:
 
 
 def test_another_leaderboard_in_the_folder_is_refused(copied: Path) -> None:
-    other = request_for(copied)
-    for request, what in (
-        (request_for(copied, seed=1), "split, seed"),
-        (request_for(copied, spec="synth:n=120,subjects=60,seed=4"), "data, split"),
-        (request_for(copied, protocol=other.protocol.with_(recipe={"epochs": 3})), "another recipe"),
+    other = config_for(copied)
+    for config, what in (
+        (config_for(copied, seed=1), "split, seed"),
+        (config_for(copied, spec="synth:n=120,subjects=60,seed=4"), "data, split"),
+        (config_for(copied, protocol=other.protocol.with_(recipe={"epochs": 3})), "another recipe"),
     ):
         with pytest.raises(InputError, match=what):
-            run_leaderboard(request, lambda _: None)
+            run_leaderboard(config, lambda _: None)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(OutputError, match="holds no leaderboard"):
-        run_leaderboard(request_for(tmp_path), lambda _: None)
+        run_leaderboard(config_for(tmp_path), lambda _: None)
     (tmp_path / "run.json").write_text(json.dumps(["odd"]))
     with pytest.raises(InputError, match="another protocol"):
-        run_leaderboard(request_for(tmp_path), lambda _: None)
+        run_leaderboard(config_for(tmp_path), lambda _: None)
 
 
 def test_a_class_protocol_from_end_to_end(tmp_path: Path) -> None:
     protocol = PROTOCOLS.get("mufac").with_(
         recipe={"image_size": 32, "epochs": 1, "batch_size": 16}, width=8, models=4, originals=2, budget=2.0
     )
-    request = Request(
+    config = LeaderboardConfig(
         protocol=protocol, spec=folders.mufac(tmp_path / "mufac"), methods=("finetune", "blindspot"), settings={},
         out=tmp_path / "out", device=torch.device("cpu"), backend="loop",
     )  # fmt: skip
-    report = run_leaderboard(request, lambda _: None)
+    report = run_leaderboard(config, lambda _: None)
     row = report.row("finetune")
     assert row.rank == 1 and {"nomus", "test_accuracy", "logistic_accuracy", "attack_distance"} <= set(row.metrics)
     assert "test_mae" not in row.metrics and "distance_test" not in row.metrics
     assert "ages" in str(report.row("blindspot").refused)  # it needs years, and there are classes alone
     assert report.forget == {"samples": 12, "subjects": 6, "share": 0.1, "groups": {"0-6": 4, "7-12": 4, "13-19": 4}}
-    assert (request.out / "leaderboard.html").is_file()
 
 
 def test_a_method_with_a_hook_gets_originals_of_its_own(made: Made, copied: Path) -> None:
     settings = {"sisa": {"shards": "2", "slices": "1", "budget": "3"}}
-    report = run_leaderboard(request_for(copied, methods=("sisa",), settings=settings), lambda _: None)
+    report = run_leaderboard(config_for(copied, methods=("sisa",), settings=settings), lambda _: None)
     row = report.row("sisa")
     assert row.refused is None and row.models == 4 and row.rank is None and "may spend 300 %" in row.note
     assert row.metrics["test_mae"].value > 0
 
 
 def test_the_literal_rule_can_be_asked_for(made: Made, copied: Path) -> None:
-    report = run_leaderboard(request_for(copied, rule="spec"), lambda _: None, show=False)
+    report = run_leaderboard(config_for(copied, rule="spec"), lambda _: None, show=False)
     assert report.settings["challenge_rule"] == "spec" and made.report.settings["challenge_rule"] == "code"
     both = [{row.name: row.metrics["f"].value for row in item.rows if "f" in row.metrics} for item in (report, made.report)]
     assert both[0].keys() == both[1].keys() and both[0] != both[1]

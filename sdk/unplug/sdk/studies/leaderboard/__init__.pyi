@@ -3,6 +3,8 @@ from .jobs import bench as bench
 from .jobs import measure as measure
 from .membership import Oracle as Oracle
 from .metrics import METRICS as METRICS
+from .metrics import RANKED_BY as RANKED_BY
+from .metrics import RANKING as RANKING
 from .metrics import Metric as Metric
 from .plan import ORACLE as ORACLE
 from .plan import Entry as Entry
@@ -15,15 +17,13 @@ from .pool import Pool as Pool
 from .pool import Truths as Truths
 from .pool import read_pool as read_pool
 from .protocol import PROTOCOLS as PROTOCOLS
-from .protocol import RANKED_BY as RANKED_BY
-from .protocol import RANKING as RANKING
-from .protocol import Protocol as Protocol
+from .protocol import BenchmarkProtocol as BenchmarkProtocol
 from .report import LeaderboardReport as LeaderboardReport
 from .report import Measure as Measure
 from .report import Role as Role
 from .report import Row as Row
 from .report import read_leaderboard as read_leaderboard
 from .run import RUN_FILE as RUN_FILE
-from .run import Request as Request
+from .run import LeaderboardConfig as LeaderboardConfig
 from .run import run_leaderboard as run_leaderboard
 from .score import measure_pool as measure_pool

@@ -1,13 +1,15 @@
-"""What the workers of a leaderboard do: train a model, unlearn one, measure it. One result a model.
+"""What the workers of a leaderboard do: train a model (or a stack of them), unlearn one, measure it. One result a model.
 
 Shapes: F forget, T test, V validation, R retain samples; G groups or classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from torch import nn
 
 from unplug.core import InputError
 from unplug.sdk.data import Dataset, Split, load_dataset
-from unplug.sdk.fleet import Result, read_result
+from unplug.sdk.fleet import Job, Order, Result, fit_stacked, job_fingerprint, pack, read_result, stack_width, write_result
 from unplug.sdk.training import Family, Recipe, Sets, TensorSet, confidence, fit_new, load_sets, new_model, predict, seeded
 from unplug.sdk.unlearning import (
     ForgetProblem,
@@ -34,7 +36,7 @@ from unplug.sdk.unlearning import (
 )
 
 from .plan import original_name
-from .protocol import PROTOCOLS, Protocol
+from .protocol import PROTOCOLS, BenchmarkProtocol
 
 WEIGHT = "weight/"
 ORIGINALS = ("original",)
@@ -78,7 +80,7 @@ class Bench:
 
     @property
     def kind(self) -> str:
-        """As in `Protocol`."""
+        """As in `BenchmarkProtocol`."""
         return "class" if bool(torch.isnan(self.sets.train.age_N).any()) else "age"
 
     @cached_property
@@ -139,10 +141,10 @@ def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, se
         device: for torch.
         models: folder of the results.
     """
-    chosen: Protocol = PROTOCOLS.get(protocol)
+    chosen: BenchmarkProtocol = PROTOCOLS.get(protocol)
     chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), width=width)
     dataset = load_dataset(spec, chosen.recipe.image_size, show=False)
-    split = chosen.request(dataset, seed)
+    split = chosen.forget_split(dataset, seed)
     family, place = chosen.family(dataset), torch.device(device)
     sets = load_sets(dataset, split, family.edges if chosen.kind == "age" else None, place)
     return Bench(family=family, sets=sets, split=split, dataset=dataset, models=Path(models), device=place)
@@ -202,3 +204,38 @@ def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:
         if not np.isnan(says.age_N).any():
             tensors[f"{name}_age"] = says.age_N.astype(np.float32)
     return tensors
+
+
+def train_stacked(context: Bench, jobs: Sequence[Job], given: str, *, show: bool = False) -> float:
+    """Carries out training jobs, a stack after the other; each stack is written when it is finished.
+
+    Args:
+        context: data, family and folder.
+        jobs: of `plan.training_jobs`; the loop over `train` is its oracle.
+        given: fingerprint that the results carry.
+        show: progress bar.
+
+    Returns:
+        Seconds of wall time.
+
+    Raises:
+        InputError: the architecture cannot be stacked.
+        TrainingError: a loss is not finite.
+    """
+    began = time.monotonic()
+    for role, group in groupby(jobs, key=lambda job: str(job.arguments["role"])):
+        same, data = list(group), context.training_set(role)
+        width = stack_width(new_model(context.family, data, 0), data, context.family.recipe.batch_size)
+        for start in range(0, len(same), width):
+            _train_part(context, role, same[start : start + width], given, show)
+    return time.monotonic() - began
+
+
+def _train_part(context: Bench, role: str, jobs: Sequence[Job], given: str, show: bool) -> None:
+    seeds = [int(job.arguments["seed"]) for job in jobs]
+    began = time.monotonic()
+    models = fit_stacked(context.family, context.training_set(role), context.sets.validation, seeds=seeds, show=show)
+    each = (time.monotonic() - began) / len(jobs)
+    for job, seed, model in zip(jobs, seeds, models, strict=True):
+        order = Order(job=job, fingerprint=job_fingerprint(job, None, given), given=given)
+        write_result(context.models, job.name, pack(trained(context, role, seed, model, each), order))

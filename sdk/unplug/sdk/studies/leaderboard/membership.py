@@ -1,6 +1,6 @@
 """Membership attacks on every model of a row, on the same samples and folds for every row.
 
-Shapes: M models.
+The forget set meets unseen samples of the same groups or classes. Shapes: M models, F forget, U unseen, E evaluation seeds.
 """
 
 from __future__ import annotations
@@ -13,22 +13,77 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.sdk.auditing import Comparison, Variant, rmia_population
-from unplug.sdk.statistics import Estimate, Refused, Resamples, auc, bootstrap_auc, logistic_accuracy, resamples
+from unplug.sdk.statistics import Refused, Resamples, auc, bootstrap_auc, logistic_accuracy, resamples
 from unplug.sdk.training import Predictions
 
-from .attacks import Match, match, nomus
-from .clusters import Mean, absolute, cluster_mean, difference
+from .intervals import Mean, absolute, as_measure, cluster_mean, difference, of_comparisons, over_seeds
 from .plan import EVALUATION_SEEDS
 from .pool import Pool
 from .report import Measure
 
 Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+FOLDS = 10
 REPLICATES = 34
 """Draws per interval and evaluation seed; the limits of three seeds are averaged."""
 MIN_RMIA = 3  # retrained models: a target and two references
 MAX_RMIA = 16
 """Models per side in RMIA: its interval is made by far of the samples, and every model is attacked with all others."""
 NAMES = ("loss_auc", "logistic_accuracy", "attack_distance", "nomus", "rmia_auc")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Match:
+    """Which samples meet in an attack.
+
+    Args:
+        forget: positions in the forget set; samples of groups that nobody unseen belongs to are left out.
+        unseen: positions in the test set, with the forget set's shares of groups.
+    """
+
+    forget: Index
+    unseen: Index
+
+    @property
+    def enough(self) -> bool:
+        """Whether ten folds have a sample of each side."""
+        return min(len(self.forget), len(self.unseen)) >= FOLDS
+
+
+def match(forget_group_F: Index, unseen_group_U: Index, *, seed: int) -> Match:
+    """Draws the largest part of the unseen samples that has the forget set's group proportions.
+
+    n = min_g count_U(g) / share_F(g); of each group round(n share_F(g)) unseen samples are drawn. Without this a forget set
+    of children would be told from unseen adults by the age alone.
+
+    Example:
+        >>> found = match(np.array([0, 0, 1]), np.array([0, 0, 1, 1, 1, 2]), seed=0)
+        >>> found.unseen[:2].tolist(), len(found.unseen)
+        ([0, 1], 3)
+    """
+    there = np.isin(forget_group_F, unseen_group_U)
+    forget = np.flatnonzero(there).astype(np.int64)
+    groups, counts = np.unique(forget_group_F[there], return_counts=True)
+    rng = np.random.default_rng([seed, 90])
+    pools = [np.flatnonzero(unseen_group_U == group) for group in groups]
+    shares = counts / max(1, counts.sum())
+    size = min((len(pool) / share for pool, share in zip(pools, shares, strict=True)), default=0.0)
+    drawn = [np.sort(rng.permutation(pool)[: round(size * share)]) for pool, share in zip(pools, shares, strict=True)]
+    unseen = np.concatenate(drawn).astype(np.int64) if drawn else np.zeros(0, np.int64)
+    return Match(forget=forget, unseen=unseen)
+
+
+def nomus(accuracy: float, attack: float) -> float:
+    """NoMUS = accuracy / 2 + (1 - 2 |attack - 1/2|) / 2.
+
+    Example:
+        >>> nomus(0.4, 0.5)
+        0.7
+
+    Reference:
+        Choi and Na, Towards Machine Unlearning Benchmarks: Forgetting the Personal Identities, 2023, section 4.
+    """
+    return accuracy / 2 + (1 - 2 * abs(attack - 0.5)) / 2
 
 
 @dataclass(frozen=True)
@@ -69,12 +124,6 @@ def membership(pool: Pool, oracle: Oracle) -> tuple[dict[str, Measure], dict[str
     if len(oracle.pool) < MIN_RMIA:
         return found, {"rmia_auc": f"fewer than {MIN_RMIA} retrained models"}
     return found | {"rmia_auc": _rmia(pool, oracle)}, {}
-
-
-def as_measure(mean: Mean, oracle: float | None, spread: float | None = None) -> Measure:
-    """A mean over models as a number of the report."""
-    low, high = mean.interval or (None, None)
-    return Measure(value=mean.value, low=low, high=high, oracle=oracle, spread=spread)
 
 
 def loss_auc(pool: Pool, matches: tuple[Match, ...]) -> tuple[Mean, float]:
@@ -142,34 +191,6 @@ def _rmia(pool: Pool, oracle: Oracle) -> Measure:
             )
         )  # fmt: skip
     return of_comparisons(found, pool is oracle.pool)
-
-
-def over_seeds(means: Sequence[Mean]) -> tuple[Mean, float]:
-    """Mean over evaluation seeds, with the variance of a single one (they share the models), and the spread between them."""
-    values = [item.value for item in means]
-    variances = [item.variance for item in means if item.variance is not None]
-    variance = float(np.mean(variances)) if len(variances) == len(means) else None
-    return replace(means[0], value=float(np.mean(values)), variance=variance), float(np.std(values, ddof=1))
-
-
-def of_estimates(found: Sequence[Estimate], oracle: float | None) -> Measure:
-    """The mean of estimates of several evaluation seeds, of their limits too; the spread is between them."""
-    values = [item.value for item in found]
-    lows = [item.low for item in found if item.low is not None]
-    highs = [item.high for item in found if item.high is not None]
-    return Measure(
-        value=float(np.mean(values)),
-        low=float(np.mean(lows)) if len(lows) == len(found) else None,
-        high=float(np.mean(highs)) if len(highs) == len(found) else None,
-        oracle=oracle,
-        spread=float(np.std(values, ddof=1)) if len(found) > 1 else None,
-    )
-
-
-def of_comparisons(found: Sequence[Comparison], oracle_row: bool) -> Measure:
-    """The unlearned side of comparisons with the oracle's beside it; of the oracle's own row, the oracle's side."""
-    theirs = float(np.mean([item.oracle.value for item in found]))
-    return of_estimates([item.oracle if oracle_row else item.unlearned for item in found], theirs)
 
 
 def _scores(own: dict[str, Predictions], item: Match) -> tuple[Array, Array]:

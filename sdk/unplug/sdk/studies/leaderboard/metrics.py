@@ -1,4 +1,4 @@
-"""What the columns of a leaderboard are called, how they are written and which way is better."""
+"""The numbers of a leaderboard: what they are called, how they are written, which way is better, and what may rank."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Better = Literal["higher", "lower", "oracle", "neither"]
+Kind = Literal["age", "class"]
+Rank = Literal["challenge", "nomus", "attack"]
+RANKED_BY: dict[Rank, str] = {
+    "challenge": "challenge score: F times the retain- and test-accuracy ratios (higher is better)",
+    "nomus": "NoMUS: half accuracy, half closeness of the attack to a coin (higher is better; read the accuracy beside it)",
+    "attack": "distance of the loss attack's accuracy from the retrained models' (lower is better)",
+}
+RANKING: dict[Rank, str] = {"challenge": "score", "nomus": "nomus", "attack": "attack_distance"}
+"""The metric behind each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,3 +93,18 @@ METRICS: dict[str, Metric] = {
     "wall": Metric(label="wall time", unit="of retraining", better="lower", percent=True, digits=1, says="seconds"),
     "wall_s": Metric(label="wall time", unit="s", better="lower", digits=1, says="seconds of one run"),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedNumber:
+    """A number that others printed for the same setting; the protocol's summary says what differs.
+
+    Args:
+        model: "original", "retrained" or a method's name.
+        metric: a name of `METRICS`.
+        value: as printed.
+    """
+
+    model: str
+    metric: str
+    value: float

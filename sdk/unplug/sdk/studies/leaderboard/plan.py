@@ -1,4 +1,4 @@
-"""Which models a leaderboard needs: names, seeds and jobs. The same request always gives the same names.
+"""Which models a leaderboard needs: names, seeds and jobs. The same configuration always gives the same names.
 
 Asking for more models later leaves those that are there: model number i has original i mod K and unlearning seed i.
 """
@@ -16,7 +16,7 @@ from unplug.core import InputError
 from unplug.sdk.fleet import Job
 from unplug.sdk.unlearning import build_method
 
-from .protocol import Protocol
+from .protocol import BenchmarkProtocol
 
 TRAIN = "unplug.sdk.studies.leaderboard.jobs:train"
 RETRAINED_FROM = 10_000  # training seeds of the oracle, apart from those of the originals
@@ -53,7 +53,7 @@ class Entry:
         return f"{plain}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
-def entry(protocol: Protocol, method: str, given: Mapping[str, str]) -> Entry:
+def entry(protocol: BenchmarkProtocol, method: str, given: Mapping[str, str]) -> Entry:
     """A method with the protocol's settings and the caller's over them; ``budget`` among them is the method's own budget.
 
     Raises:

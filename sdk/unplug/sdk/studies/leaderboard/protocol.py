@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from unplug.core import InputError, Registry
 from unplug.sdk.auditing import MIN_MODELS
@@ -12,15 +12,7 @@ from unplug.sdk.data import Dataset, Split
 from unplug.sdk.training import AgeFamily, ClassFamily, Family, Recipe, edges_of
 from unplug.sdk.unlearning import PLANNED
 
-Kind = Literal["age", "class"]
-Rank = Literal["challenge", "nomus", "attack"]
-RANKED_BY: dict[Rank, str] = {
-    "challenge": "challenge score: F times the retain- and test-accuracy ratios (higher is better)",
-    "nomus": "NoMUS: half accuracy, half closeness of the attack to a coin (higher is better; read the accuracy beside it)",
-    "attack": "distance of the loss attack's accuracy from the retrained models' (lower is better)",
-}
-RANKING: dict[Rank, str] = {"challenge": "score", "nomus": "nomus", "attack": "attack_distance"}
-"""The metric behind each."""
+from .metrics import Kind, PublishedNumber, Rank
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,22 +29,7 @@ class Override:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
-    """A number that others printed for the same setting.
-
-    Args:
-        model: "original", "retrained" or a method's name.
-        metric: a name of `unplug.sdk.studies.leaderboard.metrics.METRICS`.
-        value: as printed.
-    """
-
-    model: str
-    metric: str
-    value: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Protocol:
+class BenchmarkProtocol:
     """Data, split, forget set, recipe, seeds and the number that ranks.
 
     Args:
@@ -90,7 +67,7 @@ class Protocol:
     models: int = 64
     width: int = 64
     overrides: Mapping[str, Override] = field(default_factory=dict)
-    published: tuple[Published, ...] = ()
+    published: tuple[PublishedNumber, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.originals <= self.models or self.models < MIN_MODELS:
@@ -134,12 +111,12 @@ class Protocol:
     def _override(self, method: str) -> Override:
         return self.overrides.get(method, Override())
 
-    def request(self, dataset: Dataset, seed: int) -> Split:
+    def forget_split(self, dataset: Dataset, seed: int) -> Split:
         """The split with its forget set."""
         split = self.split(dataset, seed)
         return split.with_forget(self.pick(dataset, split, seed))
 
-    def with_(self, *, recipe: Mapping[str, Any] | None = None, **changes: Any) -> Protocol:
+    def with_(self, *, recipe: Mapping[str, Any] | None = None, **changes: Any) -> BenchmarkProtocol:
         """A variation; None keeps a value.
 
         Raises:
@@ -153,11 +130,11 @@ class Protocol:
 PROTOCOLS = Registry(
     "protocol",
     {
-        "challenge": "unplug.sdk.studies.leaderboard.protocols.challenge:CHALLENGE",
-        "starting-kit": "unplug.sdk.studies.leaderboard.protocols.starting_kit:STARTING_KIT",
-        "mufac": "unplug.sdk.studies.leaderboard.protocols.mufac:MUFAC",
-        "mucac": "unplug.sdk.studies.leaderboard.protocols.mucac:MUCAC",
-        "utkface": "unplug.sdk.studies.leaderboard.protocols.utkface:UTKFACE",
+        "challenge": "unplug.sdk.studies.leaderboard.protocols:CHALLENGE",
+        "starting-kit": "unplug.sdk.studies.leaderboard.protocols:STARTING_KIT",
+        "mufac": "unplug.sdk.studies.leaderboard.protocols:MUFAC",
+        "mucac": "unplug.sdk.studies.leaderboard.protocols:MUCAC",
+        "utkface": "unplug.sdk.studies.leaderboard.protocols:UTKFACE",
     },
     group="unplug.protocols",
 )

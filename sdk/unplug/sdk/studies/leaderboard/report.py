@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, ReportError, read_dataclass, write_json
 
-from .metrics import METRICS
-from .protocol import RANKED_BY, Kind, Rank
+from .metrics import METRICS, RANKED_BY, Kind, PublishedNumber, Rank
 
 SCHEMA: Literal["unplug-leaderboard/1"] = "unplug-leaderboard/1"
 Role = Literal["original", "unlearned", "retrained"]
@@ -71,20 +70,11 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedNumber:
-    """What others print for a method in this setting; see the summary for what differs."""
-
-    model: str
-    metric: str
-    value: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class LeaderboardReport:
     """``unplug-leaderboard/1``.
 
     Args:
-        protocol, summary, kind: see `Protocol`.
+        protocol, summary, kind: see `BenchmarkProtocol`.
         rank: what orders the rows.
         data: spec, digest and sizes of the sets.
         forget: how many samples and subjects, in which groups.

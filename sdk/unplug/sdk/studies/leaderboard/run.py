@@ -15,11 +15,10 @@ from unplug.core import InputError, OutputError, TrainingError, read_json, write
 from unplug.sdk.auditing import Variant
 from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, run_jobs
 
-from .jobs import Bench, bench
+from .jobs import Bench, bench, train_stacked
 from .plan import TRAIN, entry, training_jobs, unlearning_jobs
-from .protocol import Protocol
+from .protocol import BenchmarkProtocol
 from .report import LeaderboardReport
-from .stacked import train_stacked
 
 RUN_SCHEMA = "unplug-leaderboard-run/1"
 RUN_FILE = "run.json"
@@ -27,7 +26,7 @@ STACKED = "stacked-train"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class LeaderboardConfig:
     """The arguments of ``unplug leaderboard``.
 
     Args:
@@ -44,7 +43,7 @@ class Request:
         rule: how the challenge's F finds its windows, see `unplug.sdk.auditing.challenge_metric`.
     """
 
-    protocol: Protocol
+    protocol: BenchmarkProtocol
     methods: Sequence[str]
     out: Path
     device: torch.device
@@ -62,11 +61,11 @@ class Request:
         return self.out / "models"
 
 
-def run_leaderboard(request: Request, say: Callable[[str], None], *, show: bool = False) -> LeaderboardReport:
+def run_leaderboard(config: LeaderboardConfig, say: Callable[[str], None], *, show: bool = False) -> LeaderboardReport:
     """Does what is missing, scores everything, and writes ``leaderboard.json``.
 
     Args:
-        request: what to run.
+        config: what to run.
         say: is given a line per stage.
         show: progress bars.
 
@@ -76,56 +75,56 @@ def run_leaderboard(request: Request, say: Callable[[str], None], *, show: bool 
     """
     from .table import score_all
 
-    protocol = request.protocol
-    if request.backend != STACKED:
-        BACKENDS.get(request.backend)  # an unknown name must not be found out after hours of decoding
-    entries = [entry(protocol, method, request.settings.get(method, {})) for method in request.methods]
-    arguments = _arguments(request)
+    protocol = config.protocol
+    if config.backend != STACKED:
+        BACKENDS.get(config.backend)  # an unknown name must not be found out after hours of decoding
+    entries = [entry(protocol, method, config.settings.get(method, {})) for method in config.methods]
+    arguments = _arguments(config)
     local = bench(**arguments)
-    given = check_folder(request, local)
+    given = check_folder(config, local)
     fleet = _Fleet(
-        request=request,
+        config=config,
         local=local,
         context=Context(target="unplug.sdk.studies.leaderboard.jobs:bench", arguments=arguments),
         given=given,
     )
-    training = training_jobs(request.seed, protocol.originals, protocol.models)
+    training = training_jobs(config.seed, protocol.originals, protocol.models)
     say(f"training {protocol.originals} originals and {protocol.models} retrained models")
     if failed := fleet.run(training, say, show):
         name, why = next(iter(failed.items()))
         raise TrainingError(f"model {name}", why.strip().splitlines()[-1], "Correct the recipe or the data")
-    unlearning = unlearning_jobs(entries, request.seed, protocol.originals, protocol.models)
+    unlearning = unlearning_jobs(entries, config.seed, protocol.originals, protocol.models)
     say(f"unlearning: {len(entries)} methods, {protocol.models} models each")
     failed = fleet.run(unlearning, say, show)
     say("scoring")
-    report = score_all(request, entries, local, failed, show=show)
-    report.save(request.out / "leaderboard.json")
+    report = score_all(config, entries, local, failed, show=show)
+    report.save(config.out / "leaderboard.json")
     return report
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Fleet:
-    request: Request
+    config: LeaderboardConfig
     local: Bench
     context: Context
     given: str
 
     def run(self, jobs: Sequence[Job], say: Callable[[str], None], show: bool) -> dict[str, str]:
         """Runs what has no result; gives what failed."""
-        folder = self.request.models
+        folder = self.config.models
         # By the leaderboard's own fingerprint, which knows no path and no device: a folder may move, and so may the run.
         missing = [job for job in jobs if not has_result(folder, job.name, self.given)]
         if len(missing) < len(jobs):
             say(f"  {len(jobs) - len(missing)} of {len(jobs)} are there already")
         if not missing:
             return {}
-        if self.request.backend == STACKED and missing[0].target == TRAIN:
+        if self.config.backend == STACKED and missing[0].target == TRAIN:
             say(f"  {len(missing)} models in {train_stacked(self.local, missing, self.given, show=show):.0f} s")
             return {}
-        backend = "processes" if self.request.backend == STACKED else self.request.backend
+        backend = "processes" if self.config.backend == STACKED else self.config.backend
         done = run_jobs(
-            missing, self.context, folder, backend=backend, workers=self.request.workers, show=show,
-            fingerprint=self.given, cluster=self.request.cluster,
+            missing, self.context, folder, backend=backend, workers=self.config.workers, show=show,
+            fingerprint=self.given, cluster=self.config.cluster,
         )  # fmt: skip
         say(f"  {done.done} models in {done.seconds:.0f} s" + (f", {len(done.failed)} failed" if done.failed else ""))
         for name, why in list(done.failed.items())[:3]:
@@ -133,19 +132,19 @@ class _Fleet:
         return done.failed
 
 
-def _arguments(request: Request) -> dict[str, Any]:
+def _arguments(config: LeaderboardConfig) -> dict[str, Any]:
     return {
-        "protocol": request.protocol.name,
-        "spec": request.protocol.data(request.spec),
-        "recipe": request.protocol.recipe.to_dict(),
-        "width": request.protocol.width,
-        "seed": request.seed,
-        "device": str(request.device),
-        "models": str(request.models.resolve()),
+        "protocol": config.protocol.name,
+        "spec": config.protocol.data(config.spec),
+        "recipe": config.protocol.recipe.to_dict(),
+        "width": config.protocol.width,
+        "seed": config.seed,
+        "device": str(config.device),
+        "models": str(config.models.resolve()),
     }
 
 
-def check_folder(request: Request, local: Bench) -> str:
+def check_folder(config: LeaderboardConfig, local: Bench) -> str:
     """Refuses a folder of another leaderboard, marks an empty one as this one's; gives the fingerprint of its results.
 
     Raises:
@@ -153,18 +152,18 @@ def check_folder(request: Request, local: Bench) -> str:
         InputError: it holds a leaderboard of another protocol, data, recipe or seed.
     """
     facts = {
-        "protocol": request.protocol.name,
+        "protocol": config.protocol.name,
         "data": local.dataset.digest,
         "split": local.split.sha256,
-        "recipe": {**request.protocol.recipe.to_dict(), "width": request.protocol.width},
+        "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width},
         "classes": list(local.family.edges),
-        "seed": request.seed,
+        "seed": config.seed,
     }
-    path = request.out / RUN_FILE
+    path = config.out / RUN_FILE
     if path.is_file():
-        _compare(read_json(path), facts, request.out)
-    elif request.out.exists() and (not request.out.is_dir() or any(request.out.iterdir())):
-        raise OutputError(str(request.out), "it exists and holds no leaderboard", "Choose another --out or remove it")
+        _compare(read_json(path), facts, config.out)
+    elif config.out.exists() and (not config.out.is_dir() or any(config.out.iterdir())):
+        raise OutputError(str(config.out), "it exists and holds no leaderboard", "Choose another --out or remove it")
     else:
         write_json(path, {"schema": RUN_SCHEMA, **facts})
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

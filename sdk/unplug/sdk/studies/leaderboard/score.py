@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from unplug.core import InputError
 from unplug.sdk.auditing import MIN_MODELS, challenge, forgetting_gap, klom, ulira, years_from_oracle
 
-from .clusters import Mean, cluster_mean, difference
-from .membership import REPLICATES, Oracle, as_measure, membership, of_comparisons, of_estimates
+from .intervals import Mean, as_measure, cluster_mean, difference, of_comparisons, of_estimates
+from .membership import REPLICATES, Oracle, membership
 from .plan import EVALUATION_SEEDS
 from .pool import Pool, Truth
 from .report import Measure

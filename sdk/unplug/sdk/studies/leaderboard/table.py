@@ -15,10 +15,10 @@ from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.statistics import CONFIDENCE
 from unplug.sdk.training import describe_device
 
-from .clusters import cluster_mean
+from .intervals import as_measure, cluster_mean
 from .jobs import Bench
-from .membership import MAX_RMIA, REPLICATES, Oracle, as_measure
-from .metrics import METRICS
+from .membership import MAX_RMIA, REPLICATES, Oracle
+from .metrics import METRICS, RANKING, Rank
 from .plan import (
     EVALUATION_SEEDS,
     Entry,
@@ -30,59 +30,59 @@ from .plan import (
     unlearning_seeds,
 )
 from .pool import Pool, Truths, read_pool
-from .protocol import RANKING, Protocol, Rank
-from .report import LeaderboardReport, PublishedNumber, Row
+from .protocol import BenchmarkProtocol
+from .report import LeaderboardReport, Row
 from .score import MAX_FORGET, MAX_SAMPLES, behind, measure_cost, measure_pool
 
 if TYPE_CHECKING:
-    from .run import Request
+    from .run import LeaderboardConfig
 
 FEW_MODELS = 16
 CUT_OFF = 0.2  # of retraining: what the challenge rejected
 
 
 def score_all(
-    request: Request, entries: Sequence[Entry], local: Bench, failed: Mapping[str, str], *, show: bool = False
+    config: LeaderboardConfig, entries: Sequence[Entry], local: Bench, failed: Mapping[str, str], *, show: bool = False
 ) -> LeaderboardReport:
     """Reads every result and makes the report; deterministic, and free of training.
 
     Args:
-        request: protocol, seed and folder.
+        config: protocol, seed and folder.
         entries: the methods.
         local: data and family.
         failed: runs that left no result.
         show: progress bar.
     """
-    protocol, truths = request.protocol, Truths.of(local.sets)
-    originals = [(original_name(seed), seed) for seed in original_seeds(request.seed, protocol.originals)]
-    oracles = [(retrained_name(seed), seed) for seed in retrained_seeds(request.seed, protocol.models)]
-    oracle = Oracle(read_pool(request.models, oracles, truths)[0], request.rule)
+    protocol, truths = config.protocol, Truths.of(local.sets)
+    originals = [(original_name(seed), seed) for seed in original_seeds(config.seed, protocol.originals)]
+    oracles = [(retrained_name(seed), seed) for seed in retrained_seeds(config.seed, protocol.models)]
+    oracle = Oracle(read_pool(config.models, oracles, truths)[0], config.rule)
     rows, pools = [], {}
     for item in tqdm(entries, desc="score", unit="method", disable=not show, leave=False):
-        names = unlearned_names(item, request.seed, protocol.originals, protocol.models)
-        pools[item.method], refused = read_pool(request.models, names, truths, failed)
+        names = unlearned_names(item, config.seed, protocol.originals, protocol.models)
+        pools[item.method], refused = read_pool(config.models, names, truths, failed)
         rows.append(method_row(item, pools[item.method], refused, oracle, protocol.budget))
     placed = ranked(rows, protocol.rank)
     if protocol.rank == "challenge":
         placed = compared(placed, pools, oracle)
-    before = read_pool(request.models, originals, truths)[0]
+    before = read_pool(config.models, originals, truths)[0]
     last = [_plain_row("original", before, oracle), _plain_row("retrained", oracle.pool, oracle)]
     return LeaderboardReport(
         protocol=protocol.name,
         summary=protocol.summary,
         kind=protocol.kind,
         rank=protocol.rank,
-        data=_data(local, request),
+        data=_data(local, config),
         forget=_forget(local, truths),
         recipe=protocol.recipe.to_dict(),
-        seeds=_seeds(request),
-        retraining=_retraining(oracle.pool, request),
+        seeds=_seeds(config),
+        retraining=_retraining(oracle.pool, config),
         rows=(*placed, *last),
-        published=tuple(PublishedNumber(model=item.model, metric=item.metric, value=item.value) for item in protocol.published),
+        published=protocol.published,
         notes=tuple(_notes(protocol)),
         settings={
             "confidence": CONFIDENCE, "replicates": REPLICATES, "max_samples": MAX_SAMPLES, "max_forget_samples": MAX_FORGET,
-            "max_rmia_models": MAX_RMIA, "budget": protocol.budget, "challenge_rule": request.rule,
+            "max_rmia_models": MAX_RMIA, "budget": protocol.budget, "challenge_rule": config.rule,
         },
         versions=versions(),
     )  # fmt: skip
@@ -150,7 +150,7 @@ def _factor(row: Row) -> float:
     return row.metrics["score"].value / row.metrics["f"].value if row.metrics["f"].value > 0 else 0.0
 
 
-def _data(local: Bench, request: Request) -> dict[str, Any]:
+def _data(local: Bench, config: LeaderboardConfig) -> dict[str, Any]:
     sets = local.sets
     return {
         "spec": local.dataset.spec,
@@ -160,7 +160,7 @@ def _data(local: Bench, request: Request) -> dict[str, Any]:
         "retain": len(sets.train),
         "validation": len(sets.validation),
         "test": len(sets.test),
-        "device": describe_device(request.device),
+        "device": describe_device(config.device),
     }
 
 
@@ -178,8 +178,8 @@ def _forget(local: Bench, truths: Truths) -> dict[str, Any]:
     }
 
 
-def _seeds(request: Request) -> dict[str, list[int]]:
-    protocol, seed = request.protocol, request.seed
+def _seeds(config: LeaderboardConfig) -> dict[str, list[int]]:
+    protocol, seed = config.protocol, config.seed
     pairs = unlearning_seeds(seed, protocol.originals, protocol.models)
     return {
         "split": [seed],
@@ -190,15 +190,15 @@ def _seeds(request: Request) -> dict[str, list[int]]:
     }
 
 
-def _retraining(pool: Pool, request: Request) -> dict[str, Any]:
+def _retraining(pool: Pool, config: LeaderboardConfig) -> dict[str, Any]:
     return {
         "passes": int(pool.models[0].facts["passes"]),
         "wall_s": float(pool.per_model("wall_s").mean()),
-        "source": f"mean of {len(pool)} trainings, backend {request.backend}",
+        "source": f"mean of {len(pool)} trainings, backend {config.backend}",
     }
 
 
-def _notes(protocol: Protocol) -> list[str]:
+def _notes(protocol: BenchmarkProtocol) -> list[str]:
     notes = []
     if protocol.originals == 1:
         notes.append("There is one original: intervals are over unlearning seeds alone and say nothing of other originals.")

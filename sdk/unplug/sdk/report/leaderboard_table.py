@@ -8,7 +8,7 @@ from typing import Any
 from unplug.core import NONE, PERCENT, fixed, plain, signed, span
 from unplug.sdk.studies.leaderboard import METRICS, RANKED_BY, RANKING, LeaderboardReport, Measure, Metric, Row
 
-from ..page import Cell
+from .page import Cell
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "challenge": ("score", "score_gap", "f_ratio", "f"),

@@ -1,4 +1,6 @@
-"""Intervals of means over models that share originals: seeds of unlearning from one original are no independent samples.
+"""Intervals of a leaderboard's numbers: means over models that share originals, and over evaluation seeds.
+
+Seeds of unlearning from one original are no independent samples, so an original is one cluster of models.
 
 Shapes: M models, K clusters (originals).
 """
@@ -7,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from unplug.sdk.statistics import CONFIDENCE
+from unplug.sdk.auditing import Comparison
+from unplug.sdk.statistics import CONFIDENCE, Estimate
+
+from .report import Measure
 
 Array = NDArray[np.float64]
 
@@ -37,7 +42,7 @@ class Mean:
         """value +- t sqrt(variance), 95 %."""
         if self.variance is None:
             return None
-        half = _quantile(self.freedom) * math.sqrt(self.variance)
+        half = float(student.ppf(0.5 + CONFIDENCE / 2, self.freedom)) * math.sqrt(self.variance)
         return self.value - half, self.value + half
 
     def plus_variance(self, extra: float) -> Mean:
@@ -86,5 +91,35 @@ def absolute(low: float, high: float) -> tuple[float, float]:
     return (0.0, ends[1]) if low < 0.0 < high else (ends[0], ends[1])
 
 
-def _quantile(freedom: float) -> float:
-    return float(student.ppf(0.5 + CONFIDENCE / 2, freedom))
+def as_measure(mean: Mean, oracle: float | None, spread: float | None = None) -> Measure:
+    """A mean over models as a number of the report."""
+    low, high = mean.interval or (None, None)
+    return Measure(value=mean.value, low=low, high=high, oracle=oracle, spread=spread)
+
+
+def over_seeds(means: Sequence[Mean]) -> tuple[Mean, float]:
+    """Mean over evaluation seeds, with the variance of a single one (they share the models), and the spread between them."""
+    values = [item.value for item in means]
+    variances = [item.variance for item in means if item.variance is not None]
+    variance = float(np.mean(variances)) if len(variances) == len(means) else None
+    return replace(means[0], value=float(np.mean(values)), variance=variance), float(np.std(values, ddof=1))
+
+
+def of_estimates(found: Sequence[Estimate], oracle: float | None) -> Measure:
+    """The mean of estimates of several evaluation seeds, of their limits too; the spread is between them."""
+    values = [item.value for item in found]
+    lows = [item.low for item in found if item.low is not None]
+    highs = [item.high for item in found if item.high is not None]
+    return Measure(
+        value=float(np.mean(values)),
+        low=float(np.mean(lows)) if len(lows) == len(found) else None,
+        high=float(np.mean(highs)) if len(highs) == len(found) else None,
+        oracle=oracle,
+        spread=float(np.std(values, ddof=1)) if len(found) > 1 else None,
+    )
+
+
+def of_comparisons(found: Sequence[Comparison], oracle_row: bool) -> Measure:
+    """The unlearned side of comparisons with the oracle's beside it; of the oracle's own row, the oracle's side."""
+    theirs = float(np.mean([item.oracle.value for item in found]))
+    return of_estimates([item.oracle if oracle_row else item.unlearned for item in found], theirs)

@@ -4,20 +4,68 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from unplug.core import NONE, atomic_path, count, percent, plain, seconds
+from unplug.sdk.studies.leaderboard import METRICS, RANKED_BY, RANKING, LeaderboardReport, Role, Row
 
-from unplug.core import NONE, ReportError, atomic_path, count, percent, plain, seconds
-from unplug.sdk.studies.leaderboard import METRICS, RANKED_BY, RANKING, LeaderboardReport, Row
+from .leaderboard_table import COLUMNS, cell, main_columns, published_cells, reason, settings_text, title_of
+from .page import Block, Cell, Column, Figure, FigureGrid, KeyNumber, Notes, Section, Table, both_widths
+from .plots.audit import ForestRow, forest_svg
+from .plots.pareto import Axis, Point, pareto_front, pareto_svg, robust_limits
+from .render import fill_template
+from .verdict import Verdict
 
-from ..models import LABELS
-from ..page import Block, Cell, Column, KeyNumber, Notes, Section, Table
-from ..render import HERE, MAX_PAGE_BYTES
-from ..verdict import Verdict
-from .plots import plots
-from .words import COLUMNS, cell, main_columns, published_cells, reason, settings_text, title_of
 
+@dataclass(frozen=True, kw_only=True)
+class Good:
+    """What is better the further up or right it is drawn.
+
+    Args:
+        metric: a name of `METRICS`.
+        label: of the axis.
+        flip: smaller is better, so that the axis runs the other way.
+        scale: what values are multiplied with.
+        best: nothing beyond it counts as better; None where more always is.
+    """
+
+    metric: str
+    label: str
+    flip: bool
+    scale: float = 1.0
+    best: float | None = None
+
+    def of(self, row: Row) -> float:
+        """Larger is better."""
+        value = row.metrics[self.metric].value
+        value = -value if self.flip else value
+        return value if self.best is None else min(value, self.best)
+
+
+_DISTANCE = Good(metric="attack_distance", label="attack accuracy, distance to retrained", flip=True)
+_LOSS_ATTACK = ("logistic_accuracy", "accuracy of the loss attack; dashed: retrained models")
+UTILITY = {
+    "age": Good(metric="test_mae_gap", label="test MAE above retrained, years", flip=True),
+    "class": Good(metric="test_accuracy_gap", label="test accuracy minus retrained, points", flip=False, scale=100.0),
+}
+FORGETTING = {
+    "challenge": Good(metric="f_ratio", label="forgetting, F / F_null; 1 is perfect", flip=False, best=1.0),
+    "nomus": _DISTANCE,
+    "attack": _DISTANCE,
+}
+FOREST = {
+    "challenge": ("f_ratio", "F / F_null; dashed: retrained models"),
+    "nomus": _LOSS_ATTACK,
+    "attack": _LOSS_ATTACK,
+}
+COST: dict[Role, float] = {"original": 0.0, "retrained": 1.0, "unlearned": 0.0}
+AREA = (26.0, 190.0)  # of marks, in square pixels: nothing spent, the most spent
+REFERENCE_AREA = 70.0  # of the original and the oracle
+WIDTHS = (1000, 480)
+HEIGHTS = {1000: 540, 480: 440}  # of the Pareto chart
+MAX_LABEL = 18
 TABLES: tuple[tuple[str, str, str, str], ...] = (
     ("attacks", "Attacks", "attacks", "Membership attacks on single models, forget set against unseen samples of the same "
      "groups. The aim is the oracle's value: below it the forget set stands out too."),
@@ -33,13 +81,10 @@ def render_page(report: LeaderboardReport) -> str:
     Raises:
         ReportError: it would be larger than 2 MB.
     """
-    sections = [_ranking(report), plots(report), *_tables(report), _settings(report), *_published(report)]
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    html = environment.get_template("template.html.j2").render(
+    sections = [_ranking(report), _plots(report), *_tables(report), _settings(report), *_published(report)]
+    return fill_template(
+        "leaderboard", "Rank fewer methods",
         title=f"Leaderboard: {plain(report.protocol, 60)}",
-        style=(HERE / "style.css").read_text(encoding="utf-8"),
         subject=_subject(report),
         verdict=_verdict(report),
         alarms=[],
@@ -48,11 +93,7 @@ def render_page(report: LeaderboardReport) -> str:
         sections=sections,
         missing=[],
         provenance=_provenance(report),
-        labels=LABELS,
-    )
-    if (size := len(html.encode("utf-8"))) > MAX_PAGE_BYTES:
-        raise ReportError("leaderboard", f"the page would have {size:,} bytes", "Rank fewer methods")
-    return html
+    )  # fmt: skip
 
 
 def write_page(report: LeaderboardReport, path: Path) -> None:
@@ -141,6 +182,113 @@ def _unranked(report: LeaderboardReport) -> Table | None:
     return Table(caption="Not ranked", columns=columns, groups=[("", rows)]) if rows else None
 
 
+def _plots(report: LeaderboardReport) -> Section:
+    """Cost, forgetting and utility of every row in one plot, and every interval of a number that says who forgot."""
+    rows = plotted_rows(report)
+    blocks: list[Block] = [Notes(lines=["No method was measured."])]
+    if rows:
+        caption = (
+            "Best is the upper right. Larger marks spent more; filled ones are on the front: no other method is at least as "
+            "good in cost, forgetting and utility and better in one. Thin lines are their 95 % intervals; border marks lie "
+            "outside."
+        )
+        blocks = [
+            FigureGrid(
+                figures=[both_widths(partial(_pareto, report, rows), WIDTHS, name="pareto", caption=caption)], columns=1
+            ),
+            FigureGrid(figures=[_forest(report)], columns=1),
+        ]
+    return Section(id="pareto", heading="Cost, forgetting, utility", lead="", blocks=blocks)
+
+
+def plotted_rows(report: LeaderboardReport) -> list[tuple[Row, bool]]:
+    """Every row that has both numbers, and whether it is on the front of the methods."""
+    x, y = UTILITY[report.kind], FORGETTING[report.rank]
+    rows = [row for row in report.rows if x.metric in row.metrics and y.metric in row.metrics]
+    goods = {row.name: (x.of(row), y.of(row), -_cost(row)) for row in rows if row.role == "unlearned"}
+    front = dict(zip(goods, pareto_front(list(goods.values())), strict=True))
+    return [(row, front.get(row.name, False)) for row in rows]
+
+
+def _cost(row: Row) -> float:
+    item = row.metrics.get("compute")
+    return COST[row.role] if item is None else item.value
+
+
+def _pareto(report: LeaderboardReport, rows: Sequence[tuple[Row, bool]], *, name: str, width: int) -> str:
+    x, y = UTILITY[report.kind], FORGETTING[report.rank]
+    x_limits, y_limits = (_limits([row for row, _ in rows], good.metric) for good in (x, y))
+    most = max((_cost(row) for row, _ in rows if row.role == "unlearned"), default=0.0)
+    points = [_point(row, front, most, x, x_limits, y, y_limits) for row, front in rows]
+    points.sort(key=lambda point: (point.role == "unlearned", not point.front))  # who finds room for a name first
+    x_axis, y_axis = (
+        Axis(label=f"{good.label}  (better \N{RIGHTWARDS ARROW})", ends=ends[::-1] if good.flip else ends, scale=good.scale)
+        for good, ends in ((x, x_limits), (y, y_limits))
+    )
+    best = [
+        f"{title_of(row)} {row.metrics[x.metric].value * x.scale:.3g}, {row.metrics[y.metric].value * y.scale:.3g}"
+        for row, front in rows
+        if front
+    ]
+    return pareto_svg(
+        points, x_axis, y_axis, name=name, spoken=f"{x.label} against {y.label}. On the Pareto front: {'; '.join(best)}.",
+        width=width, height=HEIGHTS[width], legend=_legend(most), legend_columns=5 if width == max(WIDTHS) else 2,
+    )  # fmt: skip
+
+
+def _limits(rows: Sequence[Row], metric: str) -> tuple[float, float]:
+    always = [row.metrics[metric].value for row in rows if row.role != "unlearned"]
+    return robust_limits([row.metrics[metric].value for row in rows], always)
+
+
+def _point(
+    row: Row, front: bool, most: float, x: Good, x_limits: tuple[float, float], y: Good, y_limits: tuple[float, float]
+) -> Point:
+    """A row's mark, at the border where its place lies outside; intervals of all would hide the marks."""
+    filled = front or row.role != "unlearned"
+    area = AREA[0] + (AREA[1] - AREA[0]) * _cost(row) / max(most, 1e-12) if row.role == "unlearned" else REFERENCE_AREA
+    at, ends = [], []
+    for good, (low, high) in ((x, x_limits), (y, y_limits)):
+        item, edge = row.metrics[good.metric], 0.02 * (high - low)
+        at.append(min(max(item.value, low + edge), high - edge))
+        inside = filled and at[-1] == item.value and item.low is not None and item.high is not None
+        ends.append((item.low, item.high) if inside else None)
+    return Point(
+        label=plain(title_of(row), MAX_LABEL), x=at[0], y=at[1], diameter=area**0.5, front=filled, role=row.role,
+        optional=True, x_ends=ends[0], y_ends=ends[1],
+    )  # fmt: skip
+
+
+def _legend(most: float) -> list[tuple[Point, str]]:
+    def mark(role: str, area: float, *, front: bool = True) -> Point:
+        return Point(label="", x=0.0, y=0.0, diameter=area**0.5, front=front, role=role)
+
+    handles = [
+        (mark("unlearned", REFERENCE_AREA), "on the Pareto front"),
+        (mark("unlearned", REFERENCE_AREA, front=False), "not on it"),
+        (mark("original", REFERENCE_AREA), "original"),
+        (mark("retrained", 50.0), "retrained (oracle)"),
+    ]
+    if most > 0:
+        handles.append((mark("unlearned", AREA[1], front=False), f"{100 * most:.3g} % of retraining"))
+    return handles
+
+
+def _forest(report: LeaderboardReport) -> Figure:
+    name, x = FOREST[report.rank]
+    found = [(row, item) for row in report.rows if (item := row.metrics.get(name)) is not None]
+    rows = [
+        ForestRow(label=plain(title_of(row), MAX_LABEL), role=row.role, value=item.value, low=item.low, high=item.high)
+        for row, item in found
+    ]
+    aim = next((row.value for row in rows if row.role == "retrained"), rows[-1].value)
+    title = f"{METRICS[name].label} and 95 % interval"
+    spoken = "; ".join(f"{row.label} {row.value:.3g}" for row in rows)
+    return both_widths(
+        partial(forest_svg, rows, title=title, x=x, spoken=f"{title}: {spoken}.", aim=aim, pitch=24), WIDTHS, name="forest"
+    )
+
+
 def _tables(report: LeaderboardReport) -> list[Section]:
     made = []
     for name, heading, group, lead in TABLES:
@@ -208,7 +356,7 @@ def _provenance(report: LeaderboardReport) -> Section:
     rows = [
         [
             Cell(text=plain(key.replace("_", " "), 60)),
-            Cell(text=plain(value if isinstance(value, str) else json.dumps(value), 240)),
+            Cell(text=_value(value)),
         ]
         for key, value in facts[:120]
     ]

@@ -15,9 +15,13 @@ from html import escape
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
 
 INK, MUTED, GRID, PAPER = "#010203", "#010204", "#010205", "#010206"
 COLOUR = {"original": "#010207", "unlearned": "#010208", "retrained": "#010209", "artifact": "#01020a"}
@@ -29,6 +33,10 @@ LINE: dict[str, Any] = {"original": "-", "unlearned": "-", "retrained": (0, (4, 
 MARK = {"original": "s", "unlearned": "o", "retrained": "D", "artifact": "^"}
 """Line style and marker repeat what the colour says, for readers and printers without colour."""
 
+DOTTED, DASHED = (0, (1, 2)), (0, (4, 2))
+LOG_FROM = 8.0  # ratio of the slowest to the fastest from which a logarithmic axis reads better
+ROOMY = 600  # CSS pixels from which names stand in full beside what they name
+MAX_POINTS = 300  # of a line: a step of a 300 px plot per point
 FONT_PX = 11
 _RC: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -137,3 +145,14 @@ def finish(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
     axes.set_title(title)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+
+
+def log_x(axes: Axes) -> None:
+    """A logarithmic horizontal axis with plain numbers on it."""
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+
+
+def thin(points: Array, limit: int = MAX_POINTS) -> Array:
+    """At most `limit` evenly chosen entries, both ends kept."""
+    return points if len(points) <= limit else points[np.linspace(0, len(points) - 1, limit).round().astype(int)]

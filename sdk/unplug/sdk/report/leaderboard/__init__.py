@@ -1,1 +1,0 @@
-"""The leaderboard as a page: its words, its figures, its tables."""

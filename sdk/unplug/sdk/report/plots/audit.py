@@ -1,0 +1,209 @@
+"""Plots of an audit: learning curves, losses, ROC, intervals of every model (a forest plot), error by age group.
+
+Shapes: N points of a line, F forget losses, U unseen losses, E bin edges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from .canvas import COLOUR, DASHED, DOTTED, GRID, INK, LINE, MARK, MAX_POINTS, MUTED, Array, canvas, finish, thin, to_svg
+
+BINS = 20
+TAIL_PERCENT = 98.0  # beyond this percentile of all models the losses share the last bin, so that one outlier squeezes nobody
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One model's line: its role gives colour and dashes, the label stands in the legend; NaN leaves a gap."""
+
+    role: str
+    label: str
+    x_N: Array
+    y_N: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForestRow:
+    """One row of a forest plot: a name, a role for its colour, a value and its interval, where there is one."""
+
+    label: str
+    role: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+def learning_svg(lines: Sequence[Line], *, name: str, title: str, unit: str, width: int, per: str = "epoch") -> str:
+    """Draws one quantity of training.
+
+    Args:
+        lines: one a model, over epochs or steps.
+        name: prefix of ids.
+        title: what is drawn.
+        unit: of the values.
+        width: CSS pixels.
+        per: what the horizontal axis counts.
+    """
+    with canvas(width, 290) as (figure, axes):
+        for line in lines:
+            axes.plot(
+                thin(line.x_N), thin(line.y_N), color=COLOUR[line.role], linestyle=LINE[line.role], label=line.label,
+                marker="o" if len(line.x_N) == 1 else None,
+            )  # fmt: skip
+        axes.set_ylim(0.0, 1.05 * max(float(line.y_N.max()) for line in lines) or 1.0)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
+        axes.grid(axis="x", visible=False)
+        axes.legend(loc="best", labelcolor=MUTED)
+        finish(axes, title=f"{title} ({unit})", x=per)
+        spoken = "; ".join(f"{line.label} ends at {line.y_N[-1]:.2f} after {line.x_N[-1]:.0f} {per}s" for line in lines)
+        return to_svg(figure, name, f"{title} in {unit} per {per}: {spoken}.")
+
+
+def roc_svg(lines: Sequence[Line], *, name: str, title: str, width: int) -> str:
+    """Draws the ROC of every model under one attack; the diagonal is guessing.
+
+    Args:
+        lines: one a model, true- over false-positive rates; the legend calls it with its AUC.
+        name: prefix of ids.
+        title: of the plot.
+        width: CSS pixels.
+    """
+    with canvas(width, min(width, 420)) as (figure, axes):
+        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.0, linestyle=DOTTED)
+        for line in lines:
+            axes.plot(
+                thin(line.x_N), thin(line.y_N), color=COLOUR[line.role], linestyle=LINE[line.role], label=line.label,
+                drawstyle="steps-post" if len(line.x_N) <= MAX_POINTS else "default",
+            )  # fmt: skip
+        ticks = np.linspace(0, 1, 6)
+        axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal", anchor="W", xticks=ticks, yticks=ticks)
+        axes.legend(loc="lower right", labelcolor=MUTED)
+        finish(axes, title=f"{title}: ROC", x="false-positive rate (unseen)", y="true-positive rate (forget set)")
+        spoken = "; ".join(line.label for line in lines)
+        return to_svg(figure, name, f"ROC of {title}. Area under the curve: {spoken}. The diagonal is guessing.")
+
+
+def forest_svg(
+    rows: Sequence[ForestRow], *, name: str, title: str, x: str, spoken: str, width: int, guess: float | None = None,
+    aim: float | None = None, band: Sequence[float] = (), pitch: int = 30,
+) -> str:  # fmt: skip
+    """Draws a value and its interval, one row a model.
+
+    Args:
+        rows: from top to bottom.
+        name: prefix of ids.
+        title, x: of the plot and of its axis.
+        spoken: what a screen reader says.
+        width: CSS pixels.
+        guess: the value of guessing, dotted, where there is one; the axis is then a share, from 0 to 1.
+        aim: the oracle's value, dashed.
+        band: values of reference models, drawn as a shaded range.
+        pitch: CSS pixels of a row.
+    """
+    with canvas(width, 76 + pitch * len(rows) + (18 if band else 0)) as (figure, axes):
+        if band:
+            axes.axvspan(min(band) - 1e-3, max(band) + 1e-3, color=COLOUR["retrained"], alpha=0.22, linewidth=0)
+        if guess is not None:
+            axes.axvline(guess, color=MUTED, linewidth=1.0, linestyle=DOTTED)
+        if aim is not None:
+            axes.axvline(aim, color=COLOUR["retrained"], linewidth=1.4, linestyle=DASHED)
+        for place, row in enumerate(rows):
+            colour = COLOUR[row.role]
+            if row.low is not None and row.high is not None:
+                axes.plot([row.low, row.high], [place, place], color=colour, linewidth=2.2, solid_capstyle="round")
+            axes.plot([row.value], [place], color=colour, marker=MARK[row.role], markersize=6.5)
+        known = (guess, aim, *band, *(part for row in rows for part in (row.value, row.low, row.high)))
+        ends = [part for part in known if part is not None]
+        axes.set(ylim=(len(rows) - 0.4, -0.6), xlim=_forest_limits(min(ends), max(ends), share=guess is not None))
+        axes.set_yticks(np.arange(len(rows)), labels=[row.label for row in rows])
+        axes.tick_params(axis="y", labelcolor=INK)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+        axes.grid(axis="y", visible=False)
+        axes.grid(axis="x", color=GRID)
+        finish(axes, title=title, x=x)
+        return to_svg(figure, name, spoken)
+
+
+def _forest_limits(low: float, high: float, *, share: bool) -> tuple[float, float]:
+    if share:
+        return max(-0.02, low - 0.03), min(1.02, high + 0.03)
+    pad = 0.05 * max(high - low, 1e-3)
+    return low - pad, high + pad
+
+
+def shared_edges(losses: Sequence[Array]) -> Array:
+    """Bin edges (E,) from 0 to the tail of all losses together; from the lower tail where nothing lies near 0."""
+    low, top = (float(value) for value in np.percentile(np.concatenate(losses), (100.0 - TAIL_PERCENT, TAIL_PERCENT)))
+    return np.linspace(low if 0.5 * top < low < top else 0.0, max(top, 1e-6), BINS + 1)
+
+
+def shares(losses_N: Array, edges_E: Array) -> Array:
+    """Fraction of samples per bin; what lies outside counts in the nearest bin."""
+    counts, _ = np.histogram(np.clip(losses_N, edges_E[0], edges_E[-1]), bins=edges_E)
+    return counts / len(losses_N)
+
+
+def loss_svg(
+    forget_F: Array, unseen_U: Array, edges_E: Array, top: float, *, role: str, name: str, title: str, unit: str = "nats"
+) -> str:
+    """Draws one model's losses on axes that all panels share: the forget set filled, unseen samples as an outline.
+
+    Args:
+        forget_F, unseen_U: losses.
+        edges_E: shared by all panels.
+        top: upper end of the shared vertical axis, a fraction.
+        role: of the model.
+        name: prefix of ids.
+        title: of the panel.
+        unit: of the losses.
+    """
+    with canvas(340, 250) as (figure, axes):
+        forget_E, unseen_E = shares(forget_F, edges_E), shares(unseen_U, edges_E)
+        axes.stairs(forget_E, edges_E, fill=True, color=COLOUR[role], alpha=0.55, label=f"forget set ({len(forget_F):,})")
+        axes.stairs(unseen_E, edges_E, color=INK, linewidth=1.4, label=f"unseen ({len(unseen_U):,})")
+        axes.set(xlim=(edges_E[0], edges_E[-1]), ylim=(0.0, top))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:g} %")
+        axes.grid(axis="x", visible=False)
+        axes.legend(loc="upper right", labelcolor=MUTED)
+        finish(axes, title=title, x=f"loss ({unit})")
+        medians = f"{np.median(forget_F):.2f} on the forget set and {np.median(unseen_U):.2f} on unseen samples"
+        return to_svg(figure, name, f"Losses of the {title} model: median {medians}.")
+
+
+def groups_svg(ages: Sequence[str], lines: Sequence[Line], top: float, *, name: str, title: str) -> str:
+    """Draws the mean absolute error per age group on one set.
+
+    Args:
+        ages: name of each group.
+        lines: one a model: years over the number of the group, NaN where it is empty.
+        top: upper end of the shared axis, years.
+        name: prefix of ids.
+        title: of the panel.
+    """
+    with canvas(340, 250) as (figure, axes):
+        for line in lines:
+            axes.plot(
+                line.x_N, line.y_N, color=COLOUR[line.role], linestyle=LINE[line.role], marker=MARK[line.role], markersize=4,
+                linewidth=1.4,
+            )  # fmt: skip
+        axes.set(xlim=(-0.4, len(ages) - 0.6), ylim=(0.0, top))
+        axes.set_xticks(range(len(ages)), labels=ages, rotation=45, ha="right", rotation_mode="anchor")
+        axes.grid(axis="x", visible=False)
+        finish(axes, title=title, x="age group (years)")
+        worst = [
+            f"{line.label} is worst at ages {ages[place]} with {line.y_N[place]:.1f}"
+            for line in lines
+            if (place := _worst(line.y_N)) is not None
+        ]
+        spoken = "; ".join(worst) or "no group has samples"
+        return to_svg(figure, name, f"Mean absolute error in years per age group, {title}: {spoken}.")
+
+
+def _worst(years_N: Array) -> int | None:
+    return None if np.isnan(years_N).all() else int(np.nanargmax(years_N))

@@ -71,7 +71,12 @@ def _group_figures(main: dict[str, ModelAudit]) -> list[Figure]:
         having = {role: model.utility[name].per_group for role, model in main.items() if name in model.utility}
         ages = [row.ages for row in next(iter(having.values()))]
         lines = [
-            Line(role=role, label=label(role), x_N=np.arange(len(rows)), y_N=np.array([row.mae for row in rows], np.float64))
+            Line(
+                role=role,
+                label=label(role),
+                x_N=np.arange(len(rows), dtype=np.float64),
+                y_N=np.array([row.mae for row in rows], np.float64),
+            )
             for role, rows in having.items()
             if [row.ages for row in rows] == ages
         ]

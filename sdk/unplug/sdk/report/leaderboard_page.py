@@ -247,12 +247,13 @@ def _point(
     """A row's mark, at the border where its place lies outside; intervals of all would hide the marks."""
     filled = front or row.role != "unlearned"
     area = AREA[0] + (AREA[1] - AREA[0]) * _cost(row) / max(most, 1e-12) if row.role == "unlearned" else REFERENCE_AREA
-    at, ends = [], []
+    at: list[float] = []
+    ends: list[tuple[float, float] | None] = []
     for good, (low, high) in ((x, x_limits), (y, y_limits)):
         item, edge = row.metrics[good.metric], 0.02 * (high - low)
         at.append(min(max(item.value, low + edge), high - edge))
-        inside = filled and at[-1] == item.value and item.low is not None and item.high is not None
-        ends.append((item.low, item.high) if inside else None)
+        known = (item.low, item.high) if item.low is not None and item.high is not None else None
+        ends.append(known if filled and at[-1] == item.value else None)
     return Point(
         label=plain(title_of(row), MAX_LABEL), x=at[0], y=at[1], diameter=area**0.5, front=filled, role=row.role,
         optional=True, x_ends=ends[0], y_ends=ends[1],

@@ -144,10 +144,14 @@ def _style(point: Point) -> dict[str, Any]:
 def _mark(axes: Axes, point: Point) -> None:
     line: dict[str, Any] = {"color": COLOUR[point.role], "linewidth": 1.0, "alpha": 0.28, "solid_capstyle": "butt", "zorder": 1}
     if point.x_ends is not None:
-        axes.plot(np.clip(point.x_ends, *sorted(axes.get_xlim())), [point.y, point.y], **line)
+        axes.plot(_within(point.x_ends, axes.get_xlim()), [point.y, point.y], **line)
     if point.y_ends is not None:
-        axes.plot([point.x, point.x], np.clip(point.y_ends, *sorted(axes.get_ylim())), **line)
+        axes.plot([point.x, point.x], _within(point.y_ends, axes.get_ylim()), **line)
     axes.plot([point.x], [point.y], alpha=0.75 if point.front else 1.0, **_style(point))
+
+
+def _within(ends: tuple[float, float], limits: tuple[float, float]) -> list[float]:
+    return [min(max(end, min(limits)), max(limits)) for end in ends]
 
 
 def _handle(point: Point, text: str) -> Line2D:

@@ -14,7 +14,7 @@ from unplug.export import Artifact
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import load_checkpoint
 from unplug.sdk.bundle import Content, write_bundle
-from unplug.sdk.releasing.vectors import write_vectors
+from unplug.sdk.releasing.contents import write_vectors
 
 QUERY = "?repeats=2&iterations=3&warmup=1"
 CAMERA = "document.querySelector('video').srcObject !== null"

@@ -13,7 +13,7 @@ from unplug.export import Artifact, measure_parity
 from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
 from unplug.sdk.auditing.report import Role
 from unplug.sdk.conditions import example_inputs
-from unplug.sdk.releasing.card import bundle_card
+from unplug.sdk.releasing.contents import bundle_card
 from unplug.sdk.releasing.stages import Stages
 from unplug.sdk.tasks import kind_of
 

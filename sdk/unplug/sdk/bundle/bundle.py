@@ -58,6 +58,11 @@ class Gate:
     unit: str
     detail: str
 
+    def explain(self) -> str:
+        """One clause: by how much it holds or fails."""
+        shown = "nothing measured" if self.value is None else f"{self.value:.4g}{self.unit}"
+        return f"{self.name}: {shown}, must be {self.comparison} {self.limit:g}{self.unit}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Lineage:

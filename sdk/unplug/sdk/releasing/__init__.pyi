@@ -1,10 +1,9 @@
-from .config import ReleaseConfig as ReleaseConfig
 from .demo import DEMO_RECIPE as DEMO_RECIPE
 from .demo import DEMO_SPEC as DEMO_SPEC
 from .demo import DemoConfig as DemoConfig
 from .demo import run_demo as run_demo
-from .gates import GateResult as GateResult
 from .gates import Gates as Gates
+from .gates import ReleaseConfig as ReleaseConfig
 from .gates import gates_from as gates_from
 from .pipeline import Release as Release
 from .pipeline import release as release

@@ -17,8 +17,7 @@ from unplug.sdk.data import Dataset, OnBad, load_dataset, make_split, pick_forge
 from unplug.sdk.report import write_report
 from unplug.sdk.training import Recipe, split_of, train_age
 
-from .config import ReleaseConfig
-from .gates import Gates
+from .gates import Gates, ReleaseConfig
 from .pipeline import Release, release
 
 DEMO_SPEC = "synth:n=2400,subjects=800,seed=0"

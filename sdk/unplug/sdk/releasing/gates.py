@@ -1,16 +1,17 @@
-"""The gates of a release: what must hold before a bundle is written. One dataclass, one function a gate."""
+"""How to release, and the gates: what must hold before a bundle is written. One function a gate."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport
 from unplug.sdk.auditing import AuditReport, ModelAudit, Utility
+from unplug.sdk.bundle import Gate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ def gates_from(pairs: dict[str, str], budget: float) -> Gates:
     Raises:
         InputError: an unknown gate or a value that is not a number.
     """
-    known = {field.name for field in fields(Gates)}
+    known = {item.name for item in fields(Gates)}
     values: dict[str, Any] = {"max_compute": budget}
     for key, text in pairs.items():
         if key not in known:
@@ -67,34 +68,38 @@ def _number(key: str, text: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GateResult:
-    """One gate: its value, its limit, and whether it holds."""
+class ReleaseConfig:
+    """How to release.
 
-    name: str
-    value: float | None
-    limit: float
-    comparison: Literal["<=", ">="]
-    unit: str
-    detail: str
+    Args:
+        method: of the forget step.
+        options: its hyperparameters, as text.
+        budget: fraction of retraining.
+        references: reference models (RMIA needs one, LiRA two), each a retraining with another seed.
+        targets, precisions: what to export.
+        gates: what must hold.
+        bench_iterations, bench_repeats, threads: of the host bench.
+        workers: targets converted at the same time.
+        rounding: export the original and the oracle alike, to measure what export did to the edit.
+        seed: of everything random.
+    """
 
-    @property
-    def passed(self) -> bool:
-        """False also where there is no value: a gate that measured nothing does not hold."""
-        if self.value is None:
-            return False
-        return self.value <= self.limit if self.comparison == "<=" else self.value >= self.limit
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
-        return {**asdict(self), "passed": self.passed}
-
-    def explain(self) -> str:
-        """One clause: by how much it holds or fails."""
-        shown = "nothing measured" if self.value is None else f"{self.value:.4g}{self.unit}"
-        return f"{self.name}: {shown}, must be {self.comparison} {self.limit:g}{self.unit}"
+    method: str = "msg"
+    options: dict[str, str] = field(default_factory=dict)
+    budget: float = 0.05
+    references: int = 1
+    targets: tuple[str, ...] = ("litert", "coreml", "onnx")
+    precisions: tuple[str, ...] = ("fp32", "fp16")
+    gates: Gates = field(default_factory=Gates)
+    bench_iterations: int = 50
+    bench_repeats: int = 3
+    threads: int = 2
+    workers: int = 2
+    rounding: bool = True
+    seed: int = 0
 
 
-def forgetting_gates(gates: Gates, report: AuditReport) -> list[GateResult]:
+def forgetting_gates(gates: Gates, report: AuditReport) -> list[Gate]:
     """The unlearned model's attacks against the oracle's, from above and from below, and its use."""
     results = []
     unlearned = report.model("unlearned")
@@ -114,7 +119,7 @@ def forgetting_gates(gates: Gates, report: AuditReport) -> list[GateResult]:
     return [*results, utility_gate(gates, unlearned.utility["test"], report.model("retrained").utility["test"])]
 
 
-def utility_gate(gates: Gates, unlearned: Utility, retrained: Utility) -> GateResult:
+def utility_gate(gates: Gates, unlearned: Utility, retrained: Utility) -> Gate:
     """What forgetting cost on the test set, over retraining: years, or a share of the loss where there are no years."""
     if unlearned.mae is None or retrained.mae is None:
         cost = unlearned.loss / retrained.loss - 1.0
@@ -125,13 +130,13 @@ def utility_gate(gates: Gates, unlearned: Utility, retrained: Utility) -> GateRe
     return _upto("utility", cost, gates.max_mae_above_retrained, " years above retrained", detail)
 
 
-def budget_gate(gates: Gates, cost: dict[str, Any]) -> GateResult:
+def budget_gate(gates: Gates, cost: dict[str, Any]) -> Gate:
     """Compute of the forget step as a fraction of retraining."""
     detail = f"wall {cost['wall_s']:.1f} s of {cost['retrain']['wall_s']:.1f} s"
     return _upto("budget", float(cost["compute_fraction"]), gates.max_compute, " of retraining", detail)
 
 
-def parity_gate(gates: Gates, report: ParityReport) -> GateResult:
+def parity_gate(gates: Gates, report: ParityReport) -> Gate:
     """Outputs that fail parity (or could not be run, where that is not allowed), and that anything ran at all."""
     bad = [row for row in report.rows if row.status == "fail" or (row.status == "not_run" and not gates.allow_not_run)]
     ran = sum(row.status != "not_run" for row in report.rows)
@@ -140,7 +145,7 @@ def parity_gate(gates: Gates, report: ParityReport) -> GateResult:
     return _upto("parity", float(len(bad)) if ran else None, 0.0, " outputs out of tolerance", detail)
 
 
-def artifact_gate(gates: Gates, report: AuditReport) -> GateResult:
+def artifact_gate(gates: Gates, report: AuditReport) -> Gate:
     """Largest change of an attack's AUC between the checkpoint and an exported file."""
     unlearned = report.model("unlearned")
     shifts = [
@@ -155,7 +160,7 @@ def artifact_gate(gates: Gates, report: AuditReport) -> GateResult:
     return _upto("audit on artifacts", value, gates.max_artifact_auc_shift, " AUC from the checkpoint", detail)
 
 
-def bench_gate(gates: Gates, report: BenchReport) -> GateResult:
+def bench_gate(gates: Gates, report: BenchReport) -> Gate:
     """Rows that ran and were refused; with a latency limit, the slowest median."""
     ran = [row for row in report.rows if row.status != "not_run"]
     bad = [row for row in ran if not row.valid]
@@ -166,5 +171,6 @@ def bench_gate(gates: Gates, report: BenchReport) -> GateResult:
     return _upto("bench", float(len(bad)) if ran else None, 0.0, " rows refused", detail)
 
 
-def _upto(name: str, value: float | None, limit: float, unit: str, detail: str) -> GateResult:
-    return GateResult(name=name, value=value, limit=limit, comparison="<=", unit=unit, detail=detail)
+def _upto(name: str, value: float | None, limit: float, unit: str, detail: str) -> Gate:
+    holds = value is not None and value <= limit  # a gate that measured nothing does not hold, nor does NaN
+    return Gate(name=name, value=value, limit=limit, comparison="<=", passed=holds, unit=unit, detail=detail)

@@ -15,17 +15,15 @@ import torch
 from unplug.core import GateFailed, write_json
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
-from unplug.sdk.bundle import Content, check_free, write_bundle
+from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
 from unplug.sdk.data import Dataset
+from unplug.sdk.report import ReleaseRecord
 from unplug.sdk.tasks import Kind, kind_of
 
-from .card import bundle_card, processing
-from .config import ReleaseConfig
-from .gates import GateResult, Gates, artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
+from .contents import bundle_card, processing, write_vectors
+from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
 from .stages import Evidence, Stages
-from .vectors import write_vectors
 
-SCHEMA = "unplug-release/1"
 Say = Callable[[str], None]
 
 
@@ -137,7 +135,7 @@ def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[s
     )  # fmt: skip
 
 
-def check_gates(gates: Gates, evidence: Evidence) -> list[GateResult]:
+def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
     """Every gate of a release."""
     return [
         *forgetting_gates(gates, evidence.audit),
@@ -149,14 +147,9 @@ def check_gates(gates: Gates, evidence: Evidence) -> list[GateResult]:
 
 
 def _judge(gates: Gates, evidence: Evidence, out: Path, seconds: dict[str, float]) -> dict[str, Any]:
-    results = check_gates(gates, evidence)
-    return {
-        "schema": SCHEMA,
-        "title": out.name,
-        "gates": [result.to_dict() for result in results],
-        "passed": all(result.passed for result in results),
-        "seconds": seconds,
-    }
+    found = tuple(check_gates(gates, evidence))
+    passed = all(gate.passed for gate in found)
+    return asdict(ReleaseRecord(schema="unplug-release/1", title=out.name, gates=found, passed=passed, seconds=seconds))
 
 
 def _refusal(gates: Gates, evidence: Evidence, out: Path, work: Path) -> GateFailed:

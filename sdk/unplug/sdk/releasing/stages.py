@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from unplug.sdk.data import Dataset, Split
 from unplug.sdk.tasks import Kind
 from unplug.sdk.unlearning import forget, request_split
 
-from .config import ReleaseConfig
-from .faces import face_samples
+from .contents import face_samples
+from .gates import ReleaseConfig
 
 PARITY_SAMPLES = 16
 CALIBRATION_SAMPLES = 128
@@ -169,7 +169,7 @@ class Stages:
         report = replace(report, skipped={**report.skipped, **compared[1]})
         report.save(self.work / "audit.json")
         if kind.model_type == "age":
-            write_json(self.work / "faces.json", face_samples(sets, models))
+            write_json(self.work / "faces.json", asdict(face_samples(sets, models)))
         return report
 
     def bench(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> BenchReport:

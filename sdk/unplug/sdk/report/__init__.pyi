@@ -9,7 +9,8 @@ from .leaderboard_table import reason as reason
 from .leaderboard_table import title_of as title_of
 from .render import render_html as render_html
 from .render import write_report as write_report
+from .schemas import Face as Face
 from .schemas import FaceSheet as FaceSheet
 from .schemas import PluginRecord as PluginRecord
 from .schemas import Record as Record
-from .schemas import Release as Release
+from .schemas import ReleaseRecord as ReleaseRecord

@@ -13,7 +13,7 @@ from .inputs import Inputs
 from .models import ROLES, SETS, all_models, has_years, label, main_models, model_label
 from .page import Block, Cell, Column, Figure, FigureGrid, Missing, Section, Table, estimate_cell
 from .plots.audit import Line, groups_svg
-from .schemas import AnyRecord, Release
+from .schemas import AnyRecord, ReleaseRecord
 
 
 def utility(inputs: Inputs) -> Section | Missing:
@@ -142,7 +142,7 @@ def _cost_row(record: AnyRecord) -> list[Cell]:
     ]
 
 
-def _stages(release: Release) -> Table:
+def _stages(release: ReleaseRecord) -> Table:
     total = sum(release.seconds.values())
     rows = [
         [Cell(text=plain(name)), Cell(text=seconds(taken)), Cell(text=percent(taken / total if total else None))]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unplug.core import InputError, ReportError, read_json, sha256_file
 
 from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
-from .schemas import FaceSheet, PluginRecord, Record, Release
+from .schemas import FaceSheet, PluginRecord, Record, ReleaseRecord
 
 if TYPE_CHECKING:
     from unplug.export import Card, ParityReport
@@ -35,7 +35,7 @@ KINDS = {
     "unplug-bench/1": "unplug.mobile_bench.report:BenchReport",
     "unplug-artifact/1": "unplug.export.artifact:Card",
     "unplug-faces/1": "unplug.sdk.report.schemas:FaceSheet",
-    "unplug-release/1": "unplug.sdk.report.schemas:Release",
+    "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
 }
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
@@ -66,7 +66,7 @@ class Inputs:
     benches: tuple[BenchReport, ...] = ()
     cards: tuple[Card, ...] = ()
     faces: tuple[FaceSheet, ...] = ()
-    releases: tuple[Release, ...] = ()
+    releases: tuple[ReleaseRecord, ...] = ()
     comparisons: tuple[ComparisonReport, ...] = ()
     baselines: Baselines | None = None
 
@@ -189,9 +189,9 @@ def _check_rows(value: Any, where: str) -> None:
                 raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has no scores", _AGAIN)
             if not all(0.0 <= part <= 1.0 for part in (attack.auc.value, attack.auc.low, attack.auc.high) if part is not None):
                 raise ReportError(where, f"an AUC of {model.name[:60]!r} is outside 0 to 1", _AGAIN)
-    if isinstance(value, Release) and len(value.seconds) > MAX_ROWS:
+    if isinstance(value, ReleaseRecord) and len(value.seconds) > MAX_ROWS:
         raise ReportError(where, f"it has more than {MAX_ROWS} stages", _AGAIN)
-    if isinstance(value, Release) and value.passed and not all(gate.passed for gate in value.gates):
+    if isinstance(value, ReleaseRecord) and value.passed and not all(gate.passed for gate in value.gates):
         raise ReportError(where, "it says that the release passed, and a gate in it failed", _AGAIN)
 
 

@@ -163,7 +163,7 @@ class FaceSheet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
+class ReleaseRecord:
     """``unplug-release/1``: the gates, and the wall time of each stage."""
 
     __pydantic_config__: ClassVar = STRICT

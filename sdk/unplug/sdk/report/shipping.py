@@ -15,7 +15,7 @@ from .inputs import Inputs
 from .latency import row_median
 from .models import all_models, main_models
 from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell
-from .schemas import Release
+from .schemas import ReleaseRecord
 from .verdict import headline_attack
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def gates(inputs: Inputs) -> Section | Missing:
     return Section(id="gates", heading="Release gates", lead=lead, blocks=tables)
 
 
-def _gate_table(release: Release) -> Table:
+def _gate_table(release: ReleaseRecord) -> Table:
     columns = [
         Column(label="Gate", number=False), Column(label="outcome", number=False), Column(label="value"),
         Column(label="must be"), Column(label="unit", number=False), Column(label="detail", number=False, wide=True),

@@ -2,7 +2,7 @@
 
 from unplug.sdk.auditing import AuditReport
 from unplug.sdk.bundle import Manifest
-from unplug.sdk.report import FaceSheet, PluginRecord, Record, Release
+from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
 from unplug.sdk.studies.control import ComparisonReport
 from unplug.sdk.studies.leaderboard import LeaderboardReport
 
@@ -14,5 +14,5 @@ SCHEMAS: dict[str, type] = {
     "unplug-faces-1.json": FaceSheet,
     "unplug-leaderboard-1.json": LeaderboardReport,
     "unplug-plugin-1.json": PluginRecord,
-    "unplug-release-1.json": Release,
+    "unplug-release-1.json": ReleaseRecord,
 }

@@ -1,16 +1,29 @@
-"""The card of a bundle: what it is, what was forgotten, what was measured."""
+"""What a release writes beside the artifacts: the bundle's card, how an app feeds the model, test vectors; and, for the local
+report alone, thumbnails of forgotten faces. Nothing in a bundle shows a person.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
+from PIL import Image
 
-from unplug.export import Artifact
+from unplug.core import write_json
+from unplug.export import INDEX, Artifact, reference_outputs, vector_bytes, vector_name, vectors_index
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import AuditReport, Estimate
+from unplug.sdk.conditions import example_inputs
+from unplug.sdk.report import Face, FaceSheet
+from unplug.sdk.training import Sets, predict
 
+SHOWN = 12  # faces
+VECTORS = 4  # samples
 _CARD = """\
 # {{ name }}
 
@@ -100,3 +113,50 @@ def _spanned(value: Estimate, digits: int) -> str:
     if value.low is None or value.high is None:
         return text
     return f"{text} ({value.low:.{digits}f} to {value.high:.{digits}f})"
+
+
+def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
+    """Writes inputs and expected outputs with which a device checks itself before use: an index, one file a tensor and sample.
+
+    Inputs are procedural, never pictures of people.
+
+    Args:
+        checkpoint: its outputs are the expected ones.
+        folder: an existing folder.
+    """
+    iospec = checkpoint.model.iospec
+    inputs = example_inputs(checkpoint.model_type, iospec, VECTORS)
+    outputs = reference_outputs(checkpoint.path, iospec, inputs).outputs
+    for name, array in {**inputs, **outputs}.items():
+        for number in range(VECTORS):
+            (folder / vector_name(number, name)).write_bytes(vector_bytes(array[number]))
+    write_json(folder / INDEX, vectors_index(iospec, VECTORS))
+
+
+def face_samples(sets: Sets, models: dict[str, Checkpoint], *, count: int = SHOWN) -> FaceSheet:
+    """``unplug-faces/1``: up to `count` forget samples, spread over the set, with predictions per model.
+
+    Args:
+        sets: where the forget set is.
+        models: name in the report to checkpoint.
+        count: how many.
+    """
+    index = np.unique(np.linspace(0, len(sets.forget) - 1, count).round().astype(int))
+    chosen = sets.forget.subset(index.tolist())
+    device = chosen.age_N.device
+    ages = {name: predict(item.model.to(device), chosen).age_N for name, item in models.items()}
+    pixels = chosen.image_NCHW.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+    faces = tuple(
+        Face(
+            png=base64.b64encode(_png(pixels[position])).decode(), set="forget", age=float(chosen.age_N[position]),
+            predictions={name: float(values[position]) for name, values in ages.items()},
+        )
+        for position in range(len(chosen))
+    )  # fmt: skip
+    return FaceSheet(schema="unplug-faces/1", faces=faces)
+
+
+def _png(pixels: Sequence[Any] | np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.asarray(pixels)).save(buffer, "PNG")
+    return buffer.getvalue()

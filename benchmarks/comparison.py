@@ -1,4 +1,4 @@
-"""The tables of docs/comparison.md and README.md: ``python -m benchmarks.comparison docs/comparison.md JSON...``.
+"""The tables of docs/comparison.md: ``python -m benchmarks.comparison docs/comparison.md JSON...``.
 
 Each JSON is the compare.json of ``unplug compare-control``. What stands between the markers is replaced; a picture
 docs/images/compare-CONDITION.png is shown where it is there.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from unplug.core import NONE, atomic_path, fixed, percent
@@ -35,8 +34,6 @@ from unplug.sdk.studies.control import (
 from unplug.sdk.studies.control import RECIPE as JUDGE
 
 BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
-SHORT = ("nme", "nme_8", "edge_f1", "frechet", "consistency")
-"""Columns of the README, of those that a comparison has."""
 OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
 """Of the recipe, those that `unplug compare-control` takes."""
 
@@ -51,19 +48,9 @@ def tables(reports: Sequence[ComparisonReport], page: Path) -> str:
     return "".join(_section(report, page) for report in reports)
 
 
-def short_tables(reports: Sequence[ComparisonReport], page: Path) -> str:
-    """The same for the README: pictures, and what matters most of base and controls."""
-    return "".join(f"\n{_picture(report, page)}{_short_table(report)}" for report in reports)
-
-
-def _short_table(report: ComparisonReport) -> str:
-    rows = [row for row in report.rows if row.role != "floor" or row.name == "autoencoder"]
-    return main_table(replace(report, rows=tuple(rows)), SHORT)
-
-
 def _picture(report: ComparisonReport, page: Path) -> str:
     name = f"compare-{report.condition['kind']}.png"
-    folder = next((place for place in ("images", "docs/images") if (page.parent / place / name).is_file()), None)
+    folder = "images" if (page.parent / "images" / name).is_file() else None
     rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
     return f"![The first six held-out samples: {', '.join(rows)}]({folder}/{name})\n\n" if folder else ""
 
@@ -171,8 +158,7 @@ def _rates(row: Row) -> str:
 def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:
     """The page with the tables of some comparisons between its markers."""
     before, rest = text.split(BEGIN)
-    made = short_tables(reports, page) if page.name == "README.md" else tables(reports, page)
-    return before + BEGIN + made + END + rest.split(END)[1]
+    return before + BEGIN + tables(reports, page) + END + rest.split(END)[1]
 
 
 def main(page: Path, sources: Sequence[Path]) -> None:

@@ -1,7 +1,7 @@
 """``docs/leaderboard.md`` from leaderboards that were run: ``python -m benchmarks.leaderboard docs/leaderboard.md JSON...``.
 
-Each JSON is the leaderboard.json of ``unplug leaderboard``, or what ``benchmarks.ablation`` wrote. The first five rows of the
-first one go into the README beside it. Nothing in the page is typed in by hand but what it explains.
+Each JSON is the leaderboard.json of ``unplug leaderboard``, or what ``benchmarks.ablation`` wrote. Nothing in the page is typed
+in by hand but what it explains.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from pathlib import Path
 
 from unplug.core import NONE, atomic_path, percent, read_json, seconds
 from unplug.sdk.report import leaderboard_markdown, number
-from unplug.sdk.studies.leaderboard import METRICS, ORACLE, PROTOCOLS, RANKING, LeaderboardReport, Measure, read_leaderboard
+from unplug.sdk.studies.leaderboard import METRICS, ORACLE, PROTOCOLS, LeaderboardReport, Measure, read_leaderboard
 from unplug.sdk.unlearning import METHODS
 
 from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown
 
-BEGIN, END = "<!-- leaderboard -->\n", "<!-- /leaderboard -->"
-SHORT = 5  # ranked rows in the README
 OWN = "lens"
 UNPLACED = (
     "score_gap",
@@ -66,32 +64,6 @@ def page(reports: list[LeaderboardReport]) -> str:
         for item in METRICS.values()
     ]
     return HEAD + "\n".join(lines) + "\n" + "".join(_section(report) for report in reports)
-
-
-def digest(report: LeaderboardReport, *others: LeaderboardReport) -> str:
-    """The best methods of one leaderboard beside original and oracle, and a line about each of the others."""
-    ranked = [row for row in report.rows if row.rank is not None]
-    ends = [row for row in report.rows if row.role != "unlearned"]
-    lead = (
-        f"The first {len(ranked[:SHORT])} of {len(ranked)} ranked methods, `{report.protocol}` on `{report.data.get('spec')}`, "
-        f"{len(report.seeds['retrained'])} models each. Intervals are 95 %; a difference whose interval reaches above 0 is no "
-        "proof of a better method."
-    )
-    table = leaderboard_markdown(replace(report, rows=(*ranked[:SHORT], *ends), published=()))
-    more = [_line(other) for other in others if sum(row.rank is not None for row in other.rows) > 1]
-    more.append(
-        "All rows, seeds, what was refused, and where `lens` does not lead: [docs/leaderboard.md](docs/leaderboard.md)."
-    )
-    return f"{lead}\n\n{table}\n" + "\n".join(more) + "\n"
-
-
-def _line(report: LeaderboardReport) -> str:
-    ranked = [row for row in report.rows if row.rank is not None]
-    name = RANKING[report.rank]
-    said = [f"{row.name} {number(row.metrics[name], METRICS[name])}" for row in ranked[:3]]
-    models = len(report.seeds["retrained"])
-    of = f"{models} models each, {len(ranked)} methods ranked"
-    return f"On `{report.protocol}` ({of}) by {METRICS[name].label}: {', '.join(said)}, and so on."
 
 
 def _section(report: LeaderboardReport) -> str:
@@ -182,9 +154,6 @@ def main(out: Path, sources: list[Path]) -> None:
     ablations = [path for path in sources if read_json(path).get("schema") == ABLATION]
     reports = [read_leaderboard(path) for path in sources if path not in ablations]
     _write(out, page(reports) + "".join(ablation_markdown(read_json(path)) for path in ablations))
-    readme = out.parent.parent / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _write(readme, before + BEGIN + digest(*reports) + END + rest.partition(END)[2])
 
 
 def _write(path: Path, text: str) -> None:

@@ -247,7 +247,7 @@ def verdict(name: str, item: dict[str, float]) -> str:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The table for the README; a test holds it to the JSON."""
+    """The table of docs/results.md; a test holds it to the JSON."""
     lines = [
         "| LiteRT, CPU | parameters | GMAC | ms (range of rounds) | times the plugin | needs | parity, dB |",
         "|---|--:|--:|--:|--:|--:|--:|",

@@ -1,6 +1,6 @@
-"""The README's tables: condenses a demo folder to JSON without ids or raw scores, and prints it as Markdown.
+"""Tables of docs/results.md: condenses a demo folder to JSON without ids or raw scores, and prints it as Markdown.
 
-``python -m benchmarks.summary unplug-demo docs/data/demo.json "unplug demo"``; a test holds the README to the JSON.
+``python -m benchmarks.summary unplug-demo docs/data/demo.json "unplug demo"``; a test holds the page to the JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROLES = ("original", "unlearned", "retrained")
 
 
 def condense(demo: Path, command: str) -> dict[str, Any]:
-    """The numbers of a demo run that a README shows."""
+    """The numbers of a demo run that the page shows."""
     audit, bench = read_json(demo / "audit.json"), read_json(demo / "bench.json")
     parity, release = read_json(demo / "parity.json"), read_json(demo / "release.json")
     step = read_json(demo / "unlearned" / "unplug.json")["forget"]

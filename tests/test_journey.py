@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from unplug.export import PRECISIONS
 from unplug.sdk.cli import main
-from unplug.sdk.cli.main import COMMANDS
 
 ARTIFACT_AUC_TOLERANCE = 0.02
 BUDGET = 0.6  # of a training of four epochs: less would not cover one step
-README = Path(__file__).parents[1] / "README.md"
 
 
 def unplug(*args: object, code: int = 0) -> Any:
@@ -192,28 +187,3 @@ def test_release_and_report(journey: Journey) -> None:
     assert drawn["bytes"] == (root / "report.html").stat().st_size
     assert html.count("<svg") >= 3 and html.rstrip().endswith("</html>")
     assert not re.search(r"""(src|href)=["']https?://""", html), "the page loads something"
-
-
-def readme_commands() -> list[list[str]]:
-    """Every `unplug ...` line of the README's console blocks, as words."""
-    found = []
-    for block in re.findall(r"```console\n(.*?)```", README.read_text(), flags=re.DOTALL):
-        lines = block.replace("\\\n", " ").splitlines()
-        found += [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("unplug ")]
-    return found
-
-
-def parse(command: click.Command, words: Sequence[str], name: str) -> None:
-    """Parses without running; raises on an unknown command or option or a wrong value."""
-    context = command.make_context(name, list(words))
-    if isinstance(command, click.Group):
-        found, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
-        assert inner is not None and found is not None, words[0]
-        parse(inner, rest, found)
-
-
-def test_the_readmes_commands_exist() -> None:
-    commands = readme_commands()
-    assert {words[0] for words in commands} >= set(COMMANDS) - {"demo", "list"}
-    for words in commands:
-        parse(main, words, "unplug")

@@ -91,7 +91,7 @@ def test_synthetic_ages_are_learnable_but_not_trivial_in_the_committed_run() -> 
 
 
 def test_every_command_takes_what_a_document_gives_it() -> None:
-    """Words are parsed and not run: unknown commands, options and choices fail. All commands but the demo, which make runs, appear."""
+    """Words are parsed and not run: unknown commands, options and choices fail. All but the demo, which make runs, appear."""
     for line in COMMANDS:
         words = shlex.split(line, comments=True)[1:]
         parse(main, words, line)

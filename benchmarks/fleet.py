@@ -23,9 +23,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from unplug.core import table, versions, write_json
+from unplug.core import cores, table, versions, write_json
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.fleet import cores, fit_many, fit_stacked, side_by_side, stack
+from unplug.sdk.fleet import fit_many, fit_stacked, side_by_side, stack
 from unplug.sdk.training import AgeFamily, Recipe, TensorSet, autocast, describe_device, fit_new, new_model, synchronize
 
 SCHEMA = "unplug-fleet-bench/1"

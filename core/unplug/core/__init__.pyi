@@ -1,9 +1,3 @@
-from .child import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
-from .child import Array as Array
-from .child import Child as Child
-from .child import Progress as Progress
-from .child import Reply as Reply
-from .child import call_in_child as call_in_child
 from .errors import ArtifactError as ArtifactError
 from .errors import BudgetExceeded as BudgetExceeded
 from .errors import CheckFailed as CheckFailed
@@ -42,6 +36,15 @@ from .lazy import attach as attach
 from .lines import JsonLines as JsonLines
 from .memory import peak_rss_bytes as peak_rss_bytes
 from .memory import rss_bytes as rss_bytes
+from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
+from .processes import Array as Array
+from .processes import Child as Child
+from .processes import Progress as Progress
+from .processes import Reply as Reply
+from .processes import call_in_child as call_in_child
+from .processes import cores as cores
+from .processes import in_order as in_order
+from .processes import map_in_children as map_in_children
 from .provenance import git_revision as git_revision
 from .provenance import installed_versions as installed_versions
 from .provenance import versions as versions

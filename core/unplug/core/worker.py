@@ -1,4 +1,4 @@
-"""The child's side of `unplug.core.child`: reads requests, calls a function for each, writes what it returns or raises."""
+"""The child's side of `unplug.core.processes`: reads requests, calls a function for each, writes what it returns or raises."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from .child import ERROR, RESULT, Array, Reply, write_message
 from .errors import UnplugError
 from .files import read_json
+from .processes import ERROR, RESULT, Array, Reply, write_message
 
 
 class Job:

@@ -1,5 +1,5 @@
 """The child's side: operators of a LiteRT file, each with its kind, multiply-accumulates and bytes. Imports the flatbuffer's
-schema, so it is called through `unplug.core.child.call_in_child` alone.
+schema, so it is called through `unplug.core.processes.call_in_child` alone.
 """
 
 from __future__ import annotations

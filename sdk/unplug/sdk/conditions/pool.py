@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from unplug.core import Reply, call_in_child
+from unplug.core import Reply, call_in_child, in_order
 from unplug.plugins.conditions import Condition
 
 P = TypeVar("P")
@@ -54,21 +52,7 @@ class Pool:
         """`task` of every piece, in order; when one raises, the others are stopped."""
         parallel = self.condition.parallel != "none"
         with contextlib.closing(self._bar), self.condition:
-            yield from (self._ahead(task, pieces) if parallel else map(task, pieces))
-
-    def _ahead(self, task: Callable[[P], R], pieces: Sequence[P]) -> Generator[R, None, None]:
-        executor = ThreadPoolExecutor(self.workers)
-        waiting: deque[Future[R]] = deque()
-        try:
-            for piece in pieces:
-                waiting.append(executor.submit(task, piece))
-                if len(waiting) > 2 * self.workers:  # results that nobody has taken yet fill memory
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            self._stop.set()
-            executor.shutdown(wait=True, cancel_futures=True)
+            yield from (in_order(task, pieces, self.workers, stop=self._stop) if parallel else map(task, pieces))
 
     def child(self, function: str, values: Mapping[str, Any], arrays: Mapping[str, Any] | None, count: int) -> Reply:
         """Calls a function of this package in a child process, which builds the condition anew; it reports `count` pictures."""

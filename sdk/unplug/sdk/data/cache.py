@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from unplug.core import DataError, InputError, atomic_path, cache_dir, read_json, write_json
+from unplug.core import (
+    DataError,
+    InputError,
+    Reply,
+    atomic_path,
+    cache_dir,
+    cores,
+    in_order,
+    map_in_children,
+    read_json,
+    write_json,
+)
 
-from .source import Problem, Sample, Source
-from .worker import decode_in_processes
+from .source import Problem, Sample, Source, parse_spec
 
 T = TypeVar("T")
 FORMAT = "unplug-pixels/2"
 SERIAL_BELOW = 64  # starting processes takes longer than drawing this few faces
+CHUNK = 32  # faces a call
 
 
 def workers() -> int:
     """Decoding workers: the cores that this process may use, at most 16."""
-    return min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(16, cores())
 
 
 def _attempt(task: Callable[[Sample], T], sample: Sample) -> T | Problem:
@@ -39,14 +48,47 @@ def _attempt(task: Callable[[Sample], T], sample: Sample) -> T | Problem:
 
 def run_all(task: Callable[[Sample], T], samples: Sequence[Sample], label: str, show: bool) -> Iterator[T | Problem]:
     """`task` over all samples in order, in threads, with a progress bar; a `DataError` becomes a `Problem`."""
-    executor = ThreadPoolExecutor(workers())
-    try:
-        # Pillow warns of what the decoder judges anyway. Not in the threads: they would undo each other's filters.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield from _bar(executor.map(partial(_attempt, task), samples), len(samples), label, show)
-    finally:
-        executor.shutdown(wait=True, cancel_futures=True)
+    # Pillow warns of what the decoder judges anyway. Not in the threads: they would undo each other's filters.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield from _bar(in_order(partial(_attempt, task), samples, workers()), len(samples), label, show)
+
+
+def decode_in_processes(spec: str, positions: Sequence[int], size: int, workers: int) -> Iterator[NDArray[np.uint8] | Problem]:
+    """Decodes samples of a spec in child processes, for sources written in Python; results come in the order of `positions`.
+
+    Args:
+        spec: data spec; each process lists it anew, so listings must be deterministic.
+        positions: which samples of the listing.
+        size: side in pixels.
+        workers: number of processes.
+
+    Raises:
+        DataError: the spec cannot be listed any more.
+        ConversionError: a process died.
+    """
+    chunks = [list(positions[start : start + CHUNK]) for start in range(0, len(positions), CHUNK)]
+    calls = ({"spec": spec, "size": size, "positions": chunk} for chunk in chunks)
+    function = "unplug.sdk.data.cache:decode_of_job"
+    for reply in map_in_children(function, calls, min(workers, max(1, len(chunks))), what="decoding"):
+        for row_HWC, problem in zip(reply.arrays["pixels"], reply.values["problems"], strict=True):
+            yield row_HWC if problem is None else Problem(**problem)
+
+
+def decode_of_job(job: Any) -> Reply:
+    """Child process: pixels of the job's ``positions``, and for each None or why it cannot be decoded."""
+    spec, size, positions = (job.values[name] for name in ("spec", "size", "positions"))
+    if job.kept.get("spec") != spec:
+        source = parse_spec(spec)
+        job.kept |= {"spec": spec, "source": source, "samples": source.listing().samples}
+    pixels_NHWC = np.zeros((len(positions), size, size, 3), np.uint8)
+    problems: list[dict[str, str] | None] = []
+    for row, position in enumerate(positions):
+        found = _attempt(partial(job.kept["source"].decode, size=size), job.kept["samples"][position])
+        problems.append({"id": found.id, "reason": found.reason} if isinstance(found, Problem) else None)
+        if not isinstance(found, Problem):
+            pixels_NHWC[row] = found
+    return Reply(values={"problems": problems}, arrays={"pixels": pixels_NHWC})
 
 
 def _decoded(

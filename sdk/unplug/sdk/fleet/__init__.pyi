@@ -1,5 +1,4 @@
 from .backend import BACKENDS as BACKENDS
-from .backends.processes import cores as cores
 from .job import Context as Context
 from .job import Job as Job
 from .job import job_fingerprint as job_fingerprint

@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass
 from importlib import import_module
 from typing import Any
 
-from unplug.core import InputError, MissingExtraError, TrainingError
+from unplug.core import InputError, MissingExtraError, TrainingError, cores
 
 from ..backend import ATTEMPTS, Outcome, Setup, context_failure, execute, revive
 from ..result import Order
 from ..worker import order_from, prepare
-from .processes import cores, import_path
+from .processes import import_path
 
 
 def cluster(orders: Sequence[Order], setup: Setup) -> Iterator[Outcome]:
@@ -150,7 +150,7 @@ class _Fleet:
         if call.order is None:
             if answer["status"] == "refused":
                 raise revive(answer["error"])
-            if answer["status"] == "failed":
+            if answer["status"] == "context failed":
                 raise context_failure(answer["note"])
         return (None if call.order is None else Outcome(**answer)), True
 

@@ -3,7 +3,10 @@
 Some of these packages kill the process when they are imported in the wrong order (SIGSEGV, no message), and a
 hostile artifact can do the same. So the parent never imports them: it writes a request and arrays into a temporary
 folder, starts ``python -m unplug.core.worker FOLDER``, and reads a result and arrays back. A `Child` stays and takes the next
-call; `call_in_child` is for one.
+call; `call_in_child` is for one, `map_in_children` for many, and `in_order` runs pieces of work side by side.
+
+Plain subprocesses instead of `multiprocessing`: spawning there runs the caller's main module again, which breaks every
+script without an ``if __name__ == "__main__"`` guard.
 """
 
 from __future__ import annotations
@@ -20,10 +23,13 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from queue import LifoQueue
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +37,8 @@ from numpy.typing import NDArray
 from .errors import ConversionError, OutputError, UnplugError, error_class
 from .files import read_json
 
+P = TypeVar("P")
+R = TypeVar("R")
 Array = NDArray[Any]
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, what is being done)."""
@@ -61,13 +69,17 @@ class Child:
     It starts with the first call, and again with the first one after a crash, a timeout or `close`. It ends with `close`, with
     this object, or with this process. Calls of several threads wait for each other.
 
+    Args:
+        environment: variables that the process gets beside this one's.
+
     Example:
         >>> with Child() as child:
         ...     [child.call("unplug.core.worker:echo", {"n": n}, what="echo").values["n"] for n in range(2)]
         [0, 1]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = dict(environment or {})
         self._lock = threading.Lock()
         self._running: tuple[subprocess.Popen[bytes], Path] | None = None
         self._end: Callable[[], object] | None = None
@@ -132,7 +144,10 @@ class Child:
         with (Path(folder.name) / "stderr").open("wb") as log:
             # Its own session: Ctrl-C reaches the parent alone, which then kills the whole group. The open stdin pipe
             # tells the child when the parent dies without a chance to do so.
-            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True)
+            child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
+                env={**os.environ, **self._environment},
+            )  # fmt: skip
         self._running = child, Path(folder.name)
         self._end = weakref.finalize(self, _end, child, folder)
         return self._running
@@ -175,6 +190,68 @@ def call_in_child(
     """
     with Child() as child:
         return child.call(function, values, arrays, what=what, timeout=timeout, progress=progress, cancel=cancel)
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_order(
+    task: Callable[[P], R], pieces: Iterable[P], workers: int, *, stop: threading.Event | None = None
+) -> Generator[R, None, None]:
+    """`task` of every piece, `workers` at once in threads; results come in order, few of them ahead of who takes them.
+
+    Args:
+        task: raises what ends the whole: the pieces that have not begun are dropped.
+        pieces: taken as they are needed.
+        workers: threads.
+        stop: set at the end, also where a task raised or nobody wants more, so that tasks under way can give up.
+
+    Example:
+        >>> list(in_order(str, range(3), workers=2))
+        ['0', '1', '2']
+    """
+    executor = ThreadPoolExecutor(workers)
+    waiting: deque[Future[R]] = deque()
+    try:
+        for piece in pieces:
+            waiting.append(executor.submit(task, piece))
+            if len(waiting) > 2 * workers:  # results that nobody has taken yet fill memory
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        if stop is not None:
+            stop.set()
+        executor.shutdown(wait=True, cancel_futures=True)
+
+
+def map_in_children(
+    function: str, calls: Iterable[Mapping[str, Any]], workers: int, *, what: str
+) -> Generator[Reply, None, None]:
+    """Calls a function with each of `calls` in `workers` processes that stay; replies come in order.
+
+    Raises:
+        UnplugError: see `call_in_child`; of the first call that failed. The others are killed.
+    """
+    idle, stop = LifoQueue[Child](), threading.Event()
+    children = [Child() for _ in range(workers)]
+    for child in children:
+        idle.put(child)
+
+    def run(values: Mapping[str, Any]) -> Reply:
+        own = idle.get()
+        try:
+            return own.call(function, values, what=what, cancel=stop)
+        finally:
+            idle.put(own)
+
+    try:
+        yield from in_order(run, calls, workers, stop=stop)
+    finally:
+        for child in children:
+            child.close()
 
 
 def write_message(path: Path, value: dict[str, Any], arrays: Mapping[str, Array]) -> None:

@@ -17,11 +17,11 @@ import psutil
 import pytest
 
 from unplug.core import ArtifactError, Child, ConversionError, MissingExtraError, call_in_child
-from unplug.core.child import error_tail, missing_operators
+from unplug.core.processes import error_tail, missing_operators
 
 FUNCTIONS = """
 import os, signal, sys, time
-from unplug.core.child import Reply
+from unplug.core.processes import Reply
 from unplug.core.errors import ArtifactError, MissingExtraError
 
 def double(job):
@@ -136,7 +136,7 @@ def wait_for(path: Path) -> list[str]:
 def test_the_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     pid = tmp_path / "pid"
     script = f"""
-        from unplug.core.child import call_in_child
+        from unplug.core.processes import call_in_child
         call_in_child("child_functions:sleep", {{"pid": {str(pid)!r}}}, what="x")
     """
     environment = {**os.environ, "TMPDIR": str(tmp_path / "jobs")}

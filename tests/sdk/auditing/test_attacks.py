@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
@@ -54,10 +52,6 @@ def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, 
     return Signals(forget=part(0, F, forget_shift), unseen=part(1, U, 0.0), population=part(2, Z, 0.0), retain=part(3, R, 0.0))
 
 
-def test_log_prob_golden() -> None:
-    np.testing.assert_allclose(predictions(np.log([0.25, 0.5])).log_prob_N, np.log([0.25, 0.5]), atol=1e-12)
-
-
 def test_loss_attack_golden() -> None:
     target = Signals(
         forget=predictions(np.log([0.9, 0.5])), unseen=predictions(np.log([0.2])), population=predictions(np.log([0.3])),
@@ -66,24 +60,6 @@ def test_loss_attack_golden() -> None:
     forget_F, unseen_U = LossAttack()(target, [])
     np.testing.assert_allclose(forget_F, np.log([0.9, 0.5]))
     np.testing.assert_allclose(unseen_U, np.log([0.2]))
-
-
-def test_rmia_golden() -> None:
-    """By hand, a = 0: p_ref = (p_out + 1) / 2. Ratios: population .5/.75 = .667, .9/.95 = .947, .2/.6 = .333."""
-    target = Signals(
-        forget=predictions(np.log([0.9, 0.5])),  # out .2 and .5: ratios .9/.6 = 1.5, .5/.75 = .667
-        unseen=predictions(np.log([0.3])),  # out .3: ratio .3/.65 = .462
-        population=predictions(np.log([0.5, 0.9, 0.2])),
-        retain=predictions(np.log([0.5])),
-    )
-    reference = Signals(
-        forget=predictions(np.log([0.2, 0.5])), unseen=predictions(np.log([0.3])),
-        population=predictions(np.log([0.5, 0.9, 0.2])), retain=predictions(np.log([0.5])),
-    )  # fmt: skip
-    forget_F, unseen_U = RMIA(a=0.0)(target, [reference])
-    # 1.5 beats all three; .667 beats .333 alone (its tie with .667 does not count); .462 beats .333.
-    np.testing.assert_allclose(forget_F, [1.0, 1 / 3])
-    np.testing.assert_allclose(unseen_U, [1 / 3])
 
 
 def pairs_rmia(target: Signals, references: Sequence[Signals], a: float, gamma: float, name: str) -> list[float]:
@@ -99,20 +75,12 @@ def pairs_rmia(target: Signals, references: Sequence[Signals], a: float, gamma: 
     return [sum(of_x > gamma * of_z for of_z in population) / len(population) for of_x in members]
 
 
-@pytest.mark.parametrize(("a", "gamma", "models"), [(0.3, 1.0, 1), (0.0, 1.0, 3), (0.9, 1.2, 2), (0.3, 0.8, 4)])
+@pytest.mark.parametrize(("a", "gamma", "models"), [(0.3, 1.0, 1), (0.0, 0.8, 3)])
 def test_rmia_equals_all_pairs(a: float, gamma: float, models: int) -> None:
     target, references = signals(1, forget_shift=0.7), [signals(10 + n) for n in range(models)]
     forget_F, unseen_U = RMIA(a=a, gamma=gamma)(target, references)
     np.testing.assert_allclose(forget_F, pairs_rmia(target, references, a, gamma, "forget"))
     np.testing.assert_allclose(unseen_U, pairs_rmia(target, references, a, gamma, "unseen"))
-
-
-@given(st.permutations(range(4)))
-def test_rmia_does_not_depend_on_the_order_of_references(order: list[int]) -> None:
-    target, references = signals(1, forget_shift=0.7), [signals(10 + n) for n in range(4)]
-    one, other = RMIA()(target, references), RMIA()(target, [references[index] for index in order])
-    np.testing.assert_allclose(one[0], other[0])
-    np.testing.assert_allclose(one[1], other[1])
 
 
 def test_rmia_uses_the_references() -> None:

@@ -203,14 +203,6 @@ def test_a_request_that_cannot_be_audited_is_refused_before_references_are_train
         )
 
 
-def test_one_forget_sample_is_refused(world: World) -> None:
-    first = np.zeros(len(world.sets.forget), bool)
-    first[0] = True
-    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
-    with pytest.raises(DataError, match="at least two"):
-        run(part(world, first), item)
-
-
 def test_an_oracle_of_another_recipe_is_refused(world: World, tmp_path: Path) -> None:
     copy = tmp_path / "retrained"
     shutil.copytree(world.oracle.path, copy)

@@ -30,7 +30,7 @@ def slow_divergence(own: Array, oracle: Array) -> float:
     return total
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_divergence_equals_the_loop(seed: int) -> None:
     rng = np.random.default_rng(seed)
     own, oracle = rng.normal(seed, 1 + seed, 30), rng.normal(0, 1, 30)

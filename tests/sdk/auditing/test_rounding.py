@@ -23,7 +23,7 @@ from unplug.sdk.auditing import (
 from unplug.sdk.auditing.exports import load_exports
 from unplug.sdk.auditing.rounding import Compared, Said, measure_rounding, total_variation
 from unplug.sdk.conditions import real_inputs
-from unplug.sdk.statistics import mean_estimate, resamples, simultaneous, tpr_at, tpr_estimate
+from unplug.sdk.statistics import resamples
 from unplug.sdk.training import Predictions, predict
 
 from ..conftest import CPU, World
@@ -45,39 +45,6 @@ def test_total_variation_by_hand() -> None:
     other = says([[0.5, 0.3, 0.2], [0.6, 0.1, 0.3]], [1.0, 2.0])
     assert total_variation(one, other) == pytest.approx([0.3, 0.1])
     assert total_variation(one, one) == pytest.approx([0.0, 0.0])
-
-
-def test_a_mean_over_few_subjects_has_no_interval() -> None:
-    values = np.arange(8.0)
-    few, many = mean_estimate(values, np.array([1, 1, 1, 1, 2, 2, 3, 4]), 0), mean_estimate(values, np.arange(8), 0)
-    assert (few.value, few.low, few.high) == (3.5, None, None)
-    assert many.low is not None and many.high is not None and many.low < 3.5 < many.high
-
-
-def test_tpr_interval_holds_the_value_and_follows_the_sample() -> None:
-    rng = np.random.default_rng(0)
-    forget, unseen = rng.normal(1.0, 1.0, 200), rng.normal(0.0, 1.0, 400)
-    draws = resamples(np.arange(200), np.arange(400), seed=1)
-    found = tpr_estimate(forget, unseen, 0.1, draws)
-    assert found is not None and found.low is not None and found.high is not None
-    assert found.value == tpr_at(forget, unseen, 0.1)
-    # P(N(1, 1) > the 90 % quantile of N(0, 1)) = 1 - Phi(1.2816 - 1) = 0.389
-    assert found.low < 0.389 < found.high and found.high - found.low < 0.3
-    assert tpr_estimate(forget, unseen, 0.01, draws) is None
-    apart = tpr_estimate(forget + 100, unseen, 0.1, draws)
-    assert apart == Estimate(value=1.0, low=1.0, high=1.0)
-
-
-def test_intervals_for_several_attacks_are_wider_and_correlation_costs_nothing() -> None:
-    rng = np.random.default_rng(0)
-    one, other = rng.normal(size=(2, 4000))
-    alone = simultaneous({"a": (0.0, one)})["a"]
-    twins = simultaneous({"a": (0.0, one), "b": (0.0, 2 * one)})
-    both = simultaneous({"a": (0.0, one), "b": (0.0, other)})["a"]
-    assert alone.high == pytest.approx(1.96, abs=0.08)
-    assert twins["a"].high == pytest.approx(alone.high) and twins["b"].high == pytest.approx(2 * (alone.high or 0))
-    assert both.high == pytest.approx(2.236, abs=0.09)  # (2 Phi(q) - 1)^2 = 0.95
-    assert simultaneous({"a": (0.0, np.zeros(9))})["a"] == Estimate(value=0.0, low=0.0, high=0.0)
 
 
 def row(kept: Estimate | None, **more: object) -> Rounding:
@@ -200,7 +167,7 @@ def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
         seen.extend(made)
         return made, unable
 
-    monkeypatch.setattr("unplug.sdk.auditing.request.make_exports", spy)
+    monkeypatch.setattr("unplug.sdk.auditing.audit_files.make_exports", spy)
     named = config_for(world, world.unlearned.path, file.path, retrained=world.oracle.path)
     report = run_audit(named, CPU, print, False)
     assert len(report.rounding) == len(seen) == int(known)

@@ -102,12 +102,8 @@ def audit() -> Json:
 
 def record(role: str) -> Json:
     split = {
-        "schema": "unplug-split/1",
-        "sha256": SHA["split"],
-        "seed": 3,
-        "subject_disjoint": True,
-        "data_digest": SHA["data"],
-    }
+        "schema": "unplug-split/1", "sha256": SHA["split"], "seed": 3, "subject_disjoint": True, "data_digest": SHA["data"],
+    }  # fmt: skip
     raw: Json = {
         "schema": "unplug-checkpoint/1", "role": role, "seed": 3, "data": {"spec": "synth:n=140"}, "recipe": {"epochs": 2},
         "split": {**split, "train": ["a", "b"], "validation": ["c"], "test": ["d"], "forget": ["b"]},
@@ -117,13 +113,8 @@ def record(role: str) -> Json:
         return raw | {"history": [{"epoch": n, "train_loss": 3.0 / n, "validation_mae": 9.0 - n, "lr": 0.1} for n in (1, 2)]}
     retrain = {"forward": 4000, "backward": 4000, "wall_s": 60.0, "source": "measured beside it", "recorded_wall_s": 61.0}
     spent = {
-        "forward": 137,
-        "backward": 137,
-        "wall_s": 2.1,
-        "compute_fraction": 0.0343,
-        "wall_fraction": 0.0352,
-        "budget": 0.05,
-    }
+        "forward": 137, "backward": 137, "wall_s": 2.1, "compute_fraction": 0.0343, "wall_fraction": 0.0352, "budget": 0.05,
+    }  # fmt: skip
     raw["cost"] |= {"forward": 137, "backward": 137, "wall_s": 2.1}
     cost = {**spent, "wall_grace_s": 5.0, "retrain": retrain}
     return raw | {"forget": {"method": "msg", "settings": {"lr": 0.1}, "samples": 30, "set_sha256": SHA["file"], "cost": cost}}
@@ -165,14 +156,9 @@ def bench() -> Json:
 
 def card() -> Json:
     tensor = {
-        "name": "image",
-        "shape": [1, 3, 32, 32],
-        "layout": "NCHW",
-        "dtype": "float32",
-        "range": [0.0, 1.0],
-        "colour": "RGB",
+        "name": "image", "shape": [1, 3, 32, 32], "layout": "NCHW", "dtype": "float32", "range": [0.0, 1.0], "colour": "RGB",
         "description": "",
-    }
+    }  # fmt: skip
     return {
         "schema": "unplug-artifact/1", "target": "litert", "precision": "fp16", "file": "age.fp16.tflite",
         "sha256": SHA["file"], "bytes": 148_123, "model_type": "age",
@@ -198,35 +184,22 @@ def faces() -> Json:
 
 def release() -> Json:
     gate = {
-        "name": "utility",
-        "value": 0.125,
-        "limit": 1.0,
-        "comparison": "<=",
-        "passed": True,
-        "unit": " years",
+        "name": "utility", "value": 0.125, "limit": 1.0, "comparison": "<=", "passed": True, "unit": " years",
         "detail": "test MAE",
-    }
+    }  # fmt: skip
     open_gate = {**gate, "name": "parity", "value": None, "passed": False, "comparison": ">="}
     return {
-        "schema": "unplug-release/1",
-        "gates": [gate, open_gate],
-        "passed": False,
-        "title": "face-age",
+        "schema": "unplug-release/1", "gates": [gate, open_gate], "passed": False, "title": "face-age",
         "seconds": {"audit": 2.5, "export": 7.5},
-    }
+    }  # fmt: skip
 
 
 def journey() -> dict[str, Json]:
     records = {f"{role}/unplug": record(role) for role in ("original", "unlearned", "retrained")}
     return {
-        "audit": audit(),
-        **records,
-        "parity": parity(),
-        "bench": bench(),
-        "card": card(),
-        "faces": faces(),
+        "audit": audit(), **records, "parity": parity(), "bench": bench(), "card": card(), "faces": faces(),
         "release": release(),
-    }
+    }  # fmt: skip
 
 
 @pytest.fixture

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from unplug.mobile_bench import NOT_OURS, load_baselines
 from unplug.sdk.report import collect, render_html, write_report
 from unplug.sdk.report.latency import MAX_CHOICES, labels
@@ -135,8 +133,8 @@ def test_published_numbers_come_when_asked_for_and_stay_apart(write: Write, tmp_
     assert "Published numbers" not in (tmp_path / "without.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("attack", ['"><script>alert(1)</script>', "$\\frac{$\x07\u202e%s"])
-def test_a_hostile_device_name_stays_text(write: Write, attack: str) -> None:
+def test_a_hostile_device_name_stays_text(write: Write) -> None:
+    attack = '$\\frac{$\x07\u202e%s"><script>alert(1)</script>'
     told = starts((1.0, 1.2, 31.0, attack), (30.0, 1.3, 35.0, attack))
     html = page_of(write, rows_of({**PIXEL, "device": attack, "file": attack, "repeats": told, "warnings": [attack]}, PIXEL))
     assert "<script" not in html

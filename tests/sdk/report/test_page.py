@@ -92,11 +92,8 @@ def test_numbers_come_from_the_files(write: Write, parts: dict[str, Json], page:
     assert html.count("0.698") >= 5
 
 
-ATTACKS = ('"><script>alert(1)</script>{{ 7 * 7 }}', "<img src=x onerror='alert(1)'>]]>-->$\\frac{$\x07\u202e%s")
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_hostile_text_stays_text(write: Write, parts: dict[str, Json], attack: str) -> None:
+def test_hostile_text_stays_text(write: Write, parts: dict[str, Json]) -> None:
+    attack = "{{ 7 * 7 }}\"><script>alert(1)</script><img src=x onerror='alert(1)'>]]>-->$\\frac{$\x07\u202e%s"
     audit, bench, release = parts["audit"], parts["bench"], parts["release"]
     for model in audit["models"]:
         model["name"] = attack

@@ -173,13 +173,10 @@ def _utility(own: Predictions, subjects_N: NDArray[np.int64], edges: tuple[float
         )  # fmt: skip
     summary = summarize(own, edges)
     return Utility(
-        n=summary["n"],
-        accuracy=mean_estimate(own.correct_N.astype(np.float64), subjects_N, seed),
-        mae=mean_estimate(own.error_N, subjects_N, seed),
-        loss=summary["loss"],
-        per_group=tuple(GroupRow(**row) for row in summary["per_group"]),
-        per_subject=_subjects(own, subjects_N),
-    )
+        n=summary["n"], accuracy=mean_estimate(own.correct_N.astype(np.float64), subjects_N, seed),
+        mae=mean_estimate(own.error_N, subjects_N, seed), loss=summary["loss"],
+        per_group=tuple(GroupRow(**row) for row in summary["per_group"]), per_subject=_subjects(own, subjects_N),
+    )  # fmt: skip
 
 
 def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | None:

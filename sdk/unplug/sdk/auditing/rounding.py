@@ -103,22 +103,13 @@ def measure_rounding(exports: Exports, known: Compared, sets: Sets, weights_RF: 
         oracle = None if exports.retrained is None else _say(exports.retrained, sets, known.kind)
     card = exports.artifact.card
     return Rounding(
-        model=known.name,
-        sha256=card.sha256,
-        target=card.target,
-        precision=card.precision,
-        original_sha256=exports.original.card.sha256,
-        original_given=exports.given,
-        codes=codes,
-        retrained_codes=retrained_codes,
-        distance=_distances(known.own, before, sets, seed),
-        retrained=_distances(oracle, before, sets, seed),
-        checkpoint=_distances(known.checkpoint, known.original, sets, seed),
-        kept=_kept(known, before, sets, weights_RF, notes),
-        minus_retrained=_minus(known.own, oracle, before, sets, weights_RF),
-        auc_shift=dict(known.auc_shift),
-        notes=tuple(dict.fromkeys(notes)),
-    )
+        model=known.name, sha256=card.sha256, target=card.target, precision=card.precision,
+        original_sha256=exports.original.card.sha256, original_given=exports.given, codes=codes,
+        retrained_codes=retrained_codes, distance=_distances(known.own, before, sets, seed),
+        retrained=_distances(oracle, before, sets, seed), checkpoint=_distances(known.checkpoint, known.original, sets, seed),
+        kept=_kept(known, before, sets, weights_RF, notes), minus_retrained=_minus(known.own, oracle, before, sets, weights_RF),
+        auc_shift=dict(known.auc_shift), notes=tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
 
 
 def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | None:

@@ -138,13 +138,9 @@ def _roundings(
         own, checkpoint = by_sha.get(card.sha256), by_sha.get(card.checkpoint_sha256)
         shift = {name: one.minus(checkpoint.scored[name]) for name, one in own.scored.items()} if own and checkpoint else {}
         known = Compared(
-            name=item.artifact.path.name,
-            own=_said(own),
-            checkpoint=_said(checkpoint),
-            original=_said(original),
-            auc_shift=shift,
-            kind=own.item.kind if own is not None and isinstance(own.item, ArtifactPredictor) else None,
-        )
+            name=item.artifact.path.name, own=_said(own), checkpoint=_said(checkpoint), original=_said(original),
+            auc_shift=shift, kind=own.item.kind if own is not None and isinstance(own.item, ArtifactPredictor) else None,
+        )  # fmt: skip
         found.append(measure_rounding(item, known, sets, draws.forget_RF, seed))
     return tuple(found)
 

@@ -68,15 +68,11 @@ def bundle_card(
 
     template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(_CARD)
     facts = {
-        "name": name,
-        "what": _what(unlearned),
+        "name": name, "what": _what(unlearned),
         "error": "Mean absolute error on unseen faces, in years" if years else "Noise prediction loss on unseen samples",
-        "forget": unlearned.record["forget"],
-        "artifacts": artifacts,
-        "audited": {model.name for model in report.models},
-        "summary": summary,
-        **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
-    }
+        "forget": unlearned.record["forget"], "artifacts": artifacts, "audited": {model.name for model in report.models},
+        "summary": summary, **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
+    }  # fmt: skip
     return template.render(auc=auc, mae=mae, **facts)
 
 

@@ -101,17 +101,9 @@ def run_demo(
     done: Release | None = None
     try:
         done = release(
-            original,
-            dataset,
-            ids,
-            out / "face-age.unplug",
-            out,
-            config.release,
-            device=device,
-            say=say,
-            show=show,
+            original, dataset, ids, out / "face-age.unplug", out, config.release, device=device, say=say, show=show,
             restart=restart,
-        )
+        )  # fmt: skip
     except GateFailed as error:
         refusal = error
     reports = done.reports if done else tuple(_existing_reports(out))

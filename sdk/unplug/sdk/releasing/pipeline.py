@@ -79,16 +79,9 @@ def release(
     check_free(out)
     seconds: dict[str, float] = {}
     stages = Stages(
-        original=original,
-        dataset=dataset,
-        forget_ids=forget_ids,
-        config=config,
-        work=work,
-        device=device,
-        kind=kind or kind_of(original, device=device, base=base),
-        show=show,
-        restart=restart,
-    )
+        original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device,
+        kind=kind or kind_of(original, device=device, base=base), show=show, restart=restart,
+    )  # fmt: skip
     evidence = _gather(stages, oracle, say, seconds)
     summary = _judge(config.gates, evidence, out, seconds)
     write_json(work / "release.json", summary)

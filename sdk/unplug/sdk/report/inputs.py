@@ -28,16 +28,12 @@ MAX_ROWS = 200  # of models, gates or artifacts in one file: more is no page tha
 MAX_PARTS = 24  # attacks on one model, age groups on one axis
 
 KINDS = {
-    "unplug-audit/1": "unplug.sdk.auditing.report:AuditReport",
-    "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
-    "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord",
-    "unplug-parity/1": "unplug.export.parity:ParityReport",
-    "unplug-bench/1": "unplug.mobile_bench.report:BenchReport",
-    "unplug-artifact/1": "unplug.export.artifact:Card",
-    "unplug-faces/1": "unplug.sdk.report.schemas:FaceSheet",
-    "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
+    "unplug-audit/1": "unplug.sdk.auditing.report:AuditReport", "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
+    "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord", "unplug-parity/1": "unplug.export.parity:ParityReport",
+    "unplug-bench/1": "unplug.mobile_bench.report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
+    "unplug-faces/1": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
-}
+}  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
 RECORDS = ("unplug-checkpoint/1", "unplug-plugin/1")

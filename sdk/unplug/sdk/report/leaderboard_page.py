@@ -55,11 +55,7 @@ FORGETTING = {
     "nomus": _DISTANCE,
     "attack": _DISTANCE,
 }
-FOREST = {
-    "challenge": ("f_ratio", "F / F_null; dashed: retrained models"),
-    "nomus": _LOSS_ATTACK,
-    "attack": _LOSS_ATTACK,
-}
+FOREST = {"challenge": ("f_ratio", "F / F_null; dashed: retrained models"), "nomus": _LOSS_ATTACK, "attack": _LOSS_ATTACK}
 COST: dict[Role, float] = {"original": 0.0, "retrained": 1.0, "unlearned": 0.0}
 AREA = (26.0, 190.0)  # of marks, in square pixels: nothing spent, the most spent
 REFERENCE_AREA = 70.0  # of the original and the oracle
@@ -354,13 +350,7 @@ def _provenance(report: LeaderboardReport) -> Section:
     facts = [(f"{part}: {key}", value) for part, values in parts.items() for key, value in values.items()]
     facts += [(f"seeds: {key}", _seed_text(values)) for key, values in report.seeds.items()]
     facts += [(f"version: {key}", value) for key, value in report.versions.items() if value is not None]
-    rows = [
-        [
-            Cell(text=plain(key.replace("_", " "), 60)),
-            Cell(text=_value(value)),
-        ]
-        for key, value in facts[:120]
-    ]
+    rows = [[Cell(text=plain(key.replace("_", " "), 60)), Cell(text=_value(value))] for key, value in facts[:120]]
     columns = [Column(label="Fact", number=False), Column(label="value", number=False, wide=True)]
     table = Table(caption="Data, recipe, seeds, versions", columns=columns, groups=[("", rows)])
     return Section(id="provenance", heading="Provenance", lead="", blocks=[table])

@@ -100,13 +100,8 @@ def _value(value: Any) -> str:
 def _versions(inputs: Inputs) -> list[list[Cell]]:
     found: dict[str, dict[str, None]] = {}
     reports: tuple[Any, ...] = (
-        *inputs.audits,
-        *inputs.records,
-        *inputs.parities,
-        *inputs.benches,
-        *inputs.cards,
-        *inputs.comparisons,
-    )
+        *inputs.audits, *inputs.records, *inputs.parities, *inputs.benches, *inputs.cards, *inputs.comparisons,
+    )  # fmt: skip
     for report in reports:
         for name, version in report.versions.items():
             if version is not None:

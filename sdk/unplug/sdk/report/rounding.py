@@ -10,13 +10,9 @@ from .models import has_years
 from .page import Block, Cell, Chip, Column, Missing, Notes, Section, Table, estimate_cell
 
 CHIPS: dict[RoundingOutcome, Chip] = {
-    "nothing back": "pass",
-    "part back": "fail",
-    "easier to attack": "fail",
-    "further away": "warn",
-    "not run": "neutral",
+    "nothing back": "pass", "part back": "fail", "easier to attack": "fail", "further away": "warn", "not run": "neutral",
     "open": "warn",
-}
+}  # fmt: skip
 WORST_FIRST: tuple[RoundingOutcome, ...] = ("easier to attack", "part back", "open", "further away", "nothing back", "not run")
 
 

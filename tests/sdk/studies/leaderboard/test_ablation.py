@@ -20,6 +20,8 @@ from unplug.sdk.unlearning import ForgetProblem, Lens, Meter, apply_method
 
 from .conftest import Made, config_for
 
+pytestmark = pytest.mark.slow  # of a benchmark, not of the product
+
 
 @pytest.fixture(scope="module")
 def local(made: Made) -> Bench:

@@ -105,15 +105,6 @@ def test_mufac_forgets_its_first_rows(tmp_path: Path) -> None:
     assert protocol.family(dataset).edges == tuple(map(float, range(9)))
 
 
-def test_first_rows_takes_the_official_number_where_it_can(tmp_path: Path) -> None:
-    from unplug.sdk.studies.leaderboard.protocols import first_rows
-
-    dataset = load(folders.mufac(tmp_path))
-    split = PROTOCOLS.get("mufac").split(dataset, 0)
-    assert first_rows(60)(dataset, split, 0) == split.train[:60]
-    assert first_rows(61)(dataset, split, 0) == split.train[:12]
-
-
 def test_mucac_forgets_whole_people(tmp_path: Path) -> None:
     protocol = PROTOCOLS.get("mucac")
     dataset = load(folders.mucac(tmp_path))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
 from benchmarks.tune import GRID, tune
 
 from unplug.sdk.unlearning import METHODS, build_method
@@ -19,6 +20,7 @@ def test_the_grid_covers_every_method_with_settings_that_it_has() -> None:
         assert len(set(built)) == len(rows), f"{name}: a setting stands there twice"
 
 
+@pytest.mark.slow
 def test_every_setting_gets_a_row_of_its_own(made: Made, tmp_path: Path) -> None:
     board = Path(shutil.copytree(made.out, tmp_path / "board"))
     grid = {"finetune": [{"lr": "1e-3"}, {"lr": "3e-3"}]}

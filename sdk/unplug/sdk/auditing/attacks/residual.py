@@ -28,12 +28,7 @@ def residual(predictions: Predictions) -> Array:
 
 
 def deviation(
-    target: Signals,
-    references: Sequence[Signals],
-    statistic: Callable[[Predictions], Array],
-    *,
-    own_variance: bool,
-    name: str,
+    target: Signals, references: Sequence[Signals], statistic: Callable[[Predictions], Array], *, own_variance: bool, name: str
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """(value - mu_x) / s of forget and unseen, then mu_x / s of both; mu_x and s over the reference models.
 

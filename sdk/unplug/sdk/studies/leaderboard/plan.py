@@ -63,12 +63,9 @@ def entry(protocol: BenchmarkProtocol, method: str, given: Mapping[str, str]) ->
     own = text.pop("budget", None)
     built: Any = build_method(method, text)
     return Entry(
-        method=method,
-        given=text,
-        settings={item.name: getattr(built, item.name) for item in fields(built)},
-        needs=tuple(built.needs),
-        budget=protocol.budget_of(method) if own is None else _budget(method, own),
-    )
+        method=method, given=text, settings={item.name: getattr(built, item.name) for item in fields(built)},
+        needs=tuple(built.needs), budget=protocol.budget_of(method) if own is None else _budget(method, own),
+    )  # fmt: skip
 
 
 def _budget(method: str, text: str) -> float:

@@ -35,13 +35,10 @@ def halved_test(dataset: Dataset, seed: int) -> Split:
     held = parts["test"]
     validation = set(np.random.default_rng([seed, 51]).permutation(len(held))[: len(held) // 2].tolist())
     return Split(
-        data_digest=dataset.digest,
-        seed=seed,
-        subject_disjoint=False,
-        train=tuple(parts["train"]),
+        data_digest=dataset.digest, seed=seed, subject_disjoint=False, train=tuple(parts["train"]),
         validation=tuple(name for index, name in enumerate(held) if index in validation),
         test=tuple(name for index, name in enumerate(held) if index not in validation),
-    )
+    )  # fmt: skip
 
 
 def fraction(share: float) -> Pick:

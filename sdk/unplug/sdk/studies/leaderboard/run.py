@@ -134,14 +134,10 @@ class _Fleet:
 
 def _arguments(config: LeaderboardConfig) -> dict[str, Any]:
     return {
-        "protocol": config.protocol.name,
-        "spec": config.protocol.data(config.spec),
-        "recipe": config.protocol.recipe.to_dict(),
-        "width": config.protocol.width,
-        "seed": config.seed,
-        "device": str(config.device),
+        "protocol": config.protocol.name, "spec": config.protocol.data(config.spec), "recipe": config.protocol.recipe.to_dict(),
+        "width": config.protocol.width, "seed": config.seed, "device": str(config.device),
         "models": str(config.models.resolve()),
-    }
+    }  # fmt: skip
 
 
 def check_folder(config: LeaderboardConfig, local: Bench) -> str:
@@ -152,13 +148,10 @@ def check_folder(config: LeaderboardConfig, local: Bench) -> str:
         InputError: it holds a leaderboard of another protocol, data, recipe or seed.
     """
     facts = {
-        "protocol": config.protocol.name,
-        "data": local.dataset.digest,
-        "split": local.split.sha256,
-        "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width},
-        "classes": list(local.family.edges),
+        "protocol": config.protocol.name, "data": local.dataset.digest, "split": local.split.sha256,
+        "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width}, "classes": list(local.family.edges),
         "seed": config.seed,
-    }
+    }  # fmt: skip
     path = config.out / RUN_FILE
     if path.is_file():
         _compare(read_json(path), facts, config.out)

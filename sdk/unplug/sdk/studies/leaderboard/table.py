@@ -153,15 +153,10 @@ def _factor(row: Row) -> float:
 def _data(local: Bench, config: LeaderboardConfig) -> dict[str, Any]:
     sets = local.sets
     return {
-        "spec": local.dataset.spec,
-        "digest": local.dataset.digest,
-        "split_sha256": local.split.sha256,
-        "subject_disjoint": local.split.subject_disjoint,
-        "retain": len(sets.train),
-        "validation": len(sets.validation),
-        "test": len(sets.test),
-        "device": describe_device(config.device),
-    }
+        "spec": local.dataset.spec, "digest": local.dataset.digest, "split_sha256": local.split.sha256,
+        "subject_disjoint": local.split.subject_disjoint, "retain": len(sets.train), "validation": len(sets.validation),
+        "test": len(sets.test), "device": describe_device(config.device),
+    }  # fmt: skip
 
 
 def _forget(local: Bench, truths: Truths) -> dict[str, Any]:

@@ -18,10 +18,6 @@ def test_clusters_are_what_varies() -> None:
     assert mean.interval == pytest.approx((2 - t.ppf(0.975, 1), 2 + t.ppf(0.975, 1)))
 
 
-def test_clusters_weigh_alike() -> None:
-    assert cluster_mean([0.0, 0.0, 0.0, 4.0], [0, 0, 0, 1]).value == 2.0
-
-
 def test_one_cluster_is_over_its_models_and_one_model_has_no_interval() -> None:
     values = [1.0, 2.0, 6.0]
     mean = cluster_mean(values, [5, 5, 5])
@@ -42,10 +38,6 @@ def test_variance_of_samples_widens() -> None:
     wide = mean.plus_variance(3.0)
     assert wide.variance == 4.0 and wide.value == mean.value
     assert wide.interval is not None and wide.interval[1] == pytest.approx(1 + t.ppf(0.975, 1) * math.sqrt(4.0))
-
-
-def test_no_difference_of_an_unknown_variance() -> None:
-    assert difference(cluster_mean([1.0], [0]), cluster_mean([1.0, 2.0], [0, 1])).interval is None
 
 
 @pytest.mark.parametrize(("ends", "expected"), [((1, 2), (1, 2)), ((-2, -1), (1, 2)), ((-2, 1), (0, 2)), ((0, 1), (0, 1))])

@@ -12,26 +12,21 @@ from pathlib import Path
 
 from unplug.core import NONE, atomic_path, fixed, percent
 from unplug.sdk.diffusion import ControlRecipe
-from unplug.sdk.studies.control import (
-    METRICS,
+from unplug.sdk.report import (
     TRAINING_HEADER,
     VERDICT_HEADER,
-    CompareRequest,
-    ComparisonReport,
-    Row,
     absences,
     difference_cells,
     difference_header,
-    ends,
     giga,
+    measure_cells,
     millions,
-    number,
-    read_comparison,
+    over_base,
     rivals,
     training_cells,
     verdict_cells,
 )
-from unplug.sdk.studies.control import RECIPE as JUDGE
+from unplug.sdk.studies.control import JUDGE_RECIPE, METRICS, CompareRequest, ComparisonReport, Row, read_comparison
 
 BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
 OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
@@ -98,15 +93,10 @@ def _head(name: str) -> str:
 
 
 def _cells(row: Row, names: Sequence[str]) -> list[str]:
-    cells = [row.label, millions(row.parameters), giga(row.macs)]
-    for name in names:
-        item, metric = row.measures.get(name), METRICS[name]
-        interval = "" if item is None else ends(item, metric)
-        cells.append(NONE if item is None else number(item, metric) + (f" ({interval})" if interval else ""))
-    speed = row.speed
+    cells, speed = [row.label, millions(row.parameters), giga(row.macs), *measure_cells(row, names)], row.speed
     if speed is None:
         return [*cells, NONE, NONE]
-    return [*cells, f"{fixed(speed.median)} ({fixed(speed.low)} to {fixed(speed.high)})", f"{fixed(speed.ratio, 2)}×"]
+    return [*cells, f"{fixed(speed.median)} ({fixed(speed.low)} to {fixed(speed.high)})", over_base(row)]
 
 
 def _attributes(report: ComparisonReport) -> str:
@@ -144,7 +134,7 @@ def command_of(report: ComparisonReport) -> str:
     options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
     options += [("sampling-steps", settings["sampling_steps"]), ("guidance", f"{settings['guidance']:g}")]
     options += [("rounds", settings["timing_rounds"])] if settings["timing_rounds"] != CompareRequest.rounds else []
-    options += [("judge-steps", report.judge.steps)] if report.judge and report.judge.steps != JUDGE.steps else []
+    options += [("judge-steps", report.judge.steps)] if report.judge and report.judge.steps != JUDGE_RECIPE.steps else []
     options += [("split", "SPLIT.json")] if report.data["split_given"] else []
     options += [("plugin", "PLUGIN")] if any(one.given for row in controls for one in row.trainings + row.tried) else []
     options += [("seed", settings["seed"])] if settings["seed"] else []

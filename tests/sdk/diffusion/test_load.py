@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from unplug.core import CheckpointError, write_json
 from unplug.sdk.diffusion import base_record, drawing_dtype, generate, guidance_of, image_size_of, load_base
 from unplug.sdk.diffusion import load as module
-from unplug.sdk.diffusion.base_folder import save_base
 from unplug.sdk.diffusion.load import is_ours
+from unplug.sdk.diffusion.run_base import save_base
 from unplug.sdk.diffusion.small import diffusers
 
 from .conftest import CPU, SIZE, tiny_pipeline
@@ -82,11 +82,9 @@ WRONG: dict[str, tuple[Harm, str]] = {
         r"sd\.safetensors is a single-file checkpoint",
     ),
     "broken index": (lambda folder: (folder / "model_index.json").write_text("{"), "model_index.json: not valid JSON"),
-    "huge index": (lambda folder: (folder / "model_index.json").write_text(" " * 70_000), "larger than 65536 bytes"),
     "list index": (lambda folder: (folder / "model_index.json").write_text("[]"), "it has no unet, vae, text_encoder"),
     "unet missing": (lambda folder: shutil.rmtree(folder / "unet"), "it has no unet"),
     "unet null": (edit("model_index.json", unet=[None, None]), "cannot load it"),
-    "unet no pair": (edit("model_index.json", unet="UNet"), "cannot load it"),
     "unet of another kind": (edit("model_index.json", unet=["transformers", "CLIPTextModel"]), "cannot load it"),
     "a module to import": (edit("model_index.json", unet=["antigravity", "fly"]), "cannot load it"),
     "sdxl": (edit("model_index.json", text_encoder_2=["transformers", "CLIPTextModel"]), "text_encoder_2: not a Stable Diff"),
@@ -97,11 +95,9 @@ WRONG: dict[str, tuple[Harm, str]] = {
     "pickle": (pickled(f"unet/{DIFFUSERS}", "diffusion_pytorch_model.bin"), f"no file named {DIFFUSERS}"),
     "text pickle": (pickled(f"text_encoder/{TRANSFORMERS}", "pytorch_model.bin"), f"no file named {TRANSFORMERS}"),
     "unet lacks": (tensors(f"unet/{DIFFUSERS}", first(gone)), r"its unet lacks the tensor conv_in\.bias"),
-    "vae lacks": (tensors(f"vae/{DIFFUSERS}", first(gone)), "its vae lacks the tensor"),
     "text lacks": (tensors(f"text_encoder/{TRANSFORMERS}", first(gone)), "its text_encoder lacks the tensor embeddings"),
     "unet nan": (tensors(f"unet/{DIFFUSERS}", first(broken)), "its unet holds NaN or infinity in conv_in"),
     "vae nan": (tensors(f"vae/{DIFFUSERS}", first(broken)), "its vae holds NaN"),
-    "text nan": (tensors(f"text_encoder/{TRANSFORMERS}", first(broken)), "its text_encoder holds NaN"),
     "unet shape": (tensors(f"unet/{DIFFUSERS}", first(lambda value: value[:3].clone())), "expected shape"),
     "inpainting": (edit("unet/config.json", in_channels=9), "expected shape"),
     "no words": (lambda folder: [file.unlink() for file in (folder / "tokenizer").glob("*.json")], "tokenizer"),
@@ -125,10 +121,12 @@ def test_wrong_folders(base_folder: Path, tmp_path: Path, name: str, capfd: pyte
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", ["tiny", "a/b/c", "./tiny", "../x/y", "~/base", "/nowhere/base"])
-def test_names_that_are_no_folder(name: str) -> None:
-    with pytest.raises(CheckpointError, match=r"no such folder. Give 'small', a folder that diffusers wrote, or OWNER/NAME"):
-        load_base(name, device=CPU)
+def test_names_that_are_no_folder() -> None:
+    for name in ("tiny", "a/b/c", "./tiny", "../x/y", "~/base", "/nowhere/base"):
+        with pytest.raises(
+            CheckpointError, match=r"no such folder. Give 'small', a folder that diffusers wrote, or OWNER/NAME"
+        ):
+            load_base(name, device=CPU)
 
 
 def test_opening_a_base_leaves_the_process_as_it_was(base_folder: Path) -> None:
@@ -258,6 +256,7 @@ def test_halves_are_stored_and_floats_are_loaded(halves: Path, base: Any) -> Non
     assert dtypes(load_base(str(halves), device=CPU, dtype=torch.float16)) == {torch.float16}
 
 
+@pytest.mark.slow
 def test_stock_diffusers_opens_halves_without_our_package(halves: Path) -> None:
     code = (
         "import sys, torch; from diffusers import StableDiffusionPipeline as S; p = S.from_pretrained(sys.argv[1]);"

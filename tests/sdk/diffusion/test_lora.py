@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, MissingExtraError
 from unplug.sdk.diffusion import load_base, load_loras
-from unplug.sdk.diffusion.lora import WEIGHTS_NAME
+from unplug.sdk.diffusion.load import WEIGHTS_NAME
 
 from .conftest import CPU, SIZE, steering_plugin
 

@@ -32,16 +32,12 @@ def found(base: Any, plugin: Any, some: ControlSet) -> Tensor:
     return losses(CONTROLS.get("plugin")(), plugin, base, some, device=CPU)
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 64])
+@pytest.mark.parametrize("batch_size", [1, 64])
 def test_the_batch_size_does_not_matter(base: Any, plugin: Any, some: ControlSet, found: Tensor, batch_size: int) -> None:
     again = losses(CONTROLS.get("plugin")(), plugin, base, some, device=CPU, batch_size=batch_size)
     torch.testing.assert_close(again, found, **CLOSE)
-
-
-def test_the_order_does_not_matter(base: Any, plugin: Any, some: ControlSet, found: Tensor) -> None:
-    order = [3, 0, 4]
-    part = some.subset([some.ids[place] for place in order])
-    torch.testing.assert_close(losses(CONTROLS.get("plugin")(), plugin, base, part, device=CPU), found[order], **CLOSE)
+    part = some.subset([some.ids[place] for place in (3, 0)])  # nor does the order
+    torch.testing.assert_close(losses(CONTROLS.get("plugin")(), plugin, base, part, device=CPU), found[[3, 0]], **CLOSE)
 
 
 @pytest.mark.parametrize("steered", [True, False])
@@ -67,15 +63,6 @@ def test_every_model_meets_the_same_noise(base: Any, some: ControlSet, found: Te
         network = control.build(base.unet, condition="canny", image_size=SIZE)
         assert torch.equal(losses(control, network, base, some, device=CPU), bare)
     assert not torch.allclose(found, bare, **CLOSE)
-
-
-def test_noise_is_one_per_seed_and_level_and_no_more() -> None:
-    shape = torch.Size((4, 8, 8))
-    torch.manual_seed(99)
-    first = fixed_noise(shape, 0, 1)
-    assert torch.equal(first, fixed_noise(shape, 0, 1))
-    assert not torch.equal(first, fixed_noise(shape, 0, 2)) and not torch.equal(first, fixed_noise(shape, 1, 1))
-    assert torch.equal(fixed_noise(shape, 0, 1), first) and abs(float(first.std()) - 1) < 0.2
 
 
 def test_levels_are_the_middles_of_equal_stretches() -> None:

@@ -77,9 +77,7 @@ def test_against_diffusers(kind: str) -> None:
     torch.testing.assert_close(made.target_Bchw, target, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize(
-    "name", ["EulerDiscreteScheduler", "PNDMScheduler", "DPMSolverMultistepScheduler", "LMSDiscreteScheduler"]
-)
+@pytest.mark.parametrize("name", ["EulerDiscreteScheduler", "PNDMScheduler"])
 def test_a_base_with_another_sampler_is_trained_alike(name: str) -> None:
     """Euler's own add_noise gives x + sigma e, which is not what its UNet sees."""
     ours = build_scheduler()
@@ -89,10 +87,10 @@ def test_a_base_with_another_sampler_is_trained_alike(name: str) -> None:
     torch.testing.assert_close(made.latent_Bchw, expected.latent_Bchw)
 
 
-@pytest.mark.parametrize("kind", ["sample", "flow", None])
-def test_other_predictions_are_refused(kind: str | None) -> None:
-    with pytest.raises(InputError, match=f"prediction type {kind!r}: training it is not supported"):
-        add_noise(levels(0.5, kind=kind), one(0.0), torch.tensor([0]), one(0.0))
+def test_other_predictions_are_refused() -> None:
+    for kind in ("sample", None):
+        with pytest.raises(InputError, match=f"prediction type {kind!r}: training it is not supported"):
+            add_noise(levels(0.5, kind=kind), one(0.0), torch.tensor([0]), one(0.0))
 
 
 @pytest.mark.parametrize(("timesteps", "mean"), [("uniform", 0.5), ("cubic", 0.75)])

@@ -18,12 +18,11 @@ from unplug.sdk.data import Dataset, captions_of, load_dataset
 from unplug.sdk.diffusion import Steering, base_record, draw_pictures, load_base
 from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.diffusion.small import diffusers
-from unplug.sdk.studies.control.edges import edge_scores
-from unplug.sdk.studies.control.landmarks import FAILURE, landmark_errors
+from unplug.sdk.studies.control.errors import FAILURE, edge_scores, landmark_errors
 
 MAX_BYTES = 40e6
 PLUGINS = ("face_landmark", "canny")
-FACES, STEPS = 8, 12
+FACES, STEPS = 4, 8
 needs_landmarker = pytest.mark.skipif("UNPLUG_FACE_LANDMARKER" not in os.environ, reason="UNPLUG_FACE_LANDMARKER is not set")
 
 

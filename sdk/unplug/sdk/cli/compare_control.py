@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from .base import Common, Outcome, command, names, settings
 from .options import data_option, out_option
 from .train_base import PRECISIONS
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command("compare-control")
@@ -66,7 +63,8 @@ def compare_control(
     after a kill and it goes on.
     """
     from unplug.sdk.diffusion import ControlRecipe
-    from unplug.sdk.studies.control import CompareRequest, compare_controls, comparison_table
+    from unplug.sdk.report import comparison_table
+    from unplug.sdk.studies.control import CompareRequest, compare_controls
 
     def given(**values: Any) -> dict[str, Any]:
         return {name: value for name, value in values.items() if value is not None}

@@ -10,26 +10,32 @@ from typing import Any
 import torch
 from PIL import Image
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
-from unplug.core import DataError, InputError, atomic_dir, atomic_path, check_replaceable, versions
+from unplug.core import (
+    DataError,
+    InputError,
+    atomic_dir,
+    atomic_path,
+    check_replaceable,
+    quiet,
+    sha256_tree,
+    versions,
+    write_json,
+)
 from unplug.plugins import safetensors_errors
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of
 from unplug.sdk.training import StateFile, describe_device, fingerprint, seeded, training_dir
 
 from .base import BaseLoss, BaseRecipe, fit_base
-from .base_folder import save_base
-from .digest import weights_digest
-from .grid import image_grid
-from .half import round_to_half
+from .digest import TEXT_PREFIX, weights_digest
 from .load import OURS, RECORD, load_base
 from .measure import LEVELS, batch_losses
-from .ranks import processes
-from .sample import generate
+from .pictures import generate, image_grid
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
-from .steps import Trained, train_steps
+from .steps import Trained, processes, round_to_half, train_steps
 from .tokenizer import encode, open_tokenizer, train_tokenizer
-from .vae import Crops, VAELoss, VAERecipe, encode_all, pictures_at_once, psnr, scaling_factor, to_image
+from .vae import Crops, VAELoss, VAERecipe, encode_all, pictures_at_once, psnr, scaling_factor, to_image, to_pixels
 
 RECORD_SCHEMA = "unplug-base/1"
 PREVIEWS = 8
@@ -202,9 +208,63 @@ def _tokenizer(folder: Path, captions: Sequence[Sequence[str]]) -> Any:
 
 
 def _pictures(image_BCHW: torch.Tensor) -> list[Image.Image]:
-    pixels = ((image_BCHW.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1).cpu().numpy()
-    return [Image.fromarray(item) for item in pixels]
+    return [Image.fromarray(item) for item in to_pixels(image_BCHW)]
 
 
 def _count(module: Any) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def save_base(pipe: Any, out: Path, record: dict[str, Any], *, half: bool) -> None:
+    """Writes a pipeline folder with its record, atomically; `half` stores float16 under the ordinary file names."""
+    with atomic_dir(out, owner=RECORD, ours=OURS) as temporary, quiet():
+        (pipe.to(torch.float16) if half else pipe).save_pretrained(temporary)
+        pipe.to(torch.float32)
+        # transformers computes in the type that a configuration names, diffusers in float32: half the pipeline each way.
+        pipe.text_encoder.config.dtype = torch.float32
+        pipe.text_encoder.config.save_pretrained(temporary / "text_encoder")
+        prefix_text_encoder(temporary)
+        (temporary / "README.md").write_text(_card(record), encoding="utf-8")
+        write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary / "unet")[0]})
+
+
+def prefix_text_encoder(folder: Path) -> None:
+    """Renames the text encoder's tensors in a pipeline folder as transformers up to 5.0 wants them; 5.23 reads them as well.
+
+    Without the prefix those versions find none of them and start from random numbers, with a warning at most.
+    """
+    path = folder / "text_encoder" / "model.safetensors"
+    found = load_file(path)
+    named = {f"{TEXT_PREFIX}{name.removeprefix(TEXT_PREFIX)}": value for name, value in found.items()}
+    if named.keys() != found.keys():
+        with atomic_path(path) as temporary, safetensors_errors(path):
+            save_file(named, temporary, metadata={"format": "pt"})
+
+
+_CARD = """\
+---
+library_name: diffusers
+pipeline_tag: text-to-image
+tags: [unplug, stable-diffusion, synthetic-faces, on-device]
+---
+# Small text-to-image base, {image_size} px
+
+Trained from scratch with `unplug train base` on `{spec}`, seed {seed}. It draws the procedural faces that unplug makes and
+nothing else; no photograph of a person was used.
+
+```python
+from diffusers import StableDiffusionPipeline
+
+pipe = StableDiffusionPipeline.from_pretrained("FOLDER")
+pipe("a portrait of a child, smiling, red bob, fair skin, mint dots background", height={image_size}, width={image_size})
+```
+
+Parameters: UNet {unet:,}, autoencoder {vae:,}, text encoder {text_encoder:,}. Autoencoder PSNR {psnr:.1f} dB on held-out faces.
+"""
+
+
+def _card(record: dict[str, Any]) -> str:
+    return _CARD.format(
+        image_size=record["image_size"], spec=record["data"]["spec"], seed=record["seed"],
+        psnr=record["metrics"]["vae_psnr_db"], **record["parameters"],
+    )  # fmt: skip

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from torch import nn
 
-from unplug.core import DataError, versions
+from unplug.core import DataError, atomic_path, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.conditions import build_condition, identity, portable
 from unplug.sdk.data import Dataset, Split
@@ -19,13 +22,46 @@ from unplug.sdk.training import check_place, describe_device, training_dir
 from .control import CONTROLS, Control
 from .control_set import ControlSet, base_digest, load_control_set
 from .control_training import ControlRecipe, fit_control
-from .half import round_to_half
 from .measure import mean_loss
-from .previews import Previews
-from .ranks import processes
+from .pictures import generate, guidance_of, image_grid
 from .recipe import share_of
-from .sample import guidance_of
-from .steps import Trained
+from .steps import Trained, processes, round_to_half
+
+PREVIEWS = 6
+
+
+def previews(
+    control: Control, base: Any, data: ControlSet, *, seed: int, guidance: float, folder: Path
+) -> Callable[[Any, int], None]:
+    """Writes a grid of a network at a step: conditions above what the bare base, and the base with the control, make of them.
+
+    Args:
+        control: kind of the network.
+        base: the frozen pipeline.
+        data: its first samples are shown.
+        seed: of the first picture.
+        guidance: of all pictures.
+        folder: where the grids go.
+    """
+    rows = data.rows[:PREVIEWS]
+    conditions = [Image.fromarray(np.asarray(data.condition[row])) for row in rows]
+
+    def drawn(pipe: Any, **more: Any) -> list[Image.Image]:
+        prompts, seeds = [data.prompts[data.prompt[row, 0]] for row in rows], [seed + place for place in range(len(rows))]
+        return generate(pipe, prompts, seeds=seeds, size=conditions[0].width, guidance=guidance, **more)
+
+    @cache
+    def plain() -> list[Image.Image]:
+        return drawn(base)  # the same at every step
+
+    def write(network: Any, step: int) -> None:
+        steered = drawn(control.pipeline(base, network.eval()), image=conditions)
+        sheet = image_grid([conditions, plain(), steered], labels=["condition", "base", control.label])
+        with atomic_path(folder / f"sample-{step:07d}.png") as temporary:
+            sheet.save(temporary, format="PNG")
+
+    return write
+
 
 RECORD_SCHEMA = "unplug-plugin/1"
 MEASURED = 512
@@ -92,11 +128,11 @@ def train_plugin(
     sets = {name: data.subset(ids) for name, ids in parts.items()}
     facts = {"data": dataset.digest, "split": split.sha256, "captions": data.captions_sha256, "base": base_digest(base)}
     control: Control = CONTROLS.get("plugin")()
-    previews = Previews(control, base, sets["validation"], seed=seed, guidance=guidance_of(base_name), folder=work)
+    preview = previews(control, base, sets["validation"], seed=seed, guidance=guidance_of(base_name), folder=work)
     done = fit_control(
         control, base, sets["train"], recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,
         state_path=work / "state.safetensors", facts=facts | {"condition_settings": made_of},
-        on_sample=previews if len(sets["validation"]) else None, sample_every=sample_every, show=show,
+        on_sample=preview if len(sets["validation"]) else None, sample_every=sample_every, show=show,
     )  # fmt: skip
     if team.is_main_process:
         network = done.model.network

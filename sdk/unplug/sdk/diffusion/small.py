@@ -6,7 +6,7 @@ from typing import Any
 
 from unplug.core import MissingExtraError, quiet
 
-from .vae_init import init_vae
+from .vae import init_vae
 
 TOKENS = 48
 """Tokens a prompt, padding included."""

@@ -13,18 +13,67 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from unplug.core import InputError, TrainingError
+from unplug.core import InputError, MissingExtraError, TrainingError
 from unplug.sdk.training import StateFile, decay_groups, fingerprint, seeded, update_average
 
-from .half import LOWER, check_finite
-from .ranks import processes
 from .recipe import Precision, StepRecipe, share_of
+
+WAIT = timedelta(hours=24)
+"""How long the others wait while the first one fills the cache."""
+
+
+def processes(device: torch.device) -> Any:
+    """accelerate's ``PartialState``; its ``device`` is this process's own.
+
+    Args:
+        device: a processor, or the GPU (of several processes: each takes that of its rank).
+
+    Raises:
+        MissingExtraError: accelerate is not installed.
+    """
+    try:
+        from accelerate import PartialState
+        from accelerate.state import AcceleratorState
+    except ImportError as error:
+        raise MissingExtraError("accelerate", "diffusion") from error
+    if device.type == "cuda" and device.index is not None:
+        torch.cuda.set_device(device)  # accelerate takes the current one
+    state = PartialState(cpu=device.type == "cpu", timeout=WAIT)
+    if state.device.type != device.type:  # it keeps what was first asked for
+        AcceleratorState._reset_state(reset_partial_state=True)
+        state = PartialState(cpu=device.type == "cpu", timeout=WAIT)
+    return state
+
+
+LOWER = "Lower --lr or check the data"
+
+
+def check_finite(model: nn.Module, when: str) -> None:
+    """A step's loss was taken before its update, which can still break the weights."""
+    for name, value in model.state_dict().items():
+        if not bool(value.isfinite().all()):
+            raise TrainingError("training", f"the weights {name} are NaN or infinite {when}", LOWER)
+
+
+@torch.no_grad()
+def round_to_half(model: nn.Module) -> None:
+    """Rounds weights to what float16 holds; they stay float32.
+
+    Raises:
+        TrainingError: one of them is beyond float16.
+    """
+    for value in model.state_dict().values():
+        if value.is_floating_point():
+            value.copy_(value.half())
+    check_finite(model, "in float16")
+
 
 SAVE_EVERY_S = 120.0
 LOG_EVERY = 50

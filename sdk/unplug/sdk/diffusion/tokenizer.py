@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter, defaultdict
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,8 @@ from unplug.core import InputError
 START, END = "<|startoftext|>", "<|endoftext|>"
 WORD_END = "</w>"
 BYTES_AND_MARKS = 2 * 256 + 2
+PRIVATE_USE = 0xE000
+"""First code point of Unicode's private use area: no byte's character is there."""
 Pair = tuple[str, str]
 _MARKS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
 
@@ -69,10 +70,15 @@ def _words(prompts: Iterable[str]) -> list[str]:
 
 
 def learn_merges(words: Sequence[str], most: int) -> list[Pair]:
-    """Up to `most` merges: again and again the pair of neighbours that is in most places, of equals the first in the alphabet.
+    """Merges that make up to `most` new tokens: again and again the pair of neighbours that is in most places of the words.
 
-    Written out here because the trainer of `tokenizers` breaks ties by the order of a hash table: the same prompts would
-    give other tokens in the next process.
+    The last letter of a word goes through the trainer as a character of its own. Given as the trainer's own
+    `end_of_word_suffix`, those letters would be numbered in the order of a hash table, by which the trainer breaks ties: the
+    same prompts would give other tokens in the next process.
+
+    Args:
+        words: one character a byte, each counted once.
+        most: new tokens.
 
     Example:
         >>> learn_merges(["low", "lower", "lowest"], 2)
@@ -81,34 +87,16 @@ def learn_merges(words: Sequence[str], most: int) -> list[Pair]:
     Reference:
         Sennrich et al., Neural Machine Translation of Rare Words with Subword Units, 2016, section 3.2.
     """
-    spelled = [[*word[:-1], word[-1] + WORD_END] for word in words if word]
-    count, where = Counter[Pair](), defaultdict[Pair, set[int]](set)
-    for index, symbols in enumerate(spelled):
-        for pair in itertools.pairwise(symbols):
-            count[pair] += 1
-            where[pair].add(index)
-    merges: list[Pair] = []
-    while len(merges) < most and (best := min(count, key=lambda pair: (-count[pair], pair), default=None)) is not None:
-        merges.append(best)
-        for index in where.pop(best):
-            before = spelled[index]
-            spelled[index] = _merged(before, best)
-            count.subtract(itertools.pairwise(before))
-            for pair in itertools.pairwise(spelled[index]):
-                count[pair] += 1
-                where[pair].add(index)
-        count = +count  # without those that are gone
-    return merges
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-
-def _merged(symbols: Sequence[str], pair: Pair) -> list[str]:
-    out: list[str] = []
-    for symbol in symbols:
-        if out and (out[-1], symbol) == pair:
-            out[-1] += symbol
-        else:
-            out.append(symbol)
-    return out
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    last = {letter: chr(PRIVATE_USE + number) for number, letter in enumerate(letters)}
+    alphabet = [*letters, *last.values()]
+    backend = Tokenizer(models.BPE())
+    trainer = trainers.BpeTrainer(vocab_size=len(alphabet) + most, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator([word[:-1] + last[word[-1]] for word in words if word], trainer)
+    spelled = str.maketrans({character: f"{letter}{WORD_END}" for letter, character in last.items()})
+    return [(one.translate(spelled), two.translate(spelled)) for one, two in json.loads(backend.to_str())["model"]["merges"]]
 
 
 def encode(tokenizer: Any, prompts: list[str]) -> Any:

@@ -1,3 +1,16 @@
+from .comparison import TRAINING_HEADER as TRAINING_HEADER
+from .comparison import VERDICT_HEADER as VERDICT_HEADER
+from .comparison import absences as absences
+from .comparison import comparison_table as comparison_table
+from .comparison import difference_cells as difference_cells
+from .comparison import difference_header as difference_header
+from .comparison import giga as giga
+from .comparison import measure_cells as measure_cells
+from .comparison import millions as millions
+from .comparison import over_base as over_base
+from .comparison import rivals as rivals
+from .comparison import training_cells as training_cells
+from .comparison import verdict_cells as verdict_cells
 from .inputs import Inputs as Inputs
 from .inputs import collect as collect
 from .leaderboard_page import write_page as write_page

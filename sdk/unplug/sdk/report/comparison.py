@@ -1,26 +1,11 @@
-"""Section about controls beside one frozen base: ControlNet, T2I-Adapter and the plugin in one table a comparison."""
+"""Controls beside one frozen base (ControlNet, T2I-Adapter, the plugin): tables for the terminal and a section of the page."""
 
 from __future__ import annotations
 
-from unplug.core import NONE, count, fixed, percent, plain, signed
-from unplug.sdk.studies.control import (
-    METRICS,
-    TRAINING_HEADER,
-    ComparisonReport,
-    Measure,
-    Row,
-    absences,
-    difference_columns,
-    ends,
-    giga,
-    millions,
-    number,
-    over_base,
-    rivals,
-    seconds,
-    training_cells,
-    verdict_cells,
-)
+from collections.abc import Sequence
+
+from unplug.core import NONE, count, fixed, percent, plain, seconds, short, signed, table
+from unplug.sdk.studies.control import METRICS, ComparisonReport, Measure, Row, Training, apart, ends, number
 
 from .inputs import Inputs
 from .page import Block, Cell, Chip, Column, KeyNumber, Notes, Section, Table
@@ -31,6 +16,144 @@ GROUPS = {
     "base": "Without a control",
     "control": "With a control",
 }
+
+
+def millions(value: int | None) -> str:
+    """A number of parameters.
+
+    Example:
+        >>> millions(1_612_345), millions(361_000_000)
+        ('1.61 M', '361 M')
+    """
+    if value is None:
+        return NONE
+    return f"{value / 1e6:.2f} M" if value < 1e8 else f"{value / 1e6:.0f} M"
+
+
+def giga(value: float | None) -> str:
+    """Multiply-accumulates.
+
+    Example:
+        >>> giga(12_345_000_000.0)
+        '12.3 G'
+    """
+    return NONE if value is None else f"{value / 1e9:.1f} G" if value < 1e12 else f"{value / 1e9:,.0f} G"
+
+
+def picture_seconds(row: Row) -> str:
+    """Median seconds a picture."""
+    return NONE if row.speed is None else f"{row.speed.median:.3f}"
+
+
+def over_base(row: Row) -> str:
+    """Seconds over the base's."""
+    return NONE if row.speed is None else f"{row.speed.ratio:.2f}×"
+
+
+def measure_cells(row: Row, names: Sequence[str]) -> list[str]:
+    """Numbers of a row by the names of `METRICS`, each with its interval in brackets."""
+    cells = []
+    for name in names:
+        item, metric = row.measures.get(name), METRICS[name]
+        interval = "" if item is None else ends(item, metric)
+        cells.append(NONE if item is None else number(item, metric) + (f" ({interval})" if interval else ""))
+    return cells
+
+
+def row_cells(row: Row, names: Sequence[str]) -> list[str]:
+    """The terminal's cells of a row: what it costs and some of its numbers."""
+    cost = [row.label, millions(row.parameters), giga(row.macs)]
+    return [*cost, *measure_cells(row, names), picture_seconds(row), over_base(row)]
+
+
+def absences(report: ComparisonReport) -> list[str]:
+    """Which rows lack which numbers, and why, a line a reason."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in report.rows:
+        for name, why in row.missing.items():
+            found.setdefault((name, why), []).append(row.label)
+    return [
+        f"no {METRICS[name].label if name in METRICS else name} for {', '.join(rows)}: {why}"
+        for (name, why), rows in found.items()
+    ]
+
+
+VERDICT_HEADER = ("", "asked", "verdict", "by")
+
+
+def verdict_cells(report: ComparisonReport) -> list[list[str]]:
+    """A line a verdict, in the columns of `VERDICT_HEADER`."""
+    return [[report.row(one.row).label, one.claim, one.outcome, one.why] for one in report.verdicts]
+
+
+TRAINING_HEADER = ("training", "seed", "learning rate", "validation loss", "last loss", "took", "device", "weights", "note")
+
+
+def training_cells(report: ComparisonReport) -> list[list[str]]:
+    """A line a training, in the columns of `TRAINING_HEADER`: those that are measured, then those of other learning rates."""
+    return [
+        [
+            plain(row.label, 40), str(one.seed), f"{one.lr:g}", fixed(one.validation, 4), fixed(one.loss, 4),
+            seconds(one.wall_s), plain(one.device, 80), short(one.sha256), ", ".join(_training_notes(row, one)),
+        ]
+        for row in report.rows
+        for one in (*row.trainings, *(one for one in row.tried if one not in row.trainings))
+    ]  # fmt: skip
+
+
+def _training_notes(row: Row, one: Training) -> list[str]:
+    notes = {
+        "tried, not measured": one not in row.trainings,
+        "trained before": one.given,
+        f"stored as {plain(one.stored, 20)}": one.stored != "F32",
+    }
+    return [note for note, there in notes.items() if there]
+
+
+def rivals(report: ComparisonReport) -> list[Row]:
+    """The controls that are compared with the reference."""
+    return [row for row in report.rows if row.role == "control" and row.name != report.reference]
+
+
+def difference_columns(report: ComparisonReport) -> list[str]:
+    """Numbers in which a control is compared with the reference control; the Fréchet distances' ratio compares by itself."""
+
+    def compared(item: Measure | None, name: str) -> bool:
+        return item is not None and (item.difference is not None or name == "frechet_ratio")
+
+    return [name for name in report.columns if any(compared(row.measures.get(name), name) for row in rivals(report))]
+
+
+def difference_header(report: ComparisonReport) -> list[str]:
+    """Heads of the table of differences."""
+    first = "" if report.reference is None else f"minus {report.row(report.reference).label}"
+    return [first, *(METRICS[name].label for name in difference_columns(report))]
+
+
+def difference_cells(report: ComparisonReport, row: Row) -> list[str]:
+    """A row minus the reference control, in the columns of `difference_header`."""
+    cells = [row.label]
+    for name in difference_columns(report):
+        item = row.measures.get(name)
+        if name == "frechet_ratio":
+            cells += measure_cells(row, [name])
+        else:
+            cells.append(NONE if item is None or item.difference is None else apart(item.difference, METRICS[name]))
+    return cells
+
+
+def comparison_table(report: ComparisonReport) -> str:
+    """Rows, differences, verdicts, trainings and notes for a terminal."""
+    names = [name for name in report.columns if not METRICS[name].aside]
+    head = ["", "parameters", "MACs", *(METRICS[name].label for name in names), "s/picture", "of base"]
+    lines = [table(head, [row_cells(row, names) for row in report.rows])]
+    if report.reference is not None and (others := rivals(report)):
+        lines += ["", table(difference_header(report), [difference_cells(report, row) for row in others])]
+    if report.verdicts:
+        lines += ["", table(VERDICT_HEADER, verdict_cells(report))]
+    if trainings := training_cells(report):
+        lines += ["", table(TRAINING_HEADER, trainings)]
+    return "\n".join([*lines, "", *(f"- {line}" for line in (*absences(report), *report.notes))])
 
 
 def comparison(inputs: Inputs) -> Section:
@@ -56,22 +179,18 @@ def comparison_numbers(inputs: Inputs) -> list[KeyNumber]:
         found.append(KeyNumber(label=f"Plugin, {kind}", value=millions(plugin.parameters), note="parameters"))
         for name in ("nme", "edge_f1", "frechet_ratio"):
             if (item := plugin.measures.get(name)) is not None:
-                metric = METRICS[name]
-                found.append(
-                    KeyNumber(
-                        label=f"{metric.label}, {kind}",
-                        value=number(item, metric),
-                        note=_against(report, item) or ends(item, metric),
-                    )
+                metric, rival = (
+                    METRICS[name],
+                    "" if report.reference is None or item.difference is None else _reference(report, name),
                 )
+                note = rival or ends(item, metric)
+                found.append(KeyNumber(label=f"{metric.label}, {kind}", value=number(item, metric), note=note))
     return found
 
 
-def _against(report: ComparisonReport, item: Measure) -> str:
-    if report.reference is None or item.difference is None:
-        return ""
-    rival = report.row(report.reference)
-    name = next(name for name, own in METRICS.items() if item is report.row("plugin").measures.get(name))
+def _reference(report: ComparisonReport, name: str) -> str:
+    """A number of the reference control, that a difference was taken from."""
+    rival = report.row(str(report.reference))
     return f"{plain(rival.label, 30)} {number(rival.measures[name], METRICS[name])}" if name in rival.measures else ""
 
 
@@ -121,7 +240,7 @@ def _row(report: ComparisonReport, row: Row) -> list[Cell]:
         return [*cells, Cell(text=NONE), Cell(text=NONE)]
     return [
         *cells,
-        Cell(text=seconds(row), note=f"{fixed(speed.low)} to {fixed(speed.high)}"),
+        Cell(text=picture_seconds(row), note=f"{fixed(speed.low)} to {fixed(speed.high)}"),
         Cell(text=over_base(row), note=f"{fixed(speed.ratio_low, 2)} to {fixed(speed.ratio_high, 2)}"),
     ]
 

@@ -20,12 +20,13 @@ from unplug.sdk.studies.control import (
     compare_controls,
     contenders,
     costs,
-    drafts,
     pictures,
+    prepare,
     read_comparison,
+    run,
 )
-from unplug.sdk.studies.control.request import LEARNING_RATES
-from unplug.sdk.studies.control.rows import NO_RATIO
+from unplug.sdk.studies.control.run import NO_RATIO
+from unplug.sdk.studies.control.setup import LEARNING_RATES
 
 from .conftest import CPU, PICTURES, QUICK, SIZE, SPEC, Ask, Made
 
@@ -125,35 +126,23 @@ def test_other_samples_pictures_are_the_zero_of_every_control_number(made: Made)
     assert other.measures["kid"].value == pytest.approx(source.measures["kid"].value)
 
 
-def test_each_network_is_loaded_once(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_call_loads_each_network_once_and_does_nothing_again(
+    copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sources are not looked at twice: their edges are the conditions; four ways to draw and the autoencoder remain."""
     loaded, whole = list[str](), contenders.load_weights
     monkeypatch.setattr(contenders, "load_weights", lambda *given: loaded.append(given[1].parent.name) or whole(*given))
-    again(copied)
-    assert sorted(loaded) == sorted(folder_of(copied.out, name).name for name in CONTROLS)
+    seen, judge = list[int](), run.control_error
 
+    def spy(setup: Setup) -> Any:
+        error = judge(setup)
+        return replace(error, see=lambda pictures: seen.append(len(pictures)) or error.see(pictures))
 
-def test_sources_are_not_looked_at_twice(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their edges are the conditions; four ways to draw and the autoencoder remain."""
-    seen, whole = list[int](), drafts.control_error
-
-    class Spy:
-        def __init__(self, error: Any) -> None:
-            self.error, self.of_sources = error, error.of_sources
-
-        def __call__(self, pictures_NHWC: Any) -> Any:
-            seen.append(len(pictures_NHWC))
-            return self.error(pictures_NHWC)
-
-    monkeypatch.setattr(drafts, "control_error", lambda setup: Spy(whole(setup)))
-    again(copied)
-    assert seen == [PICTURES] * 5
-
-
-def test_untrained_projections_change_nothing(made: Made) -> None:
-    """ControlNet's and the plugin's start at zero, and two small steps move them hardly: the loss is the base's."""
-    base = made.report.row("base").measures["loss"].value
-    for name in ("controlnet", "plugin"):
-        assert made.report.row(name).measures["loss"].value == pytest.approx(base, rel=0.02)
+    monkeypatch.setattr(run, "control_error", spy)
+    for module, name in ((contenders, "fit_control"), (pictures, "generate"), (costs, "time_pictures")):
+        monkeypatch.setattr(module, name, forbid(name))
+    assert again(copied) == made.report
+    assert sorted(loaded) == sorted(folder_of(copied.out, name).name for name in CONTROLS) and seen == [PICTURES] * 5
 
 
 def test_what_a_reader_must_know_is_in_the_notes(made: Made) -> None:
@@ -184,21 +173,11 @@ def test_files_and_a_round_trip(made: Made) -> None:
         pixels = np.load(made.out / "pictures" / f"{name}-seed0.npy")
         assert pixels.shape == (PICTURES, SIZE, SIZE, 3)
     assert not list(made.out.rglob("*.training"))
-
-
-def test_no_path_of_this_machine_is_in_the_report(made: Made) -> None:
-    text = (made.out / "compare.json").read_text()
+    text = (made.out / "compare.json").read_text()  # no place on this machine
     assert str(made.out.parent) not in text and made.request.base not in text and '"name": "tiny"' in text
 
 
 # Going on
-
-
-def test_a_second_call_does_nothing_again(copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contenders, "fit_control", forbid("training"))
-    monkeypatch.setattr(pictures, "generate", forbid("drawing"))
-    monkeypatch.setattr(costs, "time_pictures", forbid("timing"))
-    assert again(copied) == made.report
 
 
 def test_more_pictures_retrain_nothing(copied: Any, ask: Ask, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,33 +190,22 @@ def test_more_pictures_retrain_nothing(copied: Any, ask: Ask, made: Made, monkey
     )
 
 
-def test_killed_while_it_trains_it_goes_on(copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second control is missing, and so are the pictures of the third."""
+def test_killed_while_it_trains_and_while_it_draws_it_goes_on(copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second control is missing, and the pictures of the third are cut short."""
     shutil.rmtree(folder_of(copied.out, "t2i-adapter"))
-    (copied.out / "pictures" / "plugin-seed0.npy").unlink()
-    trained, whole = [], contenders.fit_control
-
-    def spy(control: Any, *rest: Any, **more: Any) -> Any:
-        trained.append(control.label)
-        return whole(control, *rest, **more)
-
-    monkeypatch.setattr(contenders, "fit_control", spy)
-    report = again(copied)
-    assert trained == ["T2I-Adapter"]
-    for name in CONTROLS:
-        assert report.row(name).trainings[0].sha256 == made.report.row(name).trainings[0].sha256
-        assert report.row(name).raw == made.report.row(name).raw
-
-
-def test_killed_while_it_draws_it_goes_on(copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     target = copied.out / "pictures" / "plugin-seed0.npy"
     wanted = np.load(target)
     target.unlink()
+    trained, fit = [], contenders.fit_control
+    monkeypatch.setattr(
+        contenders, "fit_control", lambda one, *rest, **how: trained.append(one.label) or fit(one, *rest, **how)
+    )
     monkeypatch.setattr(pictures, "BATCH", 3)
     drawn, whole = list[int](), pictures.generate
 
     def dies(pipe: Any, prompts: Any, **more: Any) -> Any:
-        if drawn:
+        if len(drawn) == 1:
+            drawn.append(0)
             raise KeyboardInterrupt
         drawn.append(len(prompts))
         return whole(pipe, prompts, **more)
@@ -245,31 +213,27 @@ def test_killed_while_it_draws_it_goes_on(copied: Any, made: Made, monkeypatch: 
     monkeypatch.setattr(pictures, "generate", dies)
     with pytest.raises(KeyboardInterrupt):
         again(copied)
-    assert drawn == [3] and not target.exists()
-    monkeypatch.setattr(
-        pictures, "generate", lambda pipe, prompts, **more: drawn.append(len(prompts)) or whole(pipe, prompts, **more)
-    )
-    again(copied)
-    assert drawn == [3, PICTURES - 3]
+    assert trained == ["T2I-Adapter"] and drawn == [3, 0] and not target.exists()
+    report = again(copied)
+    assert trained == ["T2I-Adapter"] and drawn == [3, 0, PICTURES - 3]
     assert np.abs(np.load(target).astype(int) - wanted).max() <= 1  # other batch sizes round otherwise
+    for name in CONTROLS:
+        assert report.row(name).trainings[0].sha256 == made.report.row(name).trainings[0].sha256
+    assert report.row("t2i-adapter").raw == made.report.row("t2i-adapter").raw
 
 
-def test_another_recipe_in_the_same_folder_is_refused(copied: Any, ask: Ask) -> None:
+def test_what_was_trained_otherwise_or_is_broken_is_refused(copied: Any, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = prepare(copied, device=CPU, show=False, say=lambda _: None)
+    rate = LEARNING_RATES["plugin"]
     with pytest.raises(CheckpointError, match="another recipe"):
-        again(ask(copied.out, recipe=replace(QUICK, steps=3)))
-
-
-def test_other_prompts_are_another_training(copied: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Setup, "captions", "0" * 64)
-    with pytest.raises(CheckpointError, match="other data"):
-        again(copied)
-
-
-def test_a_broken_network_is_refused(copied: Any) -> None:
+        contenders.contender(replace(setup, request=ask(copied.out, recipe=replace(QUICK, steps=3))), "plugin", 0, rate)
     path = folder_of(copied.out, "plugin") / "diffusion_pytorch_model.safetensors"
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(CheckpointError, match="safetensors"):
-        again(copied)
+        contenders.contender(setup, "plugin", 0, rate)
+    monkeypatch.setattr(Setup, "captions", "0" * 64)  # other prompts are another training
+    with pytest.raises(CheckpointError, match="other data"):
+        contenders.contender(setup, "plugin", 0, rate)
 
 
 # Several learning rates or trainings, and one control alone
@@ -295,13 +259,7 @@ def test_of_several_rates_the_best_on_validation_pictures_is_measured(
     assert row.trainings[0] == row.tried[1]
     assert set(seen) == {tuple(load_split(request.split).validation)}
     assert "lowest loss on 8 validation samples" in " ".join(report.notes)
-    assert not any(one.tried for one in report.rows if one.name != "plugin")
-
-
-def test_trainings_of_two_seeds(ask: Ask, tmp_path: Path) -> None:
-    report = again(ask(tmp_path / "two", seeds=2, controls=("plugin",), rounds=1))
-    row = report.row("plugin")
-    assert [one.seed for one in row.trainings] == [0, 1] and row.trainings[0].sha256 != row.trainings[1].sha256
+    assert row.trainings[0].sha256 != row.trainings[1].sha256
     assert len(row.raw["loss"]) == 2 and len(report.row("base").raw["loss"]) == 1
     assert report.reference is None and row.measures["loss"].difference is None
     assert "1 degrees of freedom over 2 trainings" in " ".join(report.notes)

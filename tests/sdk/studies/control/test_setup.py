@@ -1,4 +1,4 @@
-"""Which samples are drawn from and which are held against, and what the base may know of them."""
+"""What is asked for, which samples are drawn from and held against, and what the base may know of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from unplug.core import InputError
 from unplug.sdk.data import load_dataset, make_split, save_split
-from unplug.sdk.studies.control import leakage, prepare
-from unplug.sdk.studies.control.leakage import seen_by_base
+from unplug.sdk.studies.control import Setup, prepare, summary
 from unplug.sdk.studies.control.setup import first_of_each, of_other_subjects
+from unplug.sdk.studies.control.summary import seen_by_base
 
 from .conftest import CPU, PICTURES, SIZE, SPEC, Ask
 
@@ -38,9 +38,8 @@ def test_subjects_of_sources_are_not_among_the_real_pictures() -> None:
     assert of_other_subjects(("f", "b", "x", "e", "c"), data, sources) == ["f", "c"]
 
 
-def test_no_person_is_on_both_sides(ask: Ask, tmp_path: Path) -> None:
+def test_no_person_is_on_both_sides(setup: Setup) -> None:
     """Four people with two pictures each in both sets: none of the test set's second pictures is held against."""
-    setup = prepare(ask(tmp_path), device=CPU, show=False, say=lambda _: None)
     own, others = setup.subjects(setup.sources).tolist(), setup.subjects(setup.others).tolist()
     assert len(set(own)) == PICTURES and not set(own) & set(others) and len(others) == 8
 
@@ -56,13 +55,17 @@ def test_too_few_people_are_refused_before_anything_is_trained(ask: Ask, tmp_pat
 # What the base was trained on
 
 
+@pytest.fixture(scope="module")
+def setup(ask: Ask, tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    return prepare(ask(tmp_path_factory.mktemp("setup")), device=CPU, show=False, say=lambda _: None)
+
+
 @pytest.fixture
-def told(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def told(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> Any:
     """What is said of a base with some record."""
-    setup = prepare(ask(tmp_path), device=CPU, show=False, say=lambda _: None)
 
     def said(**record: Any) -> str | None:
-        monkeypatch.setattr(leakage, "base_record", lambda _: record)
+        monkeypatch.setattr(summary, "base_record", lambda _: record)
         return seen_by_base(setup)
 
     return setup, said
@@ -96,8 +99,8 @@ def test_samples_in_the_bases_training_set_are_counted(told: Any) -> None:
     assert 0 < own + others < PICTURES + 8
 
 
-@pytest.mark.parametrize("broken", [{"sha256": "x"}, {"train": "many"}, {"train": 40}, {"seed": None}])
-def test_a_split_that_cannot_be_made_again_is_not_guessed(told: Any, broken: dict[str, Any]) -> None:
+def test_a_split_that_cannot_be_made_again_is_not_guessed(told: Any) -> None:
     setup, said = told
     data = {"spec": SPEC, "digest": setup.dataset.digest}
-    assert "may have seen any" in said(data=data, split=split_record(setup, **broken)) == said(data=data)
+    for broken in ({"sha256": "x"}, {"train": "many"}, {"train": 40}, {"seed": None}):
+        assert "may have seen any" in said(data=data, split=split_record(setup, **broken)) == said(data=data)

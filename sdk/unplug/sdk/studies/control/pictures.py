@@ -1,4 +1,4 @@
-"""The pictures of each row: drawn batch by batch into one array on disk, continued after a kill."""
+"""The pictures of each row, drawn batch by batch into one array on disk and continued after a kill; the first in a sheet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from unplug.core import OutputError
 from unplug.sdk.conditions import load_finished, open_rows
-from unplug.sdk.diffusion import BATCH, generate, to_image
+from unplug.sdk.diffusion import BATCH, generate, image_grid, to_image, to_pixels
 from unplug.sdk.training import fingerprint
 
 from .contenders import Contender
@@ -90,6 +90,23 @@ def through_autoencoder(setup: Setup) -> Pixels:
     vae, parts = setup.base.vae, []
     for start in range(0, len(setup.source_NHWC), BATCH):
         image_BCHW = to_image(np.array(setup.source_NHWC[start : start + BATCH]), setup.device).to(vae.dtype)
-        decoded_BCHW = vae.decode(vae.encode(image_BCHW).latent_dist.mean).sample.float().clamp(-1, 1)
-        parts.append(((decoded_BCHW + 1) * 127.5).round().byte().permute(0, 2, 3, 1).cpu().numpy())
+        parts.append(to_pixels(vae.decode(vae.encode(image_BCHW).latent_dist.mean).sample.float()))
     return np.concatenate(parts)
+
+
+COLUMNS = 6
+SIDE = 160
+"""Pixels of a cell at least; smaller pictures are enlarged."""
+
+
+def comparison_sheet(setup: Setup, shown: Mapping[str, NDArray[np.uint8]]) -> Image.Image:
+    """A row for the conditions and one for each way, the first `COLUMNS` pictures of the comparison: none is picked by hand.
+
+    Args:
+        setup: its conditions.
+        shown: label -> pictures (M, S, S, 3).
+    """
+    rows = {"condition": setup.condition_NHWC, **shown}
+    side = max(SIDE, setup.dataset.size)
+    cells = [[Image.fromarray(np.asarray(one)) for one in pictures[:COLUMNS]] for pictures in rows.values()]
+    return image_grid(cells, labels=list(rows), side=side, gap=6, font_size=16)

@@ -2,17 +2,110 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, write_json
+from unplug.core import STRICT, ReportError, fixed, percent, read_dataclass, signed, write_json
 from unplug.sdk.statistics import Estimate
 
-from .metrics import METRICS
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A number of a row.
+
+    Args:
+        label: head of its column.
+        better: which way is better.
+        says: what it is, in a sentence.
+        digits: decimals shown.
+        percent: shown as one.
+        aside: left out where there is room for few columns.
+    """
+
+    label: str
+    better: Literal["lower", "higher"]
+    says: str
+    digits: int = 3
+    percent: bool = False
+    aside: bool = False
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        "found": Metric(
+            label="faces found", better="higher", percent=True, digits=1,
+            says="share of pictures in which the Face Landmarker finds a face",
+        ),
+        "nme": Metric(
+            label="NME", better="lower", percent=True, digits=2,
+            says="mean distance of the 478 landmarks from the source picture's, over the source's outer eye distance, where a "
+            "face is found",
+        ),
+        "nme_8": Metric(
+            label="NME under 8 %", better="higher", percent=True, digits=1,
+            says="share of pictures in which a face is found with an NME under 8 %; a missing face fails",
+        ),
+        "true_nme": Metric(
+            label="NME, drawn landmarks", better="lower", percent=True, digits=2, aside=True,
+            says="the same against where the renderer put its named landmarks; the source row has what the two conventions "
+            "differ by",
+        ),
+        "edge_f1": Metric(
+            label="edge F1", better="higher",
+            says="harmonic mean of edge precision and edge recall, mean over pictures",
+        ),
+        "edge_precision": Metric(
+            label="edge precision", better="higher", aside=True,
+            says="share of the picture's Canny edges that lie at one of the condition, within a pixel at 128",
+        ),
+        "edge_recall": Metric(
+            label="edge recall", better="higher", aside=True,
+            says="share of the condition's edges at which the picture has one",
+        ),
+        "frechet": Metric(
+            label="Fréchet distance", better="lower", digits=2,
+            says="between Gaussians fitted to features of the row's pictures and of other held-out pictures, extrapolated to "
+            "endless samples",
+        ),
+        "frechet_ratio": Metric(
+            label="Fréchet, of ControlNet's", better="lower", aside=True,
+            says="the row's Fréchet distance over the reference control's",
+        ),
+        "frechet_finite": Metric(
+            label="Fréchet, not extrapolated", better="lower", digits=2, aside=True,
+            says="the same at this number of pictures, biased upwards",
+        ),
+        "kid": Metric(
+            label="KID", better="lower", digits=4,
+            says="kernel distance between the same pictures in all features, kernel (x.y/d + 1)^3, unbiased",
+        ),
+        "consistency": Metric(
+            label="prompt kept", better="higher", percent=True, digits=1,
+            says="share of the attributes named in the prompts that the judge reads as named; what was not asked for is not "
+            "judged",
+        ),
+        "loss": Metric(
+            label="noise loss", better="lower", digits=4,
+            says="squared error of the predicted noise on held-out samples, mean over eight noise levels",
+        ),
+    }
+)  # fmt: skip
+"""In the order of the columns. Seconds, parameters and operations have fields of their own."""
+
+CONTROL_ERROR: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"face_landmark": ("found", "nme", "nme_8", "true_nme"), "canny": ("edge_f1", "edge_precision", "edge_recall")}
+)
+"""What says how well a picture follows a condition; other conditions have no such number."""
+
+JUDGED: Mapping[str, tuple[str, ...]] = MappingProxyType({"face_landmark": ("nme", "nme_8"), "canny": ("edge_f1",)})
+"""Those of `CONTROL_ERROR` that the verdict goes by: NME alone would reward a control that loses the difficult faces."""
 
 SCHEMA: Literal["unplug-compare/1"] = "unplug-compare/1"
-Role = Literal["floor", "base", "control"]
+MAX_BYTES, MAX_ROWS, MAX_TEXT = 64 * 2**20, 100, 4000
+MAX_NUMBER = 1e15  # what is drawn stays finite below it
 Raw = tuple[tuple[float | None, ...], ...]
 
 
@@ -62,6 +155,31 @@ class Measure:
     difference: Estimate | None = None
 
 
+def number(item: Measure | Estimate, metric: Metric) -> str:
+    """A value without its interval."""
+    return percent(item.value, metric.digits) if metric.percent else fixed(item.value, metric.digits)
+
+
+def ends(item: Measure | Estimate, metric: Metric, *, sign: bool = False) -> str:
+    """The interval, in percent where the value is; empty where there is none.
+
+    Example:
+        >>> ends(Estimate(value=0.1, low=0.05, high=0.2), METRICS["found"])
+        '5.0 to 20.0'
+    """
+    if item.low is None or item.high is None:
+        return ""
+    factor = 100.0 if metric.percent else 1.0
+    write = signed if sign else fixed
+    return f"{write(item.low * factor, metric.digits)} to {write(item.high * factor, metric.digits)}"
+
+
+def apart(item: Estimate, metric: Metric) -> str:
+    """A difference with its interval; percent become percentage points."""
+    factor = 100.0 if metric.percent else 1.0
+    return f"{signed(item.value * factor, metric.digits)} ({ends(item, metric, sign=True)})"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Speed:
     """Seconds a picture, batch 1, from interleaved rounds: median and quartiles.
@@ -102,7 +220,7 @@ class Row:
 
     name: str
     label: str
-    role: Role
+    role: Literal["floor", "base", "control"]
     every_step: bool | None = None
     parameters: int | None = None
     macs: float | None = None
@@ -233,3 +351,50 @@ class ComparisonReport:
     def save(self, path: Path) -> None:
         """Writes the report, atomically."""
         write_json(path, self.to_dict())
+
+
+def read_comparison(path: Path) -> ComparisonReport:
+    """Reads a comparison as hostile input.
+
+    Raises:
+        ReportError: missing, too large, not of the schema, or inconsistent in itself.
+    """
+    report = read_dataclass(ComparisonReport, path, ReportError, max_bytes=MAX_BYTES)
+    check_comparison(report, str(path))
+    return report
+
+
+def check_comparison(report: ComparisonReport, where: str) -> None:
+    """Raises `ReportError` where a report does not hold together."""
+    names = [row.name for row in report.rows]
+    found = list(_estimates(report))
+    numbers = [value for item in found for value in (item.value, item.low, item.high) if value is not None]
+    problems = {
+        f"it has no row, or over {MAX_ROWS}": not 0 < len(names) <= MAX_ROWS,
+        "two rows share a name": len(set(names)) != len(names),
+        "its reference is no row": report.reference is not None and report.reference not in names,
+        "a number is unknown": any(name not in METRICS for row in report.rows for name in row.measures),
+        "an interval is upside down": any(
+            item.low is not None and item.high is not None and item.low > item.high for item in found
+        ),
+        "a number is too large": any(abs(value) > MAX_NUMBER for value in numbers),
+        "a verdict is on no row": any(verdict.row not in names for verdict in report.verdicts),
+        "a row has over 64 attributes": any(len(row.attributes) > 64 for row in report.rows),
+        "a text is too long": any(len(text) > MAX_TEXT for text in _texts(report)),
+    }
+    for why, wrong in problems.items():
+        if wrong:
+            raise ReportError(where, why, "Write it again with this version of unplug, or restore it from a copy")
+
+
+def _estimates(report: ComparisonReport) -> Iterator[Measure | Estimate]:
+    for item in (one for row in report.rows for one in (*row.measures.values(), *row.attributes.values())):
+        yield item
+        if item.difference is not None:
+            yield item.difference
+
+
+def _texts(report: ComparisonReport) -> list[str]:
+    rows = [text for row in report.rows for text in (row.name, row.label, *row.attributes, *row.missing.values())]
+    verdicts = (text for verdict in report.verdicts for text in (verdict.claim, verdict.why))
+    return [*rows, *verdicts, *report.notes, report.features.name, *(picture.prompt for picture in report.pictures)]

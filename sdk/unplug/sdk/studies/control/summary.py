@@ -1,27 +1,138 @@
-"""What a comparison says of itself besides its rows: what went in, how it was measured, and what a reader must know."""
+"""What a comparison says of itself besides its rows: verdicts, what went in, and what a reader must know."""
 
 from __future__ import annotations
 
 import platform
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import torch
 
+from unplug.core import DataError, versions
 from unplug.core import installed_versions as installed
-from unplug.core import versions
 from unplug.plugins.conditions import build_condition, portable
+from unplug.sdk.data import SynthSource, make_split, parse_spec
+from unplug.sdk.diffusion import base_record
 from unplug.sdk.statistics import CONFIDENCE
 from unplug.sdk.training import describe_device
 
-from . import bootstrap, frechet
+from . import bootstrap, distances
 from .contenders import VALIDATED
-from .edges import TOLERANCE
+from .errors import TOLERANCE
 from .judge import parameters
-from .leakage import seen_by_base
-from .metrics import CONTROL_ERROR
-from .report import ComparisonReport, FeatureFacts, JudgeFacts, Picture, Row
+from .report import (
+    CONTROL_ERROR,
+    JUDGED,
+    METRICS,
+    ComparisonReport,
+    FeatureFacts,
+    JudgeFacts,
+    Picture,
+    Row,
+    Verdict,
+    apart,
+    ends,
+    number,
+)
 from .setup import Setup
-from .verdicts import verdicts_of
+
+Outcome = Literal["holds", "does not hold", "cannot tell"]
+NO_WORSE, WITHIN = "control error no worse than {}'s", "Fréchet distance within 1 % of {}'s"
+MOST_RATIO = 1.01
+WORST_FIRST: tuple[Outcome, ...] = ("does not hold", "cannot tell", "holds")
+
+
+def verdicts_of(rows: Sequence[Row], reference: str | None, condition: str) -> tuple[Verdict, ...]:
+    """Two verdicts on each control beside the reference; none without one."""
+    label = next((row.label for row in rows if row.name == reference), None)
+    if label is None:
+        return ()
+    found = []
+    for row in rows:
+        if row.role == "control" and row.name != reference:
+            for claim, (outcome, why) in ((NO_WORSE, _control_error(row, condition)), (WITHIN, _distance(row))):
+                found.append(Verdict(row=row.name, claim=claim.format(label), outcome=outcome, why=why))
+    return tuple(found)
+
+
+def decide(low: float | None, high: float | None, most: float) -> Outcome:
+    """Whether a number is at most `most`, by its interval.
+
+    Example:
+        >>> decide(-0.2, 0.0, 0.0), decide(0.1, 0.3, 0.0), decide(-0.1, 0.2, 0.0), decide(None, None, 0.0)
+        ('holds', 'does not hold', 'cannot tell', 'cannot tell')
+    """
+    if low is None or high is None:
+        return "cannot tell"
+    return "holds" if high <= most else "does not hold" if low > most else "cannot tell"
+
+
+def _control_error(row: Row, condition: str) -> tuple[Outcome, str]:
+    """Every number of `JUDGED` must hold; one that does not hold decides."""
+    outcomes, reasons = set[Outcome](), list[str]()
+    for name in JUDGED.get(condition, ()):
+        item, metric = row.measures.get(name), METRICS[name]
+        gap = None if item is None else item.difference
+        if gap is None:
+            outcomes.add("cannot tell")
+            reasons.append(f"{metric.label}: {row.missing.get(name, 'no picture counts in both')}")
+            continue
+        worse = (gap.low, gap.high) if metric.better == "lower" else (_minus(gap.high), _minus(gap.low))
+        outcomes.add(decide(*worse, 0.0))
+        reasons.append(f"{metric.label} {apart(gap, metric)}{' points' if metric.percent else ''}")
+    if not outcomes:
+        return "cannot tell", f"there is no control error for the condition {condition}"
+    return next(one for one in WORST_FIRST if one in outcomes), "; ".join(reasons)
+
+
+def _distance(row: Row) -> tuple[Outcome, str]:
+    item = row.measures.get("frechet_ratio")
+    if item is not None:
+        metric = METRICS["frechet_ratio"]
+        return decide(item.low, item.high, MOST_RATIO), f"ratio {number(item, metric)} ({ends(item, metric)})"
+    return "cannot tell", row.missing.get("frechet_ratio", "no Fréchet distance")
+
+
+def _minus(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
+def seen_by_base(setup: Setup) -> str | None:
+    """What the base's record says about the held-out samples, in a sentence; None where it says nothing of the kind."""
+    record = base_record(setup.request.base)
+    data = record.get("data")
+    if not isinstance(data, dict):
+        return None
+    if data.get("digest") != setup.dataset.digest:
+        seed = _synth_seed(str(data.get("spec")))
+        if seed is None or seed != _synth_seed(setup.dataset.spec):
+            return None
+        same = f"The base was trained on synthetic faces of the same seed ({seed})"
+        return f"{same}: the same faces can be in both, alike in every row."
+    held_out, known = (*setup.sources.ids, *setup.others.ids), _trained_on(setup, record.get("split"))
+    if known is None:
+        return "The base was trained on the same data and may have seen any of the held-out pictures, alike in every row."
+    return (
+        f"The base was trained on the same data: {len(known.intersection(held_out))} of the {len(held_out)} held-out samples "
+        f"are in its training set, {len(known.intersection(setup.sources.ids))} of them among the {len(setup.sources)} that "
+        "pictures are made from, alike in every row."
+    )
+
+
+def _synth_seed(spec: str) -> int | None:
+    source = parse_spec(spec) if spec.startswith("synth:") else None
+    return source.options["seed"] if isinstance(source, SynthSource) else None
+
+
+def _trained_on(setup: Setup, split: Any) -> set[str] | None:
+    """Ids of the base's training set, split again by the seed and the sizes in its record; None where that fails."""
+    total = len(setup.dataset)
+    try:
+        validation, test = int(split["validation"]), total - int(split["train"]) - int(split["validation"])
+        made = make_split(setup.dataset, seed=int(split["seed"]), validation=validation / total, test=test / total)
+    except (KeyError, TypeError, ValueError, DataError):
+        return None
+    return set(made.train) if made.sha256 == split.get("sha256") else None
 
 
 def report_of(
@@ -71,7 +182,7 @@ def _settings(setup: Setup) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "confidence": CONFIDENCE,
         "replicates": bootstrap.REPLICATES,
-        "frechet_replicates": frechet.REPLICATES,
+        "frechet_replicates": distances.REPLICATES,
         "edge_tolerance_px": TOLERANCE * setup.dataset.size,
     }
 

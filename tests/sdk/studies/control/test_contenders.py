@@ -1,4 +1,4 @@
-"""What a comparison is given: a plugin that was trained before, impossible requests, data of other kinds."""
+"""Controls that a comparison trains or is given, and data of other kinds."""
 
 from __future__ import annotations
 
@@ -17,18 +17,16 @@ from safetensors.torch import load_file, save_file
 from unplug.core import CheckpointError, InputError
 from unplug.sdk.data import load_dataset, load_split, make_split
 from unplug.sdk.diffusion import load_base, train_plugin
-from unplug.sdk.studies.control import ComparisonReport, compare_controls, control_error, prepare, training_cells
+from unplug.sdk.studies.control import Row, control_error, prepare
 from unplug.sdk.studies.control.contenders import contender, enter
-from unplug.sdk.studies.control.errors import NoError
-from unplug.sdk.studies.control.request import LEARNING_RATES
+from unplug.sdk.studies.control.judge import make_reader
+from unplug.sdk.studies.control.report import FeatureFacts
+from unplug.sdk.studies.control.setup import LEARNING_RATES
+from unplug.sdk.studies.control.summary import _notes
 
 from .conftest import CPU, PICTURES, QUICK, SIZE, SPEC, Ask
 
 RATE = LEARNING_RATES["plugin"]
-
-
-def again(request: Any) -> ComparisonReport:
-    return compare_controls(request, device=CPU, show=False)
 
 
 # A plugin that was trained before
@@ -56,18 +54,6 @@ def test_it_is_taken_where_its_record_says_the_same(ask: Ask, plugin_dir: Path, 
     assert ours.keys() == theirs.keys() and all(bool((ours[name] == theirs[name]).all()) for name in ours)
 
 
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [({"lrs": {"plugin": (0.5,)}}, "lr"), ({"seed": 3}, "seed"), ({"options": {"low": "50"}}, "settings of the condition")],
-)
-def test_it_is_refused_where_it_was_trained_otherwise(
-    ask: Ask, plugin_dir: Path, tmp_path: Path, change: dict[str, Any], word: str
-) -> None:
-    setup = prepare(ask(tmp_path, plugin=plugin_dir, **change), device=CPU, show=False, say=lambda _: None)
-    with pytest.raises(CheckpointError, match=rf"trained otherwise .*\b{word}\b.* differ"):
-        contender(setup, "plugin", setup.request.seed, setup.request.rates_of("plugin")[0])
-
-
 def edited(plugin_dir: Path, folder: Path, change: Any) -> Path:
     shutil.copytree(plugin_dir, folder)
     record = json.loads((folder / "unplug.json").read_text())
@@ -76,19 +62,18 @@ def edited(plugin_dir: Path, folder: Path, change: Any) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        (lambda record: record["cost"].update(forward=2 * record["cost"]["forward"]), "samples seen"),
-        (lambda record: record.update(captions="0" * 64), "prompts"),
-    ],
-)
-def test_it_is_refused_where_it_saw_other_samples(ask: Ask, plugin_dir: Path, tmp_path: Path, change: Any, word: str) -> None:
-    """More a step than a batch; prompts of another seed."""
-    plugin = edited(plugin_dir, tmp_path / "p", change)
-    setup = prepare(ask(tmp_path / "out", plugin=plugin), device=CPU, show=False, say=lambda _: None)
-    with pytest.raises(CheckpointError, match=rf"\({word} differ\)"):
-        contender(setup, "plugin", 0, RATE)
+def test_it_is_refused_where_it_was_trained_otherwise(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
+    """With another rate, seed or condition; more samples a step than a batch; prompts of another seed."""
+    seen = edited(plugin_dir, tmp_path / "seen", lambda record: record["cost"].update(forward=2 * record["cost"]["forward"]))
+    told = edited(plugin_dir, tmp_path / "told", lambda record: record.update(captions="0" * 64))
+    for change, word in (
+        ({"lrs": {"plugin": (0.5,)}}, "lr"), ({"seed": 3}, "seed"), ({"options": {"low": "50"}}, "settings of the condition"),
+        ({"plugin": seen}, "samples seen"), ({"plugin": told}, "prompts"),
+    ):  # fmt: skip
+        request = ask(tmp_path / "out", **{"plugin": plugin_dir} | change)
+        setup = prepare(request, device=CPU, show=False, say=lambda _: None)
+        with pytest.raises(CheckpointError, match=rf"trained otherwise .*\b{word}\b.* differ"):
+            contender(setup, "plugin", request.seed, request.rates_of("plugin")[0])
 
 
 def test_among_several_rates_it_stands_for_its_own(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
@@ -102,9 +87,12 @@ def test_half_precision_is_told(ask: Ask, plugin_dir: Path, tmp_path: Path) -> N
     path = folder / "diffusion_pytorch_model.safetensors"
     weights = load_file(path)
     save_file({name: value.half() if value.is_floating_point() else value for name, value in weights.items()}, path)
-    report = again(ask(tmp_path / "out", plugin=folder, controls=("plugin",), rounds=1))
-    assert report.row("plugin").trainings[0].stored == "F16"
-    assert "half precision (F16)" in " ".join(report.notes) and "stored as F16" in training_cells(report)[0][-1]
+    setup = prepare(ask(tmp_path / "out", plugin=folder), device=CPU, show=False, say=lambda _: None)
+    training = contender(setup, "plugin", 0, RATE).training
+    assert training.given and training.stored == "F16"
+    row = Row(name="plugin", label="plugin", role="control", trainings=(training,))
+    facts = FeatureFacts(name="f", width=3, components=None, variance=1.0, real=9)
+    assert "stored in half precision (F16)" in " ".join(_notes(setup, (row,), facts, None))
 
 
 def test_a_plugin_without_a_record_is_refused(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
@@ -121,7 +109,7 @@ def test_a_plugin_without_a_record_is_refused(ask: Ask, plugin_dir: Path, tmp_pa
 
 def test_more_pictures_than_are_held_out(ask: Ask, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Ask for 8 at most"):
-        again(ask(tmp_path, pictures=9))
+        prepare(ask(tmp_path, pictures=9), device=CPU, show=False, say=lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +128,11 @@ def test_impossible_requests(ask: Ask, tmp_path: Path, change: dict[str, Any], w
 
 
 def test_other_conditions_have_no_control_error() -> None:
-    setup: Any = SimpleNamespace(request=SimpleNamespace(condition="depth", options={}))
+    setup: Any = SimpleNamespace(
+        request=SimpleNamespace(condition="depth", options={}), condition_NHWC=np.zeros((1, 8, 8, 3), np.uint8)
+    )
     error = control_error(setup)
-    assert isinstance(error, NoError) and error(np.zeros((1, 8, 8, 3), np.uint8)) == {}
+    assert error(np.zeros((1, 8, 8, 3), np.uint8)) == {}
 
 
 def test_data_without_attributes_has_latents_for_features(ask: Ask, tmp_path: Path) -> None:
@@ -157,18 +147,14 @@ def test_data_without_attributes_has_latents_for_features(ask: Ask, tmp_path: Pa
     from unplug.sdk.data import save_split
 
     save_split(make_split(dataset, validation=0.3, test=0.3), tmp_path / "split.json")
-    report = again(
-        ask(
-            tmp_path / "out",
-            spec=f"captions:{folder}",
-            split=tmp_path / "split.json",
-            controls=("controlnet", "plugin"),
-            rounds=1,
-        )
-    )
-    assert report.judge is None and report.features.name.startswith("latents") and report.features.width == 4 * 8 * 8
-    assert all("consistency" not in row.measures and not row.attributes for row in report.rows)
-    assert "no judge" in " ".join(report.notes)
+    request = ask(tmp_path / "out", spec=f"captions:{folder}", split=tmp_path / "split.json")
+    setup = prepare(request, device=CPU, show=False, say=lambda _: None)
+    reader = make_reader(setup)
+    features, read = reader(setup.source_NHWC)
+    assert reader.judge is None and reader.name.startswith("latents") and features.shape == (PICTURES, 4 * 8 * 8) and not read
+    np.testing.assert_allclose(features[1:2], reader.features(setup.source_NHWC[1:2]), atol=1e-4)
+    notes = " ".join(_notes(setup, (), FeatureFacts(name="f", width=3, components=None, variance=1.0, real=9), None))
+    assert "no judge" in notes and "trained once" in notes
 
 
 TASK = os.environ.get("UNPLUG_FACE_LANDMARKER", "")

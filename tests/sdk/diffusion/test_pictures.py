@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,16 @@ from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins import save_checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.data import Dataset
-from unplug.sdk.diffusion import Steering, draw_pictures, generate, image_grid, sample, shipped, vae
-from unplug.sdk.diffusion.draw import MAX_PICTURES, load_plugin, read_condition
+from unplug.sdk.diffusion import Steering, draw_pictures, generate, image_grid, pictures, shipped, vae
+from unplug.sdk.diffusion.pictures import MAX_PICTURES, load_plugin, read_condition
 
 from .conftest import SIZE, steering_plugin, tiny_unet
 
 PROMPTS = ["a child", "an adult, sad", "smiling"]
 
 
-def arrays(pictures: list[Image.Image]) -> list[Any]:
-    return [np.asarray(picture).astype(int) for picture in pictures]
+def arrays(drawn: list[Image.Image]) -> list[Any]:
+    return [np.asarray(picture).astype(int) for picture in drawn]
 
 
 def far(one: Any, other: Any) -> int:
@@ -66,7 +65,7 @@ def test_a_list_is_cut_into_the_batches_of_the_prompts(monkeypatch: pytest.Monke
             calls.append((prompts, given["image"], given["same"], given["negative_prompt"], len(given["generator"])))
             return type("Out", (), {"images": prompts})
 
-    monkeypatch.setattr(sample, "decode", lambda _, latents: latents)
+    monkeypatch.setattr(pictures, "decode", lambda _, latents: latents)
     out = generate(Pipe(), list("abc"), seeds=[1, 2, 3], size=8, batch_size=2, image=[1, 2, 3], shared={"same": [7, 8]})
     assert out == ["a", "b", "c"]  # type: ignore[comparison-overlap]
     assert calls == [(["a", "b"], [1, 2], [7, 8], ["", ""], 2), (["c"], [3], [7, 8], [""], 1)]
@@ -89,8 +88,8 @@ def test_latents_are_decoded_a_few_at_a_time(base: Any, monkeypatch: pytest.Monk
 
 
 def test_the_bare_base(base: Any) -> None:
-    pictures, conditions = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=2)
-    assert pictures[0].size == (SIZE, SIZE) and conditions == []
+    drawn, conditions = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=2)
+    assert drawn[0].size == (SIZE, SIZE) and conditions == []
     larger, _ = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=1, size=72)
     assert larger[0].size == (72, 72)
 
@@ -120,19 +119,13 @@ def test_two_plugins_in_their_own_strengths(base: Any, plugin_folder: Path, edge
     assert far(arrays(both)[0], alone[0]) > 3 and len(conditions) == 2 and len(both) == 2
 
 
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [(70, "size 70: no multiple of 16 from 8 to 4096. Use 64"), (8, "no multiple of 16.*Use 16"), (72, "no multiple of 16")],
-)
-def test_sizes_that_do_not_divide_with_a_plugin(base: Any, plugin_folder: Path, edges: Path, size: int, words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        draw_pictures(base, ["x"], [Steering(plugin=str(plugin_folder), image=edges)], seeds=[0], size=size)
-
-
-@pytest.mark.parametrize("size", [70, 4, 4104, -8])
-def test_sizes_that_do_not_divide(base: Any, size: int) -> None:
-    with pytest.raises(InputError, match=f"size {size}: no multiple of 8 from 8 to 4096"):
-        draw_pictures(base, ["x"], seeds=[0], size=size)
+def test_sizes_that_do_not_divide(base: Any, plugin_folder: Path, edges: Path) -> None:
+    for size in (70, 4, 4104, -8):
+        with pytest.raises(InputError, match=f"size {size}: no multiple of 8 from 8 to 4096"):
+            draw_pictures(base, ["x"], seeds=[0], size=size)
+    for size, words in ((70, "size 70: no multiple of 16 from 8 to 4096. Use 64"), (8, "no multiple of 16.*Use 16")):
+        with pytest.raises(InputError, match=words):
+            draw_pictures(base, ["x"], [Steering(plugin=str(plugin_folder), image=edges)], seeds=[0], size=size)
 
 
 def test_too_many_pictures(base: Any) -> None:
@@ -140,19 +133,16 @@ def test_too_many_pictures(base: Any) -> None:
         draw_pictures(base, ["x"] * (MAX_PICTURES + 1), seeds=[0])
 
 
-@pytest.mark.parametrize("strength", [-0.1, 10.1, float("nan"), float("inf")])
-def test_strengths_out_of_range(strength: float) -> None:
-    with pytest.raises(InputError, match=r"strength .*: out of range. Use 0"):
-        Steering(plugin="canny", image=Path("x.png"), strength=strength)
+def test_strengths_out_of_range() -> None:
+    for strength in (-0.1, 10.1, float("nan"), float("inf")):
+        with pytest.raises(InputError, match=r"strength .*: out of range. Use 0"):
+            Steering(plugin="canny", image=Path("x.png"), strength=strength)
 
 
 def test_a_plugin_of_another_base_names_the_channels(base: Any, edges: Path, tmp_path: Path) -> None:
     save_checkpoint(steering_plugin(tiny_unet(channels=(16, 24, 32))), tmp_path / "other", record={}, card="")
     with pytest.raises(InputError, match=r"canny plugin: made for another base \(.*Use the base that it was trained for"):
         draw_pictures(base, ["x"], [Steering(plugin=str(tmp_path / "other"), image=edges)], seeds=[0])
-    save_checkpoint(steering_plugin(tiny_unet(channels=(16, 24))), tmp_path / "wide", record={}, card="")
-    with pytest.raises(InputError, match=r"24.*32"):
-        draw_pictures(base, ["x"], [Steering(plugin=str(tmp_path / "wide"), image=edges)], seeds=[0])
 
 
 def test_plugins_by_name_and_by_folder(plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,41 +174,17 @@ def test_what_ships_wins_over_a_folder_of_its_name(
     assert {load_plugin(name).config.condition for name in ("./canny", str(tmp_path / "canny"), "mine")} == {"depth"}
 
 
-def grey(image: Image.Image) -> Image.Image:
-    return image.convert("L")
-
-
-def see_through(image: Image.Image) -> Image.Image:
-    return image.convert("RGBA")
-
-
-def large(image: Image.Image) -> Image.Image:
-    return image.resize((2 * SIZE, 2 * SIZE), Image.Resampling.NEAREST)
-
-
-def wide(image: Image.Image) -> Image.Image:
-    sheet = Image.new("RGB", (SIZE + 40, SIZE), (255, 0, 0))
-    sheet.paste(image, (20, 0))
-    return sheet
-
-
-@pytest.mark.parametrize(("change", "exact"), [(grey, True), (see_through, True), (large, False), (wide, True)])
-def test_conditions_of_every_mode_and_size(
-    edges: Path, tmp_path: Path, change: Callable[[Image.Image], Image.Image], exact: bool
-) -> None:
+def test_conditions_of_every_mode_and_size(edges: Path, tmp_path: Path) -> None:
     whole = Image.open(edges)
-    change(whole).save(tmp_path / "changed.png")
-    found = read_condition(Steering(plugin="x", image=tmp_path / "changed.png"), "canny", SIZE)
-    assert found.mode == "RGB" and found.size == (SIZE, SIZE)
-    error = np.abs(np.asarray(found).astype(int) - np.asarray(whole))
-    assert error.max() == 0 if exact else error.mean() < 25
-
-
-@pytest.mark.parametrize("photo", [False, True])
-def test_a_tiny_picture_is_refused(tmp_path: Path, photo: bool) -> None:
-    Image.new("RGB", (15, 40), (9, 8, 7)).save(tmp_path / "dot.png")
-    with pytest.raises(DataError, match=r"dot\.png: 15x40 pixels are too few"):
-        read_condition(Steering(plugin="x", image=tmp_path / "dot.png", photo=photo), "canny", SIZE)
+    wide = Image.new("RGB", (SIZE + 40, SIZE), (255, 0, 0))
+    wide.paste(whole, (20, 0))
+    large = whole.resize((2 * SIZE, 2 * SIZE), Image.Resampling.NEAREST)
+    for changed in (whole.convert("L"), whole.convert("RGBA"), wide, large):
+        changed.save(tmp_path / "changed.png")
+        found = read_condition(Steering(plugin="x", image=tmp_path / "changed.png"), "canny", SIZE)
+        assert found.mode == "RGB" and found.size == (SIZE, SIZE)
+        error = np.abs(np.asarray(found).astype(int) - np.asarray(whole))
+        assert error.mean() < 25 if changed is large else error.max() == 0
 
 
 @pytest.mark.filterwarnings("error")
@@ -229,6 +195,9 @@ def test_pictures_that_are_none(tmp_path: Path, edges: Path, photo: bool) -> Non
     header = bytearray(edges.read_bytes())
     header[16:24] = (9_500).to_bytes(4, "big") * 2  # what Pillow calls a bomb from 90 megapixels on
     (tmp_path / "bomb.png").write_bytes(bytes(header))
+    Image.new("RGB", (15, 40), (9, 8, 7)).save(tmp_path / "dot.png")
+    with pytest.raises(DataError, match=r"dot\.png: 15x40 pixels are too few"):
+        read_condition(Steering(plugin="x", image=tmp_path / "dot.png", photo=photo), "canny", SIZE)
     for name in ("text", "cut", "bomb", "gone"):
         with pytest.raises(DataError, match=f"{name}.png"):
             read_condition(Steering(plugin="x", image=tmp_path / f"{name}.png", photo=photo), "canny", SIZE)

@@ -7,7 +7,7 @@ import pytest
 from unplug.sdk.statistics import Estimate
 from unplug.sdk.studies.control import Measure, Row
 from unplug.sdk.studies.control.report import Verdict
-from unplug.sdk.studies.control.verdicts import verdicts_of
+from unplug.sdk.studies.control.summary import verdicts_of
 
 Ends = tuple[float, float]
 

@@ -1,4 +1,4 @@
-"""``unplug generate``: pictures from a prompt, steered by one or several plugins."""
+"""Pictures from any diffusers pipeline, one seed a picture, steered by plugins, side by side in a grid."""
 
 from __future__ import annotations
 
@@ -11,19 +11,88 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
-from torch import nn
+import torch
+from PIL import Image, ImageDraw, ImageFont
+from torch import Tensor, nn
 
-from unplug.core import DataError, InputError
+from unplug.core import DataError, InputError, quiet
 from unplug.plugins import load_checkpoint
 from unplug.plugins.conditions import checked
 from unplug.sdk.conditions import condition_file
 from unplug.sdk.data import decode_upright, square
 
 from .control import CONTROLS
-from .load import image_size_of
-from .sample import GUIDANCE, STEPS, generate
+from .load import image_size_of, is_ours
 from .shipped import find_plugin
+from .vae import pictures_at_once
+
+STEPS, GUIDANCE, USUAL_GUIDANCE = 25, 3.0, 7.5
+"""DDIM steps and guidance that the small base was tuned with, and the guidance that Stable Diffusion wants."""
+BATCH = 16
+
+
+def guidance_of(base_name: str) -> float:
+    """The guidance that suits a base by default: lower for those of `unplug train base`."""
+    return GUIDANCE if is_ours(base_name) else USUAL_GUIDANCE
+
+
+@torch.no_grad()
+def generate(
+    pipe: Any,
+    prompts: Sequence[str],
+    *,
+    seeds: Sequence[int],
+    size: int,
+    steps: int = STEPS,
+    guidance: float = GUIDANCE,
+    negative: str = "",
+    batch_size: int = BATCH,
+    progress: Any = None,
+    shared: Mapping[str, Any] | None = None,
+    **extra: Any,
+) -> list[Image.Image]:
+    """One picture a prompt; the same seed starts from the same noise in every pipeline and batch size.
+
+    Args:
+        pipe: a diffusers pipeline for text to image, with or without a control.
+        prompts: B prompts.
+        seeds: B seeds.
+        size: side in pixels.
+        steps: of the scheduler, at least 1.
+        guidance: scale of classifier-free guidance; 1 turns it off.
+        negative: what to steer away from.
+        batch_size: pictures at once.
+        progress: a tqdm bar that counts pictures, or None.
+        shared: more arguments of the pipeline, the same for every batch.
+        extra: more arguments of the pipeline; a list of B values is cut into the same batches.
+    """
+    pipe.set_progress_bar_config(disable=True)
+    pictures: list[Image.Image] = []
+    for start in range(0, len(prompts), batch_size):
+        part = slice(start, start + batch_size)
+        own = dict(shared or {}) | {key: value[part] if isinstance(value, list) else value for key, value in extra.items()}
+        noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
+        count = len(noise)
+        with quiet():
+            latent_Bchw = pipe(
+                list(prompts[part]), height=size, width=size, num_inference_steps=steps, guidance_scale=guidance,
+                negative_prompt=[negative] * count if guidance > 1 else None, generator=noise, output_type="latent", **own,
+            ).images  # fmt: skip
+        pictures += decode(pipe, latent_Bchw)
+        if progress is not None:
+            progress.update(count)
+    return pictures
+
+
+def decode(pipe: Any, latent_Bchw: Tensor) -> list[Image.Image]:
+    """Pictures of scaled latents: diffusers' pipelines each round in their own way, which tells equal latents apart."""
+    side = latent_Bchw.shape[-1] * 2 ** (len(pipe.vae.config.block_out_channels) - 1)
+    pictures: list[Image.Image] = []
+    for part_Bchw in latent_Bchw.split(pictures_at_once(side)):
+        decoded_BCHW = pipe.vae.decode(part_Bchw / pipe.vae.config.scaling_factor).sample
+        pictures += pipe.image_processor.postprocess(decoded_BCHW, output_type="pil")
+    return pictures
+
 
 MAX_PICTURES = 1024
 
@@ -140,3 +209,45 @@ def _check_size(size: int, multiple: int) -> None:
             f"no multiple of {multiple} from 8 to 4096",
             f"Use {max(multiple, round(size / multiple) * multiple)}",
         )
+
+
+INK, PAPER = (40, 40, 44), (255, 255, 255)
+
+
+def image_grid(
+    rows: Sequence[Sequence[Image.Image]],
+    *,
+    labels: Sequence[str] = (),
+    gap: int = 4,
+    side: int | None = None,
+    font_size: int = 15,
+) -> Image.Image:
+    """One picture of many, each `side` pixels wide.
+
+    Args:
+        rows: R rows of C pictures.
+        labels: a word in front of each row, or none.
+        gap: white pixels between pictures.
+        side: of a cell in pixels; default: the first picture's width.
+        font_size: of the labels in pixels.
+
+    Example:
+        >>> image_grid([[Image.new("RGB", (8, 8))] * 3] * 2, gap=2).size
+        (32, 22)
+    """
+    side = side or rows[0][0].width
+    font = ImageFont.load_default(size=font_size)
+    left = gap + max((int(font.getlength(label)) + 2 * gap for label in labels), default=0)
+    columns = max(len(row) for row in rows)
+    sheet = Image.new("RGB", (left + columns * (side + gap), gap + len(rows) * (side + gap)), PAPER)
+    draw = ImageDraw.Draw(sheet)
+    for index, row in enumerate(rows):
+        top = gap + index * (side + gap)
+        if labels:
+            draw.text((left - 2 * gap, top + side // 2), labels[index], fill=INK, font=font, anchor="rm")
+        for column, picture in enumerate(row):
+            cell = picture.convert("RGB")
+            if cell.size != (side, side):
+                cell = cell.resize((side, side), Image.Resampling.LANCZOS)
+            sheet.paste(cell, (left + column * (side + gap), top))
+    return sheet

@@ -1,7 +1,8 @@
-"""Edge precision, recall and F1 by hand."""
+"""Control errors by hand: landmarks and edges."""
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import numpy as np
@@ -12,7 +13,56 @@ from hypothesis.extra.numpy import arrays
 
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.data import load_dataset
-from unplug.sdk.studies.control.edges import TOLERANCE, edge_scores
+from unplug.sdk.faces import LANDMARK_NAMES, MEDIAPIPE_INDEX
+from unplug.sdk.studies.control.errors import (
+    TOLERANCE,
+    edge_scores,
+    eye_distance,
+    landmark_errors,
+    mean_error,
+    under,
+)
+
+
+def face(eyes: float = 40.0) -> np.ndarray:
+    points = np.random.default_rng(2).uniform(20, 100, (478, 2)).astype(np.float32)
+    points[33], points[263] = (40.0, 50.0), (40.0 + eyes, 50.0)
+    return points
+
+
+def test_points_moved_by_3_and_4_over_eyes_40_apart() -> None:
+    source = face()
+    assert eye_distance(source) == 40.0
+    assert mean_error(source + np.array([3, 4], np.float32), source, 40.0) == pytest.approx(5 / 40, rel=1e-5)
+
+
+def test_the_unit_is_the_sources_eye_distance() -> None:
+    small, large = face(20.0), face(40.0)
+    ((there,), (back,)) = landmark_errors([small], [large]), landmark_errors([large], [small])
+    assert back == pytest.approx(2 * there)
+
+
+def test_a_picture_without_a_face_has_no_number() -> None:
+    errors = landmark_errors([None, face(), face()], [face(), None, face()])
+    assert math.isnan(errors[0]) and math.isnan(errors[1]) and errors[2] == 0.0
+
+
+def test_a_missing_face_fails_and_one_that_nobody_asked_for_does_not_count() -> None:
+    wanted = [face(), face(), face(), None]
+    found = [face() + np.float32(1.0), face() + np.float32(9.0), None, face()]
+    errors = landmark_errors(found, wanted)
+    assert under(errors, wanted)[:3].tolist() == [1.0, 0.0, 0.0] and math.isnan(under(errors, wanted)[3])
+
+
+def test_true_landmarks_are_compared_at_their_places_in_the_mesh() -> None:
+    index = [MEDIAPIPE_INDEX[name] for name in LANDMARK_NAMES]
+    outer = (LANDMARK_NAMES.index("right_eye_outer"), LANDMARK_NAMES.index("left_eye_outer"))
+    found = face()
+    truth = found[index].copy()
+    assert (eye_distance(truth, outer), eye_distance(found)) == (40.0, 40.0)
+    truth[LANDMARK_NAMES.index("chin")] += (0.0, 8.0)
+    errors = landmark_errors([found[index], None], [truth, truth], outer)
+    assert errors[0] == pytest.approx(8.0 / 40.0 / len(index)) and math.isnan(errors[1])
 
 
 def lines(*columns: int, side: int = 16) -> np.ndarray:
@@ -31,17 +81,6 @@ def test_a_shifted_line_counts_within_the_tolerance(shift: int, tolerance: float
 def test_half_of_the_edges_missing_halves_recall_and_not_precision() -> None:
     precision, recall, f1 = edge_scores(lines(3), lines(3, 12), 1.0)
     assert (precision, recall) == (1.0, 0.5) and f1 == pytest.approx(2 / 3)
-
-
-def test_edges_that_nobody_asked_for_cost_precision_only() -> None:
-    precision, recall, f1 = edge_scores(lines(3, 8, 12), lines(3), 1.0)
-    assert precision == pytest.approx(1 / 3) and recall == 1.0 and f1 == pytest.approx(0.5)
-
-
-def test_a_diagonal_neighbour_is_further_than_one_pixel() -> None:
-    one, other = np.zeros((8, 8), bool), np.zeros((8, 8), bool)
-    one[3, 3] = other[4, 4] = True
-    assert edge_scores(one, other, 1.0)[2] == 0.0 and edge_scores(one, other, 1.415)[2] == 1.0
 
 
 def test_pictures_without_edges() -> None:

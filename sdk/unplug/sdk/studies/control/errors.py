@@ -159,9 +159,9 @@ def control_error(setup: Setup) -> ControlError:
         return ControlError(
             see=lambda pictures: [canny.render(picture, pictures.shape[1])[..., 0] > 0 for picture in pictures],
             score=lambda edges: edge_errors(edges, wanted_NHW),
-            wanted=wanted_NHW,
+            wanted=list(wanted_NHW),
         )
-    return ControlError(see=lambda _: (), score=lambda _: {}, wanted=setup.condition_NHWC)
+    return ControlError(see=lambda _: (), score=lambda _: {}, wanted=list(setup.condition_NHWC))
 
 
 def _landmark_error(setup: Setup, task: str) -> ControlError:

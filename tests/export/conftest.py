@@ -1,4 +1,4 @@
-"""A nano age model at 32 pixels, exported once a session to every target in every precision; changes to ML Programs."""
+"""Exported files of one age model, and changes to ML Programs."""
 
 from __future__ import annotations
 
@@ -9,56 +9,38 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from tests.once import once
+from tests.exported import age_checkpoint, age_files, age_files_channels_last, save_age_model
 
 from unplug.core import call_in_child, sha256_tree
-from unplug.export import TARGETS, Artifact, export_checkpoint, load_artifact
+from unplug.export import Artifact, load_artifact
 from unplug.export.artifact import write_card
-from unplug.plugins import AgePredictor, save_checkpoint
-
-SIDE = 32
-TARGETS_MADE = ("litert", "coreml", "onnx")
-PRECISIONS_MADE = ("fp32", "fp16")
-
-
-def make_checkpoint(path: Path, seed: int) -> Path:
-    """A model with running statistics and logits of a trained one's size."""
-    torch.manual_seed(seed)
-    model = AgePredictor(size="nano", image_size=SIDE).train()
-    with torch.no_grad():
-        for _ in range(5):
-            model(torch.rand(16, 3, SIDE, SIDE))
-        model.classifier.weight.mul_(20.0)
-    save_checkpoint(model.eval(), path, record={}, card="A test model.")
-    return path
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_checkpoint(tmp_path_factory.mktemp("checkpoint") / "nano", seed=0)
+    return age_checkpoint(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
 def other_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_checkpoint(tmp_path_factory.mktemp("checkpoint") / "other", seed=1)
+    return save_age_model(tmp_path_factory.mktemp("checkpoint") / "other", seed=1)
 
 
 @pytest.fixture(scope="session")
-def exported(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Artifact]:
-    """All pairs; tests must not write to these files."""
-
-    def make(out: Path) -> None:
-        export_checkpoint(checkpoint, targets=TARGETS_MADE, precisions=PRECISIONS_MADE, out=out, workers=2)
-
-    out = once(tmp_path_factory, "exported", make)
-    suffixes = [TARGETS.get(target).suffix for target in TARGETS_MADE]
-    return [load_artifact(out / f"age.{precision}{suffix}") for suffix in suffixes for precision in PRECISIONS_MADE]
+def by_name(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
+    """All targets in all precisions; tests must not write to these files."""
+    return age_files(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def by_name(exported: list[Artifact]) -> dict[str, Artifact]:
-    return {artifact.path.name: artifact for artifact in exported}
+def channels_last(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
+    return age_files_channels_last(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def exported(by_name: dict[str, Artifact]) -> list[Artifact]:
+    """Those without samples."""
+    return [item for item in by_name.values() if item.card.precision in ("fp32", "fp16")]
 
 
 @pytest.fixture

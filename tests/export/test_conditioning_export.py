@@ -46,15 +46,15 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def files(plugin: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
-    """All pairs; tests must not write to these files."""
+    """Core ML and half precision: see `test_shipped_files`. Tests must not write to these files."""
     made = export_checkpoint(
-        plugin, targets=("litert", "coreml", "onnx"), precisions=("fp32", "fp16"), out=tmp_path_factory.mktemp("out"), workers=2
+        plugin, targets=("litert", "onnx"), precisions=("fp32",), out=tmp_path_factory.mktemp("out"), workers=2
     )
     return {artifact.path.name: artifact for artifact in made}
 
 
 def test_files_cards_and_names(files: dict[str, Artifact], plugin: Path) -> None:
-    assert sorted(files) == sorted(f"plugin.{p}.{s}" for p in ("fp32", "fp16") for s in ("tflite", "mlpackage", "onnx"))
+    assert sorted(files) == ["plugin.fp32.onnx", "plugin.fp32.tflite"]
     source = load_checkpoint(plugin)
     for artifact in files.values():
         card = load_artifact(artifact.path).card
@@ -69,7 +69,7 @@ def test_files_cards_and_names(files: dict[str, Artifact], plugin: Path) -> None
 def test_parity_on_every_target(files: dict[str, Artifact], plugin: Path) -> None:
     chosen = list(files.values())
     report = measure_parity(chosen, plugin, random_inputs(chosen[0].card.iospec, SAMPLES, seed=0))
-    assert report.passed and len(report.rows) == 24
+    assert report.passed and len(report.rows) == 8
     for row in report.rows:
         assert row.status == "pass", row
         assert row.psnr_db is not None and not row.exact, "the same bits would mean that nothing was computed apart"
@@ -93,17 +93,16 @@ def test_zeros_of_an_untrained_plugin_are_no_parity(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("what", ["weight", "padding"])
+@pytest.mark.parametrize(("what", "precision"), [("weight", "fp16"), ("padding", "fp32")])
 def test_a_planted_error_fails_parity(
-    files: dict[str, Artifact],
     plugin: Path,
+    tmp_path: Path,
     changed: Callable[..., Artifact],
     edit: Callable[..., Any],
     what: str,
     precision: str,
 ) -> None:
-    artifact = files[f"plugin.{precision}.mlpackage"]
+    (artifact,) = export_checkpoint(plugin, targets=["coreml"], precisions=[precision], out=tmp_path / "files")
     inputs = random_inputs(artifact.card.iospec, 1, seed=0)
     wrong = changed(artifact, edit(what, {"fp32": "float32", "fp16": "float16"}[precision]))
     report = measure_parity(wrong, plugin, inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from unplug.core import (
     IOSpec,
     MissingExtraError,
     OutputError,
+    Reply,
     TensorSpec,
     call_in_child,
 )
@@ -27,10 +29,10 @@ from unplug.plugins import load_checkpoint
 MAX_HALF_RATIO = 0.7  # weights halve; graph and biases do not, and the nano model at 32 px has little else
 
 
-def test_files_and_cards(exported: list[Artifact], checkpoint: Path) -> None:
-    assert [artifact.path.name for artifact in exported] == [
+def test_files_and_cards(by_name: dict[str, Artifact], exported: list[Artifact], checkpoint: Path) -> None:
+    assert {artifact.path.name for artifact in exported} == {
         "age.fp32.tflite", "age.fp16.tflite", "age.fp32.mlpackage", "age.fp16.mlpackage", "age.fp32.onnx", "age.fp16.onnx",
-    ]  # fmt: skip
+    }  # fmt: skip
     source = load_checkpoint(checkpoint)
     for artifact in exported:
         card = load_artifact(artifact.path).card
@@ -44,8 +46,7 @@ def test_files_and_cards(exported: list[Artifact], checkpoint: Path) -> None:
         assert card.flops is not None and card.flops > 1e6
         assert card.parameters == sum(item.numel() for item in source.model.parameters())
         assert card.seconds >= 0 and card.prepare_seconds > 0
-    folder = exported[0].path.parent
-    assert len(list(folder.iterdir())) == 2 * len(exported), "temporary files were left behind"
+    assert len(list(exported[0].path.parent.iterdir())) == 2 * len(by_name), "temporary files were left behind"
 
 
 def test_half_precision_is_smaller(by_name: dict[str, Artifact]) -> None:
@@ -192,11 +193,20 @@ def test_shapes_that_depend_on_numbers_are_refused() -> None:
         count_work(source)
 
 
-def test_exporting_again_replaces_what_was_exported(checkpoint: Path, exported: list[Artifact], tmp_path: Path) -> None:
-    first = next(item for item in exported if item.path.name == "age.fp32.mlpackage")
+def test_exporting_again_replaces_what_was_exported(
+    checkpoint: Path, by_name: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = by_name["age.fp32.mlpackage"]
     shutil.copytree(first.path, tmp_path / first.path.name)
     shutil.copy(f"{first.path}.json", tmp_path)
     (tmp_path / first.path.name / "Data" / "older").touch()
+
+    def converted(_function: str, values: dict[str, Any], *_: object, **__: object) -> Reply:
+        shutil.copytree(first.path, Path(values["staging"]) / first.path.name)
+        card = asdict(first.card) | {"iospec": first.card.iospec.to_dict()}
+        return Reply(values=card | {"written": [{"precision": "fp32", "file": first.path.name, "seconds": 0.0}]})
+
+    monkeypatch.setattr("unplug.export.exporter.call_in_child", converted)
     (again,) = export_checkpoint(checkpoint, targets=["coreml"], precisions=["fp32"], out=tmp_path)
     assert again.path == tmp_path / first.path.name and not (again.path / "Data" / "older").exists()
     assert load_artifact(again.path).card == again.card

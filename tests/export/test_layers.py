@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from unplug.core import ReportError, read_dataclass
-from unplug.export import Artifact, Explanation, explain, export_checkpoint, random_inputs
+from unplug.export import Artifact, Explanation, explain, random_inputs
 from unplug.export.layers.align import ELSEWHERE_DB, EXACT_DB, Nearness, align
 from unplug.export.layers.litert import as_floats
 from unplug.plugins import load_checkpoint
@@ -94,11 +94,8 @@ def test_every_convolution_is_found_and_near(
     assert [row.layer for row in found.layers[-2:]] == ["age_logits", "expected_age"]
 
 
-def test_channels_last_and_eight_bits(checkpoint: Path, kernels: list[str], tmp_path: Path) -> None:
-    calibration = random_inputs(load_checkpoint(checkpoint).model.iospec, 16, seed=1)
-    (item,) = export_checkpoint(
-        checkpoint, targets=["litert"], precisions=["int8-static"], out=tmp_path, calibration=calibration, layout="NHWC"
-    )
+def test_channels_last_and_eight_bits(channels_last: dict[str, Artifact], checkpoint: Path, kernels: list[str]) -> None:
+    item = channels_last["age.int8-static.tflite"]
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=2))
     assert len(found.layers) > len(kernels) and found.first is None
     assert max(row.psnr_db or EXACT_DB for row in found.layers) < 70  # it is the quantized tensors that are looked at
@@ -120,9 +117,9 @@ def test_a_planted_padding_is_named(by_name: dict[str, Artifact], checkpoint: Pa
     assert found.layers[0].within and found.layers[0].layer == "stem.0"
 
 
-@pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp32.onnx"])
-def test_other_weights_leave_at_the_first_layer(by_name: dict[str, Artifact], other_checkpoint: Path, name: str) -> None:
-    found = explain(by_name[name], other_checkpoint, random_inputs(by_name[name].card.iospec, SAMPLES, seed=1))
+def test_other_weights_leave_at_the_first_layer(by_name: dict[str, Artifact], other_checkpoint: Path) -> None:
+    item = by_name["age.fp32.onnx"]
+    found = explain(item, other_checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=1))
     assert found.first is not None and found.first.layer.startswith("stem.")
 
 

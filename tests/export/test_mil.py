@@ -192,6 +192,8 @@ CASES = {
     + torch.maximum(x, x.floor()) - torch.minimum(x, x.ceil()) + torch.where(x > 0, x, x.pow(2.0)),
 }
 
+HALF = ("conv", "norms", "attention")
+
 def convert(job):
     import coremltools as ct
 
@@ -203,7 +205,7 @@ def convert(job):
         with torch.no_grad():
             arrays[f"{name} wanted"] = model(x).numpy()
         program = torch.export.export(model, (x,)).run_decompositions({})
-        for precision in ("FLOAT32", "FLOAT16"):
+        for precision in ("FLOAT32", "FLOAT16")[: 2 if name in HALF else 1]:
             made = ct.convert(
                 program, inputs=[ct.TensorType(name="x", shape=tuple(x.shape), dtype=np.float32)],
                 outputs=[ct.TensorType(name="y", dtype=np.float32)],
@@ -213,7 +215,7 @@ def convert(job):
             path = job.folder / f"{name}.{precision}.mlpackage"
             made.save(str(path))
             arrays[f"{name} {precision}"] = Evaluator(read_program(path))({"x": x.numpy()})["y"]
-    return Reply(values={"cases": list(CASES)}, arrays=arrays)
+    return Reply(values={"cases": list(CASES), "half": HALF}, arrays=arrays)
 '''
 FP32_ERROR, FP16_ERROR = 3e-6, 4e-3  # of the largest value: a few roundings of 2^-24 and 2^-11
 
@@ -224,7 +226,9 @@ def test_what_torch_computes_after_coremltools_converted_it(tmp_path: Path, monk
     reply = call_in_child("convert_cases:convert", {}, what="conversion")
     for name in reply.values["cases"]:
         wanted = reply.arrays[f"{name} wanted"]
-        for precision, allowed in (("FLOAT32", FP32_ERROR), ("FLOAT16", FP16_ERROR)):
+        for precision, allowed in (("FLOAT32", FP32_ERROR), ("FLOAT16", FP16_ERROR))[
+            : 2 if name in reply.values["half"] else 1
+        ]:
             found = reply.arrays[f"{name} {precision}"]
             assert found.shape == wanted.shape
             assert np.abs(found - wanted).max() <= allowed * np.abs(wanted).max(), (name, precision)

@@ -1,38 +1,39 @@
-"""A nano age model at 32 pixels as ONNX, and a Core ML package that only has a card."""
+"""A nano age model at 32 pixels as ONNX and LiteRT, and a Core ML package that only has a card."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from tests.once import once
+from tests.exported import age_checkpoint, age_files
 
 from unplug.core import sha256_tree
-from unplug.export import Artifact, export_checkpoint, load_artifact
+from unplug.export import Artifact, card_path, load_artifact
 from unplug.export.artifact import write_card
-from unplug.plugins import AgePredictor, save_checkpoint
 
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(0)
-    path = tmp_path_factory.mktemp("bench-checkpoint") / "nano"
-    save_checkpoint(AgePredictor(size="nano", image_size=32).eval(), path, record={}, card="A test model.")
-    return path
+    return age_checkpoint(tmp_path_factory)
+
+
+def copied(factory: pytest.TempPathFactory, name: str) -> Artifact:
+    artifact, folder = age_files(factory)[name], factory.mktemp("bench-artifacts")
+    for file in (artifact.path, card_path(artifact.path)):
+        shutil.copy(file, folder)
+    return load_artifact(folder / name)
 
 
 @pytest.fixture(scope="session")
-def onnx(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    return export_checkpoint(checkpoint, targets=["onnx"], out=tmp_path_factory.mktemp("bench-artifacts"))[0]
+def onnx(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return copied(tmp_path_factory, "age.fp32.onnx")
 
 
 @pytest.fixture(scope="session")
-def litert(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Artifact:
-    pytest.importorskip("litert_torch")
-    out = once(tmp_path_factory, "bench-litert", lambda folder: export_checkpoint(checkpoint, targets=["litert"], out=folder))
-    return load_artifact(out / "age.fp32.tflite")
+def litert(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return copied(tmp_path_factory, "age.fp32.tflite")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unplug.core import DeviceError, DeviceLost
-from unplug.export import Artifact, export_checkpoint
+from unplug.export import Artifact
 from unplug.mobile_bench import Plan, bench_artifacts
 
 DEVICE = {
@@ -49,9 +49,8 @@ esac
     return tmp_path
 
 
-def test_a_row_from_an_iphone(xcrun: Path, checkpoint: Path, tmp_path: Path, onnx: Artifact) -> None:
-    tflite = export_checkpoint(checkpoint, targets=["litert"], out=tmp_path / "files")[0]
-    rows = bench_artifacts([tflite, onnx], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint).rows
+def test_a_row_from_an_iphone(xcrun: Path, checkpoint: Path, litert: Artifact, onnx: Artifact) -> None:
+    rows = bench_artifacts([litert, onnx], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint).rows
     said = [line.split() for line in (xcrun / "said").read_text().splitlines()]
     assert [words[:4] for words in said[:3]] == [
         ["devicectl", "list", "devices", "--json-output"], ["devicectl", "device", "copy", "to"],

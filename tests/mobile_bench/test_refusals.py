@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from unplug.core import ConversionError, InputError
-from unplug.export import RUNTIMES, Artifact, Placement, checkpoint_artifact, export_checkpoint
+from unplug.export import RUNTIMES, Artifact, Placement, checkpoint_artifact
 from unplug.mobile_bench import BenchReport, Plan, Repeat, bench_artifacts, compare_reports, summarize
 from unplug.mobile_bench.devices.base import State
 from unplug.mobile_bench.devices.host_child import pending_ms, time_runs
@@ -217,17 +217,16 @@ def test_sustained_load_on_the_host(onnx: Artifact) -> None:
 
 @pytest.mark.skipif("VK_DRIVER_FILES" not in os.environ, reason="VK_DRIVER_FILES names no Vulkan driver")
 def test_a_gpu_that_is_waited_for_and_one_that_is_not(
-    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path, litert: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LiteRT's own trap, on a software device: without benchmark mode a run of 20 ms returns within one."""
-    artifact = export_checkpoint(checkpoint, targets=["litert"], out=tmp_path)[0]
     plan = Plan(warmup=1, iterations=5, repeats=1)
-    (row,) = bench_artifacts([artifact], plan=plan, delegates=["gpu"], checkpoint=checkpoint).rows
+    (row,) = bench_artifacts([litert], plan=plan, delegates=["gpu"], checkpoint=checkpoint).rows
     assert (row.valid, row.where, row.delegate_got) == (True, "emulated", "gpu") and "SwiftShader" in str(row.gpu_driver)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     hasty = "import ai_edge_litert.gpu_options as o; made = o.GpuOptions\no.GpuOptions = lambda **_: made()\n"
     (tmp_path / "sitecustomize.py").write_text(hasty)
-    (row,) = bench_artifacts([artifact], plan=plan, delegates=["gpu"], checkpoint=checkpoint).rows
+    (row,) = bench_artifacts([litert], plan=plan, delegates=["gpu"], checkpoint=checkpoint).rows
     assert not row.valid and "a call returned before its work was done" in row.reasons[0]
 
 

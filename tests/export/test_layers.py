@@ -18,7 +18,7 @@ from PIL import Image
 from unplug.core import ReportError, read_dataclass
 from unplug.export import Artifact, Explanation, explain, random_inputs
 from unplug.export.layers.align import ELSEWHERE_DB, EXACT_DB, Nearness, align
-from unplug.export.layers.litert import as_floats
+from unplug.export.layers.tracers import as_floats
 from unplug.plugins import load_checkpoint
 from unplug.sdk.cli import main
 

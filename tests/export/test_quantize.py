@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from unplug.core import InputError, call_in_child
 from unplug.export import PRECISIONS, TARGETS, Artifact, digest_inputs, export_checkpoint, measure_parity, random_inputs
 from unplug.export.artifact import Calibrated
-from unplug.export.quantize.correct import corrected, folded, rounded
-from unplug.export.quantize.flatbuffer import read_model
+from unplug.export.bias_correction import corrected, folded, rounded
+from unplug.export.targets.flatbuffer import read_model
 from unplug.plugins import ConvNormAct, InvertedBottleneck, load_checkpoint
 
 CALIBRATED = {"litert": ("int8-weight", "int8-static", "int8-dynamic"), "coreml": ("int8-weight", "int8-static"),
@@ -123,10 +123,9 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from unplug.core import Reply
-from unplug.export.quantize.flatbuffer import compact
-from unplug.export.quantize.litert import static
+from unplug.export.targets.flatbuffer import compact
 from unplug.export.targets.base import Source
-from unplug.export.targets.litert import TARGET
+from unplug.export.targets.litert import TARGET, static
 from unplug.plugins import load_checkpoint
 
 

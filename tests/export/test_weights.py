@@ -13,7 +13,7 @@ import pytest
 
 from unplug.core import ArtifactError, ConversionError
 from unplug.export import Artifact, check_comparable, compare_codes, export_checkpoint, stored_weights
-from unplug.export.readers.base import Stored, shaped, unpacked, weights_of
+from unplug.export.readers import Stored, shaped, unpacked, weights_of
 from unplug.plugins import load_checkpoint
 
 X = Path("age.x")
@@ -167,7 +167,7 @@ def test_constants_that_are_no_weights_are_left_out() -> None:
 
 
 def test_a_file_that_claims_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unplug.export.readers.base.MAX_TENSORS", 3)
+    monkeypatch.setattr("unplug.export.readers.MAX_TENSORS", 3)
     with pytest.raises(ArtifactError, match="more than 3 constants"):
         weights_of(X, (Stored(name=str(number), codes=np.ones(2, np.float32)) for number in range(5)))
 

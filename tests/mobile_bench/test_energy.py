@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unplug.mobile_bench.devices.energy import Meter
+from unplug.mobile_bench.devices.host_child import Meter
 
 
 def zone(folder: Path, name: str, microjoules: int | str) -> Path:

@@ -29,8 +29,8 @@ from unplug.mobile_bench import (
     summarize,
 )
 from unplug.mobile_bench.estimate.devices import device_slug, pick_device
-from unplug.mobile_bench.estimate.features import KINDS, MAC_KINDS, Features, read_features
 from unplug.mobile_bench.estimate.model import COLUMNS
+from unplug.mobile_bench.estimate.operators import KINDS, MAC_KINDS, Features, read_features
 from unplug.mobile_bench.estimate.published import numeric_of, throughput
 from unplug.mobile_bench.rows import derived
 from unplug.sdk.cli.bench_estimate import estimate

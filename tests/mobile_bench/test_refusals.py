@@ -78,7 +78,7 @@ def test_what_is_worth_a_warning(onnx: Artifact, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_hot_device_is_waited_for(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unplug.mobile_bench.gate.POLL_S", 0.01)
+    monkeypatch.setattr("unplug.mobile_bench.drive.POLL_S", 0.01)
     heat = iter([61.0, 55.0, 39.0, 44.0, 38.0, 39.5, 38.0, 38.5, 41.5])
     device = FakeDevice(states=lambda: State(temperature_c=next(heat), thermal="light"))
     (row,) = on_fake(device, onnx, monkeypatch, plan=Plan(iterations=9, repeats=3, max_temperature_c=40.0))

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.mobile_bench import Estimate, drift, outlier_share, relative_spread, summarize, throttling, typical_latency
-from unplug.mobile_bench.statistics import percentile
 from unplug.mobile_bench.sustained import windows
 
 
@@ -33,11 +32,6 @@ def test_one_sample_and_none() -> None:
 def test_p99_needs_a_thousand_samples() -> None:
     assert summarize(list(range(999))).p99 is None
     assert summarize(list(range(1000))).p99 == pytest.approx(989.01)
-
-
-@given(st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=50), st.floats(0, 100))
-def test_percentile_agrees_with_numpy(samples: list[float], percent: float) -> None:
-    assert percentile(np.sort(samples), percent) == pytest.approx(float(np.percentile(samples, percent)))
 
 
 def test_spread() -> None:

@@ -81,7 +81,7 @@ def corrected_source(source: Source, calibration: Mapping[str, Array]) -> Source
     import numpy as np
     import torch
 
-    from .quantize.correct import corrected
+    from .bias_correction import corrected
 
     inputs = [torch.from_numpy(np.array(calibration[tensor.name][:SAMPLES])) for tensor in source.iospec.inputs]
     return replace(source, model=corrected(source.model, inputs))

@@ -11,8 +11,7 @@ from unplug.core import ArtifactError, IOSpec, Job, Reply, call_in_child
 from .artifact import Artifact
 from .runtime import RUNTIMES
 from .runtime.base import Placement, Runtime
-from .runtime.stand_in import runtime_of
-from .session import check_runtime, run_values
+from .session import check_runtime, run_values, runtime_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ class Precision:
         min_psnr_db: parity against the checkpoint that every output must reach, in dB.
         description: one line for lists and cards.
         calibration: samples that its conversion looks at: "needed" for the ranges of activations; "used" for biases, see
-            `quantize.correct`, where there are any; "none".
+            `bias_correction`, where there are any; "none".
     """
 
     name: str

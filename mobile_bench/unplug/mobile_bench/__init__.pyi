@@ -13,10 +13,10 @@ from .comparison import compare_reports as compare_reports
 from .comparison import latency_ratio as latency_ratio
 from .devices import DEVICES as DEVICES
 from .devices.base import Plan as Plan
-from .estimate.held_out import leave_one_out as leave_one_out
 from .estimate.measured import Known as Known
 from .estimate.measured import usable as usable
 from .estimate.model import fit as fit
+from .estimate.model import leave_one_out as leave_one_out
 from .estimate.report import LABEL as LABEL
 from .estimate.report import EstimateReport as EstimateReport
 from .estimate.report import HeldOut as HeldOut

@@ -7,19 +7,20 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from threading import Event
 
 import numpy as np
 
 from unplug.core import Array, ArtifactError, ConversionError, DeviceError, DeviceLost, JsonLines
 
-from .devices.base import DeviceInfo, Driven, Job, Order, State, Timing, Untimed
-from .gate import cool, worst
+from .devices.base import DeviceInfo, Driven, Job, Order, Plan, State, Timing, Untimed
 from .jobs import plan_jobs
 from .journal import Record, journal_head, records_of
 from .parity import judge
 from .report import BenchRow, Repeat
 from .rows import Taken, measured_row, stopped_row
 from .statistics import summarize
+from .validity import THROTTLING
 
 MAX_TRIES = 3
 """Of one cold start on a device that vanishes; then it is the artifact's doing."""
@@ -237,3 +238,45 @@ def _wanted(entry: Entry) -> Mapping[str, Array]:
 
 def _load() -> float | None:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+POLL_S = 2.0
+ORDER = ("gave up", "waited", "open")
+"""How outcomes begin, the worst first."""
+
+
+def cool(device: Driven, plan: Plan, cancel: Event) -> tuple[State, str | None]:
+    """The device's state when the wait is over, and what it came to; None where the device tells nothing."""
+    state, started = device.state(), time.monotonic()
+    while is_hot(state, plan) and not cancel.is_set():
+        waited = time.monotonic() - started
+        if waited >= plan.cool_down_s:
+            return state, f"gave up after {waited:.0f} s at {_heat(state)}"
+        cancel.wait(min(POLL_S, max(plan.cool_down_s - waited, 0.0)))
+        state = device.state()
+    if (waited := time.monotonic() - started) > POLL_S:
+        return state, f"waited {waited:.0f} s until {_heat(state)}"
+    told = state.thermal is not None or state.temperature_c is not None
+    return state, "open" if told else None
+
+
+def is_hot(state: State, plan: Plan) -> bool:
+    """Whether a cold start must wait."""
+    limit = plan.max_temperature_c
+    too_warm = limit is not None and state.temperature_c is not None and state.temperature_c > limit
+    return too_warm or state.thermal in THROTTLING
+
+
+def worst(outcomes: list[str]) -> str | None:
+    """Of several cold starts' outcomes.
+
+    Example:
+        >>> worst(["open", "waited 9 s until 38.0 °C", "open"])
+        'waited 9 s until 38.0 °C'
+    """
+    return next((outcome for word in ORDER for outcome in outcomes if outcome.startswith(word)), None)
+
+
+def _heat(state: State) -> str:
+    parts = [f"{state.temperature_c:.1f} °C"] if state.temperature_c is not None else []
+    return ", ".join([*parts, *([f"status {state.thermal}"] if state.thermal else [])])

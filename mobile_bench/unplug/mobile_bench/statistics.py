@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 MIN_SAMPLES_P99 = 1000  # ten samples above it; with fewer, p99 is one or two outliers
 MIN_SAMPLES_DRIFT = 8  # below it a slope is noise
@@ -41,24 +40,6 @@ class Summary:
     max: float
 
 
-def percentile(sorted_N: NDArray[np.float64], percent: float) -> float:
-    """The `percent` percentile by linear interpolation.
-
-    With x_0 <= ... <= x_(N-1) and h = (N - 1) percent / 100: x_floor(h) + (h - floor(h)) (x_(floor(h)+1) - x_floor(h)).
-
-    Example:
-        >>> percentile(np.array([1.0, 2.0, 3.0, 4.0]), 50.0)
-        2.5
-
-    Reference:
-        Hyndman and Fan, Sample quantiles in statistical packages, 1996, type 7.
-    """
-    place = (len(sorted_N) - 1) * percent / 100.0
-    below = int(place)
-    above = min(below + 1, len(sorted_N) - 1)
-    return float(sorted_N[below] + (place - below) * (sorted_N[above] - sorted_N[below]))
-
-
 def summarize(latencies_N: Sequence[float]) -> Summary:
     """Percentiles, mean, spread and extremes.
 
@@ -67,18 +48,19 @@ def summarize(latencies_N: Sequence[float]) -> Summary:
     """
     if not len(latencies_N):
         raise ValueError("no samples to summarize")
-    sorted_N = np.sort(np.asarray(latencies_N, np.float64))
-    count = len(sorted_N)
+    values_N = np.asarray(latencies_N, np.float64)
+    count = len(values_N)
+    p50, p90, p95, p99 = np.percentile(values_N, (50.0, 90.0, 95.0, 99.0)).tolist()
     return Summary(
         count=count,
-        p50=percentile(sorted_N, 50.0),
-        p90=percentile(sorted_N, 90.0),
-        p95=percentile(sorted_N, 95.0),
-        p99=percentile(sorted_N, 99.0) if count >= MIN_SAMPLES_P99 else None,
-        mean=float(sorted_N.mean()),
-        std=float(sorted_N.std(ddof=1)) if count > 1 else 0.0,
-        min=float(sorted_N[0]),
-        max=float(sorted_N[-1]),
+        p50=p50,
+        p90=p90,
+        p95=p95,
+        p99=p99 if count >= MIN_SAMPLES_P99 else None,
+        mean=float(values_N.mean()),
+        std=float(values_N.std(ddof=1)) if count > 1 else 0.0,
+        min=float(values_N.min()),
+        max=float(values_N.max()),
     )
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from .report import Window
-from .statistics import percentile
 
 WINDOWS = 60
 HEAD, TAIL = 0.1, 0.2
@@ -33,11 +32,11 @@ def windows(ends_N: Sequence[float], latencies_N: Sequence[float], count: int = 
     places = np.clip(np.searchsorted(edges, ends, side="left"), 1, count) - 1
     found = []
     for place in np.unique(places):
-        own = np.sort(latencies[places == place])
+        own = latencies[places == place]
+        p50, p95 = np.percentile(own, (50.0, 95.0)).tolist()
         found.append(
             Window(
-                start_s=float(edges[place]), end_s=float(edges[place + 1]), count=len(own), p50=percentile(own, 50.0),
-                p95=percentile(own, 95.0),
+                start_s=float(edges[place]), end_s=float(edges[place + 1]), count=len(own), p50=p50, p95=p95,
             )
         )  # fmt: skip
     return tuple(found)

@@ -15,7 +15,7 @@ from ..artifact import Artifact
 from ..precisions import PRECISIONS
 from ..session import run_values
 from ..tensors import check_inputs, relaid
-from . import TRACERS
+from .tracers import TRACERS
 
 SCHEMA: Literal["unplug-layers/1"] = "unplug-layers/1"
 
@@ -125,13 +125,13 @@ def trace_both(job: Job) -> Reply:
     from unplug.plugins import load_checkpoint
 
     from .align import EXACT_DB, Nearness, align
-    from .checkpoint import open_model
+    from .tracers import trace_checkpoint
 
     torch.set_num_threads(1)
     values = job.values
     checkpoint = load_checkpoint(values["checkpoint"])
     shipped, own = IOSpec.from_dict(values["iospec"]), checkpoint.model.iospec
-    trace, tracer = open_model(checkpoint.model, own), TRACERS.get(values["target"])(Path(values["path"]))
+    trace, tracer = trace_checkpoint(checkpoint.model, own), TRACERS.get(values["target"])(Path(values["path"]))
     near = Nearness()
     layers, tensors = list[Any](), list[Any]()
     for index in range(len(next(iter(job.arrays.values())))):

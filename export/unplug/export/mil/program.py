@@ -13,7 +13,7 @@ import numpy as np
 from unplug.core import Array, ArtifactError
 
 from ..artifact import MAX_ARTIFACT_BYTES
-from ..readers.base import bounded, checked_name, shaped, unpacked
+from ..readers import bounded, checked_name, shaped, unpacked
 from .package import AGAIN, Package
 
 DTYPES = {

@@ -8,7 +8,7 @@ RUNTIMES = Registry(
         "litert": "unplug.export.runtime.litert:RUNTIME",
         "coreml": "unplug.export.runtime.coreml:RUNTIME",
         "torch": "unplug.export.runtime.torch:RUNTIME",
-        "tensorflow": "unplug.export.runtime.tensorflow:RUNTIME",
+        "tensorflow": "unplug.export.runtime.litert:TENSORFLOW",
         "litert-web": "unplug.export.runtime.web.runtime:LITERT",
         "onnx-web": "unplug.export.runtime.web.runtime:ONNX",
         "onnx": "unplug.export.runtime.onnx:RUNTIME",

@@ -48,7 +48,7 @@ def described(flatbuffer: bytes, iospec: IOSpec, name: str, description: str) ->
     """
     from ai_edge_litert import schema_py_generated as schema
 
-    from ..quantize.flatbuffer import read_model, written
+    from .flatbuffer import read_model, written
 
     model = read_model(flatbuffer)
     (signature,) = model.signatureDefs

@@ -12,9 +12,8 @@ from unplug.export import Artifact, card_path, load_artifact
 
 from ..report import BenchReport, BenchRow
 from .devices import HOST, device_slug
-from .features import Features, read_features
-from .held_out import leave_one_out
-from .model import fit
+from .model import fit, leave_one_out
+from .operators import Features, read_features
 from .report import HeldOut, Setting
 
 MAX_FILES = 1000  # of one folder that is searched for artifacts

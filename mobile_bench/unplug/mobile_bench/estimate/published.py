@@ -9,7 +9,7 @@ from typing import Literal
 
 from ..baselines import Baselines, PublishedRow
 from .devices import device_slug
-from .held_out import leave_one_out
+from .model import leave_one_out
 from .report import HeldOut, Setting
 
 ORDER = ("cpu", "gpu", "npu", "coreml", "nnapi")

@@ -14,8 +14,8 @@ from ..baselines import Baselines, load_baselines
 from ..report import BenchReport
 from . import measured, published
 from .devices import device_slug, pick_device
-from .features import Features, read_features
 from .model import fit
+from .operators import Features, read_features
 from .report import EstimateReport, HeldOut, LatencyEstimate, Setting
 
 FAR = 2.0

@@ -4,14 +4,12 @@ Reference:
     coremltools.converters.mil.mil.ops.defs: what every operator and argument means.
 """
 
-from . import activation, arithmetic, compressed, layers, reduction, shape
-from .arguments import Ops
+from . import compressed, elementwise, layers, shape
+from .elementwise import Ops
 
 OPS: Ops = {
-    **activation.OPS,
-    **arithmetic.OPS,
     **compressed.OPS,
+    **elementwise.OPS,
     **layers.OPS,
-    **reduction.OPS,
     **shape.OPS,
 }

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arguments import Ops, ints
+from .elementwise import Ops, ints
 
 
 def _along(values: Tensor, axis: int, rank: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
-from .arguments import Ops, ints
+from .elementwise import Ops, ints
 
 CONV = {1: fn.conv1d, 2: fn.conv2d, 3: fn.conv3d}
 CONV_TRANSPOSE = {1: fn.conv_transpose1d, 2: fn.conv_transpose2d, 3: fn.conv_transpose3d}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
-from .arguments import Ops, flags, ints, tensors
+from .elementwise import Ops, flags, ints, tensors
 
 
 def reshape(x: Tensor, shape: Any) -> Tensor:

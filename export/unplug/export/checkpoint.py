@@ -1,4 +1,4 @@
-"""The checkpoint's own outputs, computed by PyTorch in a child process: what parity compares against."""
+"""A checkpoint beside its artifacts: its own outputs, which parity compares against, and itself in an artifact's place."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.core import Array, IOSpec, Job, Reply, call_in_child
+from unplug.core import Array, IOSpec, Job, Reply, call_in_child, installed_versions, sha256_file
+from unplug.plugins import read_config, weights_file
 
+from .artifact import Artifact, Card
+from .convert import count_work
+from .targets.base import Source
 from .tensors import check_inputs, relaid
 
 BATCH = 16  # bounds the memory of one forward pass
@@ -38,7 +42,7 @@ def reference_outputs(checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Arr
     """
     check_inputs(iospec, inputs)
     values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict()}
-    reply = call_in_child("unplug.export.reference:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}")
+    reply = call_in_child("unplug.export.checkpoint:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}")
     return Reference(
         checkpoint_sha256=reply.values["checkpoint_sha256"], model_type=reply.values["model_type"], outputs=reply.arrays
     )
@@ -65,3 +69,37 @@ def run_checkpoint(job: Job) -> Reply:
         values={"checkpoint_sha256": checkpoint.sha256, "model_type": checkpoint.model_type},
         arrays=relaid(own.outputs, {name: np.concatenate(pieces) for name, pieces in parts.items()}, asked.outputs),
     )
+
+
+TARGET = "checkpoint"
+"""What its card says as target: it has none."""
+
+
+def checkpoint_artifact(folder: Path) -> Artifact:
+    """A checkpoint as it is, in fp32.
+
+    Raises:
+        CheckpointError: it is missing or broken.
+    """
+    model_type, config = read_config(folder)
+    values = {"checkpoint": str(folder.resolve())}
+    found = call_in_child("unplug.export.checkpoint:describe", values, what=f"reading {folder.name}").values
+    weights = weights_file(folder)
+    digest = sha256_file(weights)
+    card = Card(
+        target=TARGET, precision="fp32", file=folder.resolve().name, sha256=digest, bytes=weights.stat().st_size,
+        model_type=model_type, iospec=IOSpec.from_dict(found["iospec"]), config=config, checkpoint_sha256=digest,
+        flops=found["flops"], parameters=found["parameters"], versions=installed_versions(["torch"]),
+        seconds=0.0, prepare_seconds=0.0,
+    )  # fmt: skip
+    return Artifact(path=folder, card=card)
+
+
+def describe(job: Job) -> Reply:
+    """The child's side: tensors and work of the model."""
+    from unplug.plugins import load_checkpoint
+
+    checkpoint = load_checkpoint(job.values["checkpoint"])
+    iospec = checkpoint.model.iospec
+    flops, parameters = count_work(Source(model=checkpoint.model, iospec=iospec, model_type=checkpoint.model_type))
+    return Reply(values={"iospec": iospec.to_dict(), "flops": flops, "parameters": parameters})

@@ -61,8 +61,9 @@ def stock(base: Base, control: Control, steps: int, guidance: bool) -> Tensor:
     return base.decode(found.images)
 
 
-@pytest.mark.parametrize("guidance", [True, False])
-@pytest.mark.parametrize("name", [BARE, CONTROLNET, *ADAPTERS])
+@pytest.mark.parametrize(
+    ("name", "guidance"), [*((name, True) for name in (BARE, CONTROLNET, *ADAPTERS)), (CONTROLNET, False), (PLUGIN, False)]
+)
 def test_the_loop_makes_the_images_of_diffusers_pipelines(
     parts: tuple[Base, dict[str, Control]], name: str, guidance: bool
 ) -> None:
@@ -320,7 +321,7 @@ def test_a_gpu_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "no CUDA device" in done.output
 
 
-@pytest.mark.parametrize("words", [["--dtype", "bf16"], ["--whole"]])
+@pytest.mark.parametrize("words", [["--dtype", "bf16"], pytest.param(["--whole"], marks=pytest.mark.slow)])
 def test_a_quick_run_writes_everything(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.overhead.measure.REPEAT_S", 0.0)
     out = tmp_path / "deep" / "overhead.json"

@@ -105,7 +105,7 @@ def test_loading_is_silent(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])
 def test_a_pickle_under_the_name_of_the_weights_is_not_opened(folder: Path, tmp_path: Path, protocol: int) -> None:
     (folder / "model.safetensors").write_bytes(pickle.dumps(Bomb(tmp_path / "exploded"), protocol=protocol))
     refused(folder, "pickle under another name" if protocol >= 2 else "not a whole safetensors file")
@@ -149,7 +149,7 @@ def test_a_header_length_that_looks_like_a_pickle_is_no_pickle(folder: Path) -> 
     assert load_checkpoint(folder).record == {"seed": 3}
 
 
-@pytest.mark.parametrize("keep", [0, 4, 8, 100, 10_000, -1])
+@pytest.mark.parametrize("keep", [0, 8, 100, -1])
 def test_truncated_weights_are_refused(folder: Path, keep: int) -> None:
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:keep])

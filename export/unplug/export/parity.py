@@ -24,9 +24,9 @@ from unplug.core import (
 )
 
 from .artifact import Artifact, Card
+from .checkpoint import Reference, reference_outputs
 from .metrics import Difference, compare, verdict
 from .precisions import PRECISIONS
-from .reference import Reference, reference_outputs
 from .runtime import RUNTIMES
 from .runtime.base import Runtime, runtime_versions
 from .session import Session, runtime_of

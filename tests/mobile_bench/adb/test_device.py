@@ -55,8 +55,8 @@ def test_a_row_from_a_phone(phone: Phone, tool: Path, tflite: Artifact, checkpoi
         ("drift", "xnnpack", "ok", "parity: "),
         ("cpu", "gpu", "ok", "gpu was asked for and none ran"),
         ("crash", "xnnpack", "failed", "killed by signal 6"),
-        ("garbage", "xnnpack", "failed", "its result file"),
-        ("few", "xnnpack", "failed", "it made 1 runs where 5 were asked for"),
+        pytest.param("garbage", "xnnpack", "failed", "its result file", marks=pytest.mark.slow),
+        pytest.param("few", "xnnpack", "failed", "it made 1 runs where 5 were asked for", marks=pytest.mark.slow),
     ],
 )
 def test_what_goes_wrong_on_the_phone_refuses_the_row(
@@ -172,7 +172,9 @@ def test_a_wait_for_a_cool_phone_keeps_the_watchdog_away(
     assert row.valid and row.thermal_gate is not None and row.thermal_gate.startswith("waited 1")
 
 
-@pytest.mark.parametrize("answer", ["echo deprecated", "echo 'Failed to set' >&2; exit 255"])
+@pytest.mark.parametrize(
+    "answer", [pytest.param("echo deprecated", marks=pytest.mark.slow), "echo 'Failed to set' >&2; exit 255"]
+)
 def test_fixed_performance_mode_is_switched_off_whatever_the_phone_says(
     phone: Phone, tool: Path, tflite: Artifact, answer: str
 ) -> None:

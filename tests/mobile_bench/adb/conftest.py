@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from unplug.export import Artifact
+from unplug.mobile_bench.adb.edges import read_edges
 
 ADBD = "usr/lib/android-sdk/platform-tools/adbd"
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/android", "lib/x86_64-linux-gnu")
@@ -47,6 +49,14 @@ echo "$*" >> $STATE/cmd
 exit 0
 """,
 }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _read_once() -> Iterator[None]:
+    """A file's edges do not change from one test to the next; a child process reads them once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unplug.mobile_bench.adb.device.read_edges", functools.cache(read_edges))
+        yield
 
 
 def free_port() -> int:

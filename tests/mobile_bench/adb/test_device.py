@@ -158,18 +158,18 @@ def test_the_watchdog_cleans_a_phone_that_nobody_comes_back_to(
 def test_a_wait_for_a_cool_phone_keeps_the_watchdog_away(
     phone: Phone, tool: Path, tflite: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("unplug.mobile_bench.adb.workspace.GRACE_S", 4)
+    monkeypatch.setattr("unplug.mobile_bench.adb.workspace.GRACE_S", 2)
     phone.set(thermal="3")
 
     def cool_down() -> None:
-        time.sleep(12.0)
+        time.sleep(6.0)
         phone.set(thermal="0")
 
     thread = threading.Thread(target=cool_down)
     thread.start()
     (row,) = bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=Plan(threads=1, iterations=5, repeats=1)).rows
     thread.join()
-    assert row.valid and row.thermal_gate is not None and row.thermal_gate.startswith("waited 1")
+    assert row.valid and row.thermal_gate is not None and row.thermal_gate.startswith("waited ")
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ from .files import write_json as write_json
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
 from .lazy import attach as attach
-from .lines import JsonLines as JsonLines
 from .memory import peak_rss_bytes as peak_rss_bytes
 from .memory import rss_bytes as rss_bytes
 from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
@@ -53,6 +52,10 @@ from .records import read_dataclass as read_dataclass
 from .records import schema_text as schema_text
 from .registry import Registry as Registry
 from .silence import quiet as quiet
+from .store import JsonLines as JsonLines
+from .store import json_sha256 as json_sha256
+from .store import open_array as open_array
+from .store import write_array as write_array
 from .text import MINUS as MINUS
 from .text import NONE as NONE
 from .text import PERCENT as PERCENT

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import threading
 import time
@@ -11,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from unplug.core import Array, JsonLines, ReportError
+from unplug.core import Array, JsonLines, ReportError, json_sha256
 from unplug.export import PRECISIONS, digest_inputs, vector_bytes, vectors_index
 
 from .devices.base import Job, Plan
@@ -35,7 +34,7 @@ class Progress:
 def rows_head(jobs: Sequence[Job], plan: Plan, where: Where | None) -> dict[str, str]:
     """What makes a benchmark in a browser the same."""
     facts = {"plan": asdict(plan), "jobs": [job.facts() for job in jobs], "where": where}
-    return {"schema": JOURNAL_SCHEMA, "digest": hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()}
+    return {"schema": JOURNAL_SCHEMA, "digest": json_sha256(facts)}
 
 
 class Exchange:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from unplug.core import STRICT
+from unplug.core import STRICT, json_sha256
 
 from .devices.base import DeviceInfo, Job, Plan
 from .report import Repeat, TimedUntil, Window
@@ -58,7 +57,7 @@ def journal_head(place: str, info: DeviceInfo, jobs: Sequence[Job], plan: Plan) 
         "plan": asdict(plan),
         "jobs": [job.facts() for job in jobs],
     }
-    return {"schema": SCHEMA, "digest": hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()}
+    return {"schema": SCHEMA, "digest": json_sha256(facts)}
 
 
 def records_of(found: Iterable[Any], jobs: int, starts: int) -> tuple[Record, ...]:

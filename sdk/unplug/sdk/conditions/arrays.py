@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import InputError, NoFaceError, Reply, SeveralFacesError
+from unplug.core import InputError, NoFaceError, Reply, SeveralFacesError, json_sha256
 from unplug.plugins.conditions import POINTS, Condition, FaceLandmark, Faces, build_condition, checked_size, identity
 from unplug.sdk.data import workers as cores
 
@@ -73,7 +72,7 @@ def conditions_in_worker(
     if out.suffix != ".npy":
         raise InputError(str(out), "conditions go into a .npy file", "Give it that suffix")
     made_of = {"condition": identity(condition), "size": size, "images": digest or _digest(images_NHWC)}
-    key = hashlib.sha256(json.dumps(made_of, sort_keys=True).encode()).hexdigest()
+    key = json_sha256(made_of)
     if (finished := load_finished(out, key, shape)) is None:
         with open_rows(out, key, shape) as partial:
             with closing(_conditions(condition, images_NHWC, size, partial.done, workers, show)) as chunks:

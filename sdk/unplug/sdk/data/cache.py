@@ -17,12 +17,13 @@ from unplug.core import (
     DataError,
     InputError,
     Reply,
-    atomic_path,
     cache_dir,
     cores,
     in_order,
     map_in_children,
+    open_array,
     read_json,
+    write_array,
     write_json,
 )
 
@@ -138,28 +139,25 @@ def pixels(
     stem = cache_dir() / f"{key.hexdigest()[:32]}-{size}px"
     array, notes = stem.with_suffix(".npy"), stem.with_suffix(".json")
     shape = (len(samples), size, size, 3)
-    if (found := _open(array, notes, shape)) is not None:
-        return found
+    if (found := open_array(array, shape, "uint8")) is not None and (noted := _read_bad(notes)) is not None:
+        return found, noted
     bad: dict[int, str] = {}
-    with atomic_path(array) as temporary, temporary.open("wb") as handle:
-        # Plain writes, in order: a full disk is then an error here, where a memory map would be killed by SIGBUS.
-        np.lib.format.write_array_header_1_0(handle, {"descr": "|u1", "fortran_order": False, "shape": shape})
+
+    def rows() -> Iterator[NDArray[np.uint8]]:
         for position, result in enumerate(_decoded(spec, source, samples, positions, size, show)):
             if isinstance(result, Problem):
                 bad[position] = result.reason
                 result = np.zeros(shape[1:], np.uint8)
-            handle.write(np.ascontiguousarray(result).tobytes())
+            yield result
+
+    write_array(array, shape, "uint8", rows())
     write_json(notes, {"schema": FORMAT, "bad": {str(position): reason for position, reason in bad.items()}})
     return np.load(array, mmap_mode="r"), bad
 
 
-def _open(array: Path, notes: Path, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], dict[int, str]] | None:
-    """What the cache holds, or None where it holds nothing whole (a truncated file is decoded again)."""
-    if not (array.is_file() and notes.is_file()):
-        return None
+def _read_bad(notes: Path) -> dict[int, str] | None:
+    """Position to reason of what does not decode, or None where the notes are not whole."""
     try:
-        found = np.load(array, mmap_mode="r", allow_pickle=False)
-        bad = {int(position): str(reason) for position, reason in read_json(notes)["bad"].items()}
-    except (ValueError, OSError, EOFError, InputError, KeyError, AttributeError, TypeError):
+        return {int(position): str(reason) for position, reason in read_json(notes)["bad"].items()}
+    except (ValueError, InputError, KeyError, AttributeError, TypeError):
         return None
-    return (found, bad) if found.shape == shape and found.dtype == np.uint8 else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import DataError, read_json, write_json
+from unplug.core import DataError, json_sha256, read_json, write_json
 
 from .dataset import Dataset
 from .source import Sample
@@ -49,7 +47,7 @@ class Split:
     @property
     def sha256(self) -> str:
         """Hash of the content, in canonical JSON."""
-        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
+        return json_sha256(self._content())
 
     def with_forget(self, ids: Sequence[str]) -> Split:
         """The same split with a forget set; see `check_forget` for what is refused."""

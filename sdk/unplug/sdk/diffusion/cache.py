@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from unplug.core import atomic_path, cache_dir
+from unplug.core import cache_dir, json_sha256, open_array, write_array
 from unplug.sdk.data import Dataset
 
 from .digest import settings_of, weights_digest
@@ -32,19 +31,11 @@ def cached_array(facts: dict[str, Any], shape: tuple[int, ...], dtype: str, bloc
         shape, dtype: of the whole.
         blocks: its parts along the first axis, in order; not touched where the file is there.
     """
-    text = json.dumps({"format": FORMAT, "shape": shape, "dtype": dtype, **facts}, sort_keys=True)
-    path = cache_dir() / "diffusion" / f"{facts['kind']}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npy"
-    if path.is_file():
-        try:
-            found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-            if found.shape == shape and found.dtype == np.dtype(dtype):
-                return found
-        except (ValueError, OSError, EOFError):
-            pass  # a truncated file is computed again
-    with atomic_path(path) as temporary, temporary.open("wb") as handle:
-        np.lib.format.write_array_header_1_0(handle, {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": shape})
-        for block in blocks:
-            handle.write(np.ascontiguousarray(block, dtype=dtype).tobytes())
+    key = json_sha256({"format": FORMAT, "shape": shape, "dtype": dtype, **facts})[:32]
+    path = cache_dir() / "diffusion" / f"{facts['kind']}-{key}.npy"
+    if (found := open_array(path, shape, dtype)) is not None:
+        return found
+    write_array(path, shape, dtype, blocks)
     loaded: NDArray[Any] = np.load(path, mmap_mode="r")
     return loaded
 

@@ -5,8 +5,6 @@ Shapes: N samples, K prompts a sample, U different prompts, L tokens, D text wid
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unplug.core import DataError, cache_dir
+from unplug.core import DataError, cache_dir, json_sha256
 from unplug.plugins.conditions import build_condition, identity
 from unplug.sdk.conditions import conditions_in_worker
 from unplug.sdk.data import Dataset, captions_digest, captions_of
@@ -160,7 +158,7 @@ def load_control_set(
 def _settings(kind: str, options: Mapping[str, str] | None) -> str:
     """Of what a condition is made of but for versions: those have their place beside the file, and are drawn over."""
     settings = identity(build_condition(kind, options))["settings"]
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
+    return json_sha256(settings)[:8]
 
 
 class _Pictures:

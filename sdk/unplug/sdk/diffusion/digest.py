@@ -7,6 +7,8 @@ import inspect
 import json
 from typing import Any
 
+from unplug.core import json_sha256
+
 TEXT_PREFIX = "text_model."
 """In front of the names of a CLIP text encoder's tensors, up to transformers 5."""
 VOLATILE = ("architectures", "dtype", "torch_dtype", "transformers_version")
@@ -74,7 +76,7 @@ def base_digest(base: Any) -> str:
         "noise": {name: _plain(base.scheduler.config.get(name)) or None for name in NOISE},
         "words": words_of(base.tokenizer),
     }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return json_sha256(facts)
 
 
 def _plain(value: Any) -> Any:

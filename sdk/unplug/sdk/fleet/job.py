@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from unplug.core import InputError
+from unplug.core import InputError, json_sha256
 
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")  # no leading dot: such names are temporary files
 TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
@@ -97,4 +96,4 @@ def job_fingerprint(job: Job, context: Context | None, given: str) -> str:
         "context": None if context is None else [context.target, context.arguments],
         "given": given,
     }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return json_sha256(facts)

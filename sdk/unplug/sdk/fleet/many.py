@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unplug.core import CheckpointError, InputError, TrainingError
+from unplug.core import CheckpointError, InputError, TrainingError, json_sha256
 from unplug.sdk.training import Family, Recipe, TensorSet, fit_new, new_model
 
 from .backend import revive
@@ -77,7 +77,7 @@ def fit_many(
     if len(set(seeds)) < len(seeds):
         raise InputError("seeds", "one is given twice", "Give every model a seed of its own")
     facts = [_describe(family), *(_digest(part) for part in (train, validation)), torch.__version__]
-    given = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    given = json_sha256(facts)
     missing = [job for job in jobs if not has_result(out, job.name, given)]
     failed: dict[str, str] = {}
     if backend == "stacked":

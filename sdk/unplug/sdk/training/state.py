@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,13 +12,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from unplug.core import CheckpointError, atomic_path
+from unplug.core import CheckpointError, atomic_path, json_sha256
 from unplug.plugins import safetensors_errors
 
 
 def fingerprint(**facts: Any) -> str:
     """Hash of the JSON of some facts; two runs with the same one may share their state."""
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return json_sha256(facts)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from typing import Any
 
 import torch
 
-from unplug.core import InputError, OutputError, TrainingError, read_json, write_json
+from unplug.core import InputError, OutputError, TrainingError, json_sha256, read_json, write_json
 from unplug.sdk.auditing import Variant
 from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, run_jobs
 
@@ -159,7 +157,7 @@ def check_folder(config: LeaderboardConfig, local: Bench) -> str:
         raise OutputError(str(config.out), "it exists and holds no leaderboard", "Choose another --out or remove it")
     else:
         write_json(path, {"schema": RUN_SCHEMA, **facts})
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    return json_sha256(facts)
 
 
 def _compare(there: Any, facts: Mapping[str, Any], out: Path) -> None:

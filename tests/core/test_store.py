@@ -65,7 +65,7 @@ def test_what_is_whole_stays_whole_when_nobody_listens(tmp_path: Path) -> None:
 
 
 def test_a_file_beyond_the_limit_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unplug.core.lines.MAX_BYTES", 40)
+    monkeypatch.setattr("unplug.core.store.MAX_BYTES", 40)
     assert "is of over 0 MiB: kept as a.part.old1" in (write(tmp_path / "a.part", *VALUES) + write(tmp_path / "a.part"))[0]
 
 

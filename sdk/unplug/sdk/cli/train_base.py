@@ -8,29 +8,23 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command
-from .options import data_option, out_option
-
-PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+from .options import ConfiguredCommand, data_option, out_option
 
 
-@click.command()
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.diffusion:BaseRecipe")
 @data_option
 @out_option("Pipeline folder to write; an unfinished run there is continued.")
 @click.option(
     "--image-size", type=click.IntRange(64, 1024), default=128, show_default=True, help="Side in pixels, a multiple of 8."
 )
-@click.option("--steps", type=click.IntRange(1), help="Optimizer steps of UNet and text encoder (default 20,000).")
 @click.option("--vae-steps", type=click.IntRange(1), help="Optimizer steps of the autoencoder (default 3,500).")
-@click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step (default 32).")
-@click.option("--lr", type=float, help="Peak learning rate of UNet and text encoder.")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
 @click.option("--sample-every", type=click.IntRange(0), default=1000, show_default=True, help="Steps between sampling grids.")
 @click.option("--half", is_flag=True, help="Store the weights in float16.")
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def base(
-    spec: str, on_bad: Any, out: Path, image_size: int, steps: int | None, vae_steps: int | None, batch_size: int | None,
-    lr: float | None, precision: Any, sample_every: int, half: bool, restart: bool, common: Common,
+    spec: str, on_bad: Any, out: Path, image_size: int, vae_steps: int | None, sample_every: int, half: bool, restart: bool,
+    common: Common, **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train a small text-to-image base from scratch.
 
@@ -44,8 +38,8 @@ def base(
     def given(**values: Any) -> dict[str, Any]:
         return {key: value for key, value in values.items() if value is not None}
 
-    vae_recipe = VAERecipe(**given(steps=vae_steps, precision=precision))
-    recipe = BaseRecipe(**given(steps=steps, batch_size=batch_size, lr=lr, precision=precision))
+    vae_recipe = VAERecipe(**given(steps=vae_steps, precision=recipe_options["precision"]))
+    recipe = BaseRecipe(**given(**recipe_options))
     dataset = load_dataset(spec, image_size, on_bad=on_bad, show=common.show)
     split = make_split(dataset, seed=common.seed, validation=0.02, test=0.02)
     common.say(f"training a base at {image_size} px on {len(split.train)} of {len(dataset)} samples")

@@ -8,11 +8,10 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, settings
-from .options import data_option, out_option
-from .train_base import PRECISIONS
+from .options import ConfiguredCommand, data_option, out_option
 
 
-@click.command()
+@click.command(cls=ConfiguredCommand, config="unplug.sdk.diffusion:ControlRecipe")
 @data_option
 @click.option("--condition", "kind", required=True, help="face_landmark, holistic, depth, canny: see `unplug list conditions`.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, such as low=100.")
@@ -21,15 +20,6 @@ from .train_base import PRECISIONS
     "--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub."
 )
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
-@click.option("--steps", type=click.IntRange(1), help="Optimizer steps (default 3,000).")
-@click.option("--batch-size", type=click.IntRange(1, 65_536), help="Samples a step over all devices (default 32).")
-@click.option("--accumulate", type=click.IntRange(1), help="Parts in which a step's samples are computed, to save memory.")
-@click.option("--checkpointing", is_flag=True, help="Compute the base's activations twice instead of keeping them.")
-@click.option("--lr", type=float, help="Peak learning rate (default 0.001).")
-@click.option("--timesteps", type=click.Choice(["uniform", "cubic"]), help="How noise levels are drawn (default uniform).")
-@click.option("--weighting", type=click.Choice(["velocity", "noise"]), help="Whose error is the loss (default velocity).")
-@click.option("--drop-text", type=float, help="Share of prompts left out (default 0.1).")
-@click.option("--precision", type=click.Choice(PRECISIONS), help="auto: bf16 where the hardware multiplies it, else fp32.")
 @click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
 @click.option("--sample-every", type=click.IntRange(0), default=500, show_default=True, help="Steps between sampling grids.")
 @click.option("--half", is_flag=True, help="Store the weights in float16.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from unplug.core import InputError
 from unplug.sdk.training import Augment
@@ -43,19 +43,20 @@ class StepRecipe:
     ema: float = 0.999
     precision: Precision = "auto"
 
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {
+        "steps": (1, 100_000_000),
+        "batch_size": (1, 65_536),
+        "lr": (1e-8, 10.0),
+        "warmup": (0, 100_000_000),
+        "weight_decay": (0.0, 10.0),
+        "clip": (1e-6, 1e6),
+        "ema": (0.0, 0.99999),
+    }
+
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise InputError(f"precision {self.precision!r}", "no such choice", f"Use one of {', '.join(PRECISIONS)}")
-        ranges = {
-            "steps": (1, 100_000_000),
-            "batch_size": (1, 65_536),
-            "lr": (1e-8, 10.0),
-            "warmup": (0, 100_000_000),
-            "weight_decay": (0.0, 10.0),
-            "clip": (1e-6, 1e6),
-            "ema": (0.0, 0.99999),
-        }
-        for name, (low, high) in ranges.items():
+        for name, (low, high) in self.ranges.items():
             value = getattr(self, name)
             if isinstance(low, int) and not isinstance(value, int):
                 raise InputError(f"{name} {value}", "not a whole number", f"Use {low} to {high}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from unplug.core import InputError
 from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
@@ -52,6 +52,17 @@ class Recipe:
     dropout: float = 0.1
     ema: float = 0.99
 
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {
+        "image_size": (MIN_IMAGE_SIZE, MAX_IMAGE_SIZE),
+        "epochs": (1, 100_000),
+        "batch_size": (2, 65_536),
+        "lr": (1e-8, 10.0),
+        "weight_decay": (0.0, 10.0),
+        "smoothing": (0.0, 0.5),
+        "dropout": (0.0, 0.9),
+        "ema": (0.0, 0.99999),
+    }
+
     def __post_init__(self) -> None:
         choices = {"size": (*SIZES, "resnet18"), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
         for name, allowed in choices.items():
@@ -59,17 +70,7 @@ class Recipe:
                 raise InputError(f"{name} {getattr(self, name)!r}", "no such choice", f"Use one of {', '.join(allowed)}")
         if self.smoothing and self.loss == "ordinal":
             raise InputError("smoothing", "the ordinal loss has soft targets of its own", "Use it with --loss ce or ce+l1")
-        ranges = {
-            "image_size": (MIN_IMAGE_SIZE, MAX_IMAGE_SIZE),
-            "epochs": (1, 100_000),
-            "batch_size": (2, 65_536),
-            "lr": (1e-8, 10.0),
-            "weight_decay": (0.0, 10.0),
-            "smoothing": (0.0, 0.5),
-            "dropout": (0.0, 0.9),
-            "ema": (0.0, 0.99999),
-        }
-        for name, (low, high) in ranges.items():
+        for name, (low, high) in self.ranges.items():
             if name in WHOLE and not isinstance(getattr(self, name), int):
                 raise InputError(f"{name} {getattr(self, name)!r}", "not a whole number", f"Use {low} to {high}")
             if not low <= getattr(self, name) <= high:

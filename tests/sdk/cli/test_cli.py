@@ -36,8 +36,8 @@ def test_help() -> None:
         if not isinstance(item, click.Group):
             assert {"as_json", "seed", "device_name"} <= {parameter.name for parameter in item.params}
         for option in item.get_params(click.Context(item)):
-            told = getattr(option, "help", "an argument") or option.type.name == "choice"
-            assert told or "on_bad" in str(option.name), f"{words} {option.opts} has no help"
+            if isinstance(option, click.Option) and "on_bad" not in str(option.name):
+                assert option.help or option.type.name == "choice", f"{words} {option.opts} has no help"
 
 
 def test_every_command_has_its_line_in_the_help() -> None:

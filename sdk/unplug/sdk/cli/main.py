@@ -24,7 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
     "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
-    "run": ("unplug.sdk.cli.run:run", "Predict the age on a photograph with any artifact or checkpoint."),
+    "run": ("unplug.sdk.cli.run:run", "Run any exported file or checkpoint on pictures or arrays."),
     "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),
     "leaderboard": (
         "unplug.sdk.cli.leaderboard:leaderboard",

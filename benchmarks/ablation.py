@@ -60,7 +60,7 @@ class Variant(Lens):
         """Logits (F, G) that the forget set is to get."""
         if self.aim != "uniform":
             return super().targets(model, problem)
-        return torch.zeros(len(problem.forget), problem.classes, device=problem.forget.age_N.device)
+        return torch.zeros(len(problem.forget), problem.classes, device=problem.forget.device)
 
     def lens(self, problem: ForgetProblem, changes: int) -> list[Tensor]:
         """The draw (F, 7) of each change."""

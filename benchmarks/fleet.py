@@ -26,7 +26,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from unplug.core import cores, table, versions, write_json
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.fleet import fit_many, fit_stacked, side_by_side, stack
-from unplug.sdk.training import AgeFamily, Recipe, TensorSet, autocast, describe_device, fit_new, new_model, synchronize
+from unplug.sdk.training import AgeFamily, ImageSet, Recipe, autocast, describe_device, fit_new, new_model, synchronize
 
 SCHEMA = "unplug-fleet-bench/1"
 
@@ -50,12 +50,12 @@ SIZES = {
 STEPS = 4  # timed steps of each kind a round
 
 
-def noise(size: Size, device: torch.device, seed: int) -> TensorSet:
+def noise(size: Size, device: torch.device, seed: int) -> ImageSet:
     """Random pixels and ages: speed does not depend on what they show."""
     draw = np.random.default_rng(seed)
     pixels = torch.from_numpy(draw.integers(0, 256, (size.samples, 3, size.image_size, size.image_size), np.uint8))
     group_N = torch.from_numpy(draw.integers(0, 10, size.samples))
-    return TensorSet(
+    return ImageSet(
         ids=tuple(map(str, range(size.samples))), image_NCHW=pixels.to(device, memory_format=torch.channels_last),
         age_N=(group_N * 9.0 + 3.0).float().to(device), group_N=group_N.to(device), subject_N=np.arange(size.samples),
     )  # fmt: skip
@@ -70,7 +70,7 @@ def threads(count: int) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def ways(family: AgeFamily, train: TensorSet, validation: TensorSet, size: Size) -> dict[str, Callable[[], object]]:
+def ways(family: AgeFamily, train: ImageSet, validation: ImageSet, size: Size) -> dict[str, Callable[[], object]]:
     """How the models can be trained on the device of `train`."""
     seeds = range(size.models)
 
@@ -98,7 +98,7 @@ def ways(family: AgeFamily, train: TensorSet, validation: TensorSet, size: Size)
     }
 
 
-def steps(family: AgeFamily, train: TensorSet, size: Size) -> dict[str, Callable[[], object]]:
+def steps(family: AgeFamily, train: ImageSet, size: Size) -> dict[str, Callable[[], object]]:
     """One forward and backward pass of all models, by four ways; without dropout, which `vmap` cannot draw model by model."""
     family = replace(family, recipe=replace(family.recipe, dropout=0.0))
     models = [new_model(family, train, seed).train() for seed in range(size.models)]
@@ -129,7 +129,7 @@ def steps(family: AgeFamily, train: TensorSet, size: Size) -> dict[str, Callable
 
     def together(net: nn.Module) -> None:
         with autocast(device):
-            outputs = net(side_by_side(image_NCHW, size.models))
+            outputs = net(*side_by_side([image_NCHW], size.models))
         (loss(outputs, label_N) * size.models).backward()
 
     grouped, products = (stack(models, matmul=matmul).train() for matmul in (False, True))

@@ -26,7 +26,7 @@ from benchmarks.summary import markdown
 from unplug.sdk.cli import main
 from unplug.sdk.cli.bench import _Bench
 from unplug.sdk.cli.main import COMMANDS as COMMAND_LINES
-from unplug.sdk.training import AgeFamily, Recipe, Sets, TensorSet, new_model
+from unplug.sdk.training import AgeFamily, ImageSet, Recipe, Sets, new_model
 from unplug.sdk.unlearning import METHODS, Cost, RetrainCost, apply_method
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -166,11 +166,11 @@ def test_the_example_of_a_method_unlearns() -> None:
     assert 0.7 < after / before < 0.95, "it was shrunk to 0.8, and moved little since"
 
 
-def random_set(count: int) -> TensorSet:
+def random_set(count: int) -> ImageSet:
     """Random pictures of people of 20 and 40."""
     age_N = torch.tensor([20.0, 40.0] * (count // 2))
     pixels_NCHW = torch.randint(0, 256, (count, 3, 32, 32), generator=torch.Generator().manual_seed(count), dtype=torch.uint8)
-    return TensorSet(
+    return ImageSet(
         ids=tuple(f"{count}-{number}" for number in range(count)), age_N=age_N, group_N=(age_N > 30).long(),
         image_NCHW=pixels_NCHW.to(memory_format=torch.channels_last), subject_N=np.arange(count),
     )  # fmt: skip

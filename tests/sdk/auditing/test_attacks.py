@@ -276,7 +276,7 @@ class Planted:
 
 
 class PlantedSet(SimpleNamespace):
-    """As much of a `TensorSet` as the audit reads."""
+    """As much of a `ImageSet` as the audit reads."""
 
     def __len__(self) -> int:
         return len(self.subject_N)

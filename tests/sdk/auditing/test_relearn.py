@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError
 from unplug.sdk.auditing.relearn import Censored, RelearnTime, forget_loss, relearn
-from unplug.sdk.training import TensorSet
+from unplug.sdk.training import ImageSet
 from unplug.sdk.training.task import ClassTask
 
 
@@ -29,9 +29,9 @@ class Tiny(nn.Module):
         return {"logits": self.linear(self.norm(image_BCHW).flatten(1))}
 
 
-def pictures(count: int = 24, seed: int = 0) -> TensorSet:
+def pictures(count: int = 24, seed: int = 0) -> ImageSet:
     generator = torch.Generator().manual_seed(seed)
-    return TensorSet(
+    return ImageSet(
         ids=tuple(str(number) for number in range(count)),
         image_NCHW=torch.randint(0, 256, (count, 3, 4, 4), dtype=torch.uint8, generator=generator),
         age_N=torch.full((count,), float("nan")), group_N=torch.randint(0, 4, (count,), generator=generator),

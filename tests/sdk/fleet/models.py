@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES, SIZES, AgePredictor
 from unplug.plugins.age import Size, Stage
-from unplug.sdk.training import AgeFamily, AgeTask, ClassFamily, Recipe, TensorSet
+from unplug.sdk.training import AgeFamily, AgeTask, ClassFamily, ImageSet, Recipe
 from unplug.sdk.training.resnet import ResNet18
 from unplug.sdk.training.task import ClassTask, group_centers
 
@@ -20,12 +20,12 @@ SHORT = Size(stem=8, stages=(Stage(channels=8, blocks=1, expand=1), Stage(channe
 """A nano with all its kinds of layer and few of each: float64 convolutions are slow."""
 
 
-def faces(count: int, seed: int = 0) -> TensorSet:
+def faces(count: int, seed: int = 0) -> ImageSet:
     """Noise that is lighter the older it is."""
     generator = torch.Generator().manual_seed(seed)
     group_N = torch.randint(0, 10, (count,), generator=generator)
     noise = torch.rand(count, 3, 32, 32, generator=generator) * 128 + group_N[:, None, None, None] * 12
-    return TensorSet(
+    return ImageSet(
         ids=tuple(f"face {number}" for number in range(count)),
         image_NCHW=noise.to(torch.uint8).contiguous(memory_format=torch.channels_last),
         age_N=group_N * 9.0 + 3.0, group_N=group_N, subject_N=np.arange(count),
@@ -64,7 +64,7 @@ class WideClassTask(ClassTask):
 class WideAgeFamily(AgeFamily):
     """`AgeFamily` in float64, with a shorter network."""
 
-    def build(self, train: TensorSet) -> nn.Module:
+    def build(self, train: ImageSet) -> nn.Module:
         centers = group_centers(train.age_N, train.group_N, self.edges)
         with patch.dict(SIZES, nano=SHORT):
             model = WideAge(size="nano", image_size=32, age_edges=EDGES, age_centers=centers, dropout=self.recipe.dropout)
@@ -77,7 +77,7 @@ class WideAgeFamily(AgeFamily):
 class WideClassFamily(ClassFamily):
     """`ClassFamily` in float64."""
 
-    def build(self, train: TensorSet) -> nn.Module:
+    def build(self, train: ImageSet) -> nn.Module:
         return WideResNet(classes=10, width=8, dropout=self.recipe.dropout).double()
 
     def task(self, model: nn.Module) -> ClassTask:

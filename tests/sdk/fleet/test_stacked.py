@@ -147,7 +147,7 @@ def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> No
     models = [new_model(family, TRAIN, seed).train() for seed in range(3)]
     net = stack(models, matmul=matmul).train()
     image = TRAIN.image_NCHW[:12].float() / 255.0
-    outputs = net(side_by_side(image, 3))
+    outputs = net(*side_by_side([image], 3))
     own = [model(image[4 * number : 4 * number + 4]) for number, model in enumerate(models)]
     for key, value in outputs.items():
         assert torch.allclose(value, torch.cat([output[key] for output in own]), rtol=1e-4, atol=1e-5), key
@@ -215,7 +215,7 @@ class Mixing(nn.Module):
 def test_a_forward_pass_that_mixes_models_is_refused() -> None:
     models = [Mixing() for _ in range(2)]
     with pytest.raises(InputError, match="its logits are not those of the models"):
-        check_stack(stack(models, matmul=False), models, torch.rand(2, 3, 4, 4))
+        check_stack(stack(models, matmul=False), models, [torch.rand(2, 3, 4, 4)])
 
 
 # Memory

@@ -15,7 +15,7 @@ from unplug.export import Artifact, export_checkpoint
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import ArtifactPredictor, AuditReport, CheckpointPredictor, Exports, audit
 from unplug.sdk.auditing.audit_files import relearn_times
-from unplug.sdk.diffusion import Steered, SteeredSet, given, losses
+from unplug.sdk.diffusion import NoiseSet, Steered, given, losses
 from unplug.sdk.diffusion.measure import fixed_steps
 from unplug.sdk.training import LossPredictions, predict
 from unplug.sdk.unlearning import build_method, forget
@@ -64,7 +64,7 @@ def audited(plugin_world: PluginWorld, tmp_path_factory: pytest.TempPathFactory)
 
 def mean_losses(world: PluginWorld, model: Checkpoint | None, part: Any) -> np.ndarray:
     """The slow way: every level of every sample, averaged."""
-    assert isinstance(part, SteeredSet)
+    assert isinstance(part, NoiseSet)
     control = None if model is None else part.frame.control
     network = None if model is None else model.model
     loss_NT = losses(control, network, part.frame.base, part.control_set, device=CPU)

@@ -16,7 +16,7 @@ from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import CheckpointPredictor, audit
 from unplug.sdk.data import read_forget_file
 from unplug.sdk.diffusion import control_set
-from unplug.sdk.tasks import KINDS, kind_of
+from unplug.sdk.tasks import TASKS, kind_of
 from unplug.sdk.unlearning import forget
 
 from ..conftest import World
@@ -35,7 +35,7 @@ def edited(world: PluginWorld, folder: Path, edit: Edit) -> Checkpoint:
 
 
 def test_kinds_are_those_of_the_checkpoints(plugin_world: PluginWorld, world: World) -> None:
-    assert tuple(KINDS) == ("age", "plugin")
+    assert tuple(TASKS) == ("age", "plugin")
     assert kind_of(world.original, device=CPU).unit == "years"
     assert plugin_world.kind.unit == "loss" and plugin_world.kind.image_size == 32
 

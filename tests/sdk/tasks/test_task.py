@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unplug.core import InputError
-from unplug.sdk.diffusion import Steered, SteeredSet, base_digest, losses
+from unplug.sdk.diffusion import NoiseSet, Steered, base_digest, losses
 from unplug.sdk.diffusion.measure import LEVELS, fixed_noise, fixed_steps, level_mean
 from unplug.sdk.diffusion.task import NoiseTask
 from unplug.sdk.training import LossPredictions, predict
@@ -29,14 +29,14 @@ def network_of(world: PluginWorld) -> Steered:
 
 
 def frame_of(part: Any) -> Any:
-    assert isinstance(part, SteeredSet)
+    assert isinstance(part, NoiseSet)
     return part.frame
 
 
 def written_out(world: PluginWorld, place: int, level: int) -> float:
     """|e - e'(sqrt(a) x + sqrt(1 - a) e, t, c; plugin)|^2 / a of one forget sample, from the arrays alone."""
     part, pipe = world.sets.forget, world.pipe
-    assert isinstance(part, SteeredSet)
+    assert isinstance(part, NoiseSet)
     data, row = part.control_set, part.control_set.rows[place]
     clean = torch.from_numpy(np.array(data.latent[row])).float()
     step = fixed_steps(1000)[level]
@@ -51,12 +51,12 @@ def written_out(world: PluginWorld, place: int, level: int) -> float:
     return float((guess - noise).square().mean() / share)
 
 
-def test_the_loss_of_a_packed_sample_is_the_formula(plugin_world: PluginWorld) -> None:
+def test_the_loss_of_a_sample_is_the_formula(plugin_world: PluginWorld) -> None:
     part = plugin_world.sets.forget
     index_B = torch.tensor([3, 0, 9])
     batch = part.batch(index_B)
     with torch.no_grad():
-        outputs = network_of(plugin_world)(batch.image_BCHW)
+        outputs = network_of(plugin_world)(*batch.inputs)
     wanted = [written_out(plugin_world, place, place % LEVELS) for place in index_B.tolist()]
     assert outputs["loss"].tolist() == pytest.approx(wanted, rel=SAME_SUM)
     assert len(set(wanted)) == 3
@@ -73,7 +73,7 @@ def test_predictions_are_means_over_all_levels(plugin_world: PluginWorld) -> Non
 
 def test_predictions_do_not_depend_on_batches_and_leave_the_mode(plugin_world: PluginWorld) -> None:
     part, model = plugin_world.sets.test, network_of(plugin_world)
-    assert isinstance(part, SteeredSet)
+    assert isinstance(part, NoiseSet)
     whole = predict(model.train(), part).error_N
     assert model.training
     single = np.concatenate([predict(model, part.subset([place])).error_N for place in range(len(part))])
@@ -98,41 +98,39 @@ def test_the_bare_base_is_measured_once(plugin_world: PluginWorld, monkeypatch: 
     assert first.plain_N.tolist() == second.plain_N.tolist()
 
 
-def test_unpack_is_the_inverse_of_packing(plugin_world: PluginWorld) -> None:
+def test_a_batch_is_the_data_at_fixed_noise(plugin_world: PluginWorld) -> None:
     part = plugin_world.sets.train
-    assert isinstance(part, SteeredSet)
+    assert isinstance(part, NoiseSet)
     index_B = torch.tensor([1, 4])
-    packed_BK = part.batch(index_B).image_BCHW
-    assert packed_BK.shape == (2, part.frame.floats)
-    (latent, text, condition, noise), step_B = part.frame.unpack(packed_BK)
+    batch = part.batch(index_B)
+    assert sum(value[0].numel() for value in batch.inputs) == part.frame.floats
+    assert [value.shape for value in part.frame.example(2, CPU)] == [value.shape for value in batch.inputs]
     clean = part.control_set.batch(index_B, CPU)
-    assert torch.equal(latent, clean["latent_Bchw"]) and torch.equal(text, clean["text_BLD"])
-    assert torch.equal(condition, clean["condition_BCHW"])
-    assert step_B.tolist() == [fixed_steps(1000)[1], fixed_steps(1000)[4]]
-    assert torch.equal(noise[1], fixed_noise(latent.shape[1:], 0, 4))
+    assert all(torch.equal(getattr(batch, name), value) for name, value in clean.items())
+    assert batch.step_B.tolist() == [fixed_steps(1000)[1], fixed_steps(1000)[4]]
+    assert torch.equal(batch.noise_Bchw[1], fixed_noise(batch.latent_Bchw.shape[1:], 0, 4))
 
 
 def test_a_view_changes_noise_level_and_some_prompts_alone(plugin_world: PluginWorld) -> None:
     part = plugin_world.sets.train
-    assert isinstance(part, SteeredSet)
+    assert isinstance(part, NoiseSet)
     index_B = torch.arange(len(part))
     batch = part.batch(index_B)
     seen = part.view(batch, "none", torch.Generator().manual_seed(0))
     again = part.view(batch, "none", torch.Generator().manual_seed(0))
     other = part.view(batch, "none", torch.Generator().manual_seed(1))
-    assert torch.equal(seen.image_BCHW, again.image_BCHW) and not torch.equal(seen.image_BCHW, other.image_BCHW)
-    (latent, text, condition, noise), step_B = part.frame.unpack(seen.image_BCHW)
-    clean = part.control_set.batch(index_B, CPU)
-    assert torch.equal(latent, clean["latent_Bchw"]) and torch.equal(condition, clean["condition_BCHW"])
-    assert len({float(item[0, 0, 0]) for item in noise}) == len(part) and len(set(step_B.tolist())) > 5
-    assert bool(((step_B >= 0) & (step_B < 1000)).all())
+    assert all(torch.equal(one, two) for one, two in zip(seen.inputs, again.inputs, strict=True))
+    assert not torch.equal(seen.noise_Bchw, other.noise_Bchw)
+    assert seen.latent_Bchw is batch.latent_Bchw and seen.condition_BCHW is batch.condition_BCHW
+    assert len({float(item[0, 0, 0]) for item in seen.noise_Bchw}) == len(part) and len(set(seen.step_B.tolist())) > 5
+    assert bool(((seen.step_B >= 0) & (seen.step_B < 1000)).all())
     empty = torch.from_numpy(np.array(part.control_set.empty)).float()
-    left_out = [torch.equal(item, empty) for item in text]
-    kept = [torch.equal(item, whole) for item, whole in zip(text, clean["text_BLD"], strict=True)]
+    left_out = [torch.equal(item, empty) for item in seen.text_BLD]
+    kept = [torch.equal(item, whole) for item, whole in zip(seen.text_BLD, batch.text_BLD, strict=True)]
     assert all(gone != stays for gone, stays in zip(left_out, kept, strict=True))
 
 
-def test_subsets_keep_order_subjects_and_withheld_labels(plugin_world: PluginWorld) -> None:
+def test_subsets_keep_order_and_subjects(plugin_world: PluginWorld) -> None:
     part = plugin_world.sets.train
     assert part.subset([]).ids == () and len(part.subset([]).batch(torch.zeros(0, dtype=torch.long))) == 0
     some = part.subset(torch.tensor([5, 2]))
@@ -142,7 +140,7 @@ def test_subsets_keep_order_subjects_and_withheld_labels(plugin_world: PluginWor
     number = dict(zip(part.ids, part.subject_N.tolist(), strict=True))
     same = {(people[one] == people[other]) == (number[one] == number[other]) for one in part.ids for other in part.ids}
     assert same == {True}
-    assert torch.isnan(part.age_N).all() and not part.has_classes
+    assert part.holds() == {"labels"} and part.shown(labels=False, ages=False) is part
 
 
 def test_a_copy_has_its_own_plugin_and_the_same_base(plugin_world: PluginWorld) -> None:
@@ -157,7 +155,7 @@ def test_a_copy_has_its_own_plugin_and_the_same_base(plugin_world: PluginWorld) 
 def test_gradients_reach_the_plugin_and_never_the_base(plugin_world: PluginWorld) -> None:
     before = base_digest(plugin_world.pipe)
     model = copy.deepcopy(network_of(plugin_world)).train()
-    model(plugin_world.sets.train.batch(torch.arange(3)).image_BCHW)["loss"].sum().backward()
+    model(*plugin_world.sets.train.batch(torch.arange(3)).inputs)["loss"].sum().backward()
     grads = [parameter.grad for parameter in model.parameters()]
     assert all(grad is not None and bool(torch.isfinite(grad).all()) for grad in grads)
     assert any(float(grad.abs().max()) > 0 for grad in grads if grad is not None)

@@ -12,7 +12,7 @@ import torch
 
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.data import Dataset, Sample
-from unplug.sdk.training import Recipe, TensorSet, to_tensors
+from unplug.sdk.training import ImageSet, Recipe, to_tensors
 
 SIDE = 32
 
@@ -41,6 +41,6 @@ def recipe() -> Recipe:
 
 
 @pytest.fixture
-def tensors(make_dataset: Callable[..., Dataset]) -> TensorSet:
+def tensors(make_dataset: Callable[..., Dataset]) -> ImageSet:
     dataset = make_dataset(10)
     return to_tensors(dataset, dataset.ids, AGE_EDGES, torch.device("cpu"))

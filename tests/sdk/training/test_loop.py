@@ -18,9 +18,9 @@ from unplug.sdk.data import Dataset
 from unplug.sdk.training import (
     AgeFamily,
     Fit,
+    ImageSet,
     Recipe,
     StateFile,
-    TensorSet,
     decay_groups,
     fit,
     fit_new,
@@ -35,13 +35,13 @@ MIDDLES = tuple((low + high) / 2 for low, high in pairwise(EDGES))
 
 
 @pytest.fixture
-def sets(make_dataset: Callable[..., Dataset]) -> tuple[TensorSet, TensorSet]:
+def sets(make_dataset: Callable[..., Dataset]) -> tuple[ImageSet, ImageSet]:
     dataset = make_dataset(30)
     data = to_tensors(dataset, dataset.ids, AGE_EDGES, torch.device("cpu"))
     return data.subset(range(22)), data.subset(range(22, 30))
 
 
-def train(sets: tuple[TensorSet, TensorSet], recipe: Recipe, *, seed: int = 0, **options: Any) -> Fit:
+def train(sets: tuple[ImageSet, ImageSet], recipe: Recipe, *, seed: int = 0, **options: Any) -> Fit:
     return fit_new(AgeFamily(recipe=recipe, edges=EDGES), *sets, seed=seed, **options)
 
 
@@ -189,14 +189,14 @@ def test_seeding_is_local_and_keys_differ() -> None:
 
 def test_every_epoch_has_an_order_of_its_own(sets: Any, recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    real = TensorSet.batch
+    real = ImageSet.batch
 
-    def batch(self: TensorSet, index_B: torch.Tensor) -> Any:
+    def batch(self: ImageSet, index_B: torch.Tensor) -> Any:
         if len(self) == 22:  # not the validation set
             seen.extend(index_B.tolist())
         return real(self, index_B)
 
-    monkeypatch.setattr(TensorSet, "batch", batch)
+    monkeypatch.setattr(ImageSet, "batch", batch)
     train(sets, replace(recipe, epochs=3))
     orders = [tuple(seen[start : start + 22]) for start in (0, 22, 44)]
     assert len(seen) == 66 and len(set(orders)) == 3 and all(sorted(order) == list(range(22)) for order in orders)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from unplug.sdk.training import AgeTask, Batch, Predictions, summarize
+from unplug.sdk.training import AgeTask, ImageBatch, Predictions, summarize
 from unplug.sdk.training.task import group_centers
 
 CENTERS = torch.tensor([5.0, 20.0, 50.0])
@@ -23,8 +23,8 @@ def outputs_of(logits: Tensor) -> dict[str, Tensor]:
     return {"age_logits": logits, "expected_age": (logits.softmax(1) * CENTERS.to(logits.dtype)).sum(1, keepdim=True)}
 
 
-def batch_of(dtype: torch.dtype = torch.float32) -> Batch:
-    return Batch(image_BCHW=torch.zeros(2, 3, 1, 1), age_B=torch.tensor(AGES, dtype=dtype), group_B=torch.tensor(GROUPS))
+def batch_of(dtype: torch.dtype = torch.float32) -> ImageBatch:
+    return ImageBatch(image_BCHW=torch.zeros(2, 3, 1, 1), age_B=torch.tensor(AGES, dtype=dtype), group_B=torch.tensor(GROUPS))
 
 
 def by_hand(name: str, smoothing: float = 0.0, width: float = 4.0) -> list[float]:
@@ -82,7 +82,7 @@ def test_gradients_point_downhill(name: Any) -> None:
 def test_the_mean_of_a_soft_target_is_near_the_age() -> None:
     """Minimising the ordinal loss leads to the age itself, also between two centers."""
     centers = torch.arange(2.0, 100.0, 4.0)
-    batch = Batch(image_BCHW=torch.zeros(1, 3, 1, 1), age_B=torch.tensor([31.0]), group_B=torch.tensor([7]))
+    batch = ImageBatch(image_BCHW=torch.zeros(1, 3, 1, 1), age_B=torch.tensor([31.0]), group_B=torch.tensor([7]))
     logits = torch.zeros(1, len(centers), requires_grad=True)
     optimizer = torch.optim.Adam([logits], lr=0.1)
     for _ in range(300):

@@ -12,7 +12,7 @@ import torch
 from unplug.core import BudgetExceeded, InputError, TrainingError
 from unplug.sdk.cli.options import NEEDS as CLI_NEEDS
 from unplug.sdk.tasks import NEEDS, Need
-from unplug.sdk.training import AgeTask, TensorSet
+from unplug.sdk.training import AgeTask, ImageSet
 from unplug.sdk.unlearning import Cost, ForgetProblem, RetrainCost, apply_method, forget
 from unplug.sdk.unlearning.access import check_needs, shown_to
 from unplug.sdk.unlearning.methods.finetune import Finetune
@@ -36,10 +36,11 @@ class Looks:
         return model
 
 
-class Classless(TensorSet):
+class Classless(ImageSet):
     """Samples of a model that says no class logits, as a plugin's are."""
 
-    has_classes = False
+    def holds(self) -> frozenset[str]:
+        return super().holds() - {"class logits"}
 
 
 seen: list[ForgetProblem] = []

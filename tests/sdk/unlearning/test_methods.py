@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from unplug.core import BudgetExceeded, InputError
 from unplug.plugins import AGE_EDGES, AgePredictor
-from unplug.sdk.training import AgeFamily, Batch, TensorSet
+from unplug.sdk.training import AgeFamily, ImageBatch, ImageSet
 from unplug.sdk.unlearning import Cost, ForgetProblem, Meter, Repair, RetrainCost, build_method
 from unplug.sdk.unlearning.anatomy import convolutions
 from unplug.sdk.unlearning.descent import _up_down
@@ -28,27 +28,27 @@ FAMILY = AgeFamily(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
 GRADIENT_TOLERANCE = 2e-5  # float32 sums in another order, over three batches instead of one
 
 
-class Poisoned(TensorSet):
+class Poisoned(ImageSet):
     """A set that must not be looked at."""
 
-    def batch(self, index_B: Tensor) -> Batch:
+    def batch(self, index_B: Tensor) -> ImageBatch:
         raise AssertionError("the forget set was read")
 
     def shuffled(self, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
         raise AssertionError("the forget set was read")
 
-    def subset(self, index: object) -> TensorSet:
+    def subset(self, index: object) -> ImageSet:
         raise AssertionError("the forget set was read")
 
 
-def poisoned(like: TensorSet) -> Poisoned:
+def poisoned(like: ImageSet) -> Poisoned:
     """As many samples as `like` has, without pixels or labels."""
     empty = torch.empty(0)
     return Poisoned(ids=like.ids, image_NCHW=empty, age_N=empty, group_N=empty, subject_N=np.empty(0))
 
 
 def problem(
-    world: World, *, budget: float = 0.5, seed: int = 0, retain: TensorSet | None = None, forget: TensorSet | None = None
+    world: World, *, budget: float = 0.5, seed: int = 0, retain: ImageSet | None = None, forget: ImageSet | None = None
 ) -> ForgetProblem:
     """A forget problem whose wall time is not enforced."""
     kept = retain or world.sets.train
@@ -98,7 +98,7 @@ def test_transpose_leaves_oblong_kernels_alone() -> None:
 # MSG
 
 
-def naive_difference_gradient(model: AgePredictor, retain: TensorSet, forget: TensorSet) -> dict[str, Tensor]:
+def naive_difference_gradient(model: AgePredictor, retain: ImageSet, forget: ImageSet) -> dict[str, Tensor]:
     """The formula in one expression on the whole sets: grad [ CE(D_r) - CE(D_f) ]."""
     model = copy.deepcopy(model).eval()
     losses = []
@@ -122,7 +122,7 @@ def test_difference_gradient_equals_the_formula(world: World, model: AgePredicto
     for name, gradient in slow.items():
         assert (fast[name] - gradient).abs().max() <= GRADIENT_TOLERANCE * (1 + gradient.abs().max()), name
     assert max(float(gradient.abs().max()) for gradient in slow.values()) > 1e-3  # not a comparison of zeros
-    # Batch-norm statistics stay, and no gradient is left over for the repair.
+    # ImageBatch-norm statistics stay, and no gradient is left over for the repair.
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert (given.meter.spent.forward, given.meter.spent.backward) == (2 * size, 2 * size)

@@ -216,7 +216,7 @@ def relearn_times(
         kind: the original's.
         seed: of the first of three runs a model.
     """
-    device = sets.forget.age_N.device
+    device = sets.forget.device
     before = kind.network(original.model).to(device)
     target = forget_loss(before, sets.forget, kind.family.task(before))
     found = {}

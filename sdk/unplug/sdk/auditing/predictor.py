@@ -60,7 +60,7 @@ class CheckpointPredictor:
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions by torch."""
-        device = sets.train.age_N.device
+        device = sets.train.device
         network = self.checkpoint.model if self.kind is None else self.kind.network(self.checkpoint.model)
         model = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)

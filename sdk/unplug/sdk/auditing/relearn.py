@@ -17,7 +17,7 @@ from torch import nn
 
 from unplug.core import InputError, TrainingError
 from unplug.sdk.statistics import CONFIDENCE, Estimate
-from unplug.sdk.training import Task, TensorSet, seeded, steps_per_epoch
+from unplug.sdk.training import SampleSet, Task, seeded, steps_per_epoch
 
 CHECKS = 4  # an epoch; each costs a forward pass over the forget set
 
@@ -53,20 +53,19 @@ class RelearnTime:
 
 
 @torch.no_grad()
-def forget_loss(model: nn.Module, forget: TensorSet, task: Task) -> float:
+def forget_loss(model: nn.Module, forget: SampleSet, task: Task) -> float:
     """Mean training loss in eval mode; the original's is the target of `relearn`. The mode is put back."""
     was_training, total = model.training, 0.0
     model.eval()
-    for start in range(0, len(forget), forget.eval_batch):
-        batch = forget.batch(torch.arange(start, min(start + forget.eval_batch, len(forget)), device=forget.age_N.device))
-        total += float(task.loss(model(batch.image_BCHW), batch).double().sum())
+    for batch in forget.in_order(forget.eval_batch):
+        total += float(task.loss(model(*batch.inputs), batch).double().sum())
     model.train(was_training)
     return total / len(forget)
 
 
 def relearn(
     models: Sequence[nn.Module],
-    forget: TensorSet,
+    forget: SampleSet,
     task: Task,
     *,
     target_loss: float,
@@ -128,7 +127,7 @@ def _mean(passes: Sequence[int]) -> Estimate:
 
 
 def _run(
-    model: nn.Module, forget: TensorSet, task: Task, target: float, seed: int, lr: float, batch_size: int, epochs: int
+    model: nn.Module, forget: SampleSet, task: Task, target: float, seed: int, lr: float, batch_size: int, epochs: int
 ) -> int | None:
     """Sample passes of one run; None where the cap was hit."""
     if forget_loss(model, forget, task) <= target:
@@ -142,7 +141,7 @@ def _run(
                 model.train()
                 batch = forget.batch(index_B)
                 optimizer.zero_grad(set_to_none=True)
-                loss = task.loss(model(batch.image_BCHW), batch).mean()
+                loss = task.loss(model(*batch.inputs), batch).mean()
                 if not math.isfinite(float(loss.detach())):
                     raise TrainingError("relearn", "the loss is not a number", "Lower lr")
                 loss.backward()

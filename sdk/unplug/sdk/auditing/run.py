@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 from unplug.core import DataError, versions
 from unplug.sdk.data import Split
 from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
 from unplug.sdk.tasks import finite
-from unplug.sdk.training import Sets
+from unplug.sdk.training import LabelledSet, SampleSet, Sets
 
 from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
@@ -164,9 +163,12 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
             f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no interval, intervals of attacks show "
             "how much the unseen side may vary, hardly the forget side, and raise no alarm"
         )
-    if len(groups := torch.unique(sets.forget.group_N)) == 1 and len(torch.unique(sets.test.group_N)) > 1:
+    groups, others = (
+        sorted(set(part.group_N.tolist())) if isinstance(part, LabelledSet) else [] for part in (sets.forget, sets.test)
+    )
+    if len(groups) == 1 and len(others) > 1:
         limits["forget groups"] = (
-            f"the forget set is of one group only ({int(groups[0])}) and unseen samples are of several: an attack may tell the "
+            f"the forget set is of one group only ({groups[0]}) and unseen samples are of several: an attack may tell the "
             "group instead of membership, so read its AUC beside the retrained model's, never beside 0.5"
         )
     if min(len(sets.forget), len(sets.test)) < LOGISTIC_FOLDS:
@@ -211,3 +213,8 @@ def explain_missing_tpr(unseen: int) -> str:
     return (
         rates and f"TPR at FPR {rates} needs more than {unseen} unseen samples (at least {MIN_FALSE_POSITIVES} false positives)"
     )
+
+
+def _groups(part: SampleSet) -> list[int]:
+    """The classes that a set's samples are of, in order; none where samples have no class."""
+    return sorted(set(part.group_N.tolist())) if isinstance(part, LabelledSet) else []

@@ -8,7 +8,6 @@ from .control_set import load_control_set as load_control_set
 from .control_training import ControlRecipe as ControlRecipe
 from .control_training import fit_control as fit_control
 from .family import PluginFamily as PluginFamily
-from .family import example as example
 from .given import given_losses as given_losses
 from .load import base_record as base_record
 from .load import drawing_dtype as drawing_dtype
@@ -36,8 +35,9 @@ from .shipped import shipped_folder as shipped_folder
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes
 from .steps import train_steps as train_steps
+from .task import NoiseBatch as NoiseBatch
+from .task import NoiseSet as NoiseSet
 from .task import Steered as Steered
-from .task import SteeredSet as SteeredSet
 from .task import frame_of as frame_of
 from .vae import VAERecipe as VAERecipe
 from .vae import to_image as to_image

@@ -1,9 +1,6 @@
-"""A plugin as the forget step and the audit see it: packed samples in, the loss of predicting their noise out.
+"""A plugin as the forget step and the audit see it: samples and noise in, the loss of predicting that noise out.
 
-A sample is one row of floats (latent, text embedding, condition, noise, timestep), so that everything made for images (a
-batch, a part of it, one sample under `vmap`) works on it unchanged.
-
-Shapes: B batch, K floats of a packed sample, T noise levels.
+Shapes: B batch, T noise levels, c h w a latent's channels and sides, L D a prompt's tokens and features.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.training import Augment, Batch, LossPredictions, TensorSet
+from unplug.sdk.training import Augment, Batch, LossPredictions, SampleSet
 
 from .control import Control, predict_noise
 from .control_set import ControlSet
@@ -39,7 +36,7 @@ class Frame:
     Args:
         control: kind of the network.
         base: the frozen pipeline.
-        shapes: of latent, text embedding, condition and noise, in the order in which they are packed; a timestep follows.
+        shapes: of latent, text embedding, condition and noise.
         timesteps: how training draws them.
         weighting: whose squared error training takes.
         drop_text: share of prompts that training leaves out.
@@ -56,22 +53,21 @@ class Frame:
 
     @property
     def floats(self) -> int:
-        """K."""
+        """Numbers that a sample is made of, its timestep among them."""
         return sum(math.prod(shape) for shape in self.shapes) + 1
 
-    def unpack(self, packed_BK: Tensor) -> tuple[list[Tensor], Tensor]:
-        """Latent, text, condition and noise, and the timesteps (B,)."""
-        parts = packed_BK[:, :-1].split([math.prod(shape) for shape in self.shapes], dim=1)
-        tensors = [part.reshape(-1, *shape) for part, shape in zip(parts, self.shapes, strict=True)]
-        return tensors, packed_BK[:, -1].round().long()
+    def example(self, count: int, device: torch.device) -> tuple[Tensor, ...]:
+        """Inputs of `Steered` for `count` samples, all zeros, for measuring memory."""
+        step_B = torch.zeros(count, dtype=torch.long, device=device)
+        return (*(torch.zeros(count, *shape, device=device) for shape in self.shapes), step_B)
 
 
 class Steered(nn.Module):
-    """A plugin beside its frozen base: packed samples to the loss of each.
+    """A plugin beside its frozen base: samples and noise (see `NoiseBatch`) to the loss of each.
 
     Args:
         network: the plugin; the only part with weights here.
-        frame: the base and the layout of samples.
+        frame: the base and how the loss is taken.
     """
 
     def __init__(self, network: nn.Module, frame: Frame) -> None:
@@ -82,13 +78,14 @@ class Steered(nn.Module):
     def __deepcopy__(self, memo: dict[int, Any]) -> Steered:
         return Steered(copy.deepcopy(self.network, memo), self.frozen[0])
 
-    def forward(self, packed_BK: Tensor) -> dict[str, Tensor]:
+    def forward(
+        self, latent_Bchw: Tensor, text_BLD: Tensor, condition_BCHW: Tensor, noise_Bchw: Tensor, step_B: Tensor
+    ) -> dict[str, Tensor]:
         """``loss`` (B,): squared error of the predicted noise, weighted as in training."""
         (frame,) = self.frozen
-        (latent_Bchw, text_BLD, condition_BCHW, noise_Bchw), step_B = frame.unpack(packed_BK)
         noised = add_noise(frame.base.scheduler, latent_Bchw, step_B, noise_Bchw)
         fast = (
-            torch.autocast(packed_BK.device.type, torch.bfloat16)
+            torch.autocast(latent_Bchw.device.type, torch.bfloat16)
             if frame.fast and self.training and torch.is_grad_enabled()
             else None
         )
@@ -111,11 +108,11 @@ class NoiseTask:
 
     output: ClassVar[str] = "loss"
 
-    def loss(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
         """Training loss (B,)."""
         return outputs["loss"]
 
-    def log_prob(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def log_prob(self, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
         """-loss (B,)."""
         return -outputs["loss"]
 
@@ -129,95 +126,107 @@ class NoiseTask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteeredSet(TensorSet):
-    """Samples of a `ControlSet`, packed on demand; `image_NCHW` holds their thumbnails' place only (N, 3, 0, 0).
+class NoiseBatch(Batch):
+    """Latents, text embeddings and conditions (in [0, 1]), and what noise at which timestep is to be predicted."""
+
+    latent_Bchw: Tensor
+    text_BLD: Tensor
+    condition_BCHW: Tensor
+    noise_Bchw: Tensor
+    step_B: Tensor
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """All five: a `Steered` plugin computes its own loss."""
+        return (self.latent_Bchw, self.text_BLD, self.condition_BCHW, self.noise_Bchw, self.step_B)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseSet(SampleSet):
+    """Samples of a `ControlSet` beside one base; they are mapped from disk and have neither ages nor classes.
 
     Args:
         control_set: the samples, in the order of `ids`.
-        frame: the base and the layout.
+        frame: the base and how noise is drawn.
+        place: the device that batches are made on.
         known: what was computed once and is the same for every plugin.
     """
 
     control_set: ControlSet
     frame: Frame
+    place: torch.device
     known: dict[str, NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
 
-    has_classes: ClassVar[bool] = False
+    @classmethod
+    def of(cls, data: ControlSet, frame: Frame, device: torch.device) -> NoiseSet:
+        """All samples of a `ControlSet`."""
+        return cls(ids=data.ids, subject_N=data.subject[data.rows], control_set=data, frame=frame, place=device)
+
+    @property
+    def device(self) -> torch.device:
+        """`place`."""
+        return self.place
 
     @property
     def eval_batch(self) -> int:
         """By the size of the base's latents."""
         return batch_size_of(self.frame.base)
 
-    @classmethod
-    def of(cls, data: ControlSet, frame: Frame, device: torch.device) -> SteeredSet:
-        """All samples of a `ControlSet`."""
-        count = len(data)
-        return cls(
-            ids=data.ids,
-            image_NCHW=torch.zeros((count, 3, 0, 0), dtype=torch.uint8),
-            age_N=torch.full((count,), float("nan"), device=device),
-            group_N=torch.zeros(count, dtype=torch.long, device=device),
-            subject_N=data.subject[data.rows],
-            control_set=data,
-            frame=frame,
-        )
+    def holds(self) -> frozenset[str]:
+        """Labels: the noise is the truth that is predicted, and it is always at hand."""
+        return frozenset({"labels"})
 
-    def subset(self, index: Sequence[int] | Tensor) -> SteeredSet:
+    def shown(self, *, labels: bool, ages: bool) -> NoiseSet:
+        """The set itself: it holds nothing that could be kept back."""
+        return self
+
+    def subset(self, index: Sequence[int] | Tensor) -> NoiseSet:
         """The samples at `index` as a set of their own."""
         places = torch.as_tensor(index, dtype=torch.long).cpu()
-        ids = [self.ids[int(place)] for place in places]
-        part = self.of(self.control_set.subset(ids), self.frame, self.age_N.device)
-        chosen = places.to(self.age_N.device)
-        return replace(part, age_N=self.age_N[chosen], group_N=self.group_N[chosen])
+        return self.of(self.control_set.subset([self.ids[int(place)] for place in places]), self.frame, self.place)
 
-    def batch(self, index_B: Tensor) -> Batch:
+    def batch(self, index_B: Tensor) -> NoiseBatch:
         """The samples at `index_B` at fixed noise: that of level n mod T for the sample at place n."""
         index_B = index_B.cpu()
-        clean = self.control_set.batch(index_B, self.age_N.device)
+        clean = self.control_set.batch(index_B, self.place)
         steps = fixed_steps(int(self.frame.base.scheduler.config.num_train_timesteps))
         level = [int(place) % LEVELS for place in index_B]
         shape = clean["latent_Bchw"].shape[1:]
         known = {item: fixed_noise(shape, 0, item) for item in set(level)}
         noise_Bchw = torch.stack([known[item] for item in level]) if level else torch.zeros(0, *shape)
-        step_B = torch.tensor([float(steps[item]) for item in level])
-        parts = (clean["latent_Bchw"], clean["text_BLD"], clean["condition_BCHW"], noise_Bchw)
-        packed_BK = torch.cat(
-            [*(part.to(self.age_N.device).flatten(1) for part in parts), step_B[:, None].to(self.age_N)], dim=1
+        return NoiseBatch(
+            **{name: value.contiguous() for name, value in clean.items()},  # the condition's pixels lie channels last
+            noise_Bchw=noise_Bchw.to(self.place),
+            step_B=torch.tensor([steps[item] for item in level], dtype=torch.long, device=self.place),
         )
-        where = index_B.to(self.age_N.device)
-        return Batch(image_BCHW=packed_BK, age_B=self.age_N[where], group_B=self.group_N[where])
 
-    def view(self, batch: Batch, kind: Augment, generator: torch.Generator) -> Batch:
+    def view(self, batch: NoiseBatch, kind: Augment, generator: torch.Generator) -> NoiseBatch:
         """The batch as training sees it: at random noise and noise levels, some prompts left out."""
-        frame = self.frame
-        (latent_Bchw, text_BLD, condition_BCHW, _), _ = frame.unpack(batch.image_BCHW)
-        count, total = len(latent_Bchw), int(frame.base.scheduler.config.num_train_timesteps)
-        step_B = draw_steps(count, total, frame.timesteps, generator)
-        noise_Bchw = noise_like(latent_Bchw, generator)
-        gone_B = (torch.rand(count, generator=generator) < frame.drop_text).to(text_BLD.device)
+        frame, text_BLD = self.frame, batch.text_BLD
+        total = int(frame.base.scheduler.config.num_train_timesteps)
+        step_B = draw_steps(len(batch), total, frame.timesteps, generator)
+        noise_Bchw = noise_like(batch.latent_Bchw, generator)
+        gone_B = (torch.rand(len(batch), generator=generator) < frame.drop_text).to(text_BLD.device)
         empty = torch.from_numpy(np.array(self.control_set.empty)).to(text_BLD)
         text_BLD = torch.where(gone_B[:, None, None], empty, text_BLD)
-        parts = [part.flatten(1) for part in (latent_Bchw, text_BLD, condition_BCHW, noise_Bchw)]
-        return replace(batch, image_BCHW=torch.cat([*parts, step_B[:, None].to(latent_Bchw)], dim=1))
+        return replace(batch, text_BLD=text_BLD, noise_Bchw=noise_Bchw, step_B=step_B.to(batch.device))
 
     def predictions(self, model: nn.Module) -> LossPredictions:
         """Mean loss of each sample over all fixed noise levels, with and without the plugin, in full precision."""
         assert isinstance(model, Steered)
-        frame, device = self.frame, self.age_N.device
-        own_NT = losses(frame.control, model.network, frame.base, self.control_set, device=device)
-        return LossPredictions.of(level_mean(own_NT, frame.base, frame.weighting).numpy(), self.plain())
+        own_NT = losses(self.frame.control, model.network, self.frame.base, self.control_set, device=self.place)
+        return LossPredictions.of(level_mean(own_NT, self.frame.base, self.frame.weighting).numpy(), self.plain())
 
     def plain(self) -> NDArray[Any]:
         """Mean loss of each sample without any plugin (N,), computed once."""
         if "plain" not in self.known:
-            plain_NT = losses(None, None, self.frame.base, self.control_set, device=self.age_N.device)
+            plain_NT = losses(None, None, self.frame.base, self.control_set, device=self.place)
             self.known["plain"] = level_mean(plain_NT, self.frame.base, self.frame.weighting).numpy()
         return self.known["plain"]
 
 
 def frame_of(control: Control, base: Any, recipe: ControlRecipe, *, fast: bool) -> Frame:
-    """The layout of a base's samples."""
+    """What all samples of a base share."""
     side, image = int(base.unet.config.sample_size), image_size_of(base)
     latent = (int(base.vae.config.latent_channels), side, side)
     text = (int(base.tokenizer.model_max_length), int(base.text_encoder.config.hidden_size))

@@ -6,12 +6,12 @@ Shapes: S steps, M models, B batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.training import Augment, Task, TensorSet, augment_as_drawn, autocast, draw_augment, seeded
+from unplug.sdk.training import Augment, SampleSet, Task, augment_as_drawn, autocast, draw_augment, pictures, seeded
 
 from .stacking import MaskedDropout, draw_mask, dropouts, side_by_side
 
@@ -35,15 +35,15 @@ class Step:
     masks: tuple[Tensor, ...]
 
 
-def dropout_sites(model: nn.Module, data: TensorSet) -> tuple[Site, ...]:
+def dropout_sites(model: nn.Module, data: SampleSet) -> tuple[Site, ...]:
     """Every dropout of a model, in the order in which it draws."""
-    with autocast(data.age_N.device):
-        found = dropouts(model, data.batch(torch.arange(2, device=data.age_N.device)).image_BCHW)
+    with autocast(data.device):
+        found = dropouts(model, data.batch(torch.arange(2, device=data.device)).inputs)
     return tuple(Site(name=name, shape=shape, dtype=dtype, p=p) for name, shape, dtype, p in found)
 
 
 def draw_steps(
-    data: TensorSet, keys: Sequence[tuple[int, ...]], batch_size: int, steps: int, kind: Augment, sites: Sequence[Site]
+    data: SampleSet, keys: Sequence[tuple[int, ...]], batch_size: int, steps: int, kind: Augment, sites: Sequence[Site]
 ) -> Iterator[Step]:
     """Steps over endless epochs of a set, for models whose generators follow from `keys` (see `seeded`).
 
@@ -60,9 +60,9 @@ def draw_steps(
 
 
 def _alone(
-    data: TensorSet, key: tuple[int, ...], batch_size: int, steps: int, kind: Augment, sites: Sequence[Site]
+    data: SampleSet, key: tuple[int, ...], batch_size: int, steps: int, kind: Augment, sites: Sequence[Site]
 ) -> list[Step]:
-    device = data.age_N.device
+    device = data.device
     with seeded(*key) as generator:
         batches = _endless(data, batch_size, generator)
         found = []
@@ -75,21 +75,23 @@ def _alone(
         return found
 
 
-def _endless(data: TensorSet, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
+def _endless(data: SampleSet, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
     while True:
         yield from data.shuffled(batch_size, generator)
 
 
 def step_losses(
-    stacked: nn.Module, models: int, data: TensorSet, step: Step, task: Task, kind: Augment, sites: Sequence[Site]
+    stacked: nn.Module, models: int, data: SampleSet, step: Step, task: Task, kind: Augment, sites: Sequence[Site]
 ) -> Tensor:
     """Mean training loss (M,) of each model's own batch."""
     batch = data.batch(step.index)
-    view_NCHW = batch.image_BCHW if kind == "none" else augment_as_drawn(batch.image_BCHW, kind, step.view)
+    if kind != "none":
+        drawn = pictures(batch)
+        batch = replace(drawn, image_BCHW=augment_as_drawn(drawn.image_BCHW, kind, step.view))
     for site, mask in zip(sites, step.masks, strict=True):
         module = stacked.get_submodule(site.name)
         assert isinstance(module, MaskedDropout)
         module.mask = mask
-    with autocast(view_NCHW.device):
-        outputs = stacked(side_by_side(view_NCHW, models))
+    with autocast(batch.device):
+        outputs = stacked(*side_by_side(batch.inputs, models))
     return task.loss(outputs, batch).view(models, -1).mean(dim=1)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, TrainingError, json_sha256
-from unplug.sdk.training import Family, Recipe, TensorSet, fit_new, new_model
+from unplug.sdk.training import Family, ImageSet, Recipe, fit_new, new_model
 
 from .backend import revive
 from .job import Context, Job, job_fingerprint, resolve
@@ -36,14 +36,14 @@ class _Work:
     """What the jobs share: built anew in each worker."""
 
     family: Family
-    train: TensorSet
-    validation: TensorSet
+    train: ImageSet
+    validation: ImageSet
 
 
 def fit_many(
     family: Family,
-    train: TensorSet,
-    validation: TensorSet,
+    train: ImageSet,
+    validation: ImageSet,
     seeds: Sequence[int],
     out: Path,
     *,
@@ -116,7 +116,7 @@ def fit_context(family: dict[str, Any], device: str, path: str = "", data: str =
 
 
 def _fit_stacked(
-    family: Family, train: TensorSet, validation: TensorSet, jobs: Sequence[Job], out: Path, given: str,
+    family: Family, train: ImageSet, validation: ImageSet, jobs: Sequence[Job], out: Path, given: str,
     width: int | None, show: bool,
 ) -> None:  # fmt: skip
     """As the jobs would, a stack after the other; each is written when it is finished."""
@@ -142,7 +142,7 @@ def _result(model: nn.Module, seed: int, seconds: float) -> Result:
     return Result(tensors=tensors, facts={"seed": seed, "seconds": round(seconds, 3)})
 
 
-def _load(family: Family, train: TensorSet, out: Path, job: Job) -> nn.Module:
+def _load(family: Family, train: ImageSet, out: Path, job: Job) -> nn.Module:
     result = read_result(out, job.name)
     if result.refused is not None:
         raise revive(result.refused)
@@ -169,12 +169,12 @@ def _describe(family: Family) -> dict[str, Any]:
 
 
 @contextmanager
-def _context(family: Family, train: TensorSet, validation: TensorSet, *, in_file: bool) -> Iterator[Context]:
+def _context(family: Family, train: ImageSet, validation: ImageSet, *, in_file: bool) -> Iterator[Context]:
     """The data for workers: in a file for those on this machine, inside the message for those elsewhere."""
     from safetensors.numpy import save
 
     packed = save(_arrays(train, "train") | _arrays(validation, "validation"))
-    arguments = {"family": _describe(family), "device": str(train.age_N.device)}
+    arguments = {"family": _describe(family), "device": str(train.device)}
     if not in_file:
         yield Context(target=CONTEXT, arguments={**arguments, "data": base64.b64encode(packed).decode()})
         return
@@ -184,26 +184,26 @@ def _context(family: Family, train: TensorSet, validation: TensorSet, *, in_file
         yield Context(target=CONTEXT, arguments={**arguments, "path": str(path)})
 
 
-def _arrays(data: TensorSet, part: str) -> dict[str, np.ndarray[Any, Any]]:
+def _arrays(data: ImageSet, part: str) -> dict[str, np.ndarray[Any, Any]]:
     tensors: dict[str, Tensor] = {"image": data.image_NCHW, "age": data.age_N, "group": data.group_N}
     arrays = {f"{part}/{name}": value.cpu().contiguous().numpy() for name, value in tensors.items()}
     ids = np.frombuffer("\n".join(data.ids).encode(), np.uint8)
     return arrays | {f"{part}/subject": np.ascontiguousarray(data.subject_N), f"{part}/ids": ids}
 
 
-def _revive(arrays: dict[str, np.ndarray[Any, Any]], part: str, device: torch.device) -> TensorSet:
+def _revive(arrays: dict[str, np.ndarray[Any, Any]], part: str, device: torch.device) -> ImageSet:
     def tensor(name: str) -> Tensor:
         return torch.from_numpy(arrays[f"{part}/{name}"].copy()).to(device)
 
     image_NCHW = tensor("image").contiguous(memory_format=torch.channels_last)
     ids = arrays[f"{part}/ids"].tobytes().decode()
-    return TensorSet(
+    return ImageSet(
         ids=tuple(ids.split("\n")) if ids else (), image_NCHW=image_NCHW, age_N=tensor("age"), group_N=tensor("group"),
         subject_N=arrays[f"{part}/subject"],
     )  # fmt: skip
 
 
-def _digest(data: TensorSet) -> str:
+def _digest(data: ImageSet) -> str:
     digest = hashlib.sha256()
     for name, value in sorted(_arrays(data, "").items()):
         digest.update(f"{name} {value.dtype} {value.shape}\n".encode())

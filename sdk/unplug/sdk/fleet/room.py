@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.training import TensorSet, autocast
+from unplug.sdk.training import SampleSet, autocast
 
 CPU_WIDTH = 8
 """Stacks on a CPU gain by sharing the cost of each call; beyond this they only leave its caches."""
@@ -23,9 +23,9 @@ SHARE = 0.7
 """Of the free memory: the allocator's blocks and the convolutions' workspaces take the rest."""
 
 
-def stack_width(model: nn.Module | None, data: TensorSet, batch_size: int) -> int:
+def stack_width(model: nn.Module | None, data: SampleSet, batch_size: int) -> int:
     """Models at once: on a GPU as many as its free memory holds by the estimate of `model_bytes`, up to 64; on a CPU 8."""
-    device = data.age_N.device
+    device = data.device
     if model is None or device.type != "cuda":
         return CPU_WIDTH
     free, _ = torch.cuda.mem_get_info(device)
@@ -33,7 +33,7 @@ def stack_width(model: nn.Module | None, data: TensorSet, batch_size: int) -> in
 
 
 @torch.no_grad()
-def model_bytes(model: nn.Module, data: TensorSet, batch_size: int) -> int:
+def model_bytes(model: nn.Module, data: SampleSet, batch_size: int) -> int:
     """Memory that one more model takes in training: copies of its weights, and of its layers' outputs on one batch."""
     sizes: list[int] = []
 
@@ -44,10 +44,10 @@ def model_bytes(model: nn.Module, data: TensorSet, batch_size: int) -> int:
     leaves = [module for module in model.modules() if next(module.children(), None) is None]
     handles = [module.register_forward_hook(note) for module in leaves]
     was_training = model.training
-    device = data.age_N.device
+    device = data.device
     try:
         with autocast(device):
-            model.eval()(data.batch(torch.zeros(1, dtype=torch.long, device=device)).image_BCHW)
+            model.eval()(*data.batch(torch.zeros(1, dtype=torch.long, device=device)).inputs)
     finally:
         model.train(was_training)
         for handle in handles:

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from unplug.core import InputError, InsufficientMemoryError, TrainingError
 from unplug.sdk.training import (
     Family,
-    TensorSet,
+    SampleSet,
     decay_groups,
     learning_rate,
     new_model,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 def fit_stacked(
     family: Family,
-    train: TensorSet,
-    validation: TensorSet,
+    train: SampleSet,
+    validation: SampleSet,
     *,
     seeds: Sequence[int],
     show: bool = False,
@@ -86,7 +86,7 @@ def fit_stacked(
 
 def repair_stacked(
     models: Sequence[nn.Module],
-    retain: TensorSet,
+    retain: SampleSet,
     family: Family,
     repair: Repair,
     seeds: Sequence[int],
@@ -149,16 +149,16 @@ def _in_parts(run: Callable[[int, int], list[nn.Module]], count: int, width: int
     return done
 
 
-def _stacked(models: Sequence[nn.Module], data: TensorSet) -> nn.Module:
-    device = data.age_N.device
+def _stacked(models: Sequence[nn.Module], data: SampleSet) -> nn.Module:
+    device = data.device
     stacked = stack(models, matmul=device.type == "cuda")
-    check_stack(stacked, models, data.batch(torch.arange(min(CHECK_SAMPLES, len(data)), device=device)).image_BCHW)
+    check_stack(stacked, models, data.batch(torch.arange(min(CHECK_SAMPLES, len(data)), device=device)).inputs)
     return stacked
 
 
-def _fit(models: list[nn.Module], train: TensorSet, family: Family, seeds: Sequence[int], bar: tqdm[None]) -> None:
+def _fit(models: list[nn.Module], train: SampleSet, family: Family, seeds: Sequence[int], bar: tqdm[None]) -> None:
     """`train.loop.fit` for a stack: the averaged weights take the place of `models`."""
-    recipe, task, device = family.recipe, family.task(models[0]), train.age_N.device
+    recipe, task, device = family.recipe, family.task(models[0]), train.device
     sites, stacked = dropout_sites(models[0], train), _stacked(models, train)
     average = copy.deepcopy(stacked)
     optimizer = torch.optim.AdamW(decay_groups(stacked, recipe.weight_decay), lr=recipe.lr)
@@ -185,7 +185,7 @@ def _fit(models: list[nn.Module], train: TensorSet, family: Family, seeds: Seque
 
 
 def _repair(
-    models: list[nn.Module], retain: TensorSet, family: Family, repair: Repair, seeds: Sequence[int], steps: int, show: bool
+    models: list[nn.Module], retain: SampleSet, family: Family, repair: Repair, seeds: Sequence[int], steps: int, show: bool
 ) -> None:
     from unplug.sdk.unlearning import Cost, Descent, ForgetProblem, Meter, RetrainCost
 

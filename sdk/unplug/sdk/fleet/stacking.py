@@ -105,8 +105,12 @@ def by_model(x: Tensor, models: int, features: int) -> Tensor:
     return x.view(-1, models, features).transpose(0, 1)
 
 
-def side_by_side(image_NCHW: Tensor, models: int) -> Tensor:
-    """Images (M B, C, H, W), model after model, as the input (B, M C, H, W) of a stacked network."""
+def side_by_side(inputs: Sequence[Tensor], models: int) -> tuple[Tensor, ...]:
+    """What M models are given (M B, C, H, W), model after model, as inputs (B, M C, H, W) of a stacked network."""
+    return tuple(_side_by_side(image_NCHW, models) for image_NCHW in inputs)
+
+
+def _side_by_side(image_NCHW: Tensor, models: int) -> Tensor:
     _, channels, height, width = image_NCHW.shape
     x_MBCHW = image_NCHW.reshape(models, -1, channels, height, width)
     return x_MBCHW.transpose(0, 1).reshape(-1, models * channels, height, width).contiguous(memory_format=torch.channels_last)
@@ -153,14 +157,14 @@ def unstack(stacked: nn.Module, models: Sequence[nn.Module]) -> None:
 
 
 @torch.no_grad()
-def check_stack(stacked: nn.Module, models: Sequence[nn.Module], image_BCHW: Tensor) -> None:
+def check_stack(stacked: nn.Module, models: Sequence[nn.Module], inputs: Sequence[Tensor]) -> None:
     """Refuses a stack whose outputs are not those of its models, as of a forward pass that mixes channels.
 
     Raises:
         InputError: the architecture cannot be stacked.
     """
-    outputs = _in_eval(stacked, side_by_side(image_BCHW.repeat(len(models), 1, 1, 1), len(models)))
-    own = [_in_eval(model, image_BCHW) for model in models]
+    outputs = _in_eval(stacked, side_by_side([image_BCHW.repeat(len(models), 1, 1, 1) for image_BCHW in inputs], len(models)))
+    own = [_in_eval(model, inputs) for model in models]
     for key, value in outputs.items():
         wanted = torch.cat([output[key] for output in own])
         limit = SAME * float(wanted.abs().max()) + 1e-6  # all zeros are right as well
@@ -169,9 +173,9 @@ def check_stack(stacked: nn.Module, models: Sequence[nn.Module], image_BCHW: Ten
             raise InputError(f"stack of {name}", f"its {key} are not those of the models", "Use another backend")
 
 
-def _in_eval(model: nn.Module, image: Tensor) -> Mapping[str, Tensor]:
+def _in_eval(model: nn.Module, inputs: Sequence[Tensor]) -> Mapping[str, Tensor]:
     was_training = model.training
-    outputs: Mapping[str, Tensor] = model.eval()(image)
+    outputs: Mapping[str, Tensor] = model.eval()(*inputs)
     model.train(was_training)
     return outputs
 
@@ -204,19 +208,19 @@ _COUNTERPARTS: dict[type[nn.Module], Callable[..., Any]] = {
 }
 
 
-def dropouts(model: nn.Module, image_BCHW: Tensor) -> list[tuple[str, tuple[int, ...], torch.dtype, float]]:
+def dropouts(model: nn.Module, inputs: Sequence[Tensor]) -> list[tuple[str, tuple[int, ...], torch.dtype, float]]:
     """Name, shape behind the batch, precision and p of every dropout that a model runs through, in order."""
     found: list[tuple[str, tuple[int, ...], torch.dtype, float]] = []
     handles = [
         module.register_forward_pre_hook(
-            lambda own, inputs, name=name: found.append((name, tuple(inputs[0].shape[1:]), inputs[0].dtype, own.p))
+            lambda own, given, name=name: found.append((name, tuple(given[0].shape[1:]), given[0].dtype, own.p))
         )
         for name, module in model.named_modules()
         if isinstance(module, nn.Dropout) and module.p > 0.0
     ]
     try:
         with torch.no_grad():
-            _in_eval(model, image_BCHW)
+            _in_eval(model, inputs)
     finally:
         for handle in handles:
             handle.remove()

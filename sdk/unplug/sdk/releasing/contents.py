@@ -20,7 +20,7 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import AuditReport, Estimate
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.report import Face, FaceSheet
-from unplug.sdk.training import Sets, predict
+from unplug.sdk.training import Sets, pictures, predict
 
 SHOWN = 12  # faces
 VECTORS = 4  # samples
@@ -138,8 +138,8 @@ def face_samples(sets: Sets, models: dict[str, Checkpoint], *, count: int = SHOW
         count: how many.
     """
     index = np.unique(np.linspace(0, len(sets.forget) - 1, count).round().astype(int))
-    chosen = sets.forget.subset(index.tolist())
-    device = chosen.age_N.device
+    chosen = pictures(sets.forget.subset(index.tolist()))
+    device = chosen.device
     ages = {name: predict(item.model.to(device), chosen).age_N for name, item in models.items()}
     pixels = chosen.image_NCHW.permute(0, 2, 3, 1).contiguous().cpu().numpy()
     faces = tuple(

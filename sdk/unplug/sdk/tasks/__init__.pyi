@@ -1,6 +1,6 @@
 from .artifact import ask_artifact as ask_artifact
 from .artifact import finite as finite
-from .kind import KINDS as KINDS
+from .kind import TASKS as TASKS
 from .kind import Kind as Kind
 from .kind import kind_of as kind_of
 from .memory import Footprint as Footprint

@@ -14,9 +14,9 @@ from unplug.sdk.data import Dataset, Split
 from unplug.sdk.training import (
     RECORD_SCHEMA,
     AgeFamily,
+    ImageSet,
     Predictions,
     Sets,
-    TensorSet,
     load_sets,
     model_card,
     predict,
@@ -60,7 +60,7 @@ class AgeKind:
         """The model itself."""
         return network
 
-    def metrics(self, network: nn.Module, part: TensorSet) -> dict[str, Any]:
+    def metrics(self, network: nn.Module, part: ImageSet) -> dict[str, Any]:
         """Accuracy and mean absolute error."""
         return summarize(predict(network, part), self.family.edges)
 
@@ -87,6 +87,6 @@ class AgeKind:
         """Pixels, age, group."""
         return image_bytes(self.image_size, samples)
 
-    def predict_artifact(self, artifact: Any, parts: Sequence[TensorSet]) -> list[Predictions]:
+    def predict_artifact(self, artifact: Any, parts: Sequence[ImageSet]) -> list[Predictions]:
         """Logits and ages."""
         return predict_artifact(artifact, parts)

@@ -9,18 +9,18 @@ import numpy as np
 import torch
 
 from unplug.core import ArtifactError, InputError
-from unplug.sdk.training import LossPredictions, Predictions, TensorSet, truth
+from unplug.sdk.training import ImageSet, LossPredictions, Predictions, truth
 
 if TYPE_CHECKING:
     from .kind import Kind
 
 
-def ask_artifact(artifact: Any, parts: Sequence[TensorSet], kind: Kind | None) -> list[Predictions]:
+def ask_artifact(artifact: Any, parts: Sequence[Any], kind: Kind | None) -> list[Predictions]:
     """What an exported file of a kind says of each set; None is that of age predictors."""
     return predict_artifact(artifact, parts) if kind is None else kind.predict_artifact(artifact, parts)
 
 
-def predict_artifact(artifact: Any, parts: Sequence[TensorSet]) -> list[Predictions]:
+def predict_artifact(artifact: Any, parts: Sequence[ImageSet]) -> list[Predictions]:
     """What an exported file says of each set, in its own runtime.
 
     Raises:
@@ -52,5 +52,5 @@ def finite(name: str, parts: Iterable[Predictions]) -> None:
             raise InputError(name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32")
 
 
-def _pixels(part: TensorSet) -> np.ndarray:
+def _pixels(part: ImageSet) -> np.ndarray:
     return part.image_NCHW.to(torch.float32).div_(255.0).contiguous().cpu().numpy()

@@ -1,4 +1,4 @@
-"""What a kind of model is, and the registry of kinds."""
+"""What a kind of model is, and the registry of kinds: packages add theirs through the entry points `unplug.tasks`."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class Kind(Protocol):
         """What an exported file says of some sets, in its own runtime."""
 
 
-KINDS = Registry(
+TASKS = Registry(
     "kind",
     {"age": "unplug.sdk.tasks.age:AgeKind", "plugin": "unplug.sdk.tasks.plugin:PluginKind"},
-    group="unplug.kinds",
+    group="unplug.tasks",
 )
 
 
@@ -91,8 +91,8 @@ def kind_of(checkpoint: Checkpoint, *, device: torch.device, base: str | None = 
     Raises:
         CheckpointError: of a type that cannot be forgotten with, or without the record that is needed.
     """
-    if checkpoint.model_type not in KINDS:
+    if checkpoint.model_type not in TASKS:
         why = f"models of type {checkpoint.model_type} cannot be forgotten with"
-        raise CheckpointError(str(checkpoint.path), why, f"Use one of {', '.join(KINDS)}")
-    kind: Kind = KINDS.get(checkpoint.model_type)(checkpoint, device=device, base=base)
+        raise CheckpointError(str(checkpoint.path), why, f"Use one of {', '.join(TASKS)}")
+    kind: Kind = TASKS.get(checkpoint.model_type)(checkpoint, device=device, base=base)
     return kind

@@ -50,22 +50,22 @@ def footprint(model: nn.Module, image_size: int, device: torch.device) -> Footpr
         device: where the step will run, in the precision it will use there.
     """
 
-    def images(count: int) -> Tensor:
+    def images(count: int) -> tuple[Tensor, ...]:
         zeros_BCHW = torch.zeros(count, 3, image_size, image_size, device=device)
-        return zeros_BCHW.to(memory_format=torch.channels_last)
+        return (zeros_BCHW.to(memory_format=torch.channels_last),)
 
     return footprint_of(model, images, FLOAT * 3 * image_size**2, device)
 
 
 def footprint_of(
-    model: nn.Module, example: Callable[[int], Tensor], sample: int, device: torch.device, *,
+    model: nn.Module, example: Callable[[int], tuple[Tensor, ...]], sample: int, device: torch.device, *,
     frozen: nn.Module | None = None, measured_at: int = EVAL_BATCH,
 ) -> Footprint:  # fmt: skip
     """`footprint` of a model that takes something else than images.
 
     Args:
         model: left as it is.
-        example: count to an input of that many samples, on the device.
+        example: count to the inputs of that many samples, on the device.
         sample: bytes of one sample's input.
         device: where the step will run.
         frozen: a network that the model computes with and that is on the device already: its weights are saved for the
@@ -93,7 +93,7 @@ def image_bytes(image_size: int, samples: int) -> int:
     return samples * (3 * image_size**2 + FLOAT + 8)
 
 
-def _saved(probe: nn.Module, example: Tensor, device: torch.device, there: Sequence[Tensor]) -> list[int]:
+def _saved(probe: nn.Module, example: tuple[Tensor, ...], device: torch.device, there: Sequence[Tensor]) -> list[int]:
     """Bytes of each storage that a training pass keeps for its backward pass, those that are `there` anyway left out."""
     own = {parameter.untyped_storage().data_ptr() for parameter in there}
     found: dict[int, int] = {}
@@ -105,7 +105,7 @@ def _saved(probe: nn.Module, example: Tensor, device: torch.device, there: Seque
         return tensor
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), autocast(device):
-        outputs = probe(example)  # alive until the sizes are read: no address is used twice
+        outputs = probe(*example)  # alive until the sizes are read: no address is used twice
     assert outputs
     return list(found.values())
 

@@ -16,12 +16,11 @@ from unplug.sdk.diffusion import (
     CONTROLS,
     RECORD_SCHEMA,
     ControlRecipe,
+    NoiseSet,
     PluginFamily,
     Steered,
-    SteeredSet,
     base_digest,
     batch_size_of,
-    example,
     frame_of,
     given_losses,
     image_size_of,
@@ -78,7 +77,7 @@ class PluginKind:
             why = "its captions are not those that the plugin was trained with (their SHA-256 differs)"
             raise DataError(f"data {dataset.spec}", why, "Give the captions of its training, unchanged")
         named = {"train": split.retain, "forget": split.forget, "validation": split.validation, "test": split.test}
-        parts = {name: SteeredSet.of(data.subset(ids), self.frame, self.device) for name, ids in named.items()}
+        parts = {name: NoiseSet.of(data.subset(ids), self.frame, self.device) for name, ids in named.items()}
         for name, ids in named.items():
             if ids and not len(parts[name]):
                 why = f"{kind} was found in none of its {len(ids)} samples, so the plugin knows none of them"
@@ -99,7 +98,7 @@ class PluginKind:
         assert isinstance(network, Steered)
         return network.network
 
-    def metrics(self, network: nn.Module, part: SteeredSet) -> dict[str, Any]:
+    def metrics(self, network: nn.Module, part: NoiseSet) -> dict[str, Any]:
         """Mean loss at fixed noise, with the plugin and without."""
         own = predict(network, part)
         assert isinstance(own, LossPredictions) and own.plain_N is not None
@@ -130,9 +129,9 @@ class PluginKind:
         return plugin_card(record)
 
     def footprint(self, network: nn.Module) -> Footprint:
-        """By two small passes over packed samples."""
+        """By two small passes."""
         return footprint_of(
-            network, lambda count: example(self.frame, count, self.device), 4 * self.frame.floats, self.device,
+            network, lambda count: self.frame.example(count, self.device), 4 * self.frame.floats, self.device,
             frozen=self.base.unet, measured_at=batch_size_of(self.base),
         )  # fmt: skip
 
@@ -140,7 +139,7 @@ class PluginKind:
         """Ages and groups: the rest is mapped from disk."""
         return samples * 12
 
-    def predict_artifact(self, artifact: Any, parts: Sequence[SteeredSet]) -> list[Predictions]:
+    def predict_artifact(self, artifact: Any, parts: Sequence[NoiseSet]) -> list[Predictions]:
         """The file's residuals, the base's loss with them."""
         given = given_losses(artifact, self.iospec, self.frame, parts, self.device)
         return [LossPredictions.of(own_N, part.plain()) for part, own_N in zip(parts, given, strict=True)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,7 +18,8 @@ from torch import nn
 
 from unplug.core import InputError
 
-from .tensors import TensorSet
+if TYPE_CHECKING:
+    from .samples import SampleSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +82,6 @@ def confidence(predictions: Predictions) -> NDArray[np.float64]:
     return np.asarray(logits_NG[rows, predictions.true_group_N] - logsumexp(others_NG, axis=1), np.float64)
 
 
-def truth(data: TensorSet, logits_NG: NDArray[Any], age_N: NDArray[Any]) -> Predictions:
-    """Puts the truth of a set beside outputs that came from anywhere (a checkpoint or an artifact)."""
-    return Predictions(
-        logits_NG=np.asarray(logits_NG, dtype=np.float64),
-        age_N=np.asarray(age_N, dtype=np.float64).reshape(-1),
-        true_age_N=data.age_N.double().cpu().numpy(),
-        true_group_N=data.group_N.cpu().numpy(),
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
 class LossPredictions(Predictions):
     """What a model without classes says of N samples: p = exp(-loss), read as a two-class probability of the truth.
@@ -128,35 +119,13 @@ class LossPredictions(Predictions):
 SMALLEST_LOSS = 1e-12  # below it p would be 1 and its odds infinite
 
 
-@runtime_checkable
-class OwnPredictions(Protocol):
-    """A set whose samples are no images with labels, and which measures a model in its own way."""
-
-    def predictions(self, model: nn.Module) -> Predictions:
-        """What a model, in eval mode, says of the set."""
-
-
 @torch.no_grad()
-def predict(model: nn.Module, data: TensorSet) -> Predictions:
+def predict(model: nn.Module, data: SampleSet) -> Predictions:
     """Runs a model in eval mode over a set; its mode is put back afterwards."""
     was_training = model.training
-    if isinstance(data, OwnPredictions):
-        own = data.predictions(model.eval())
-        model.train(was_training)
-        return own
-    model.eval()
-    logits, ages = [], []
-    device = data.age_N.device
-    for start in range(0, len(data), data.eval_batch):
-        index = torch.arange(start, min(start + data.eval_batch, len(data)), device=device)
-        # Full precision on every device: an audit compares these numbers with those of fp32 artifacts.
-        outputs = model(data.batch(index).image_BCHW)
-        logits.append(outputs["age_logits" if "age_logits" in outputs else "logits"].double().cpu().numpy())
-        ages.append(
-            outputs["expected_age"].double().cpu().numpy() if "expected_age" in outputs else np.full(len(index), np.nan)
-        )
+    said = data.predictions(model.eval())
     model.train(was_training)
-    return truth(data, np.concatenate(logits), np.concatenate(ages))
+    return said
 
 
 def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any]:

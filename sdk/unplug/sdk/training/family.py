@@ -12,12 +12,13 @@ from torch import nn
 from unplug.core import InputError
 from unplug.plugins import AgePredictor
 
+from .images import pictures
 from .loop import Fit, fit, seeded
 from .recipe import Recipe
 from .resnet import ResNet18
+from .samples import SampleSet
 from .state import StateFile
 from .task import AgeTask, ClassTask, Task, group_centers
-from .tensors import TensorSet
 
 
 class Family(Protocol):
@@ -34,13 +35,13 @@ class Family(Protocol):
     @property
     def edges(self) -> tuple[float, ...]: ...
 
-    def build(self, train: TensorSet) -> nn.Module:
+    def build(self, train: SampleSet) -> nn.Module:
         """A new model with random weights (drawn from torch's global generator) for this training data."""
 
     def task(self, model: nn.Module) -> Task:
         """The loss and the labels of a model of the family."""
 
-    def refresh(self, model: nn.Module, retain: TensorSet) -> None:
+    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
         """Counts again, without the forget set, what the model keeps of its training data beside its weights."""
 
 
@@ -49,7 +50,7 @@ class OwnTraining(Protocol):
     """A family whose models are not trained in epochs by `fit`."""
 
     def fit(
-        self, train: TensorSet, validation: TensorSet, *, seed: int, state: StateFile | None, show: bool, label: str
+        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
     ) -> Fit:
         """Trains a model from scratch."""
 
@@ -66,11 +67,12 @@ class AgeFamily:
     recipe: Recipe
     edges: tuple[float, ...]
 
-    def build(self, train: TensorSet) -> nn.Module:
+    def build(self, train: SampleSet) -> nn.Module:
         """An `AgePredictor` with the mean training age of each group."""
+        data = pictures(train)
         return AgePredictor(
             size=self.recipe.size, image_size=self.recipe.image_size, age_edges=self.edges,
-            age_centers=group_centers(train.age_N, train.group_N, self.edges), dropout=self.recipe.dropout,
+            age_centers=group_centers(data.age_N, data.group_N, self.edges), dropout=self.recipe.dropout,
         )  # fmt: skip
 
     def task(self, model: nn.Module) -> Task:
@@ -78,10 +80,11 @@ class AgeFamily:
         assert isinstance(model, AgePredictor)
         return AgeTask(centers=model.age_centers, loss_name=self.recipe.loss, smoothing=self.recipe.smoothing)
 
-    def refresh(self, model: nn.Module, retain: TensorSet) -> None:
+    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
         """The mean ages that the expectation uses were counted with the forget set, and would stay in the file that ships."""
         assert isinstance(model, AgePredictor)
-        centers = group_centers(retain.age_N, retain.group_N, self.edges)
+        data = pictures(retain)
+        centers = group_centers(data.age_N, data.group_N, self.edges)
         model.age_centers.copy_(torch.tensor(centers, dtype=torch.float32))
 
 
@@ -111,7 +114,7 @@ class ClassFamily:
         """0, 1, ..., G."""
         return tuple(float(edge) for edge in range(self.classes + 1))
 
-    def build(self, train: TensorSet) -> nn.Module:
+    def build(self, train: SampleSet) -> nn.Module:
         """A `ResNet18`."""
         return ResNet18(classes=self.classes, width=self.width, dropout=self.recipe.dropout)
 
@@ -119,21 +122,21 @@ class ClassFamily:
         """Labels without an order."""
         return ClassTask(smoothing=self.recipe.smoothing)
 
-    def refresh(self, model: nn.Module, retain: TensorSet) -> None:
+    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
         """Nothing is kept beside the weights."""
 
 
-def new_model(family: Family, train: TensorSet, seed: int) -> nn.Module:
+def new_model(family: Family, train: SampleSet, seed: int) -> nn.Module:
     """A freshly initialized model on the device of `train`; the weights follow from `seed`."""
     with seeded(seed, -1):
         model = family.build(train)
-    return model.to(train.age_N.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+    return model.to(train.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 def fit_new(
     family: Family,
-    train: TensorSet,
-    validation: TensorSet,
+    train: SampleSet,
+    validation: SampleSet,
     *,
     seed: int,
     state: StateFile | None = None,

@@ -19,9 +19,9 @@ from unplug.core import TrainingError
 from .device import autocast, synchronize
 from .evaluate import predict, summarize
 from .recipe import Recipe, learning_rate
+from .samples import SampleSet, steps_per_epoch
 from .state import StateFile
 from .task import Task
-from .tensors import TensorSet, steps_per_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +72,8 @@ def update_average(average: nn.Module, model: nn.Module, decay: float, step: int
 
 def fit(
     model: nn.Module,
-    train: TensorSet,
-    validation: TensorSet,
+    train: SampleSet,
+    validation: SampleSet,
     task: Task,
     recipe: Recipe,
     *,
@@ -144,7 +144,7 @@ def fit(
 def _epoch(
     model: nn.Module,
     average: nn.Module,
-    train: TensorSet,
+    train: SampleSet,
     task: Task,
     recipe: Recipe,
     optimizer: torch.optim.Optimizer,
@@ -156,7 +156,7 @@ def _epoch(
 ) -> float:
     """One pass over the training set; returns the mean training loss."""
     model.train()
-    device = train.age_N.device
+    device = train.device
     total = torch.zeros((), device=device)
     with seeded(seed, epoch) as generator:
         for step, index_B in enumerate(train.shuffled(recipe.batch_size, generator)):
@@ -180,7 +180,7 @@ def _check_finite(name: str, value: float, epoch: int) -> None:
 
 def training_step(
     model: nn.Module,
-    train: TensorSet,
+    train: SampleSet,
     index_B: Tensor,
     task: Task,
     recipe: Recipe,
@@ -189,8 +189,8 @@ def training_step(
 ) -> Tensor:
     """One step on the samples at `index_B`; returns the mean loss, detached."""
     batch = train.view(train.batch(index_B), recipe.augment, generator)
-    with autocast(batch.image_BCHW.device):
-        outputs = model(batch.image_BCHW)
+    with autocast(batch.device):
+        outputs = model(*batch.inputs)
     loss = task.loss(outputs, batch).mean()
     optimizer.zero_grad(set_to_none=True)
     loss.backward()

@@ -19,9 +19,10 @@ from .card import model_card
 from .device import describe_device
 from .evaluate import predict, summarize
 from .family import AgeFamily, fit_new
+from .images import ImageSet, to_class_tensors, to_tensors
 from .recipe import Recipe
+from .samples import SampleSet
 from .state import StateFile, fingerprint
-from .tensors import TensorSet, to_class_tensors, to_tensors
 
 RECORD_SCHEMA = "unplug-checkpoint/1"
 
@@ -30,16 +31,16 @@ RECORD_SCHEMA = "unplug-checkpoint/1"
 class Sets:
     """The sets of a split on the device: `train` is what is trained on, `forget` what a request takes out of it."""
 
-    train: TensorSet
-    forget: TensorSet
-    validation: TensorSet
-    test: TensorSet
+    train: SampleSet
+    forget: SampleSet
+    validation: SampleSet
+    test: SampleSet
 
 
 def load_sets(dataset: Dataset, split: Split, edges: tuple[float, ...] | None, device: torch.device) -> Sets:
     """The retain (as `train`), forget, validation and test sets of a split as tensors; `edges` None takes class labels."""
 
-    def load(ids: Sequence[str]) -> TensorSet:
+    def load(ids: Sequence[str]) -> ImageSet:
         if edges is None:
             return to_class_tensors(dataset, ids, device)
         return to_tensors(dataset, ids, edges, device)

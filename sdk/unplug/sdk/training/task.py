@@ -9,13 +9,14 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .tensors import Batch
+from .images import ImageBatch
+from .samples import LabelledBatch
 
 Loss = Literal["ce", "ce+l1", "ordinal"]
 LOSSES: tuple[Loss, ...] = ("ce", "ce+l1", "ordinal")
@@ -32,10 +33,10 @@ class Task(Protocol):
     @property
     def output(self) -> str: ...
 
-    def loss(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, outputs: Mapping[str, Tensor], batch: Any) -> Tensor:
         """Training loss (B,)."""
 
-    def log_prob(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def log_prob(self, outputs: Mapping[str, Tensor], batch: Any) -> Tensor:
         """log p(true label) (B,)."""
 
     def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
@@ -54,7 +55,7 @@ class _Labels:
         """(B, G) in float32."""
         return outputs[self.output].float()
 
-    def log_prob(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def log_prob(self, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
         """log p(true class) (B,)."""
         return self.logits(outputs).log_softmax(dim=1).gather(1, batch.group_B[:, None])[:, 0]
 
@@ -75,7 +76,7 @@ class ClassTask(_Labels):
 
     output: ClassVar[str] = "logits"
 
-    def loss(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
         """Training loss (B,)."""
         return F.cross_entropy(self.logits(outputs), batch.group_B, reduction="none", label_smoothing=self.smoothing)
 
@@ -105,7 +106,7 @@ class AgeTask(_Labels):
 
     output: ClassVar[str] = "age_logits"
 
-    def loss(self, outputs: Mapping[str, Tensor], batch: Batch) -> Tensor:
+    def loss(self, outputs: Mapping[str, Tensor], batch: ImageBatch) -> Tensor:
         """Training loss (B,)."""
         logits_BG = self.logits(outputs)
         if self.loss_name == "ordinal":

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-import torch
 from torch import nn
 
 from unplug.core import InputError
 from unplug.sdk.tasks import NEEDS, Need
-from unplug.sdk.training import Sets, TensorSet
+from unplug.sdk.training import SampleSet, Sets
 
 from .method import Method, TrainingHook
-
-NO_LABEL = -1
 
 
 def present(sets: Sets, original: nn.Module, method: Method) -> dict[Need, bool]:
     """Whether each thing that a method can need is there."""
-    labelled = all(bool((part.group_N >= 0).all()) for part in (sets.train, sets.forget))
-    with_ages = all(not bool(torch.isnan(part.age_N).any()) for part in (sets.train, sets.forget))
+    held = sets.train.holds() & sets.forget.holds()
     return {
         "retain data": len(sets.train) > 0,
         "forget data": len(sets.forget) > 0,
-        "labels": labelled,
+        "labels": "labels" in held,
         "validation data": len(sets.validation) > 0,
-        "ages": with_ages,
-        "class logits": sets.train.has_classes,
+        "ages": "ages" in held,
+        "class logits": "class logits" in held,
         HOOKS: isinstance(method, TrainingHook) and method.prepared(original),
     }
 
@@ -46,13 +41,9 @@ def shown_to(method: Method, sets: Sets, original: nn.Module, withhold: Sequence
     """
     check_needs(method, [need for need, found in present(sets, original, method).items() if not found], withhold)
 
-    def show(part: TensorSet, need: Need) -> TensorSet:
-        part = part if need in method.needs else part.subset([])
-        if "labels" not in method.needs:
-            part = replace(part, group_N=torch.full_like(part.group_N, NO_LABEL))
-        if "labels" not in method.needs and "ages" not in method.needs:
-            part = replace(part, age_N=torch.full_like(part.age_N, float("nan")))
-        return part
+    def show(part: SampleSet, need: Need) -> SampleSet:
+        seen = part if need in method.needs else part.subset([])
+        return seen.shown(labels="labels" in method.needs, ages="ages" in method.needs)
 
     return Sets(
         train=show(sets.train, "retain data"),

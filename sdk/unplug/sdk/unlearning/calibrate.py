@@ -13,12 +13,12 @@ import time
 import torch
 from torch import nn
 
-from unplug.sdk.training import Recipe, Task, TensorSet, decay_groups, synchronize, training_step, update_average
+from unplug.sdk.training import Recipe, SampleSet, Task, decay_groups, synchronize, training_step, update_average
 
 WARM_UP, TIMED = 2, 5
 
 
-def seconds_per_sample(model: nn.Module, retain: TensorSet, task: Task, recipe: Recipe) -> float:
+def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task, recipe: Recipe) -> float:
     """Median seconds of one training step of the recipe (forward, backward, AdamW, averaging) per sample.
 
     Args:
@@ -29,7 +29,7 @@ def seconds_per_sample(model: nn.Module, retain: TensorSet, task: Task, recipe: 
     trained, average = copy.deepcopy(model).train(), copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(trained, recipe.weight_decay), lr=0.0)
     generator = torch.Generator().manual_seed(0)
-    size, device = min(recipe.batch_size, len(retain)), retain.age_N.device
+    size, device = min(recipe.batch_size, len(retain)), retain.device
     times = []
     for number in range(WARM_UP + TIMED):
         synchronize(device)

@@ -10,7 +10,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from unplug.sdk.training import seeded
+from unplug.sdk.training import Batch, seeded
 
 from .method import ForgetProblem
 
@@ -26,13 +26,13 @@ def random_network(problem: ForgetProblem) -> nn.Module:
     """A network of the problem's family with random weights that follow from its seed, in eval mode."""
     with seeded(problem.seed, RANDOM_NETWORK):
         model = problem.family.build(problem.retain)
-    return model.to(problem.retain.age_N.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
+    return model.to(problem.retain.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
 
 
-def teach(problem: ForgetProblem, teacher: nn.Module, image_BCHW: Tensor) -> Tensor:
+def teach(problem: ForgetProblem, teacher: nn.Module, batch: Batch) -> Tensor:
     """Logits (B, G) of a teacher, without gradients; charged as forward passes."""
     with torch.no_grad():
-        return problem.logits(teacher, image_BCHW)
+        return problem.logits(teacher, batch)
 
 
 def divergence(student_BG: Tensor, teacher_BG: Tensor, temperature: float = 1.0) -> Tensor:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.utils._pytree import tree_map
 
 from unplug.core import BudgetExceeded
-from unplug.sdk.training import Batch, TensorSet, autocast
+from unplug.sdk.training import Batch, SampleSet, autocast
 
 from .method import ForgetProblem
 
@@ -28,7 +29,7 @@ pass count does not show; so plans take each sample for this many."""
 
 
 def importance(
-    model: nn.Module, problem: ForgetProblem, data: TensorSet, measure: Measure, power: float = 2.0
+    model: nn.Module, problem: ForgetProblem, data: SampleSet, measure: Measure, power: float = 2.0
 ) -> dict[str, Tensor]:
     """I_j = 1/N sum_n |d measure(x_n) / d theta_j|^power, per sample, in eval mode and without augmentation.
 
@@ -49,25 +50,24 @@ def importance(
     weights = {name: value.detach() for name, value in model.named_parameters()}
     buffers = dict(model.named_buffers())
 
-    def of_one(weights: dict[str, Tensor], image_CHW: Tensor, age: Tensor, group: Tensor) -> Tensor:
-        batch = Batch(image_BCHW=image_CHW[None], age_B=age[None], group_B=group[None])
-        return measure(functional_call(model, (weights, buffers), (batch.image_BCHW,)), batch)[0]
+    def of_one(weights: dict[str, Tensor], sample: Batch) -> Tensor:
+        batch: Batch = tree_map(lambda value: value[None], sample)
+        return measure(functional_call(model, (weights, buffers), batch.inputs), batch)[0]
 
-    of_each = vmap(grad(of_one), in_dims=(None, 0, 0, 0))
+    of_each = vmap(grad(of_one), in_dims=(None, 0))
     total = {name: torch.zeros_like(value) for name, value in weights.items()}
     chunk = max(1, min(16, CHUNK_FLOATS // sum(value.numel() for value in weights.values())))
-    for index_B in torch.arange(len(data), device=data.age_N.device).split(chunk):
-        batch = data.batch(index_B)
+    for batch in data.in_order(chunk):
         problem.meter.charge(forward=len(batch), backward=len(batch))
-        with autocast(batch.image_BCHW.device):
-            gradients = of_each(weights, batch.image_BCHW, batch.age_B, batch.group_B)
+        with autocast(batch.device):
+            gradients = of_each(weights, batch)
         for name, gradient in gradients.items():
             total[name] += gradient.abs().pow(power).sum(dim=0)
     model.train(was_training)
     return {name: value / len(data) for name, value in total.items()}
 
 
-def sample_within(problem: ForgetProblem, data: TensorSet, share: float, per_sample: float) -> TensorSet:
+def sample_within(problem: ForgetProblem, data: SampleSet, share: float, per_sample: float) -> SampleSet:
     """The whole set, or as many random samples of it as a share of the remaining budget pays for.
 
     Args:

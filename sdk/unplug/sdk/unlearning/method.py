@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, Registry
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import Batch, Family, Recipe, StateFile, Task, TensorSet, autocast
+from unplug.sdk.training import Batch, Family, Recipe, SampleSet, StateFile, Task, autocast
 
 from .budget import Meter
 
@@ -32,9 +32,9 @@ class ForgetProblem:
         history: a method that trains in epochs adds its rows, as in ``metrics.jsonl``.
     """
 
-    retain: TensorSet
-    forget: TensorSet
-    validation: TensorSet
+    retain: SampleSet
+    forget: SampleSet
+    validation: SampleSet
     family: Family
     task: Task
     meter: Meter
@@ -59,37 +59,45 @@ class ForgetProblem:
         """The loss of a model that knows nothing: ln G nats for G classes, else what the task says."""
         return self.task.ignorance(self.classes)
 
-    def outputs(self, model: nn.Module, image_BCHW: Tensor) -> dict[str, Tensor]:
+    def outputs(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Runs a model and charges for it: forward, and backward too where gradients are on.
 
         A method that freezes a part still pays for the whole backward pass; its wall time shows what it saved.
         """
-        passes = len(image_BCHW)
+        passes = len(batch)
         self.meter.charge(forward=passes, backward=passes if torch.is_grad_enabled() else 0)
-        with autocast(image_BCHW.device):
-            outputs: dict[str, Tensor] = model(image_BCHW)
+        with autocast(batch.device):
+            outputs: dict[str, Tensor] = model(*batch.inputs)
         return outputs
 
-    def logits(self, model: nn.Module, image_BCHW: Tensor) -> Tensor:
-        """`outputs`, the logits (B, G) alone."""
-        return self.task.logits(self.outputs(model, image_BCHW))
+    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Class logits (B, G) in float32, charged."""
+        return self.task.logits(self.outputs(model, batch))
+
+    def log_prob(self, model: nn.Module, batch: Batch) -> Tensor:
+        """log p(truth) of each sample (B,), charged."""
+        return self.task.log_prob(self.outputs(model, batch), batch)
+
+    def losses(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Training loss of each sample (B,), charged."""
+        return self.task.loss(self.outputs(model, batch), batch)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Mean training loss of a batch, charged."""
-        return self.task.loss(self.outputs(model, batch.image_BCHW), batch).mean()
+        return self.losses(model, batch).mean()
 
     def view(self, batch: Batch) -> Batch:
         """The batch as the recipe augments it."""
         return self.retain.view(batch, self.recipe.augment, self.generator)
 
-    def orders(self, data: TensorSet, batch_size: int) -> Iterator[Tensor]:
+    def orders(self, data: SampleSet, batch_size: int) -> Iterator[Tensor]:
         """Endless indices (B,) into a set, reshuffled every epoch; smaller sets come whole."""
         if len(data) == 0:
             raise InputError("forget step", "a set that the method reads is empty", "Choose another method")
         while True:
             yield from data.shuffled(min(batch_size, len(data)), self.generator)
 
-    def batches(self, data: TensorSet, batch_size: int) -> Iterator[Batch]:
+    def batches(self, data: SampleSet, batch_size: int) -> Iterator[Batch]:
         """The augmented batches of `orders`."""
         for index_B in self.orders(data, batch_size):
             yield self.view(data.batch(index_B))

@@ -170,7 +170,7 @@ def estimate_retraining(
     original: nn.Module, sets: Sets, family: Family, *, recorded_wall_s: float | None = None
 ) -> RetrainCost:
     """Passes of the recipe on the retain set, and the wall time they would take here and now."""
-    device = sets.train.age_N.device
+    device = sets.train.device
     model = original.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     per_sample = seconds_per_sample(model, sets.train, family.task(model), family.recipe)
     passes = family.recipe.passes(len(sets.train))
@@ -219,7 +219,7 @@ def apply_method(
         TrainingError: its loss or its weights are not finite.
     """
     seen = shown_to(method, sets, original, withhold)
-    device = sets.train.age_N.device
+    device = sets.train.device
     model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     family.refresh(model, sets.train)
     with seeded(seed, -2) as generator:

@@ -18,8 +18,8 @@ from unplug.core import InputError, TrainingError
 from unplug.sdk.training import (
     Family,
     Recipe,
+    SampleSet,
     Task,
-    TensorSet,
     decay_groups,
     learning_rate,
     seeded,
@@ -105,9 +105,9 @@ class SisaEnsemble(nn.Module):
         self.members = nn.ModuleList(members)
         self.output, self.plan, self.parts, self.checkpoints = output, plan, parts, checkpoints
 
-    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+    def forward(self, *inputs: Tensor) -> dict[str, Tensor]:
         """The logits (B, G) under the name that the members use; ``expected_age`` (B, 1) where they have one."""
-        said = [member(image_BCHW) for member, slices in zip(self.members, self.parts, strict=True) if any(slices)]
+        said = [member(*inputs) for member, slices in zip(self.members, self.parts, strict=True) if any(slices)]
         log_SBG = torch.stack([outputs[self.output].float().log_softmax(dim=1) for outputs in said])
         joint = {self.output: log_SBG.logsumexp(dim=0) - math.log(len(said))}
         if "expected_age" in said[0]:
@@ -135,7 +135,7 @@ class ShardedFamily:
         """The members'."""
         return self.inner.edges
 
-    def build(self, train: TensorSet) -> nn.Module:
+    def build(self, train: SampleSet) -> nn.Module:
         """One member: an ensemble is made by training its shards."""
         return self.inner.build(train)
 
@@ -143,12 +143,12 @@ class ShardedFamily:
         """That of the first member; the labels and the output's name are the same in all."""
         return self.inner.task(model.members[0] if isinstance(model, SisaEnsemble) else model)
 
-    def refresh(self, model: nn.Module, retain: TensorSet) -> None:
+    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
         """Nothing: each stage counts its own slices, and a count over all of them would tie the shards together."""
 
 
 def train_shard(
-    family: Family, data: TensorSet, plan: Plan, shard: int, parts: list[list[str]], first: int, start: State | None
+    family: Family, data: SampleSet, plan: Plan, shard: int, parts: list[list[str]], first: int, start: State | None
 ) -> tuple[nn.Module, list[State]]:
     """Trains one shard from slice `first` on.
 
@@ -171,7 +171,7 @@ def train_shard(
     with seeded(plan.seed, shard, -1):
         # The first slice alone: what a family reads off its data must not tie the shard to samples of others.
         model = family.build(data.subset([position[sample] for sample in parts[0]]))
-    model = model.to(data.age_N.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    model = model.to(data.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if start is not None:
         model.load_state_dict(start)
     for number in range(first, plan.slices):
@@ -182,7 +182,7 @@ def train_shard(
     return model.eval(), states
 
 
-def train_stage(family: Family, model: nn.Module, data: TensorSet, plan: Plan, shard: int, number: int) -> nn.Module:
+def train_stage(family: Family, model: nn.Module, data: SampleSet, plan: Plan, shard: int, number: int) -> nn.Module:
     """The recipe on the slices so far, with fresh optimizer state; returns the averaged weights."""
     if len(data):
         family.refresh(model, data)
@@ -193,7 +193,7 @@ def train_stage(family: Family, model: nn.Module, data: TensorSet, plan: Plan, s
     steps, epochs = steps_per_epoch(len(data), recipe.batch_size), plan.epochs(recipe)[number]
     model.train()
     for epoch in range(epochs):
-        total = torch.zeros((), device=data.age_N.device)
+        total = torch.zeros((), device=data.device)
         with seeded(plan.seed, shard, number, epoch) as generator:
             for step, index_B in enumerate(data.shuffled(recipe.batch_size, generator)):
                 at = epoch * steps + step

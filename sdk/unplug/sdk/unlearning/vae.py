@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from unplug.sdk.training import TensorSet
+from unplug.sdk.training import SampleSet
 
 from .anatomy import embeddings
 from .descent import plan
@@ -61,11 +61,11 @@ def bounded(vae: VAE, z_BF: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def embed(model: nn.Module, problem: ForgetProblem, data: TensorSet) -> Tensor:
+def embed(model: nn.Module, problem: ForgetProblem, data: SampleSet) -> Tensor:
     """What the classifier is given for each sample of a set (N, F), without augmentation, charged as forward passes."""
     with embeddings(model) as seen:
-        for index_B in torch.arange(len(data), device=data.age_N.device).split(problem.recipe.batch_size):
-            problem.outputs(model, data.batch(index_B).image_BCHW)
+        for batch in data.in_order(problem.recipe.batch_size):
+            problem.outputs(model, batch)
     return torch.cat(seen).float()
 
 
@@ -102,8 +102,8 @@ def fit_vae(z_NF: Tensor, problem: ForgetProblem, model: nn.Module, steps: int, 
 @torch.no_grad()
 def vae_cost(vae: VAE, problem: ForgetProblem, model: nn.Module) -> float:
     """Multiply-adds of the VAE as a fraction of the network's, for one sample; one forward pass is charged."""
-    image_1CHW = problem.retain.batch(torch.zeros(1, dtype=torch.long, device=problem.retain.age_N.device)).image_BCHW
+    one = problem.retain.batch(torch.zeros(1, dtype=torch.long, device=problem.retain.device))
     with FlopCounterMode(display=False) as counter:
-        problem.outputs(model, image_1CHW)
+        problem.outputs(model, one)
     weights = sum(parameter.numel() for parameter in vae.parameters() if parameter.ndim == 2)
     return 2.0 * weights / float(counter.get_total_flops())

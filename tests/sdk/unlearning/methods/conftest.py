@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.training import AgeFamily, Batch, ClassFamily, Family, Recipe, Sets, TensorSet, fit_new
+from unplug.sdk.training import AgeFamily, ClassFamily, Family, ImageBatch, ImageSet, Recipe, Sets, fit_new
 from unplug.sdk.unlearning import Cost, ForgetProblem, Meter, Method, RetrainCost, apply_method
 
 from ...conftest import RECIPE, World
@@ -28,31 +28,31 @@ COLOURS = ClassFamily(recipe=CLASS_RECIPE, classes=CLASSES, width=8)
 State = dict[str, Tensor]
 
 
-class Poisoned(TensorSet):
+class Poisoned(ImageSet):
     """A set that must not be looked at."""
 
-    def batch(self, index_B: Tensor) -> Batch:
+    def batch(self, index_B: Tensor) -> ImageBatch:
         raise AssertionError("a set that was not declared was read")
 
     def shuffled(self, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:
         raise AssertionError("a set that was not declared was read")
 
-    def subset(self, index: object) -> TensorSet:
+    def subset(self, index: object) -> ImageSet:
         raise AssertionError("a set that was not declared was read")
 
 
-def poisoned(like: TensorSet) -> Poisoned:
+def poisoned(like: ImageSet) -> Poisoned:
     """As many samples as `like` has, without pixels or labels."""
     empty = torch.empty(0)
     return Poisoned(ids=like.ids, image_NCHW=empty, age_N=empty, group_N=empty, subject_N=np.empty(0))
 
 
-def unlabelled(data: TensorSet) -> TensorSet:
+def unlabelled(data: ImageSet) -> ImageSet:
     """As a method sees a set whose labels it did not declare."""
     return replace(data, group_N=torch.full_like(data.group_N, -1), age_N=torch.full_like(data.age_N, float("nan")))
 
 
-def coloured(count: int, seed: int, classes: int = CLASSES) -> TensorSet:
+def coloured(count: int, seed: int, classes: int = CLASSES) -> ImageSet:
     """Noise whose brightness in one quadrant tells the class: learned in a few steps, remembered in some more."""
     draw = torch.Generator().manual_seed(seed)
     image_NCHW = torch.randint(0, 160, (count, 3, SIDE, SIDE), generator=draw)
@@ -61,7 +61,7 @@ def coloured(count: int, seed: int, classes: int = CLASSES) -> TensorSet:
         row, column = divmod(group % 4, 2)
         half = SIDE // 2
         image_NCHW[group_N == group, :, row * half : (row + 1) * half, column * half : (column + 1) * half] += 60
-    return TensorSet(
+    return ImageSet(
         ids=tuple(f"{seed}-{index}" for index in range(count)),
         image_NCHW=image_NCHW.to(torch.uint8).contiguous(memory_format=torch.channels_last),
         age_N=torch.full((count,), float("nan")),
@@ -95,7 +95,7 @@ class Case:
         needs: tuple[str, ...] | None = None,
         recipe: dict[str, Any] | None = None,
         compute: int | None = None,
-        **sets: TensorSet,
+        **sets: ImageSet,
     ) -> ForgetProblem:
         """What a method is given.
 
@@ -179,12 +179,12 @@ def sgd_step(model: nn.Module, loss: Callable[[nn.Module], Tensor], lr: float) -
     }
 
 
-def whole_batch(data: TensorSet) -> Batch:
+def whole_batch(data: ImageSet) -> ImageBatch:
     """Every sample, in order."""
     return data.batch(torch.arange(len(data)))
 
 
-def losses(model: nn.Module, data: TensorSet) -> Tensor:
+def losses(model: nn.Module, data: ImageSet) -> Tensor:
     """-ln p_y (N,) in eval mode."""
     with torch.no_grad():
         outputs = model.eval()(whole_batch(data).image_BCHW)

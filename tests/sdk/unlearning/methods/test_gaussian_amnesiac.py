@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.training import TensorSet
-from unplug.sdk.training.tensors import age_groups
-from unplug.sdk.unlearning.methods.gaussian_amnesiac import GaussianAmnesiac, amnesiac, joined
+from unplug.sdk.training import ImageSet, joined
+from unplug.sdk.training.images import age_groups
+from unplug.sdk.unlearning.methods.gaussian_amnesiac import GaussianAmnesiac, amnesiac
 
 from .conftest import Case, changed, coloured, whole_batch
 
 EDGES = tuple(map(float, AGE_EDGES))
 
 
-def aged(count: int, mean: float, std: float, seed: int) -> TensorSet:
+def aged(count: int, mean: float, std: float, seed: int) -> ImageSet:
     age_N = mean + std * torch.randn(count, generator=torch.Generator().manual_seed(seed))
     return replace(coloured(count, seed), age_N=age_N)
 

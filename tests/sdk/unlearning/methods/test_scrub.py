@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.training import TensorSet
+from unplug.sdk.training import ImageSet
 from unplug.sdk.unlearning import build_method
 from unplug.sdk.unlearning.distil import divergence
 from unplug.sdk.unlearning.methods.finetune import Finetune
@@ -20,7 +20,7 @@ from unplug.sdk.unlearning.turns import longest, turns
 from .conftest import PLAIN, Case, assert_weights, sgd_step, whole_batch
 
 
-def distance(student: nn.Module, teacher: nn.Module, data: TensorSet) -> float:
+def distance(student: nn.Module, teacher: nn.Module, data: ImageSet) -> float:
     """Mean KL(teacher || student) in eval mode."""
     image = whole_batch(data).image_BCHW
     with torch.no_grad():

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unplug.core import BudgetExceeded, InputError, TrainingError
 from unplug.plugins import AgePredictor
-from unplug.sdk.training import Recipe, Sets, TensorSet, predict
+from unplug.sdk.training import ImageSet, Recipe, Sets, predict
 from unplug.sdk.training.task import ClassTask
 from unplug.sdk.unlearning import (
     Cost,
@@ -60,7 +60,7 @@ class SmallFamily:
     recipe: Recipe = RECIPE
     edges: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0, 4.0)
 
-    def build(self, train: TensorSet) -> nn.Module:
+    def build(self, train: ImageSet) -> nn.Module:
         model = Small()
         self.refresh(model, train)
         return model
@@ -69,7 +69,7 @@ class SmallFamily:
         assert isinstance(model, Small)
         return ClassTask()
 
-    def refresh(self, model: nn.Module, retain: TensorSet) -> None:
+    def refresh(self, model: nn.Module, retain: ImageSet) -> None:
         assert isinstance(model, Small)
         model.counted.copy_(torch.tensor([len(retain), int(retain.group_N.sum())]))
 
@@ -78,7 +78,7 @@ FAMILY, DATA, METHOD = SmallFamily(), coloured(COUNT, seed=1), SISA(shards=SHARD
 PLAN = Plan(shards=SHARDS, slices=SLICES, seed=3)
 
 
-def given(retain: TensorSet, seed: int = 3, budget: float | None = None) -> ForgetProblem:
+def given(retain: ImageSet, seed: int = 3, budget: float | None = None) -> ForgetProblem:
     passes = RECIPE.epochs * len(retain)
     cost = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
     return ForgetProblem(
@@ -87,7 +87,7 @@ def given(retain: TensorSet, seed: int = 3, budget: float | None = None) -> Forg
     )  # fmt: skip
 
 
-def without(ids: set[str]) -> TensorSet:
+def without(ids: set[str]) -> ImageSet:
     """The data without some samples, in another order: neither order nor position may matter."""
     return DATA.subset([index for index in reversed(range(COUNT)) if DATA.ids[index] not in ids])
 
@@ -177,7 +177,7 @@ def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
     train, method = age_case.sets.train.subset(range(24)), SISA(shards=2, slices=1)
     family = replace(AGES, recipe=replace(AGES.recipe, epochs=1, batch_size=8))
 
-    def problem(data: TensorSet) -> ForgetProblem:
+    def problem(data: ImageSet) -> ForgetProblem:
         shown = replace(age_case.problem(retain=data, budget=50.0), family=family, seed=0)
         return replace(shown, task=family.task(age_case.original))
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
-from unplug.sdk.training import Batch
+from unplug.sdk.training import ImageBatch
 from unplug.sdk.unlearning.methods import unsir
 from unplug.sdk.unlearning.methods.unsir import UNSIR, error
 
 from .conftest import Case, changed, snapshot
 
 
-def measured(case: Case, noise: Batch) -> float:
+def measured(case: Case, noise: ImageBatch) -> float:
     with torch.no_grad():
         return float(error(case.model(), case.problem(budget=None), noise.image_BCHW, noise.group_B))
 

@@ -20,7 +20,7 @@ from torch import nn
 from unplug.core import InputError
 from unplug.sdk.data import Dataset, Split, load_dataset
 from unplug.sdk.fleet import Job, Order, Result, fit_stacked, job_fingerprint, pack, read_result, stack_width, write_result
-from unplug.sdk.training import Family, Recipe, Sets, TensorSet, confidence, fit_new, load_sets, new_model, predict, seeded
+from unplug.sdk.training import Family, ImageSet, Recipe, Sets, confidence, fit_new, load_sets, new_model, pictures, predict, seeded
 from unplug.sdk.unlearning import (
     ForgetProblem,
     Meter,
@@ -65,23 +65,23 @@ class Bench:
     _originals: dict[str, nn.Module] = field(default_factory=dict)
 
     @cached_property
-    def whole(self) -> TensorSet:
+    def whole(self) -> ImageSet:
         """Retain and forget set together: what an original is trained on."""
         everything = Split(
             data_digest=self.split.data_digest, seed=self.split.seed, subject_disjoint=self.split.subject_disjoint,
             train=self.split.train, validation=(), test=(),
         )  # fmt: skip
         edges = self.family.edges if self.kind == "age" else None
-        return load_sets(self.dataset, everything, edges, self.device).train
+        return pictures(load_sets(self.dataset, everything, edges, self.device).train)
 
-    def training_set(self, role: str) -> TensorSet:
+    def training_set(self, role: str) -> ImageSet:
         """What a model of a role is trained on."""
-        return self.whole if role in ORIGINALS else self.sets.train
+        return self.whole if role in ORIGINALS else pictures(self.sets.train)
 
     @property
     def kind(self) -> str:
         """As in `BenchmarkProtocol`."""
-        return "class" if bool(torch.isnan(self.sets.train.age_N).any()) else "age"
+        return "class" if bool(torch.isnan(pictures(self.sets.train).age_N).any()) else "age"
 
     @cached_property
     def retrain(self) -> RetrainCost:

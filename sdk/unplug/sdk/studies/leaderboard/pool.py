@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from unplug.core import InputError
 from unplug.sdk.auditing import Signals
 from unplug.sdk.fleet import Result, read_result
-from unplug.sdk.training import Predictions, Sets, TensorSet, confidence
+from unplug.sdk.training import ImageSet, Predictions, Sets, confidence, pictures
 
 Array = NDArray[np.float64]
 PARTS = ("forget", "test", "validation")
@@ -28,7 +28,7 @@ class Truth:
     """Labels and subjects of a set.
 
     Args:
-        group_N, age_N, subject_N: as in `TensorSet`.
+        group_N, age_N, subject_N: as in `ImageSet`.
     """
 
     group_N: NDArray[np.int64]
@@ -52,7 +52,7 @@ class Truths:
     def of(cls, sets: Sets) -> Truths:
         """Without the pixels."""
         parts = {"forget": sets.forget, "test": sets.test, "validation": sets.validation, "retain": sets.train}
-        return cls(**{name: _truth(part) for name, part in parts.items()})
+        return cls(**{name: _truth(pictures(part)) for name, part in parts.items()})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +155,7 @@ def _check(result: Result, truths: Truths, name: str) -> None:
         raise InputError(f"result {name}", "its retain margins are not of this data", "Remove it and run again")
 
 
-def _truth(part: TensorSet) -> Truth:
+def _truth(part: ImageSet) -> Truth:
     return Truth(
         group_N=part.group_N.cpu().numpy(), age_N=part.age_N.double().cpu().numpy(), subject_N=np.asarray(part.subject_N)
     )

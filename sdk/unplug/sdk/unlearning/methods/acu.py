@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import AgeTask, Task, TensorSet
+from unplug.sdk.training import AgeTask, SampleSet, Task, labelled, pictures
 
 from ..anatomy import classifier, embeddings
 from ..method import ForgetProblem
@@ -71,21 +71,21 @@ class ACU:
 
 
 @torch.no_grad()
-def features(model: nn.Module, data: TensorSet, batch_size: int) -> Tensor:
+def features(model: nn.Module, data: SampleSet, batch_size: int) -> Tensor:
     """What the classifier is given for each sample (N, F), in full precision, unaugmented: as the model will be used."""
     with embeddings(model) as seen:
-        for index_B in torch.arange(len(data), device=data.age_N.device).split(batch_size):
-            model(data.batch(index_B).image_BCHW)
+        for batch in data.in_order(batch_size):
+            model(*batch.inputs)
     return torch.cat(seen)
 
 
-def soft_targets(task: Task, data: TensorSet, classes: int) -> Tensor:
+def soft_targets(task: Task, data: SampleSet, classes: int) -> Tensor:
     """The distribution (N, G) that the task's cross entropy is taken against, float64."""
     if isinstance(task, AgeTask) and task.loss_name == "ordinal":
-        distance_NG = (task.centers.double() - data.age_N.double()[:, None]) / task.width
+        distance_NG = (task.centers.double() - pictures(data).age_N.double()[:, None]) / task.width
         return (-0.5 * distance_NG.square()).softmax(dim=1)
     smoothing = float(getattr(task, "smoothing", 0.0))
-    return F.one_hot(data.group_N, classes).double() * (1.0 - smoothing) + smoothing / classes
+    return F.one_hot(labelled(data).group_N, classes).double() * (1.0 - smoothing) + smoothing / classes
 
 
 def best_scale(score_NG: Tensor, target_NG: Tensor) -> float:

@@ -56,11 +56,11 @@ class BadTeacher(Stepped):
         retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
 
         def loss() -> Tensor:
-            kept_BCHW, gone_BCHW = next(retain).image_BCHW, next(forget).image_BCHW
-            kept_B = divergence(problem.logits(model, kept_BCHW), teach(problem, good, kept_BCHW), self.temperature)
+            kept, gone = next(retain), next(forget)
+            kept_B = divergence(problem.logits(model, kept), teach(problem, good, kept), self.temperature)
             with norms_fixed(model):
-                student_BG = problem.logits(model, gone_BCHW)
-            gone_B = divergence(student_BG, teach(problem, bad, gone_BCHW), self.temperature)
+                student_BG = problem.logits(model, gone)
+            gone_B = divergence(student_BG, teach(problem, bad, gone), self.temperature)
             return torch.cat([kept_B, gone_B]).mean()
 
         steps = plan(problem, 4.0 * (retain_size + forget_size))

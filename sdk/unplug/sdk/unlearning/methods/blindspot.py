@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import AGE_SCALE
+from unplug.sdk.training import AGE_SCALE, joined
 
 from ..attention import attention_difference, last_features
 from ..descent import Descent
@@ -70,11 +70,11 @@ class Blindspot(Stepped):
         def loss() -> Tensor:
             kept, gone = next(retain), next(forget)
             size = len(kept)
-            image_BCHW = torch.cat([kept.image_BCHW, gone.image_BCHW]).contiguous(memory_format=torch.channels_last)
+            both = joined(kept, gone)
             with torch.no_grad(), last_features(blind) as theirs:
-                their_age_B1 = problem.outputs(blind, image_BCHW)["expected_age"].float()
+                their_age_B1 = problem.outputs(blind, both)["expected_age"].float()
             with last_features(model) as ours:
-                outputs = problem.outputs(model, image_BCHW)
+                outputs = problem.outputs(model, both)
             kept_loss = problem.task.loss({name: value[:size] for name, value in outputs.items()}, kept).mean()
             age_B1 = outputs["expected_age"].float()
             guided = F.l1_loss(age_B1[size:], their_age_B1[size:]) / AGE_SCALE

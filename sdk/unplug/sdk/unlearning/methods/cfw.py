@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import Batch
+from unplug.sdk.training import Batch, labelled
 
 from ..anatomy import convolutions, first_convolution
 from ..descent import Descent, plan
@@ -52,7 +52,7 @@ class CFW(Stepped):
         size = min(self.batch_size, len(problem.retain))
         steps = plan(problem, 3.0 * size)
         batches = problem.batches(problem.retain, size)
-        weight_G = class_weights(problem.retain.group_N, problem.classes, power=1.0)
+        weight_G = class_weights(labelled(problem.retain).group_N, problem.classes, power=1.0)
         add_noise([first_convolution(model).weight], self.sigma, problem.generator)
 
         def late(step: int) -> None:
@@ -79,7 +79,7 @@ def class_weights(group_N: Tensor, classes: int, power: float) -> Tensor:
 
 def weighted_loss(problem: ForgetProblem, model: nn.Module, batch: Batch, weight_G: Tensor) -> Tensor:
     """sum_b w_y L_b / sum_b w_y with L the training loss, charged."""
-    return weighted_mean(problem.task.loss(problem.outputs(model, batch.image_BCHW), batch), weight_G[batch.group_B])
+    return weighted_mean(problem.losses(model, batch), weight_G[labelled(batch).group_B])
 
 
 def weighted_mean(loss_B: Tensor, weight_B: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
+from unplug.sdk.training import Batch
 
 from ..anatomy import embeddings
 from ..descent import Descent, norms_fixed, plan
@@ -65,14 +66,14 @@ class DistilToDelete(Stepped):
         retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
 
         def loss() -> Tensor:
-            kept_BCHW, gone_BCHW = next(retain).image_BCHW, next(forget).image_BCHW
+            kept_batch, gone_batch = next(retain), next(forget)
             with torch.no_grad():
-                taught = run(problem, teacher, kept_BCHW)
+                taught = run(problem, teacher, kept_batch)
             # The retain batch is in random order, so its first samples are the random partners of the forget batch.
-            partner = tuple(value[torch.arange(len(gone_BCHW)) % len(kept_BCHW)] for value in taught)
-            kept = self.distance(run(problem, model, kept_BCHW), taught)
+            partner = tuple(value[torch.arange(len(gone_batch)) % len(kept_batch)] for value in taught)
+            kept = self.distance(run(problem, model, kept_batch), taught)
             with norms_fixed(model):
-                gone = self.distance(run(problem, model, gone_BCHW), partner)
+                gone = self.distance(run(problem, model, gone_batch), partner)
             return self.alpha * kept + (1.0 - self.alpha) * gone
 
         steps = plan(problem, 4.0 * retain_size + 3.0 * forget_size)
@@ -84,8 +85,8 @@ class DistilToDelete(Stepped):
         return response + self.features * (student[1] - teacher[1]).square().mean()
 
 
-def run(problem: ForgetProblem, model: nn.Module, image_BCHW: Tensor) -> tuple[Tensor, Tensor]:
+def run(problem: ForgetProblem, model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     """Logits (B, G) and the embeddings (B, F) that the classifier is given; charged."""
     with embeddings(model) as seen:
-        logits_BG = problem.logits(model, image_BCHW)
+        logits_BG = problem.logits(model, batch)
     return logits_BG, seen[0].float()

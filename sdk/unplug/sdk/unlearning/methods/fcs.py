@@ -68,13 +68,13 @@ class FCS(Stepped):
 
         def flatten() -> Tensor:
             with norms_fixed(model):
-                return not_uniform(problem.logits(model, next(forget).image_BCHW))
+                return not_uniform(problem.logits(model, next(forget)))
 
         def contrast() -> Tensor:
             with norms_fixed(model):
                 with torch.no_grad():
-                    z_RG = problem.logits(model, next(retain).image_BCHW)
-                return contrastive(problem.logits(model, next(forget).image_BCHW), z_RG, self.temperature)
+                    z_RG = problem.logits(model, next(retain))
+                return contrastive(problem.logits(model, next(forget)), z_RG, self.temperature)
 
         def descend(lr: float, loss: Callable[[], Tensor], steps: int) -> None:
             Descent(lr=lr, shape="constant", optimizer=self.optimizer)(model, problem, loss, steps=steps)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import Batch, TensorSet
+from unplug.sdk.training import ImageSet, joined, pictures
 
 from ..descent import Descent, plan
 from ..method import ForgetProblem
@@ -39,7 +39,7 @@ class GaussianAmnesiac(Stepped):
         kept, gone = len(problem.retain), len(problem.forget)
         size = min(self.batch_size, kept + gone)
         forget_size = min(max(1, round(size * gone / (kept + gone))), gone, size - 1)
-        relabelled = amnesiac(problem.forget, problem.retain, problem.family.edges, problem.generator)
+        relabelled = amnesiac(pictures(problem.forget), pictures(problem.retain), problem.family.edges, problem.generator)
         retain = problem.batches(problem.retain, size - forget_size)
         forget = problem.batches(relabelled, forget_size)
 
@@ -49,20 +49,10 @@ class GaussianAmnesiac(Stepped):
         return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=plan(problem, 3.0 * size))
 
 
-def amnesiac(forget: TensorSet, retain: TensorSet, edges: tuple[float, ...], generator: torch.Generator) -> TensorSet:
+def amnesiac(forget: ImageSet, retain: ImageSet, edges: tuple[float, ...], generator: torch.Generator) -> ImageSet:
     """The forget images with ages drawn from the Gaussian of the retain ages, and the age groups that follow."""
     age_N = retain.age_N.float()
     spread = (age_N - age_N.mean()).square().mean().sqrt()
     drawn_N = torch.randn(len(forget), generator=generator).to(age_N.device) * spread + age_N.mean()
     inner = torch.tensor(edges[1:-1], device=age_N.device)
     return replace(forget, age_N=drawn_N, group_N=torch.bucketize(drawn_N, inner, right=True))
-
-
-def joined(one: Batch, other: Batch) -> Batch:
-    """Two batches as one."""
-    image_BCHW = torch.cat([one.image_BCHW, other.image_BCHW]).contiguous(memory_format=torch.channels_last)
-    return Batch(
-        image_BCHW=image_BCHW,
-        age_B=torch.cat([one.age_B, other.age_B]),
-        group_B=torch.cat([one.group_B, other.group_B]),
-    )

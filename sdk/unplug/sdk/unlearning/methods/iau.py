@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import TensorSet
+from unplug.sdk.training import SampleSet
 
 from ..fisher import sample_within
 from ..method import ForgetProblem
@@ -57,12 +57,11 @@ class IAU:
         return model
 
 
-def mean_gradient(model: nn.Module, problem: ForgetProblem, data: TensorSet) -> dict[str, Tensor]:
+def mean_gradient(model: nn.Module, problem: ForgetProblem, data: SampleSet) -> dict[str, Tensor]:
     """grad of the mean training loss over a set by parameter name, in the mode that the model is in."""
     model.zero_grad(set_to_none=True)
-    for index_B in torch.arange(len(data), device=data.age_N.device).split(problem.recipe.batch_size):
-        batch = data.batch(index_B)
-        loss = problem.task.loss(problem.outputs(model, batch.image_BCHW), batch).sum() / len(data)
+    for batch in data.in_order(problem.recipe.batch_size):
+        loss = problem.losses(model, batch).sum() / len(data)
         loss.backward()
     gradients = {
         name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.detach().clone()

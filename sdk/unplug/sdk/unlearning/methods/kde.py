@@ -67,14 +67,14 @@ class KDE(Stepped):
         reset(classifier(model))
 
         def mimic() -> Tensor:
-            image_BCHW = next(validation).image_BCHW
-            theirs_BG = teach(problem, teacher, image_BCHW)
-            return divergence(problem.logits(model, image_BCHW), theirs_BG, self.temperature).mean()
+            batch = next(validation)
+            theirs_BG = teach(problem, teacher, batch)
+            return divergence(problem.logits(model, batch), theirs_BG, self.temperature).mean()
 
         def learn() -> Tensor:
             batch = next(retain)
-            theirs_BG = teach(problem, teacher, batch.image_BCHW)
-            outputs = problem.outputs(model, batch.image_BCHW)
+            theirs_BG = teach(problem, teacher, batch)
+            outputs = problem.outputs(model, batch)
             ours_BG = problem.task.logits(outputs)
             loss = problem.task.loss(outputs, batch).mean() + soft_ce(ours_BG, theirs_BG)
             return loss + divergence(ours_BG, theirs_BG, self.temperature).mean()

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
+from unplug.sdk.training import joined
 
 from ..anatomy import classifier, embeddings
 from ..descent import Descent, norms_fixed, plan
@@ -74,16 +75,16 @@ class LAF(Stepped):
         turn = iter(range(steps))
 
         def loss() -> Tensor:
-            kept_BCHW = next(retain).image_BCHW
-            image_BCHW = torch.cat([kept_BCHW, next(forget).image_BCHW]).contiguous(memory_format=torch.channels_last)
+            kept = next(retain)
+            both = joined(kept, next(forget))
             with norms_fixed(model), embeddings(model) as seen:
-                problem.outputs(model, image_BCHW)
-            kept_BF, gone_BF = seen[0].float().tensor_split([len(kept_BCHW)])
+                problem.outputs(model, both)
+            kept_BF, gone_BF = seen[0].float().tensor_split([len(kept)])
             if next(turn) % 2 == 0:
                 return bounded(all_vae, kept_BF).mean() - bounded(forget_vae, gone_BF).mean()
             with torch.no_grad(), embeddings(teacher) as before:
-                problem.outputs(teacher, image_BCHW)
-            kept0_BF, gone0_BF = before[0].float().tensor_split([len(kept_BCHW)])
+                problem.outputs(teacher, both)
+            kept0_BF, gone0_BF = before[0].float().tensor_split([len(kept)])
             return alignment(kept_BF, kept0_BF, gone_BF, gone0_BF, self.temperature)
 
         head = {id(parameter) for parameter in classifier(model).parameters()}

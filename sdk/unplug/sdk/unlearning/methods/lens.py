@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import Batch, draw_augment, through
+from unplug.sdk.training import Batch, draw_augment, pictures, through
 
 from ..descent import Descent, norms_fixed, plan
 from ..distil import divergence
@@ -67,7 +67,7 @@ class Lens(Stepped):
         def loss() -> Tensor:
             with self.norms(model):
                 kept, index_B = self.kept(model, problem, next(retain)), next(order)
-                says_BG = problem.logits(model, problem.view(problem.forget.batch(index_B)).image_BCHW)
+                says_BG = problem.logits(model, problem.view(problem.forget.batch(index_B)))
             return kept + self.weight * divergence(says_BG, target_FG[index_B]).mean()
 
         steps = plan(problem, 3.0 * (min(self.batch_size, len(problem.retain)) + size))
@@ -88,10 +88,11 @@ class Lens(Stepped):
         changes = self.strength + (problem.recipe.augment == "standard")  # one that it trains with hides nothing from it
         lenses = [self.lens(problem, changes) for _ in range(self.lenses)]
         rows = []
-        for index_B in torch.arange(len(problem.forget), device=problem.forget.age_N.device).split(problem.recipe.batch_size):
-            image_BCHW = problem.forget.batch(index_B).image_BCHW
-            seen = [problem.logits(model, through(image_BCHW, [draw[index_B] for draw in lens])) for lens in lenses]
-            rows.append(torch.lerp(torch.stack(seen).mean(dim=0), problem.logits(model, image_BCHW), self.clear))
+        for index_B in torch.arange(len(problem.forget), device=problem.forget.device).split(problem.recipe.batch_size):
+            batch = pictures(problem.forget.batch(index_B))
+            views = [through(batch.image_BCHW, [draw[index_B] for draw in lens]) for lens in lenses]
+            seen = [problem.logits(model, replace(batch, image_BCHW=view_BCHW)) for view_BCHW in views]
+            rows.append(torch.lerp(torch.stack(seen).mean(dim=0), problem.logits(model, batch), self.clear))
         return torch.cat(rows)
 
     def lens(self, problem: ForgetProblem, changes: int) -> list[Tensor]:

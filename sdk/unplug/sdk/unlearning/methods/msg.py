@@ -61,13 +61,11 @@ def difference_gradient(model: nn.Module, problem: ForgetProblem) -> dict[str, T
     model.eval()
     model.zero_grad(set_to_none=True)
     size = min(len(problem.forget), len(problem.retain))
-    retain_S = torch.randperm(len(problem.retain), generator=problem.generator)[:size].to(problem.retain.age_N.device)
-    forget_F = torch.arange(len(problem.forget), device=problem.retain.age_N.device)
+    retain_S = torch.randperm(len(problem.retain), generator=problem.generator)[:size].to(problem.retain.device)
+    forget_F = torch.arange(len(problem.forget), device=problem.retain.device)
     for data, index_N, sign in ((problem.retain, retain_S, 1.0), (problem.forget, forget_F, -1.0)):
         for index_B in index_N.split(problem.recipe.batch_size):
-            batch = data.batch(index_B)
-            log_prob_B = problem.task.log_prob(problem.outputs(model, batch.image_BCHW), batch)
-            loss = -log_prob_B.sum() * (sign / len(index_N))
+            loss = -problem.log_prob(model, data.batch(index_B)).sum() * (sign / len(index_N))
             loss.backward()
     gradients = {}
     for name, module in convolutions(model):

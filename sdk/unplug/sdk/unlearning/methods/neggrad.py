@@ -62,6 +62,5 @@ class NegGrad(Stepped):
 def bounded_loss(model: nn.Module, problem: ForgetProblem, batch: Batch, ceiling: float) -> Tensor:
     """mean_B min( -ln p_y, ceiling ln G ); samples at the ceiling have no gradient. Batch norm is held fixed."""
     with norms_fixed(model):
-        outputs = problem.outputs(model, batch.image_BCHW)
-    loss_B = -problem.task.log_prob(outputs, batch)
+        loss_B = -problem.log_prob(model, batch)
     return loss_B.clamp(max=ceiling * problem.ignorance).mean()

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
+from unplug.sdk.training import labelled
 
 from ..anatomy import layers
 from ..descent import Descent, plan
@@ -60,15 +61,15 @@ class PRMQ(Stepped):
         size = min(self.batch_size, len(problem.retain))
         steps = plan(problem, 4.0 * size)
         batches, teacher = problem.batches(problem.retain, size), frozen(model)
-        weight_G = class_weights(problem.retain.group_N, problem.classes, power=0.1)
+        weight_G = class_weights(labelled(problem.retain).group_N, problem.classes, power=0.1)
         refill(model, self.ratio, problem.generator)
 
         def loss() -> Tensor:
             batch = next(batches)
-            theirs_B = entropy(teach(problem, teacher, batch.image_BCHW))
-            outputs = problem.outputs(model, batch.image_BCHW)
+            theirs_B = entropy(teach(problem, teacher, batch))
+            outputs = problem.outputs(model, batch)
             apart = F.mse_loss(entropy(problem.task.logits(outputs)), theirs_B)
-            return weighted_mean(problem.task.loss(outputs, batch), weight_G[batch.group_B]) + self.match * apart
+            return weighted_mean(problem.task.loss(outputs, batch), weight_G[labelled(batch).group_B]) + self.match * apart
 
         Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
         round_to_half(model)

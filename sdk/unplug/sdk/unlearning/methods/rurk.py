@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
+from unplug.sdk.training import pictures
 
 from ..descent import Descent, plan
 from ..method import ForgetProblem
@@ -61,7 +62,7 @@ class RURK(Stepped):
         retain, forget = problem.batches(problem.retain, retain_size), problem.batches(problem.forget, forget_size)
 
         def loss() -> Tensor:
-            down, batch = problem.loss(model, next(retain)), next(forget)
+            down, batch = problem.loss(model, next(retain)), pictures(next(forget))
             near_BCHW = neighbourhood(batch.image_BCHW, self.epsilon, self.copies, problem.generator)
             times = 1 + self.copies
             near = replace(batch, image_BCHW=near_BCHW, age_B=batch.age_B.repeat(times), group_B=batch.group_B.repeat(times))

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
+from unplug.sdk.training import labelled
 
 from ..descent import Descent, norms_fixed, plan
 from ..method import ForgetProblem
@@ -52,7 +53,7 @@ class SalUn(Stepped):
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         mask = top_share(saliency(model, problem), self.ratio)
-        relabelled = random_labels(problem.forget, problem.family.edges, problem.generator)
+        relabelled = random_labels(labelled(problem.forget), problem.family.edges, problem.generator)
         retain_size, forget_size = (min(self.batch_size, len(data)) for data in (problem.retain, problem.forget))
         retain, forget = problem.batches(problem.retain, retain_size), problem.batches(relabelled, forget_size)
 
@@ -70,10 +71,8 @@ def saliency(model: nn.Module, problem: ForgetProblem) -> dict[str, Tensor]:
     """|grad mean L(D_f)| per parameter, in eval mode and without augmentation."""
     model.eval()
     model.zero_grad(set_to_none=True)
-    order_F = torch.arange(len(problem.forget), device=problem.forget.age_N.device)
-    for index_B in order_F.split(problem.recipe.batch_size):
-        batch = problem.forget.batch(index_B)
-        loss = problem.task.loss(problem.outputs(model, batch.image_BCHW), batch).sum() / len(order_F)
+    for batch in problem.forget.in_order(problem.recipe.batch_size):
+        loss = problem.losses(model, batch).sum() / len(problem.forget)
         loss.backward()
     found = {
         name: torch.zeros_like(value) if value.grad is None else value.grad.abs() for name, value in model.named_parameters()

@@ -77,12 +77,12 @@ class SCRUB(Stepped):
         def loss() -> Tensor:
             rising = next(steps) == "+"
             batch = next(forget if rising else retain)
-            taught_BG = teach(problem, teacher, batch.image_BCHW)
+            taught_BG = teach(problem, teacher, batch)
             if rising:
                 with norms_fixed(model):
-                    student_BG = problem.logits(model, batch.image_BCHW)
+                    student_BG = problem.logits(model, batch)
                 return -divergence(student_BG, taught_BG, self.temperature).mean()
-            outputs = problem.outputs(model, batch.image_BCHW)
+            outputs = problem.outputs(model, batch)
             kept = divergence(problem.task.logits(outputs), taught_BG, self.temperature).mean()
             return self.alpha * kept + self.gamma * problem.task.loss(outputs, batch).mean()
 

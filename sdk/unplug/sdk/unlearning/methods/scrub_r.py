@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import TensorSet
+from unplug.sdk.training import LabelledSet, labelled
 
 from ..method import ForgetProblem
 from .scrub import SCRUB
@@ -46,7 +46,8 @@ class SCRUBR(SCRUB):
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
-        forget, alike = (self.some(data, problem.forget) for data in (problem.forget, problem.validation))
+        gone, others = labelled(problem.forget), labelled(problem.validation)
+        forget, alike = self.some(gone, gone), self.some(others, gone)
         if len(alike) == 0:
             raise InputError("scrub+r", "no validation sample is of a class of the forget set", "Use scrub without rewinding")
         share = 1.0 - min(1.0, (self.rounds * len(forget) + len(alike)) / max(1.0, problem.meter.left()))
@@ -62,7 +63,7 @@ class SCRUBR(SCRUB):
         model.load_state_dict(states[closest(errors, reference)])
         return model.eval()
 
-    def some(self, data: TensorSet, forget: TensorSet) -> TensorSet:
+    def some(self, data: LabelledSet, forget: LabelledSet) -> LabelledSet:
         """The samples of a set with classes that the forget set has, thinned evenly to `samples`."""
         alike = torch.isin(data.group_N, forget.group_N).nonzero()[:, 0]
         return data.subset(alike[:: -(-len(alike) // self.samples) or 1])
@@ -85,13 +86,12 @@ def matched_mean(loss_N: Tensor, group_N: Tensor, like_M: Tensor) -> float:
 
 
 @torch.no_grad()
-def losses(model: nn.Module, problem: ForgetProblem, data: TensorSet) -> Tensor:
+def losses(model: nn.Module, problem: ForgetProblem, data: LabelledSet) -> Tensor:
     """-ln p_y (N,) in eval mode, charged; the model's mode is put back afterwards."""
     was_training = model.training
     model.eval()
     found = []
-    for index_B in torch.arange(len(data), device=data.group_N.device).split(problem.recipe.batch_size):
-        batch = data.batch(index_B)
-        found.append(-problem.task.log_prob(problem.outputs(model, batch.image_BCHW), batch))
+    for batch in data.in_order(problem.recipe.batch_size):
+        found.append(-problem.log_prob(model, batch))
     model.train(was_training)
     return torch.cat(found)

@@ -55,7 +55,7 @@ class SISA:
         problem.meter.charge(forward=passes, backward=passes)
         done = [train_shard(family, problem.retain, plan, shard, slices, 0, None) for shard, slices in enumerate(parts)]
         members, checkpoints = [member for member, _ in done], [states for _, states in done]
-        return SisaEnsemble(members, problem.task.output, plan, parts, checkpoints).to(problem.retain.age_N.device).eval()
+        return SisaEnsemble(members, problem.task.output, plan, parts, checkpoints).to(problem.retain.device).eval()
 
     def prepared(self, original: nn.Module) -> bool:
         """True for an ensemble with as many shards and slices as this."""

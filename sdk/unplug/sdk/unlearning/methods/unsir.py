@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import Batch
+from unplug.sdk.training import ImageBatch, labelled, pictures
 
 from ..descent import Descent, norms_fixed
 from ..method import ForgetProblem
@@ -72,12 +72,12 @@ class UNSIR(Stepped):
         repair = Descent(lr=self.lr, optimizer=self.optimizer)
         return repair(model, problem, lambda: problem.loss(model, next(batches)), steps=repairs)
 
-    def learn_noise(self, model: nn.Module, problem: ForgetProblem, count: int, steps: int) -> Batch:
+    def learn_noise(self, model: nn.Module, problem: ForgetProblem, count: int, steps: int) -> ImageBatch:
         """`count` noise images with the labels that they are most wrong about; the model stays as it is."""
         model.eval()
-        classes = problem.forget.group_N.unique()
+        classes = labelled(problem.forget).group_N.unique()
         group_B = classes[torch.arange(count, device=classes.device) % len(classes)]
-        shape = (count, *problem.retain.image_NCHW.shape[1:])
+        shape = (count, *pictures(problem.retain).image_NCHW.shape[1:])
         noise = (START * torch.randn(shape, generator=problem.generator)).to(classes.device).requires_grad_()
         optimizer = torch.optim.Adam([noise], lr=self.noise_lr)
         for _ in range(steps):
@@ -89,8 +89,8 @@ class UNSIR(Stepped):
 
 def error(model: nn.Module, problem: ForgetProblem, image_BCHW: Tensor, group_B: Tensor) -> Tensor:
     """Mean cross entropy of images under labels, charged."""
-    return -problem.task.log_prob(problem.outputs(model, image_BCHW), _batch(image_BCHW, group_B)).mean()
+    return -problem.log_prob(model, _batch(image_BCHW, group_B)).mean()
 
 
-def _batch(image_BCHW: Tensor, group_B: Tensor) -> Batch:
-    return Batch(image_BCHW=image_BCHW, age_B=torch.full_like(group_B, float("nan"), dtype=torch.float32), group_B=group_B)
+def _batch(image_BCHW: Tensor, group_B: Tensor) -> ImageBatch:
+    return ImageBatch(image_BCHW=image_BCHW, age_B=torch.full_like(group_B, float("nan"), dtype=torch.float32), group_B=group_B)

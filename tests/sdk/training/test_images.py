@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from unplug.core import DataError
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.data import Dataset
-from unplug.sdk.training import TensorSet, steps_per_epoch, to_tensors
-from unplug.sdk.training.tensors import age_groups
+from unplug.sdk.training import ImageSet, steps_per_epoch, to_tensors
+from unplug.sdk.training.images import age_groups
 
 CPU = torch.device("cpu")
 
 
-def empty_set(count: int) -> TensorSet:
-    return TensorSet(
+def empty_set(count: int) -> ImageSet:
+    return ImageSet(
         ids=tuple(map(str, range(count))), image_NCHW=torch.zeros(count, 3, 1, 1, dtype=torch.uint8), age_N=torch.zeros(count),
         group_N=torch.zeros(count, dtype=torch.int64), subject_N=np.zeros(count),
     )  # fmt: skip

@@ -19,8 +19,7 @@ from unplug.core import InsufficientMemoryError
 from unplug.plugins import AgePredictor
 from unplug.sdk.tasks import Footprint, footprint
 from unplug.sdk.unlearning import build_method, forget
-from unplug.sdk.unlearning.free import free_memory
-from unplug.sdk.unlearning.memory import check_memory, estimate_memory, gib, memory_record
+from unplug.sdk.unlearning.memory import check_memory, estimate_memory, free_memory, gib, memory_record
 from unplug.sdk.unlearning.methods.acu import ACU
 from unplug.sdk.unlearning.methods.finetune import Finetune
 from unplug.sdk.unlearning.methods.msg import MSG

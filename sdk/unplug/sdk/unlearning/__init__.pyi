@@ -4,13 +4,13 @@ from .budget import Meter as Meter
 from .budget import RetrainCost as RetrainCost
 from .budget import summary as summary
 from .descent import Descent as Descent
+from .descent import Repair as Repair
 from .method import METHODS as METHODS
 from .method import ForgetProblem as ForgetProblem
 from .method import Method as Method
 from .method import TrainingHook as TrainingHook
 from .method import build_method as build_method
 from .methods.lens import Lens as Lens
-from .repair import Repair as Repair
 from .run import apply_method as apply_method
 from .run import check_oracle as check_oracle
 from .run import estimate_retraining as estimate_retraining

@@ -1,8 +1,9 @@
-"""Gradient steps on a loss that a method writes down, for as long as its share of the budget lasts."""
+"""Gradient steps on a loss that a method writes down, for as long as its share of the budget lasts; the repair on the
+retain set that most methods end with."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -154,3 +155,72 @@ def _constant(step: int, steps: int, peak: float) -> float:
 
 
 _SHAPES: dict[Shape, Callable[[int, int, float], float]] = {"cosine": _cosine, "up-down": _up_down, "constant": _constant}
+
+
+def plan_phases(problem: ForgetProblem, costs: Sequence[float], shares: Sequence[float], share: float = 1.0) -> list[int]:
+    """Steps of each phase: one of each, and what is then left split by shares.
+
+    steps_i = 1 + floor(shares_i (left - sum costs) / costs_i)
+
+    Args:
+        problem: its meter knows what is left.
+        costs: of one step of each phase, as in `plan`.
+        shares: of each phase, summing to at most 1.
+        share: 0 to 1, of what is left, for all phases together.
+
+    Raises:
+        BudgetExceeded: one step of each phase does not fit.
+    """
+    plan(problem, sum(costs), share)
+    rest = share * problem.meter.left() - sum(costs)
+    return [1 + int(part * rest / cost) for cost, part in zip(costs, shares, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """Descent on the retain set with the recipe's loss, weight decay and augmentation.
+
+    Published settings use SGD for several epochs; within 5 % of retraining there are one or two, and AdamW, with
+    which the original was trained, gets further in them (`python -m benchmarks.forget_sweep`).
+
+    Args:
+        lr: peak learning rate.
+        shape: see `Descent`.
+        batch_size: of the repair. Half of the recipe's: the budget counts samples, so smaller batches are more steps.
+        optimizer: see `Descent`.
+
+    Raises:
+        InputError: a value out of range.
+    """
+
+    lr: float
+    shape: Shape = "cosine"
+    batch_size: int = 32
+    optimizer: Optimizer = "adamw"
+
+    def __post_init__(self) -> None:
+        Descent(lr=self.lr, shape=self.shape, optimizer=self.optimizer)
+        if self.batch_size < 2:  # batch norm
+            raise InputError(f"batch_size {self.batch_size}", "out of range", "Use 2 or more")
+
+    def __call__(
+        self,
+        model: nn.Module,
+        problem: ForgetProblem,
+        step_scale: Mapping[str, Tensor] | None = None,
+        *,
+        trainable: Iterable[nn.Parameter] | None = None,
+        share: float = 1.0,
+    ) -> nn.Module:
+        """Fine-tunes in place on a share of what is left of the budget.
+
+        Raises:
+            BudgetExceeded: the budget does not cover one step.
+            TrainingError: the loss is not finite.
+        """
+        size = min(self.batch_size, len(problem.retain))
+        batches = problem.batches(problem.retain, size)
+        return Descent(lr=self.lr, shape=self.shape, optimizer=self.optimizer)(
+            model, problem, lambda: problem.loss(model, next(batches)),
+            steps=plan(problem, 3.0 * size, share), trainable=trainable, step_scale=step_scale,
+        )  # fmt: skip

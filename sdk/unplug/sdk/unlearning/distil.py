@@ -1,4 +1,4 @@
-"""Teachers and what a student learns from them.
+"""Teachers, what a student learns from them, and how undecided outputs are.
 
 Shapes: B batch, C channels, H = W side, G classes.
 """
@@ -6,6 +6,7 @@ Shapes: B batch, C channels, H = W side, G classes.
 from __future__ import annotations
 
 import copy
+import math
 
 import torch
 from torch import Tensor, nn
@@ -55,3 +56,20 @@ def divergence(student_BG: Tensor, teacher_BG: Tensor, temperature: float = 1.0)
     student_log_BG = (student_BG.float() / temperature).log_softmax(dim=1)
     teacher_log_BG = (teacher_BG.float() / temperature).log_softmax(dim=1)
     return temperature**2 * (teacher_log_BG.exp() * (teacher_log_BG - student_log_BG)).sum(dim=1)
+
+
+def entropy(z_BG: Tensor) -> Tensor:
+    """H = -sum_g p_g ln p_g (B,), p = softmax(z).
+
+    Example:
+        >>> import torch
+        >>> entropy(torch.tensor([[0.0, 0.0], [0.0, 99.0]])).round(decimals=4)
+        tensor([0.6931, 0.0000])
+    """
+    log_BG = z_BG.log_softmax(dim=1)
+    return -(log_BG.exp() * log_BG).sum(dim=1)
+
+
+def not_uniform(z_BG: Tensor) -> Tensor:
+    """mean KL(softmax(z) || uniform) = ln G - mean H."""
+    return math.log(z_BG.shape[1]) - entropy(z_BG).mean()

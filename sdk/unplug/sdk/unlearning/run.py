@@ -33,8 +33,7 @@ from unplug.sdk.training import (
 )
 
 from .access import check_needs, shown_to
-from .budget import Cost, Meter, RetrainCost, summary
-from .calibrate import seconds_per_sample
+from .budget import Cost, Meter, RetrainCost, seconds_per_sample, summary
 from .memory import check_memory, memory_record
 from .method import ForgetProblem, Method, build_method
 
@@ -146,7 +145,7 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
 
 
 def retrain_cost(original: nn.Module, split: Split, kind: Kind, sets: Sets, oracle: Checkpoint | None = None) -> RetrainCost:
-    """What retraining on the retain set would cost on this device now; see `calibrate`.
+    """What retraining on the retain set would cost on this device now; see `estimate_retraining`.
 
     Args:
         original: the network that is retrained.

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from unplug.core import InputError
 
-from .descent import Optimizer
-from .repair import Repair
+from .descent import Optimizer, Repair
 
 
 def check_range(method: str, low: float, high: float, **values: float) -> None:

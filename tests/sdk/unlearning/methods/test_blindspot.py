@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from unplug.sdk.unlearning.attention import attention_difference, attention_map, last_features
 from unplug.sdk.unlearning.methods import blindspot
-from unplug.sdk.unlearning.methods.blindspot import Blindspot
+from unplug.sdk.unlearning.methods.blindspot import Blindspot, attention_difference, attention_map, last_features
 
 from .conftest import Case, changed, poisoned, whole_batch
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from unplug.sdk.unlearning.entropy import not_uniform
+from unplug.sdk.unlearning.distil import not_uniform
 from unplug.sdk.unlearning.methods import fcs
 from unplug.sdk.unlearning.methods.fcs import FCS, contrastive
 

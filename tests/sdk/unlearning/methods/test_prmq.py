@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from unplug.sdk.unlearning.anatomy import layers
-from unplug.sdk.unlearning.entropy import entropy
+from unplug.sdk.unlearning.distil import entropy
 from unplug.sdk.unlearning.methods import prmq
 from unplug.sdk.unlearning.methods.prmq import PRMQ, refill, round_to_half
 

@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.sdk.unlearning.methods.salun import SalUn, saliency, top_share
-from unplug.sdk.unlearning.relabel import random_labels
+from unplug.sdk.unlearning.methods.salun import SalUn, random_labels, saliency, top_share
 
 from .conftest import PLAIN, Case, assert_weights, changed, sgd_step, snapshot, whole_batch
 

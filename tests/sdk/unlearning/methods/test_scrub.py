@@ -14,8 +14,7 @@ from unplug.sdk.training import ImageSet
 from unplug.sdk.unlearning import build_method
 from unplug.sdk.unlearning.distil import divergence
 from unplug.sdk.unlearning.methods.finetune import Finetune
-from unplug.sdk.unlearning.methods.scrub import SCRUB
-from unplug.sdk.unlearning.turns import longest, turns
+from unplug.sdk.unlearning.methods.scrub import SCRUB, longest, turns
 
 from .conftest import PLAIN, Case, assert_weights, sgd_step, whole_batch
 

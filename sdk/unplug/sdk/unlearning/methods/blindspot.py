@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,11 +14,10 @@ from torch import Tensor, nn
 from unplug.sdk.tasks import Need
 from unplug.sdk.training import AGE_SCALE, joined
 
-from ..attention import attention_difference, last_features
-from ..descent import Descent
+from ..anatomy import convolutions
+from ..descent import Descent, plan_phases
 from ..distil import random_network
 from ..method import ForgetProblem
-from ..phases import plan_phases
 from ..settings import Stepped, check_range
 
 
@@ -82,3 +83,25 @@ class Blindspot(Stepped):
             return (1.0 - share) * kept_loss + share * guided
 
         return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
+
+
+def attention_difference(x_BCHW: Tensor, y_BCHW: Tensor) -> Tensor:
+    """Mean squared difference of two attention maps."""
+    return F.mse_loss(attention_map(x_BCHW), attention_map(y_BCHW))
+
+
+def attention_map(x_BCHW: Tensor) -> Tensor:
+    """mean_c x^2, flat and of length one: (B, H W)."""
+    return F.normalize(x_BCHW.float().square().mean(dim=1).flatten(1), dim=1)
+
+
+@contextmanager
+def last_features(model: nn.Module) -> Iterator[list[Tensor]]:
+    """Collects what the last convolution gives (B, C, H, W) in each forward pass while the context is open."""
+    seen: list[Tensor] = []
+    *_, (_, last) = convolutions(model)
+    handle = last.register_forward_hook(lambda _, __, output: seen.append(output))
+    try:
+        yield seen
+    finally:
+        handle.remove()

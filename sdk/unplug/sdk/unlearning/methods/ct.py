@@ -10,8 +10,8 @@ from torch import nn
 
 from unplug.sdk.tasks import Need
 
+from ..descent import Repair
 from ..method import ForgetProblem
-from ..repair import Repair
 
 
 @dataclass(frozen=True, kw_only=True)

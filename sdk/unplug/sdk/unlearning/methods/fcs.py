@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from unplug.sdk.tasks import Need
 from unplug.sdk.training import learning_rate, steps_per_epoch
 
-from ..descent import Descent, norms_fixed
-from ..entropy import not_uniform
+from ..descent import Descent, norms_fixed, plan_phases
+from ..distil import not_uniform
 from ..method import ForgetProblem
-from ..phases import plan_phases
 from ..settings import Stepped, check_descent, check_range
 
 

@@ -9,8 +9,8 @@ from torch import nn
 
 from unplug.sdk.tasks import Need
 
+from ..descent import Repair
 from ..method import ForgetProblem
-from ..repair import Repair
 from ..settings import Stepped
 
 

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from unplug.sdk.tasks import Need
 
 from ..anatomy import classifier, first_convolution, reset
-from ..descent import Descent
+from ..descent import Descent, plan_phases
 from ..distil import divergence, frozen, teach
 from ..method import ForgetProblem
-from ..phases import plan_phases
 from ..settings import Stepped, check_descent, check_range
 
 

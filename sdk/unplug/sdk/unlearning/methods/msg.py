@@ -12,8 +12,8 @@ from unplug.core import InputError
 from unplug.sdk.tasks import Need
 
 from ..anatomy import convolutions
+from ..descent import Repair
 from ..method import ForgetProblem
-from ..repair import Repair
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,7 @@ from unplug.sdk.training import labelled
 
 from ..anatomy import layers
 from ..descent import Descent, plan
-from ..distil import frozen, teach
-from ..entropy import entropy
+from ..distil import entropy, frozen, teach
 from ..method import ForgetProblem
 from ..settings import Stepped, check_range
 from .cfw import class_weights, weighted_mean

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import labelled
+from unplug.sdk.training import LabelledSet, labelled
 
 from ..descent import Descent, norms_fixed, plan
 from ..method import ForgetProblem
-from ..relabel import random_labels
 from ..settings import Stepped, check_range
 
 
@@ -94,3 +93,10 @@ def top_share(size: dict[str, Tensor], ratio: float) -> dict[str, Tensor]:
     mask[flat.topk(max(1, round(ratio * len(flat)))).indices] = 1.0
     parts = mask.split([value.numel() for value in size.values()])
     return {name: part.view(value.shape) for (name, value), part in zip(size.items(), parts, strict=True)}
+
+
+def random_labels(data: LabelledSet, edges: tuple[float, ...], generator: torch.Generator) -> LabelledSet:
+    """Each sample with a class that is not its own, all others alike; known ages become the middle of that class."""
+    classes, device = len(edges) - 1, data.group_N.device
+    shift_N = torch.randint(1, classes, (len(data),), generator=generator).to(device)
+    return data.relabelled((data.group_N + shift_N) % classes, edges)

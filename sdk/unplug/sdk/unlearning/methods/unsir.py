@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from unplug.sdk.tasks import Need
 from unplug.sdk.training import ImageBatch, labelled, pictures
 
-from ..descent import Descent, norms_fixed
+from ..descent import Descent, norms_fixed, plan_phases
 from ..method import ForgetProblem
-from ..phases import plan_phases
 from ..settings import Stepped, check_descent, check_range
 
 NOISE_STEPS, START = 40, 0.1  # the noise's first standard deviation, of the range of a pixel

@@ -20,7 +20,19 @@ from torch import nn
 from unplug.core import InputError
 from unplug.sdk.data import Dataset, Split, load_dataset
 from unplug.sdk.fleet import Job, Order, Result, fit_stacked, job_fingerprint, pack, read_result, stack_width, write_result
-from unplug.sdk.training import Family, ImageSet, Recipe, Sets, confidence, fit_new, load_sets, new_model, pictures, predict, seeded
+from unplug.sdk.training import (
+    Family,
+    ImageSet,
+    Recipe,
+    Sets,
+    confidence,
+    fit_new,
+    load_sets,
+    new_model,
+    pictures,
+    predict,
+    seeded,
+)
 from unplug.sdk.unlearning import (
     ForgetProblem,
     Meter,

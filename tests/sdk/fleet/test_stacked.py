@@ -259,7 +259,7 @@ def test_the_width_follows_from_free_memory(monkeypatch: pytest.MonkeyPatch) -> 
         type = "cuda"
 
     class Data:
-        age_N = type("Tensor", (), {"device": Elsewhere()})()
+        device = Elsewhere()
 
     monkeypatch.setattr("unplug.sdk.fleet.room.model_bytes", lambda *_: 100)
     for free, width in ((10_000_000, 64), (2000, 14), (10, 1)):

@@ -5,20 +5,29 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 WORKERS ?= 2
 
-.PHONY: demo test test-all lint fast-tests bench schemas clean web-runtimes
+# One thread each: two workers and their children on two cores otherwise wait for each other's threads.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile
+# One file a package, for `make quick`.
+QUICK = tests/test_layout.py tests/core/test_files.py tests/plugins/test_blocks.py tests/export/test_tensors.py \
+	tests/mobile_bench/test_statistics.py tests/sdk/data/test_split.py tests/sdk/training/test_recipe.py \
+	tests/sdk/unlearning/test_budget.py tests/sdk/auditing/test_privacy.py tests/sdk/statistics/test_stats.py \
+	tests/sdk/fleet/test_results.py tests/sdk/diffusion/test_noise.py tests/sdk/report/test_pareto.py \
+	tests/sdk/bundle/test_bundle.py tests/sdk/cli/test_cli.py
 
-# What the journey needs. torch first and alone: with it in place nothing else pulls another build of it in.
+.PHONY: demo quick test test-all lint fast-tests slow-tests bench schemas clean web-runtimes
+
+# What the demo needs: three converters, no diffusion. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12)))' || \
-	  { echo "unplug needs Python 3.11 or 3.12; run: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 11), (3, 12), (3, 13)))' || \
+	  { echo "unplug needs Python 3.11, 3.12 or 3.13; run: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) --editable ".[litert,coreml,onnx,diffusion]"
+	$(PIP) --editable ".[demo]"
 	touch $@
 
 # What the tests need, Ray among it. MediaPipe goes in without its dependencies: it asks for an OpenCV that wants a desktop's libGL.
 $(VENV)/.ready-dev: $(VENV)/.ready
-	$(PIP) --editable ".[litert,coreml,onnx,bench,diffusion,cluster,dev]"
+	$(PIP) --editable ".[run,demo,bench,diffusion,cluster,dev]"
 	$(PIP) absl-py flatbuffers sounddevice
 	$(PIP) --no-deps mediapipe
 	touch $@
@@ -45,12 +54,19 @@ lint: $(VENV)/.ready-dev
 
 test: lint fast-tests
 
-# One thread each: two workers and their children on two cores otherwise wait for each other's threads.
 fast-tests: $(VENV)/.ready-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -q -n 2 --dist loadfile
+	$(PYTEST) -m "not slow"
+
+# The rest; CI runs it after `make test`.
+slow-tests: $(VENV)/.ready-dev
+	$(PYTEST) -m slow
 
 test-all: lint
-	$(BIN)/python -m pytest -q
+	$(PYTEST)
+
+# Before a commit.
+quick: lint
+	$(PYTEST) -m "not slow" $(QUICK)
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks.rows

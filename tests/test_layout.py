@@ -53,7 +53,7 @@ def closure(names):
         todo += [re.match(r"[A-Za-z0-9._-]+", line)[0] for line in lines if "extra ==" not in line]
     return seen
 
-allowed = closure(CORE) | {"unplug"}
+allowed = closure(CORE) | {"unplug-sdk"}
 owners = packages_distributions()
 BLOCKED = {
     module for module, names in owners.items()

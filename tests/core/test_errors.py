@@ -41,7 +41,7 @@ def test_errors_survive_pickling(kind: type[UnplugError]) -> None:
 
 
 def test_missing_extra_prints_the_pip_command() -> None:
-    assert 'pip install "unplug[onnx]"' in str(MissingExtraError("onnxruntime", "onnx"))
+    assert 'pip install "unplug-sdk[onnx]"' in str(MissingExtraError("onnxruntime", "onnx"))
 
 
 def test_the_docstring_draws_every_error_under_its_parent() -> None:

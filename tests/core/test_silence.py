@@ -13,7 +13,7 @@ import pytest
 from unplug.core import quiet
 from unplug.core.silence import IMPORTING
 
-pytest.importorskip("diffusers", reason="diffusers is not installed: pip install 'unplug[diffusion]'")
+pytest.importorskip("diffusers", reason="diffusers is not installed: pip install 'unplug-sdk[diffusion]'")
 
 STATE = """
 import json, logging, warnings

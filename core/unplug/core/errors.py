@@ -23,6 +23,9 @@ UnplugError                     exit 2: what, why, what to do, in one line
 
 from __future__ import annotations
 
+DISTRIBUTION = "unplug-sdk"
+"""What pip calls the package that is imported as ``unplug``."""
+
 
 class UnplugError(Exception):
     """Base of all unplug errors: ``what: why. fix``.
@@ -93,7 +96,7 @@ class MissingExtraError(UnplugError):
         super().__init__(
             f"{package} is not installed",
             f"this needs the extra [{extra}]",
-            f'Run: pip install "unplug[{extra}]"',
+            f'Run: pip install "{DISTRIBUTION}[{extra}]" (in a checkout: pip install ".[{extra}]")',
         )
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:  # type: ignore[override]

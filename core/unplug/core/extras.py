@@ -7,6 +7,20 @@ from importlib.util import find_spec
 
 from .errors import MissingExtraError
 
+OF_TRAINING = ("torch", "cv2", "huggingface_hub", "safetensors")
+"""Import names of what the extra ``[train]`` installs; a command that needs one imports it at its top."""
+
+
+def extra_of(error: ModuleNotFoundError) -> MissingExtraError | None:
+    """The same error with the pip command, or None where the module is not one of ``[train]``.
+
+    Example:
+        >>> extra_of(ModuleNotFoundError(name="torch.nn")).extra
+        'train'
+    """
+    package = (error.name or "").partition(".")[0]
+    return MissingExtraError(package, "train") if package in OF_TRAINING else None
+
 
 def require_modules(modules: Iterable[str], extra: str) -> None:
     """Raises unless the packages of all `modules` are installed.

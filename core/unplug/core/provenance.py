@@ -9,15 +9,17 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from .errors import DISTRIBUTION
+
 PACKAGES = ("torch", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub")
 
 
 def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
     """Versions of Python, unplug and the named distributions; those that are not installed are left out."""
     found = {"python": platform.python_version()}
-    for name in ("unplug", *distributions):
+    for name in (DISTRIBUTION, *distributions):
         try:
-            found[name] = version(name)
+            found["unplug" if name == DISTRIBUTION else name] = version(name)
         except PackageNotFoundError:
             continue
     return found

@@ -20,7 +20,7 @@ def named(variable: str, what: str) -> Path:
     path = os.environ.get(variable, "")
     if not path or not Path(path).is_file():
         pytest.skip(f"{variable} names no {what} ({path or 'unset'})")
-    pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug[conditions]'")
+    pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'")
     return Path(path)
 
 

@@ -15,7 +15,7 @@ from unplug.core import CheckpointError, DataError, InputError
 from unplug.plugins.conditions import Depth
 from unplug.plugins.conditions.depth import grey
 
-transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install 'unplug[diffusion]'")
+transformers = pytest.importorskip("transformers", reason="transformers is not installed: pip install 'unplug-sdk[diffusion]'")
 
 Picture = NDArray[np.uint8]
 

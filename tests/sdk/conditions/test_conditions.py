@@ -45,7 +45,7 @@ def face_task() -> Path:
     path = os.environ.get("UNPLUG_FACE_LANDMARKER", "")
     if not path or not Path(path).is_file():
         pytest.skip(f"UNPLUG_FACE_LANDMARKER names no face_landmarker.task ({path or 'unset'})")
-    pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug[conditions]'")
+    pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'")
     return Path(path)
 
 

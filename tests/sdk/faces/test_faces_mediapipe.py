@@ -29,7 +29,7 @@ def landmarker() -> Iterator[Any]:
     path = os.environ.get(TASK_VARIABLE, "")
     if not path or not Path(path).is_file():
         pytest.skip(f"{TASK_VARIABLE} names no face_landmarker.task ({path or 'unset'}): get it from MediaPipe's model pages")
-    pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug[conditions]'")
+    pytest.importorskip("mediapipe", reason="mediapipe is not installed: pip install 'unplug-sdk[conditions]'")
     from mediapipe.tasks.python import BaseOptions, vision
 
     options = vision.FaceLandmarkerOptions(base_options=BaseOptions(model_asset_path=path))

@@ -27,7 +27,7 @@ class LiteRT(PythonPackage):
     suffix: str = ".tflite"
     modules: tuple[str, ...] = ("ai_edge_litert.interpreter",)
     package: str = "ai-edge-litert"
-    extra: str = "litert"
+    extra: str = "run"
     delegates: tuple[str, ...] = ("xnnpack", "none", "gpu")
 
     def unavailable(self) -> str | None:

@@ -26,7 +26,7 @@ class OnnxRuntime(PythonPackage):
     suffix: str = ".onnx"
     modules: tuple[str, ...] = ("onnxruntime",)
     package: str = "onnxruntime"
-    extra: str = "onnx"
+    extra: str = "run"
     delegates: tuple[str, ...] = tuple(PROVIDERS)
 
     def unavailable(self) -> str | None:

@@ -34,7 +34,7 @@ def read_edges(path: Path) -> Edges:
         MissingExtraError: LiteRT is not installed.
         ConversionError: the file ends it.
     """
-    require_modules(("ai_edge_litert.interpreter",), "litert")
+    require_modules(("ai_edge_litert.interpreter",), "run")
     found = call_in_child("unplug.mobile_bench.adb.edges:describe", {"path": str(path)}, what=f"reading {path.name}").values
     sides = [[Edge(name, tensor, tuple(shape), dtype) for name, tensor, shape, dtype in found[side]] for side in found]
     return Edges(inputs=tuple(sides[0]), outputs=tuple(sides[1]))

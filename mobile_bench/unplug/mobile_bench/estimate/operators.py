@@ -61,7 +61,7 @@ def read_features(artifacts: Sequence[Artifact]) -> list[Features]:
         if artifact.card.target != "litert":
             why = f"an estimate reads the operators of LiteRT files, and this is for {artifact.card.target}"
             raise InputError(str(artifact.path), why, "Export it with --to litert")
-    require_modules(("ai_edge_litert",), "litert")
+    require_modules(("ai_edge_litert",), "run")
     paths: list[Path] = [artifact.path.resolve() for artifact in artifacts]
     reply = call_in_child(
         "unplug.mobile_bench.estimate.operators:count", {"paths": [str(path) for path in paths]},

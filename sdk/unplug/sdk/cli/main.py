@@ -10,6 +10,8 @@ from typing import IO, Any
 
 import click
 
+from unplug.core import DISTRIBUTION, MissingExtraError, extra_of
+
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("unplug.sdk.cli.demo:demo", "The whole journey on synthetic faces, then an HTML report."),
     "data": ("unplug.sdk.cli.data:data", "Make synthetic faces, describe data, draw a forget set."),
@@ -57,6 +59,11 @@ def _one_line() -> Iterator[None]:
         text = " ".join(error.format_message().split()).rstrip(".")
         hint = "" if text.endswith("?") or "--help`" in text else f" Try `{path} --help`."
         raise _OneLine(f"{text}{'' if text.endswith('?') else '.'}{hint}") from error
+    except (ModuleNotFoundError, MissingExtraError) as error:  # at the top of a command's file, before it handles errors itself
+        missing = error if isinstance(error, MissingExtraError) else extra_of(error)
+        if missing is None:
+            raise
+        raise _OneLine(str(missing)) from error
 
 
 class LazyGroup(click.Group):
@@ -102,7 +109,7 @@ class LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        click.echo(f"unplug {version('unplug')}")
+        click.echo(f"unplug {version(DISTRIBUTION)}")
         ctx.exit()
 
 

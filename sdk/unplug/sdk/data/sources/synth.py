@@ -107,7 +107,7 @@ def _faces() -> Any:
     except ImportError as error:
         if "libGL" in str(error):
             raise DataError("synthetic faces", f"OpenCV does not load ({error})", "Install libgl1 and libglib2.0-0") from error
-        raise MissingExtraError(str(error.name or error), "all") from error
+        raise MissingExtraError(str(error.name or error), "train") from error
     return faces
 
 

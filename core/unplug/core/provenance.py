@@ -9,17 +9,17 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from .errors import DISTRIBUTION
-
+VERSION = "0.1.0"
+"""Of unplug; the distribution takes it from here, so that a checkout that nobody installed knows it as well."""
 PACKAGES = ("torch", "numpy", "scipy", "pillow", "safetensors", "huggingface_hub")
 
 
 def installed_versions(distributions: Iterable[str]) -> dict[str, str]:
     """Versions of Python, unplug and the named distributions; those that are not installed are left out."""
-    found = {"python": platform.python_version()}
-    for name in (DISTRIBUTION, *distributions):
+    found = {"python": platform.python_version(), "unplug": VERSION}
+    for name in distributions:
         try:
-            found["unplug" if name == DISTRIBUTION else name] = version(name)
+            found[name] = version(name)
         except PackageNotFoundError:
             continue
     return found

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from importlib import import_module
-from importlib.metadata import version
 from typing import IO, Any
 
 import click
 
-from unplug.core import DISTRIBUTION, MissingExtraError, extra_of
+from unplug.core import VERSION, MissingExtraError, extra_of
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("unplug.sdk.cli.demo:demo", "The whole journey on synthetic faces, then an HTML report."),
@@ -109,7 +108,7 @@ class LazyGroup(click.Group):
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value:
-        click.echo(f"unplug {version(DISTRIBUTION)}")
+        click.echo(f"unplug {VERSION}")
         ctx.exit()
 
 

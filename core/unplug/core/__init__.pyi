@@ -18,6 +18,7 @@ from .errors import TooSlow as TooSlow
 from .errors import TrainingError as TrainingError
 from .errors import UnplugError as UnplugError
 from .errors import error_class as error_class
+from .extras import extra_of as extra_of
 from .extras import require_modules as require_modules
 from .files import MAX_JSON_BYTES as MAX_JSON_BYTES
 from .files import atomic_dir as atomic_dir
@@ -44,6 +45,7 @@ from .processes import call_in_child as call_in_child
 from .processes import cores as cores
 from .processes import in_order as in_order
 from .processes import map_in_children as map_in_children
+from .provenance import VERSION as VERSION
 from .provenance import git_revision as git_revision
 from .provenance import installed_versions as installed_versions
 from .provenance import versions as versions

@@ -14,7 +14,7 @@ QUICK = tests/test_layout.py tests/core/test_files.py tests/plugins/test_blocks.
 	tests/sdk/fleet/test_results.py tests/sdk/diffusion/test_noise.py tests/sdk/report/test_pareto.py \
 	tests/sdk/bundle/test_bundle.py tests/sdk/cli/test_cli.py
 
-.PHONY: demo quick test test-all lint fast-tests slow-tests bench schemas clean web-runtimes
+.PHONY: demo quick test test-all lint fast-tests long-tests bench schemas clean web-runtimes
 
 # What the demo needs: three converters, no diffusion. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -55,18 +55,18 @@ lint: $(VENV)/.ready-dev
 test: lint fast-tests
 
 fast-tests: $(VENV)/.ready-dev
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not long and not slow"
 
-# The rest; CI runs it after `make test`.
-slow-tests: $(VENV)/.ready-dev
-	$(PYTEST) -m slow
+# What `make test` leaves out and CI runs behind it; the slow ones are left to `make test-all`.
+long-tests: $(VENV)/.ready-dev
+	$(PYTEST) -m "long and not slow"
 
 test-all: lint
 	$(PYTEST)
 
 # Before a commit.
 quick: lint
-	$(PYTEST) -m "not slow" $(QUICK)
+	$(PYTEST) -m "not long and not slow" $(QUICK)
 
 bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks.rows

@@ -6,17 +6,19 @@ import difflib
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Generic, TypeVar, cast
 
 from .errors import InputError
 
+T = TypeVar("T")
 
-class Registry:
+
+class Registry(Generic[T]):
     """Names to lazily imported objects; third parties add theirs through an entry point.
 
     Args:
         kind: what is registered, in the singular ("method"); used in messages.
-        targets: name to ``"package.module:Object"``.
+        targets: name to the object (no text), or to ``"package.module:Object"``, which is imported when it is asked for.
         group: entry-point group that is read on first use, for example ``unplug.methods``.
 
     Raises:
@@ -28,9 +30,9 @@ class Registry:
         '[1]'
     """
 
-    def __init__(self, kind: str, targets: Mapping[str, str], group: str | None = None) -> None:
+    def __init__(self, kind: str, targets: Mapping[str, str | T], group: str | None = None) -> None:
         self.kind = kind
-        self._targets: dict[str, str | Any] = dict(targets)
+        self._targets: dict[str, str | T] = dict(targets)
         self._group = group
 
     def _load_entry_points(self) -> None:
@@ -47,7 +49,7 @@ class Registry:
     def _taken(self, name: str) -> InputError:
         return InputError(f"{self.kind} {name!r}", "this name is registered already", "Choose another name")
 
-    def register(self, name: str, target: Any) -> None:
+    def register(self, name: str, target: str | T) -> None:
         """Adds `name`; `target` is an object or ``"package.module:Object"``. Taken names raise `InputError`."""
         self._load_entry_points()
         if name in self._targets:
@@ -62,7 +64,7 @@ class Registry:
         self._load_entry_points()
         return name in self._targets
 
-    def get(self, name: str) -> Any:
+    def get(self, name: str) -> T:
         """Imports and returns the object called `name`."""
         self._load_entry_points()
         if name not in self._targets:
@@ -72,6 +74,6 @@ class Registry:
         target = self._targets[name]
         if isinstance(target, str):
             module, _, attribute = target.partition(":")
-            target = getattr(import_module(module), attribute)
+            target = cast(T, getattr(import_module(module), attribute))
             self._targets[name] = target
         return target

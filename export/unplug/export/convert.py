@@ -47,7 +47,7 @@ def convert_checkpoint(job: Job) -> Reply:
     )
     if job.arrays:
         check_inputs(source.iospec, job.arrays)
-    target: Target = TARGETS.get(job.values["target"])
+    target = TARGETS.get(job.values["target"])
     precisions = job.values["precisions"]
     job.progress(0, len(precisions), f"{target.name}: converting")
     flops, parameters = count_work(source)

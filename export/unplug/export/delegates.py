@@ -66,6 +66,6 @@ def coverage(artifact: Artifact, delegate: str) -> Coverage:
 def place(job: Job) -> Reply:
     """The child's side of `coverage`."""
     values = job.values
-    runtime: Runtime = RUNTIMES.get(values["runtime"])
+    runtime = RUNTIMES.get(values["runtime"])
     runner = runtime.open(Path(values["path"]), IOSpec.from_dict(values["iospec"]), threads=1, delegate=values["delegate"])
     return Reply(values=asdict(runner.placement))

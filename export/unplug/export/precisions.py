@@ -65,12 +65,9 @@ PALETTE6 = Precision(
     name="palette6", min_psnr_db=COMPRESSED_MIN_PSNR_DB, description="each tensor's weights from a table of 64 floats"
 )
 
-PRECISIONS = Registry(
+PRECISIONS: Registry[Precision] = Registry(
     "precision",
-    {
-        item.name: f"unplug.export.precisions:{item.name.upper().replace('-', '_')}"
-        for item in (FP32, FP16, INT8_WEIGHT, INT8_STATIC, INT8_DYNAMIC, PALETTE8, PALETTE6)
-    },
+    {item.name: item for item in (FP32, FP16, INT8_WEIGHT, INT8_STATIC, INT8_DYNAMIC, PALETTE8, PALETTE6)},
     group="unplug.precisions",
 )
 

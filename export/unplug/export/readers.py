@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -259,7 +259,7 @@ def _coreml_values(operation: Any) -> Iterator[tuple[str, Any]]:
             yield from ((name, binding.value) for binding in bindings if binding.WhichOneof("binding") == "value")
 
 
-READERS = Registry(
+READERS: Registry[Callable[[Path], dict[str, Array]]] = Registry(
     "weight reader",
     {
         "litert": "unplug.export.readers:read_litert",

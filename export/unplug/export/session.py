@@ -27,7 +27,7 @@ def runtime_of(artifact: Artifact) -> Runtime:
 
     The name of what is returned belongs into every result: a stand-in checks the file, not Apple's framework.
     """
-    runtime: Runtime = RUNTIMES.get(TARGETS.get(artifact.card.target).runtime)
+    runtime = RUNTIMES.get(TARGETS.get(artifact.card.target).runtime)
     if runtime.unavailable() is not None and runtime.name in STAND_INS:
         runtime = RUNTIMES.get(STAND_INS[runtime.name])
     return runtime
@@ -146,7 +146,7 @@ def run_samples(job: Job) -> Reply:
     iospec, path = IOSpec.from_dict(values["iospec"]), Path(values["path"])
     if job.kept.get("opened") != values:
         job.kept.clear()  # before the next one takes memory
-        runtime: Runtime = RUNTIMES.get(values["runtime"])
+        runtime = RUNTIMES.get(values["runtime"])
         job.kept["runner"] = runtime.open(path, iospec, threads=values["threads"], delegate=values["delegate"])
         job.kept["opened"] = values
     runner = job.kept["runner"]

@@ -42,8 +42,8 @@ def parity_floor(precision: str, delegate: str) -> float:
         >>> parity_floor("fp32", "gpu"), parity_floor("fp32", "gpu-fp16")
         (100.0, 60.0)
     """
-    own: float = PRECISIONS.get(precision).min_psnr_db
-    half: float = PRECISIONS.get("fp16").min_psnr_db
+    own = PRECISIONS.get(precision).min_psnr_db
+    half = PRECISIONS.get("fp16").min_psnr_db
     return min(own, half) if delegate.endswith("-fp16") else own
 
 

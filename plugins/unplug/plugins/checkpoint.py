@@ -14,7 +14,7 @@ from typing import Any
 
 from unplug.core import CheckpointError, InputError, OutputError, Registry, atomic_dir, read_json, sha256_file, write_json
 
-MODELS = Registry(
+MODELS: Registry[Any] = Registry(
     "model type",
     {
         "age": "unplug.plugins.age:AgePredictor",

@@ -33,7 +33,7 @@ Tracer = Callable[[Mapping[str, Array]], Iterable[Traced]]
 """Runs one sample, batch axis of one included. ``open_tracer(path)`` of a target's module makes one, in a child process."""
 
 
-TRACERS = Registry(
+TRACERS: Registry[Callable[[Path], Tracer]] = Registry(
     "tracer",
     {
         "litert": "unplug.export.layers.tracers:trace_litert",

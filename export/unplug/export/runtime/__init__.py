@@ -2,7 +2,9 @@
 
 from unplug.core import Registry
 
-RUNTIMES = Registry(
+from .base import Runtime
+
+RUNTIMES: Registry[Runtime] = Registry(
     "runtime",
     {
         "litert": "unplug.export.runtime.litert:RUNTIME",

@@ -2,7 +2,9 @@
 
 from unplug.core import Registry
 
-TARGETS = Registry(
+from .base import Target
+
+TARGETS: Registry[Target] = Registry(
     "target",
     {
         "litert": "unplug.export.targets.litert:TARGET",

@@ -2,7 +2,9 @@
 
 from unplug.core import Registry
 
-DEVICES = Registry(
+from .base import Device
+
+DEVICES: Registry[Device] = Registry(
     "device",
     {
         "android-app": "unplug.mobile_bench.apps.android:APP",

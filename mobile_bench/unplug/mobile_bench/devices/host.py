@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from unplug.core import InputError, Reply, call_in_child, require_modules
-from unplug.export import RUNTIMES, TARGETS, Artifact, Placement, Runtime, run_values
+from unplug.export import RUNTIMES, TARGETS, Artifact, Placement, run_values
 from unplug.export import TARGET as UNEXPORTED
 
 from ..drive import drive
@@ -66,7 +66,7 @@ class Host:
         """The runtime of the artifact's target, then others that run files of its kind; PyTorch of a checkpoint."""
         if artifact.card.target == UNEXPORTED:
             return ("torch",)
-        own: str = TARGETS.get(artifact.card.target).runtime
+        own = TARGETS.get(artifact.card.target).runtime
         others = [
             name for name in RUNTIMES if name not in (own, *NEVER_TIMED) and RUNTIMES.get(name).suffix == artifact.path.suffix
         ]
@@ -74,17 +74,17 @@ class Host:
 
     def delegates(self, runtime: str) -> tuple[str, ...]:
         """The runtime's own."""
-        found: Runtime = RUNTIMES.get(runtime)
+        found = RUNTIMES.get(runtime)
         return found.delegates
 
     def version(self, runtime: str) -> str | None:
         """Of the runtime's package."""
-        found: Runtime = RUNTIMES.get(runtime)
+        found = RUNTIMES.get(runtime)
         return found.version()
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """What the runtime says; a runtime that is not installed is an error, not a reason."""
-        found: Runtime = RUNTIMES.get(runtime)
+        found = RUNTIMES.get(runtime)
         if (reason := found.unavailable()) is not None:
             return reason
         require_modules(found.modules, found.extra)

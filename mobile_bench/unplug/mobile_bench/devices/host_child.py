@@ -155,7 +155,7 @@ def _open(runtime: Runtime, iospec: IOSpec, job: Job) -> Runner:
 
 def _runtime(job: Job) -> Runtime:
     """The runtime, its packages imported, so that neither memory nor load time counts the import."""
-    runtime: Runtime = RUNTIMES.get(job.values["runtime"])
+    runtime = RUNTIMES.get(job.values["runtime"])
     for module in runtime.modules:
         import_module(module)
     return runtime

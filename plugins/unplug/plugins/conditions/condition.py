@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -78,7 +78,7 @@ class Condition(ABC):
         self.close()
 
 
-CONDITIONS = Registry(
+CONDITIONS: Registry[Callable[[], Condition]] = Registry(
     "condition",
     {
         "face_landmark": "unplug.plugins.conditions.face_landmark:FaceLandmark",

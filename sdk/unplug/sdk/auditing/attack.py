@@ -5,7 +5,7 @@ Shapes: N samples, F forget, U unseen, Z population, M reference models.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -52,7 +52,7 @@ class Attack(Protocol):
         """
 
 
-ATTACKS = Registry(
+ATTACKS: Registry[Callable[[], Attack]] = Registry(
     "attack",
     {
         "loss": "unplug.sdk.auditing.attacks.loss:LossAttack",

@@ -100,7 +100,7 @@ def _usable(names: Sequence[str] | None, references: int) -> tuple[dict[str, Att
     chosen: dict[str, Attack] = {}
     skipped: dict[str, str] = {}
     for name in names or tuple(ATTACKS):
-        attack: Attack = ATTACKS.get(name)()
+        attack = ATTACKS.get(name)()
         if attack.min_references > references:
             skipped[name] = f"needs {attack.min_references} reference model(s), {references} given"
         else:

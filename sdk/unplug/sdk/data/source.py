@@ -5,7 +5,7 @@ A spec is ``KIND:ARGUMENT``: ``utkface:faces/``, ``csv:labels.csv``, ``synth:n=3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -87,7 +87,7 @@ class Captioned(Protocol):
         """One to `variants` captions of one sample, the fullest first; the same for the same arguments."""
 
 
-SOURCES = Registry(
+SOURCES: Registry[Callable[[str], Source]] = Registry(
     "data source",
     {
         "synth": "unplug.sdk.data.sources.synth:SynthSource",
@@ -122,8 +122,7 @@ def parse_spec(spec: str) -> Source:
     kind, colon, argument = spec.partition(":")
     if not colon:
         raise DataError(f"data spec {spec!r}", "it has no kind", f"Write KIND:PATH with a kind of {', '.join(SOURCES)}")
-    source: Source = SOURCES.get(kind)(argument)
-    return source
+    return SOURCES.get(kind)(argument)
 
 
 def existing_dir(argument: str, kind: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
@@ -35,7 +36,7 @@ class Control(Protocol):
         """diffusers' pipeline of a base with this network."""
 
 
-CONTROLS = Registry(
+CONTROLS: Registry[Callable[[], Control]] = Registry(
     "control",
     {
         "plugin": "unplug.sdk.diffusion.control:PluginControl",

@@ -127,7 +127,7 @@ def train_plugin(
     parts = {"train": split.retain, "validation": split.validation, "test": split.test}
     sets = {name: data.subset(ids) for name, ids in parts.items()}
     facts = {"data": dataset.digest, "split": split.sha256, "captions": data.captions_sha256, "base": base_digest(base)}
-    control: Control = CONTROLS.get("plugin")()
+    control = CONTROLS.get("plugin")()
     preview = previews(control, base, sets["validation"], seed=seed, guidance=guidance_of(base_name), folder=work)
     done = fit_control(
         control, base, sets["train"], recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,

@@ -31,7 +31,7 @@ ATTEMPTS = 2
 PASSING = (MissingExtraError, OutputError, InsufficientMemoryError)
 """Typed errors that are about the machine, not about the job: the job failed and is run again next time."""
 
-BACKENDS = Registry(
+BACKENDS: Registry[Backend] = Registry(
     "backend",
     {
         "loop": "unplug.sdk.fleet.backends.loop:loop",

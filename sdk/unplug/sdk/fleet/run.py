@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from unplug.core import InputError, OutputError
 
-from .backend import BACKENDS, Backend, Setup
+from .backend import BACKENDS, Setup
 from .job import Context, Job, job_fingerprint
 from .result import Order, read_record, result_path, write_result
 
@@ -68,7 +68,7 @@ def run_jobs(
     """
     start = time.monotonic()
     _check(jobs, workers)
-    runner: Backend = BACKENDS.get(backend)
+    runner = BACKENDS.get(backend)
     orders = [Order(job=job, fingerprint=job_fingerprint(job, context, fingerprint), given=fingerprint) for job in jobs]
     orders = [order for order in orders if not _finished(out, order)]
     skipped, failed = len(jobs) - len(orders), dict[str, str]()

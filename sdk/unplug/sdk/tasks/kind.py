@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import torch
@@ -73,7 +73,7 @@ class Kind(Protocol):
         """What an exported file says of some sets, in its own runtime."""
 
 
-TASKS = Registry(
+TASKS: Registry[Callable[..., Kind]] = Registry(
     "kind",
     {"age": "unplug.sdk.tasks.age:AgeKind", "plugin": "unplug.sdk.tasks.plugin:PluginKind"},
     group="unplug.tasks",
@@ -94,5 +94,4 @@ def kind_of(checkpoint: Checkpoint, *, device: torch.device, base: str | None = 
     if checkpoint.model_type not in TASKS:
         why = f"models of type {checkpoint.model_type} cannot be forgotten with"
         raise CheckpointError(str(checkpoint.path), why, f"Use one of {', '.join(TASKS)}")
-    kind: Kind = TASKS.get(checkpoint.model_type)(checkpoint, device=device, base=base)
-    return kind
+    return TASKS.get(checkpoint.model_type)(checkpoint, device=device, base=base)

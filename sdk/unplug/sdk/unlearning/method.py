@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -132,7 +132,7 @@ class TrainingHook(Protocol):
         """Training passes of unlearning, known before `train`: ids of the training set before and after, seed."""
 
 
-METHODS = Registry(
+METHODS: Registry[Callable[[], Method]] = Registry(
     "method",
     {
         "retrain": "unplug.sdk.unlearning.methods.retrain:Retrain",

@@ -111,7 +111,7 @@ def contender(setup: Setup, name: str, seed: int, lr: float) -> Contender:
         CheckpointError: what lies in its place was trained otherwise, or cannot be read.
         TrainingError, OutputError: see `fit_control` and `save_checkpoint`.
     """
-    control: Control = CONTROLS.get(name)()
+    control = CONTROLS.get(name)()
     recipe = setup.request.recipe_with(lr)
     if name == "plugin" and setup.plugin is not None and seed == setup.request.seed and lr == given_rate(setup, setup.plugin):
         training = given_training(setup, setup.plugin, recipe)

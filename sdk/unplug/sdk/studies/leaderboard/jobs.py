@@ -48,7 +48,7 @@ from unplug.sdk.unlearning import (
 )
 
 from .plan import original_name
-from .protocol import PROTOCOLS, BenchmarkProtocol
+from .protocol import PROTOCOLS
 
 WEIGHT = "weight/"
 ORIGINALS = ("original",)
@@ -153,7 +153,7 @@ def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, se
         device: for torch.
         models: folder of the results.
     """
-    chosen: BenchmarkProtocol = PROTOCOLS.get(protocol)
+    chosen = PROTOCOLS.get(protocol)
     chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), width=width)
     dataset = load_dataset(spec, chosen.recipe.image_size, show=False)
     split = chosen.forget_split(dataset, seed)

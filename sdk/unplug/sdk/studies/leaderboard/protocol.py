@@ -127,7 +127,7 @@ class BenchmarkProtocol:
         return replace(self, recipe=replace(self.recipe, **values), **kept)
 
 
-PROTOCOLS = Registry(
+PROTOCOLS: Registry[BenchmarkProtocol] = Registry(
     "protocol",
     {
         "challenge": "unplug.sdk.studies.leaderboard.protocols:CHALLENGE",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def test_a_checkpoint_tells_where_it_comes_from(make_dataset: Callable[..., Data
     assert recipe_of(done) == short and split_of(done) == split and record["seed"] == 7
     assert record["cost"]["forward"] == record["cost"]["backward"] == 2 * len(split.train) and record["cost"]["wall_s"] > 0
     assert {part: row["n"] for part, row in record["metrics"].items()} == {"train": 21, "validation": 3, "test": 6}
-    assert record["versions"]["torch"] == torch.__version__
+    assert record["versions"]["torch"] == version("torch")
     rows = [json.loads(line) for line in (tmp_path / "out" / "metrics.jsonl").read_text().splitlines()]
     assert [row["epoch"] for row in rows] == [1, 2] and rows == record["history"]
     assert not training_dir(tmp_path / "out").exists()

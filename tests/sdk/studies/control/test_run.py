@@ -233,7 +233,7 @@ def test_what_was_trained_otherwise_or_is_broken_is_refused(copied: Any, ask: As
         contenders.contender(setup, "plugin", 0, rate)
     monkeypatch.setattr(Setup, "captions", "0" * 64)  # other prompts are another training
     with pytest.raises(CheckpointError, match="other data"):
-        contenders.contender(setup, "plugin", 0, rate)
+        contenders.contender(prepare(copied, device=CPU, show=False, say=lambda _: None), "plugin", 0, rate)
 
 
 # Several learning rates or trainings, and one control alone

@@ -61,6 +61,7 @@ def stock(base: Base, control: Control, steps: int, guidance: bool) -> Tensor:
     return base.decode(found.images)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "guidance"), [*((name, True) for name in (BARE, CONTROLNET, *ADAPTERS)), (CONTROLNET, False), (PLUGIN, False)]
 )
@@ -95,6 +96,7 @@ def operations(run: Any) -> Counter[tuple[str, tuple[int, ...]]]:
     return mode.count
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guidance", [True, False])
 def test_what_is_measured_by_itself_is_what_a_step_does_more(parts: tuple[Base, dict[str, Control]], guidance: bool) -> None:
     base, controls = parts

@@ -14,6 +14,8 @@ from click.testing import CliRunner
 from unplug.export import PRECISIONS
 from unplug.sdk.cli import main
 
+pytestmark = pytest.mark.long
+
 ARTIFACT_AUC_TOLERANCE = 0.02
 BUDGET = 0.6  # of a training of four epochs: less would not cover one step
 

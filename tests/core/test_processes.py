@@ -132,6 +132,7 @@ def wait_for(path: Path) -> list[str]:
     raise AssertionError(f"{path} did not appear")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_child_ends_with_its_parent(tmp_path: Path, number: signal.Signals) -> None:
     pid = tmp_path / "pid"
@@ -186,6 +187,7 @@ def test_triton_is_loaded_before_tensorflow_can_be(tmp_path: Path, installed: tu
     assert call("loaded").values == {"loaded": loaded}
 
 
+@pytest.mark.long
 def test_one_process_answers_many_calls_and_outlives_errors_but_no_crash() -> None:
     with Child() as child:
 

@@ -46,6 +46,7 @@ def test_a_reason_instead_of_counts() -> None:
     assert str(found) == "a.tflite: gpu does not take it (no)"
 
 
+@pytest.mark.long
 def test_the_command_fails_where_something_is_left(
     artifacts: dict[str, Artifact], checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

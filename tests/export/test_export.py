@@ -85,6 +85,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda kind, **values: call_in_child(f"names_in_files:{kind}", values, what=kind).values
 
 
+@pytest.mark.long
 def test_core_ml_names_and_types(by_name: dict[str, Artifact], names: Any) -> None:
     paths = [str(by_name[f"age.{precision}.mlpackage"].path) for precision in ("fp32", "fp16")]
     for found in names("coreml", paths=paths)["found"]:
@@ -139,6 +140,7 @@ def test_unwritable_out(checkpoint: Path, tmp_path: Path) -> None:
     assert taken.read_text() == "in the way"
 
 
+@pytest.mark.long
 def test_broken_checkpoint_is_reported_by_its_own_error(checkpoint: Path, tmp_path: Path) -> None:
     copy = tmp_path / "broken"
     shutil.copytree(checkpoint, copy)
@@ -170,6 +172,7 @@ def convert(job):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_an_operator_that_the_target_lacks_is_named(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "odd_model.py").write_text(ODD)

@@ -23,6 +23,7 @@ def report(exported: list[Artifact], checkpoint: Path) -> ParityReport:
     return measure_parity(exported, checkpoint, random_inputs(exported[0].card.iospec, SAMPLES, seed=0))
 
 
+@pytest.mark.long
 def test_every_artifact_passes(report: ParityReport) -> None:
     assert len(report.rows) == 12
     for row in report.rows:
@@ -40,6 +41,7 @@ def test_rows_of_core_ml_say_what_computed_them(report: ParityReport) -> None:
     assert not report.not_run
 
 
+@pytest.mark.long
 def test_nothing_run_is_not_a_pass(
     exported: list[Artifact], checkpoint: Path, report: ParityReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +67,7 @@ def test_report_round_trip_and_hostile_reports(report: ParityReport, tmp_path: P
         ParityReport.load(tmp_path / "none.json")
 
 
+@pytest.mark.long
 def test_other_weights_fail_and_a_forged_card_does_not_help(
     by_name: dict[str, Artifact], other_checkpoint: Path, tmp_path: Path
 ) -> None:
@@ -94,6 +97,7 @@ class FakeSession:
         return self.answer
 
 
+@pytest.mark.long
 def test_nan_and_crashes_fail_their_rows(
     by_name: dict[str, Artifact], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

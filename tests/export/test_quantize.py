@@ -151,6 +151,7 @@ def compressed(by_name: dict[str, Artifact]) -> dict[tuple[str, str], Artifact]:
     return {(item.card.target, item.card.precision): item for item in by_name.values() if item.card.precision != "fp16"}
 
 
+@pytest.mark.long
 def test_every_precision_of_every_target_is_near_enough(compressed: dict[tuple[str, str], Artifact], checkpoint: Path) -> None:
     wanted = {(target, name) for target in TARGETS for name in TARGETS.get(target).precisions if name != "fp16"}
     assert set(compressed) == wanted >= {(target, name) for target, names in CALIBRATED.items() for name in names}
@@ -212,6 +213,7 @@ def test_static_needs_samples(checkpoint: Path, tmp_path: Path, target: str) -> 
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("calibration", "why"),
     [

@@ -23,6 +23,7 @@ def artifacts(by_name: dict[str, Artifact]) -> list[Artifact]:
     return [by_name["age.fp32.tflite"], by_name["age.int8-static.tflite"]]
 
 
+@pytest.mark.long
 @needs_tensorflow
 def test_the_older_interpreter_gives_the_same_numbers(artifacts: list[Artifact]) -> None:
     """In fp32 bit by bit, as DESIGN measured; in int8 within its tolerance."""

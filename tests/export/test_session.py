@@ -82,6 +82,7 @@ def test_core_ml_says_that_it_cannot_run_here(by_name: dict[str, Artifact]) -> N
     assert Session(by_name["age.fp32.mlpackage"]).runtime.name == "mil"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp32.onnx"])
 def test_damaged_files_with_a_forged_card(by_name: dict[str, Artifact], name: str, tmp_path: Path) -> None:
     content = by_name[name].path.read_bytes()

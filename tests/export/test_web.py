@@ -25,6 +25,7 @@ def int8(by_name: dict[str, Artifact]) -> dict[str, Artifact]:
     return {target: by_name[f"age.int8-static.{suffix}"] for target, suffix in (("litert", "tflite"), ("onnx", "onnx"))}
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp16.onnx"])
 def test_webassembly_agrees_with_python(by_name: dict[str, Artifact], name: str) -> None:
@@ -34,6 +35,7 @@ def test_webassembly_agrees_with_python(by_name: dict[str, Artifact], name: str)
     assert all(verdict(compare(here[key], there[key]), 100.0) is None for key in here)
 
 
+@pytest.mark.long
 @needs_browser
 def test_eight_bits_and_the_command_line_of_parity(int8: dict[str, Artifact], checkpoint: Path) -> None:
     for target, item in int8.items():
@@ -41,6 +43,7 @@ def test_eight_bits_and_the_command_line_of_parity(int8: dict[str, Artifact], ch
         assert report.passed and {row.runtime for row in report.rows} == {f"{target}-web"}
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize("name", ["age.fp16.tflite"])
 def test_webgpu_takes_all_of_a_litert_file(by_name: dict[str, Artifact], name: str) -> None:
@@ -50,6 +53,7 @@ def test_webgpu_takes_all_of_a_litert_file(by_name: dict[str, Artifact], name: s
     assert all(verdict(compare(here[key], there[key]), 60.0) is None for key in here)
 
 
+@pytest.mark.long
 @needs_browser
 def test_what_webgpu_does_not_take_is_no_silent_fallback(int8: dict[str, Artifact]) -> None:
     item = int8["onnx"]

@@ -21,6 +21,7 @@ CLASSIFIER = (10, 384)
 FILES = ["age.fp32.tflite", "age.fp16.onnx", "age.fp16.mlpackage"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", FILES)
 def test_a_file_holds_the_checkpoint(by_name: dict[str, Artifact], checkpoint: Path, file: str) -> None:
     found = stored_weights(by_name[file])
@@ -96,6 +97,7 @@ def harmed(artifact: Artifact, folder: Path, harm: Callable[[bytes], bytes]) -> 
     return replace(artifact, path=path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", ["age.fp32.tflite", "age.fp16.tflite", "age.fp32.onnx"])
 @pytest.mark.parametrize(
     "harm",
@@ -128,6 +130,7 @@ def test_onnx_data_in_another_file_is_refused(by_name: dict[str, Artifact], tmp_
         stored_weights(replace(by_name["age.fp32.onnx"], path=tmp_path / "age.fp32.onnx"))
 
 
+@pytest.mark.long
 def test_a_package_cannot_point_outside_itself(by_name: dict[str, Artifact], tmp_path: Path) -> None:
     source = by_name["age.fp16.mlpackage"]
     copy = tmp_path / source.path.name
@@ -141,6 +144,7 @@ def test_a_package_cannot_point_outside_itself(by_name: dict[str, Artifact], tmp
         stored_weights(replace(source, path=copy))
 
 
+@pytest.mark.long
 def test_a_weight_file_that_was_cut_is_refused(by_name: dict[str, Artifact], tmp_path: Path) -> None:
     source = by_name["age.fp16.mlpackage"]
     copy = tmp_path / source.path.name

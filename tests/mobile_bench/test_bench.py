@@ -37,6 +37,7 @@ def report(onnx: Artifact, coreml: Artifact, checkpoint: Path) -> BenchReport:
     return bench_artifacts([onnx, coreml], checkpoint=checkpoint, plan=Plan(threads=1, warmup=2, iterations=7, repeats=2))
 
 
+@pytest.mark.long
 def test_a_host_row_is_complete(report: BenchReport, onnx: Artifact) -> None:
     row = report.rows[0]
     assert (row.status, row.valid, row.reasons, row.where) == ("ok", True, (), "host")
@@ -81,6 +82,7 @@ def test_report_round_trip(report: BenchReport, tmp_path: Path) -> None:
         BenchReport.load(path)
 
 
+@pytest.mark.long
 def test_broken_artifact_is_a_failed_row_and_the_others_go_on(onnx: Artifact, tmp_path: Path) -> None:
     path = tmp_path / "broken.onnx"
     path.write_bytes(onnx.path.read_bytes()[:1000])
@@ -103,6 +105,7 @@ def test_a_good_row_of_the_fake_device_is_valid(onnx: Artifact, monkeypatch: pyt
         assert (row.spread, row.median_ci95_ms, row.delegate_got) == (0.0, (1.0, 1.0), got)
 
 
+@pytest.mark.long
 def test_artifact_of_other_weights_is_refused(onnx: Artifact, checkpoint: Path) -> None:
     stranger = replace(onnx, card=replace(onnx.card, checkpoint_sha256="0" * 64))
     plan = Plan(warmup=0, iterations=1, repeats=1)
@@ -151,6 +154,7 @@ def test_device_contract(name: str) -> None:
     assert callable(DEVICES.get(name).bench)
 
 
+@pytest.mark.long
 def test_the_command_fails_where_nothing_was_timed(onnx: Artifact, coreml: Artifact) -> None:
     run = [*("bench", "--iterations", "1", "--repeats", "1", "--threads", "1", "--json"), str(coreml.path)]
     assert CliRunner().invoke(main, run).exit_code == 1

@@ -82,16 +82,19 @@ def outcomes(factor: float, seed: int) -> tuple[float, float]:
     return covered / TRIALS, failed / TRIALS
 
 
+@pytest.mark.long
 def test_identical_code_under_noise() -> None:
     covered, failed = outcomes(1.0, seed=1)
     assert 0.93 <= covered <= 0.97 and failed < 0.05
 
 
+@pytest.mark.long
 def test_a_planted_slow_down_of_five_percent() -> None:
     covered, failed = outcomes(1.05, seed=2)
     assert 0.93 <= covered <= 0.97 and failed >= 0.9
 
 
+@pytest.mark.long
 def test_reports_of_several_rows() -> None:
     """The gate's false alarms are those of a report, however many rows it has; one slow row of six is still seen."""
     generator, trials, alarms, seen = np.random.default_rng(5), 300, 0, 0

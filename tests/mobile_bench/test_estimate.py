@@ -201,6 +201,7 @@ def test_held_out_leaves_whole_models_out() -> None:
     assert leave_one_out(rows[:2], model_of=lambda item: item[0], measured=lambda item: item[1], predicted=predicted) is None
 
 
+@pytest.mark.long
 def test_rows_of_a_device_calibrate(files: list[Artifact], tmp_path: Path) -> None:
     known = read_features(files)
     timed = [row(file, 1e-5 * work.total_macs + 0.1) for file, work in zip(files[:5], known, strict=False)]
@@ -287,6 +288,7 @@ def test_names_of_devices() -> None:
         throughput([])
 
 
+@pytest.mark.long
 def test_the_command_says_that_it_is_an_estimate(files: list[Artifact], tmp_path: Path) -> None:
     report = saved([row(file, 1.0 + index) for index, file in enumerate(files)], files[0].path.parent / "bench.json")
     runner, args = CliRunner(), [str(files[2].path), "--device", "pixel-7", "--rows", str(report)]

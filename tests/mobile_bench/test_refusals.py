@@ -97,6 +97,7 @@ def test_throttling_shows_in_few_cold_starts_too(onnx: Artifact, monkeypatch: py
     assert not row.valid and "it throttled" in row.reasons[0]
 
 
+@pytest.mark.long
 def test_noise_is_not_called_throttling(onnx: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(0)
 
@@ -205,6 +206,7 @@ def test_every_run_is_watched_warm_ups_too(onnx: Artifact, monkeypatch: pytest.M
     assert (reply.values["samples"], reply.values["compared"]) == ([0, 1, 0], 5)
 
 
+@pytest.mark.long
 def test_sustained_load_on_the_host(onnx: Artifact) -> None:
     (row,) = bench_artifacts([onnx], plan=Plan(sustain_s=1.0, warmup=1)).rows
     assert (row.mode, len(row.repeats), row.repeats[0].latencies_ms) == ("sustained", 1, ())
@@ -215,6 +217,7 @@ def test_sustained_load_on_the_host(onnx: Artifact) -> None:
     assert compare_reports(one, other).changes == (), "full load and cold starts are two different questions"
 
 
+@pytest.mark.long
 @pytest.mark.skipif("VK_DRIVER_FILES" not in os.environ, reason="VK_DRIVER_FILES names no Vulkan driver")
 def test_a_gpu_that_is_waited_for_and_one_that_is_not(
     checkpoint: Path, litert: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -230,6 +233,7 @@ def test_a_gpu_that_is_waited_for_and_one_that_is_not(
     assert not row.valid and "a call returned before its work was done" in row.reasons[0]
 
 
+@pytest.mark.long
 def test_pytorch_beside_what_was_exported(checkpoint: Path, onnx: Artifact) -> None:
     plan = Plan(warmup=1, iterations=3, repeats=1)
     eager, file = bench_artifacts([checkpoint_artifact(checkpoint), onnx], plan=plan, checkpoint=checkpoint).rows

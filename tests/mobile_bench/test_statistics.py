@@ -64,6 +64,7 @@ NOISE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("repeats", [3, 5, 10])
 def test_the_interval_covers_in_93_to_97_percent(noise: str, repeats: int) -> None:

@@ -43,6 +43,7 @@ def test_last_feature_map_is_four_to_seven_pixels_for_every_image_size() -> None
     assert wrong == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("image_size", [32, 47, 60, 64, 127, 224])
 def test_the_network_has_the_feature_map_that_its_strides_promise(image_size: int) -> None:
     with torch.device("meta"):

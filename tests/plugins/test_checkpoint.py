@@ -165,6 +165,7 @@ def test_tensors_of_another_model_are_refused(folder: Path) -> None:
         AgePredictor.from_pretrained(folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -193,6 +194,7 @@ def test_half_precision_weights_are_taken(folder: Path) -> None:
     assert model.classifier.bias.dtype == torch.float32 and model.classifier.bias.tolist() == [1.0] * 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

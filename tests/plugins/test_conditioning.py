@@ -34,6 +34,7 @@ def test_parameters_and_names_for_real_bases(name: str) -> None:
     assert spec.inputs[0].name == "condition" and spec.inputs[0].range == (0.0, 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", PLUGIN_SIZES)
 @pytest.mark.parametrize("name", REAL)
 def test_the_bound_counts_what_there_is(name: str, size: str) -> None:
@@ -196,6 +197,7 @@ except MissingExtraError as error:
 """
 
 
+@pytest.mark.long
 def test_diffusers_is_imported_late_and_missed_clearly() -> None:
     done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, check=True)
     assert "diffusers is not installed" in done.stdout and 'pip install "unplug-sdk[diffusion]"' in done.stdout

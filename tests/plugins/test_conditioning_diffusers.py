@@ -17,6 +17,7 @@ from unplug.plugins.unet_levels import read_base
 from .unets import FAMILIES, denoise, tiny_unet, trained
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_a_live_unet_takes_every_residual(family: str, layers: int) -> None:

@@ -135,6 +135,7 @@ def test_wrong_tensors_are_refused(folder: Path, change: dict[str, torch.Tensor 
     refused(folder, words)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "words"),
     [

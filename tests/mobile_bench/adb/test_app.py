@@ -34,6 +34,7 @@ echo "Status: ok"
     return phone
 
 
+@pytest.mark.long
 def test_a_row_from_the_app(app: Phone, tflite: Artifact, onnx: Artifact, checkpoint: Path) -> None:
     rows = bench_artifacts([tflite, onnx], on=f"android-app:{app.serial}", plan=PLAN, checkpoint=checkpoint).rows
     (row, other) = rows
@@ -47,6 +48,7 @@ def test_a_row_from_the_app(app: Phone, tflite: Artifact, onnx: Artifact, checkp
     assert app.inside(f"ls {app.data}") == "", "nothing is left on the phone"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "kind", "words"),
     [

@@ -23,6 +23,7 @@ from .conftest import Phone
 PLAN = Plan(threads=1, warmup=1, iterations=5, repeats=2, away_s=20.0)
 
 
+@pytest.mark.long
 def test_a_row_from_a_phone(phone: Phone, tool: Path, tflite: Artifact, checkpoint: Path, tmp_path: Path) -> None:
     report = bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=PLAN, checkpoint=checkpoint)
     (row,) = report.rows
@@ -69,6 +70,7 @@ def test_what_goes_wrong_on_the_phone_refuses_the_row(
     assert phone.inside(f"ls {phone.data}") == ""
 
 
+@pytest.mark.long
 def test_the_phone_vanishes_in_the_middle_and_comes_back(phone: Phone, tool: Path, tflite: Artifact, tmp_path: Path) -> None:
     """The daemon is killed while a cold start runs; the run goes on, and the report says what happened."""
     journal = tmp_path / "bench.json"
@@ -103,6 +105,7 @@ def iter_until(ready: Callable[[], Any]) -> Iterator[Any]:
     raise AssertionError("it never came")
 
 
+@pytest.mark.long
 def test_a_phone_that_stays_away_and_a_second_run(
     phone: Phone, tool: Path, tflite: Artifact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +139,7 @@ def test_a_phone_that_stays_away_and_a_second_run(
     assert list(tmp_path.glob("*.part")) == [], "the journal is done with"
 
 
+@pytest.mark.long
 def test_the_watchdog_cleans_a_phone_that_nobody_comes_back_to(
     phone: Phone, tool: Path, tflite: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +159,7 @@ def test_the_watchdog_cleans_a_phone_that_nobody_comes_back_to(
     assert (phone.state / "cmd").read_text().splitlines()[-1] == "power set-fixed-performance-mode-enabled false"
 
 
+@pytest.mark.long
 def test_a_wait_for_a_cool_phone_keeps_the_watchdog_away(
     phone: Phone, tool: Path, tflite: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +190,7 @@ def test_fixed_performance_mode_is_switched_off_whatever_the_phone_says(
     assert phone.inside(f"ls {phone.data}") == ""
 
 
+@pytest.mark.long
 def test_what_else_lies_there_is_left_alone(phone: Phone, tool: Path, tflite: Artifact) -> None:
     phone.inside(
         f"mkdir {phone.data}/unplug-bench-old; touch -d '2 days ago' {phone.data}/unplug-bench-old; touch {phone.data}/x"
@@ -193,6 +199,7 @@ def test_what_else_lies_there_is_left_alone(phone: Phone, tool: Path, tflite: Ar
     assert phone.inside(f"ls {phone.data}") == "x\n", "and folders of benchmarks of long ago are gone"
 
 
+@pytest.mark.long
 def test_one_phone_for_two_benchmarks(phone: Phone, tool: Path, tflite: Artifact) -> None:
     with claimed(phone.serial), pytest.raises(DeviceError, match="it is being timed already"):
         bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=PLAN)
@@ -242,12 +249,14 @@ def test_a_hot_phone_and_one_without_fixed_performance(phone: Phone, tool: Path,
     )
 
 
+@pytest.mark.long
 def test_sustained_load_has_a_curve_with_temperatures(phone: Phone, tool: Path, tflite: Artifact) -> None:
     (row,) = bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=Plan(threads=1, sustain_s=5.0)).rows
     assert row.valid and row.mode == "sustained" and len(row.curve) >= 2
     assert all(window.temperature_c == 30.0 and window.count > 0 for window in row.curve)
 
 
+@pytest.mark.long
 def test_two_phones_at_once(phone: Phone, adbd_root: Path, tool: Path, tflite: Artifact, tmp_path: Path) -> None:
     other = Phone(tmp_path / "other", adbd_root, "two")
     other.inside(

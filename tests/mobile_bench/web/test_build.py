@@ -94,6 +94,7 @@ def test_the_page_names_no_other_origin(built: Any) -> None:
     assert sum(item.stat().st_size for item in built.page.glob("assets/index-*")) < 100_000, "the page's own code stays small"
 
 
+@pytest.mark.long
 def test_types_and_units(built: Any) -> None:
     """The compiler finds nothing, and TypeScript's own unit tests pass."""
     for command in (

@@ -51,6 +51,7 @@ def check_row(row: BenchRow, plan: Plan) -> None:
     assert "swiftshader" in (row.gpu_driver or "")
 
 
+@pytest.mark.long
 def test_every_row_lands_and_is_valid(report: BenchReport, tmp_path: Path) -> None:
     wasm, webgpu, onnx, _ = report.rows
     check_row(wasm, PLAN)
@@ -78,6 +79,7 @@ def test_core_ml_is_not_run(report: BenchReport) -> None:
     assert (row.status, row.valid, row.reasons) == ("not_run", False, ("a browser does not run coreml files",))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("page", "chromium")
 def test_other_outputs_than_expected_refuse_a_row(onnx: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     real = Session.run

@@ -79,6 +79,7 @@ def visit(browser: Any, static_url: str, bundle: Path, tmp_path_factory: pytest.
     return {**found, **{name: result[name] for name in ("strangers", "errors")}, "report": folder / "bench.json"}
 
 
+@pytest.mark.long
 def test_a_dropped_bundle_is_checked_and_timed(visit: dict[str, Any]) -> None:
     assert "files agree with the manifest" in visit["ready"]
     assert visit["states"] == ["ok", "ok"]

@@ -43,6 +43,7 @@ def pair(left: Picture, right: Picture) -> Picture:
     return canvas
 
 
+@pytest.mark.long
 def test_the_photograph_has_478_points_inside_it(landmark: FaceLandmark, portrait: Picture) -> None:
     points = landmark.landmarks(portrait)
     assert points.shape == (478, 2) and points.dtype == np.float32

@@ -122,6 +122,7 @@ def test_attack_contract(name: str) -> None:
     assert values == sorted(values) and values[-1] > 0.9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ON_AGES)
 def test_non_members_against_non_members_are_at_chance(name: str) -> None:
     """40 pairs of disjoint non-member sets: the 95 % interval of the AUC leaves 0.5 out in few of them."""

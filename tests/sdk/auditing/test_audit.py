@@ -213,6 +213,7 @@ def test_an_oracle_of_another_recipe_is_refused(world: World, tmp_path: Path) ->
         run_audit(config_for(world, world.unlearned.path, retrained=copy), CPU, print, False)
 
 
+@pytest.mark.long
 def test_an_artifact_that_cannot_run_here_is_marked_and_compared_by_its_codes(
     world: World, artifacts: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,7 @@ def test_every_window_makes_the_null_depend_on_the_number_of_models() -> None:
     assert many < 0.07 < few < 0.12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", ["spec", "code"])
 def test_perfect_unlearning_has_a_ratio_of_one(variant: Variant) -> None:
     result = challenge(*gaussians(32, 120, 0.0, 3), variant=variant, replicates=30)
@@ -165,6 +166,7 @@ def test_shifted_models_have_a_ratio_below_one_and_score_counts_utility() -> Non
     assert challenge(*gaussians(48, 12, 1.0, 4), replicates=3).score is None
 
 
+@pytest.mark.long
 def test_ratio_interval_covers_one_under_the_null() -> None:
     """30 pools of 24 + 24 models whose samples share a model's own offset, as those of real models do."""
     covered = 0

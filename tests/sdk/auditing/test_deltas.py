@@ -49,6 +49,7 @@ def test_other_data_knows_no_test_set(world: World, artifacts: dict[str, Artifac
         task_deltas(world.unlearned, other, [artifacts[FILE]], most=5)
 
 
+@pytest.mark.long
 def test_the_command(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
     words = ["parity", str(artifacts[FILE].path), "--checkpoint", str(world.unlearned.path), "--task", "12"]
     done = CliRunner().invoke(main, words)

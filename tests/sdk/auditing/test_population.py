@@ -54,6 +54,7 @@ def test_held_out_pairs_equal_the_loop(seed: int) -> None:
     np.testing.assert_allclose(held_out_pairs(own[:, None], other[:, None]), slow_pairs(own, other))
 
 
+@pytest.mark.long
 def test_ulira_is_at_chance_on_equal_populations() -> None:
     """Leaving out one model at a time would give about .4 here; pairs give .5, and the intervals hold it."""
     values, covered = [], 0

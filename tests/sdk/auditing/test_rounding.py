@@ -100,6 +100,7 @@ def audited(world: World, artifacts: dict[str, Artifact], original_files: list[A
     return run_audit(named, CPU, print, False)
 
 
+@pytest.mark.long
 def test_an_exact_export_keeps_the_edit(audited: AuditReport, original_files: list[Artifact]) -> None:
     (found,) = audited.rounding
     assert (found.target, found.precision, found.original_given) == ("litert", "fp32", True)

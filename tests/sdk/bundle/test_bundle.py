@@ -35,6 +35,7 @@ def bundle(released: Release, tmp_path: Path) -> Path:
     return Path(shutil.copytree(released.bundle, tmp_path / "copy.unplug"))
 
 
+@pytest.mark.long
 def test_a_fresh_bundle_verifies(released: Release, world: World) -> None:
     manifest = verify_bundle(released.bundle)
     names = set(manifest.files)
@@ -202,6 +203,7 @@ def refuse(released: Release, world: World, tmp_path: Path, monkeypatch: pytest.
     return attempt
 
 
+@pytest.mark.long
 def test_a_failed_gate_leaves_no_bundle(refuse: Callable[..., Path], tmp_path: Path) -> None:
     gates = replace(QUICK.gates, max_mae_above_retrained=-99.0)
     with pytest.raises(GateFailed, match=r"utility: .* must be <= -99 years above retrained") as caught:

@@ -48,6 +48,7 @@ def exported(plugin: Path) -> tuple[Any, Path]:
     return json.loads(result.stdout), out
 
 
+@pytest.mark.long
 def test_export(exported: tuple[Any, Path], plugin: Path) -> None:
     said, out = exported
     assert leftovers(out) == sorted(f"plugin.{p}.onnx{card}" for p in ("fp32", "fp16") for card in ("", ".json"))
@@ -56,6 +57,7 @@ def test_export(exported: tuple[Any, Path], plugin: Path) -> None:
         assert [item["name"] for item in card["iospec"]["outputs"]] == ["adapter_res_samples_00", "adapter_res_samples_01"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["edges of synthetic faces", "a folder of conditions"])
 def test_parity(exported: tuple[Any, Path], plugin: Path, source: str, tmp_path: Path) -> None:
     pictures = tmp_path / "pictures"
@@ -93,6 +95,7 @@ def test_run_shows_the_residuals_of_a_condition(exported: tuple[Any, Path], plug
     assert text.split()[:2] == ["output", "shape"] and "adapter_res_samples_01  1x48x4x4" in text
 
 
+@pytest.mark.long
 def test_broken_plugins_are_refused_in_one_line(plugin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(plugin, broken)

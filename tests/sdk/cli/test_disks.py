@@ -74,6 +74,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["data synth", "train age", "forget", "retrain", "export"])
 def test_full_disk(world: World, released: Release, full_disk: Path, name: str) -> None:
     known = writers(world, released)
@@ -103,6 +104,7 @@ def test_a_limit_on_file_sizes(world: World, tmp_path: Path) -> None:
 # Ctrl-C
 
 
+@pytest.mark.long
 def test_ctrl_c_in_training(world: World, tmp_path: Path) -> None:
     """Interrupted and continued gives the weights of one run."""
     command = ("train", "age", "--data", world.spec, "--out", tmp_path / "out", "--size", "nano", "--image-size", 32)

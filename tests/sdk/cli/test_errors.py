@@ -33,6 +33,7 @@ def faces(tmp_path: Path) -> Path:
     return tmp_path / "faces"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -105,6 +106,7 @@ def test_forget_sets_that_cannot_be_forgotten(world: World, tmp_path: Path) -> N
     assert "forget.txt" not in leftovers(tmp_path) and not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [
@@ -152,6 +154,7 @@ def test_other_weights_without_a_record(world: World, tmp_path: Path) -> None:
     assert "names no recipe" in fail(*forget(world, tmp_path / "out", model=bare)).line
 
 
+@pytest.mark.long
 def test_pickles_are_never_loaded(world: World, tmp_path: Path) -> None:
     class Bomb:
         def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -192,6 +195,7 @@ def test_wrong_usage_is_one_line(args: tuple[str, ...], message: str) -> None:
     assert message in fail(*args).line
 
 
+@pytest.mark.long
 def test_unknown_targets_precisions_and_devices(world: World, artifacts: object, released: Release, tmp_path: Path) -> None:
     export = ("export", world.unlearned.path, "--out", tmp_path / "out")
     assert "Did you mean litert" in fail(*export, "--to", "litrt").line

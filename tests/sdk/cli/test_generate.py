@@ -179,6 +179,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("more", "words"), WRONG, ids=[" ".join(more) for more, _ in WRONG])
 def test_what_cannot_be_drawn(
     base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path, more: tuple[str, ...], words: str
@@ -219,6 +220,7 @@ def test_a_photograph_without_the_task_file(
     )
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not FACE_TASK, reason="UNPLUG_FACE_LANDMARKER names no task file")
 def test_a_photograph_of_a_face(base: Any, base_folder: Path, pictures: Path, tmp_path: Path) -> None:
     save_checkpoint(steering_plugin(base.unet, condition="face_landmark"), tmp_path / "plugin", record={}, card="")
@@ -229,6 +231,7 @@ def test_a_photograph_of_a_face(base: Any, base_folder: Path, pictures: Path, tm
     assert "face" in line and not (tmp_path / "b.png").exists()
 
 
+@pytest.mark.long
 def test_the_real_command_says_one_line(base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path) -> None:
     """Nothing of what diffusers, transformers and peft warn their developers of."""
     steer = ("--plugin", plugin_folder, "--condition-image", pictures / "edges.png")

@@ -20,6 +20,7 @@ def board(out: Path, *more: object) -> tuple[object, ...]:
             "--budget", 0.9, "--backend", "loop", "--out", out, *more)  # fmt: skip
 
 
+@pytest.mark.long
 def test_table_files_and_json(tmp_path: Path) -> None:
     words = [*map(str, board(tmp_path / "b", "--methods", "finetune,ct", "--set", "ct:budget=0.01"))]
     done = CliRunner().invoke(main, words)

@@ -57,6 +57,7 @@ def captioned(folder: Path, count: int = 30) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_from_nothing_to_a_steered_picture(tmp_path: Path) -> None:
     base, plugin = tmp_path / "base", tmp_path / "plugin"
     made = json.loads(run(*base_call(base, "--half", "--json")).stdout)
@@ -76,6 +77,7 @@ def test_from_nothing_to_a_steered_picture(tmp_path: Path) -> None:
                                           "condition.png", "plugin"])  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_folder_of_pictures_with_captions(base_folder: Path, tmp_path: Path) -> None:
     spec = f"captions:{captioned(tmp_path / 'data')}"
     made = json.loads(run(*plugin_call(base_folder, tmp_path / "plugin", "--json", spec=spec)).stdout)
@@ -83,6 +85,7 @@ def test_a_folder_of_pictures_with_captions(base_folder: Path, tmp_path: Path) -
     run(*base_call(tmp_path / "base", "--image-size", 64, spec=spec))
 
 
+@pytest.mark.long
 def test_captions_that_do_not_match_their_pictures(base_folder: Path, tmp_path: Path) -> None:
     folder = captioned(tmp_path / "data")
     (folder / "03.txt").unlink()
@@ -99,6 +102,7 @@ def test_captions_that_do_not_match_their_pictures(base_folder: Path, tmp_path: 
     assert sum(row["n"] for row in made["metrics"].values()) == 29
 
 
+@pytest.mark.long
 def test_a_base_too_large_for_the_memory(base_folder: Path, tmp_path: Path) -> None:
     """Activations twice instead of kept: the same weights. Steps in parts: the same steps, but for the batch norms."""
     made = [
@@ -123,6 +127,7 @@ def test_data_without_captions(base_folder: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("more", "words"),
     [
@@ -161,6 +166,7 @@ def test_bases_that_cannot_be_trained(tmp_path: Path, more: tuple[str, ...], wor
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_other_results_are_not_replaced(base_folder: Path, tmp_path: Path) -> None:
     made = json.loads(run(*plugin_call(base_folder, tmp_path / "plugin", "--json")).stdout)
     for call in (base_call(tmp_path / "plugin"), plugin_call(base_folder, base_folder)):

@@ -283,6 +283,7 @@ def test_images_too_small() -> None:
 # Child processes
 
 
+@pytest.mark.long
 def test_face_conditions_and_landmarks_come_from_child_processes(
     face_task: Path, drawn_faces: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +305,7 @@ def test_face_conditions_and_landmarks_come_from_child_processes(
         assert np.array_equal(points[3], replace(landmark, faces="largest").landmarks(drawn_faces[3]))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_the_child_process_never_imports_torch(face_task: Path) -> None:
     code = (
         "import sys, types, numpy as np\n"
@@ -491,6 +493,7 @@ def test_grey_transparent_and_deep_pictures_are_read(tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(Image.open(tmp_path / "out.png")), expected), name
 
 
+@pytest.mark.long
 def test_missing_faces_are_refused_or_counted(face_task: Path, drawn_faces: Images, tmp_path: Path) -> None:
     source, out, options = tmp_path / "in", tmp_path / "out", {"task": str(face_task)}
     source.mkdir()

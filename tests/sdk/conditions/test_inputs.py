@@ -84,6 +84,7 @@ def test_samples_of_the_training_data_come_from_their_part(world: World) -> None
     np.testing.assert_array_equal(last["image"].transpose(0, 3, 1, 2), found)
 
 
+@pytest.mark.long
 def test_what_was_forgotten_is_left_out_of_other_data_too(world: World) -> None:
     """The same folder with one picture more has another digest, and the same people in it."""
     more = load_dataset("synth:n=243,subjects=81,seed=0", 32, show=False)

@@ -168,6 +168,7 @@ def test_what_cannot_be_listed_any_more_is_a_typed_error() -> None:
         list(decode_in_processes("imagefolder:/nowhere", range(200), 8, 2))
 
 
+@pytest.mark.long
 def test_a_script_without_a_main_guard_loads_data(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -35,6 +35,7 @@ def people(subjects: list[int | None], **fields: Any) -> Dataset:
 subject_lists = st.lists(st.none() | st.integers(0, 12), min_size=12, max_size=60)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(subject_lists, st.integers(0, 99), st.booleans())
 def test_a_split_covers_everything_once_and_no_subject_twice(subjects: list[int | None], seed: int, by_subject: bool) -> None:

@@ -109,6 +109,7 @@ WRONG: dict[str, tuple[Harm, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_folders(base_folder: Path, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
     harm, words = WRONG[name]
@@ -239,6 +240,7 @@ def picture(pipe: Any, **more: Any) -> Any:
     return out
 
 
+@pytest.mark.long
 def test_halves_are_stored_and_floats_are_loaded(halves: Path, base: Any) -> None:
     """By us, and by stock diffusers with and without a type: its parts must agree, or nothing can be drawn."""
     from diffusers import StableDiffusionPipeline

@@ -55,6 +55,7 @@ def far(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
     return float(np.abs(one - other).max()) > 1e-3
 
 
+@pytest.mark.long
 def test_one_two_and_in_any_order(base_folder: Path, loras: tuple[Path, Path]) -> None:
     def styled(*paths: Path) -> NDArray[np.float32]:
         pipe = load_base(str(base_folder), device=CPU)

@@ -32,6 +32,7 @@ def found(base: Any, plugin: Any, some: ControlSet) -> Tensor:
     return losses(CONTROLS.get("plugin")(), plugin, base, some, device=CPU)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [1, 64])
 def test_the_batch_size_does_not_matter(base: Any, plugin: Any, some: ControlSet, found: Tensor, batch_size: int) -> None:
     again = losses(CONTROLS.get("plugin")(), plugin, base, some, device=CPU, batch_size=batch_size)

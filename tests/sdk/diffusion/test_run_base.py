@@ -83,6 +83,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, faces: Dataset, split: Split
         return train_base(faces, split, out, VAE, BASE, seed=1, device=CPU, sample_every=0, show=False)
 
 
+@pytest.mark.long
 def test_an_ordinary_folder_with_its_record(whole: Path, faces: Dataset, split: Split) -> None:
     assert {path.name for path in whole.iterdir()} == set(module.OURS)
     assert not (whole.parent / ".base.training").exists()
@@ -101,6 +102,7 @@ def test_an_ordinary_folder_with_its_record(whole: Path, faces: Dataset, split: 
     assert f"{record['parameters']['unet']:,}" in card and "no photograph" in card
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("drawer", "after"), [(Crops, 2), (TextPairs, 3)])
 def test_killed_in_any_phase_it_goes_on_to_the_same_bytes(
     run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawer: Any, after: int
@@ -120,6 +122,7 @@ def test_killed_in_any_phase_it_goes_on_to_the_same_bytes(
     assert weights(run(tmp_path / "base")) == weights(whole) and not work.exists()
 
 
+@pytest.mark.long
 def test_another_recipe_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(TextPairs, "__call__", stop_after(2)(TextPairs.__call__))
@@ -130,6 +133,7 @@ def test_another_recipe_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest
             run(tmp_path / "base", **more)
 
 
+@pytest.mark.long
 def test_other_captions_are_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     def caption(word: str) -> Dataset:
         for number in range(12):
@@ -184,6 +188,7 @@ def test_the_text_encoder_is_named_as_older_transformers_want_it(whole: Path, ba
         assert {path for path in (tmp_path / "old").rglob("*") if path.is_file()} == before.keys()
 
 
+@pytest.mark.long
 def test_halves_are_rounded_before_they_are_measured(
     run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +211,7 @@ def test_halves_are_rounded_before_they_are_measured(
     assert old.keys() == new.keys() and all(0.4 < len(new[name]) / len(old[name]) < 0.65 for name in old)
 
 
+@pytest.mark.long
 def test_the_state_goes_only_when_the_result_can_be_read(
     run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,7 @@ def whole(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
         return run(tmp_path_factory.mktemp("whole") / "plugin")
 
 
+@pytest.mark.long
 def test_a_checkpoint_with_its_record(whole: Checkpoint, base: Any, faces: Dataset, split: Split) -> None:
     made = whole
     assert {path.name for path in made.path.iterdir()} <= set(CHECKPOINT_FILES) and not list(made.path.parent.glob(".*"))
@@ -89,6 +90,7 @@ def test_a_checkpoint_with_its_record(whole: Checkpoint, base: Any, faces: Datas
     assert f"{record['parameters']:,} parameters" in card and "StableDiffusionAdapterPipeline" in card
 
 
+@pytest.mark.long
 def test_killed_it_goes_on_to_the_same_bytes(
     run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def captioned(folder: Path, word: str) -> Dataset:
     return load_dataset(f"captions:{folder}", SIZE, show=False)
 
 
+@pytest.mark.long
 def test_a_folder_of_pictures_and_its_words(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pixels' digest does not tell new words: an unfinished run must not go on with them."""
     data = captioned(tmp_path / "data", "square")

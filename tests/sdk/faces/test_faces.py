@@ -171,6 +171,7 @@ def test_contact_sheet() -> None:
 _angles = st.floats(-30, 30)
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**32 - 1),

@@ -38,6 +38,7 @@ def ran(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Summa
     return root / "out", run_jobs(jobs, context, root / "out", backend="ray", workers=1, show=False)
 
 
+@pytest.mark.long
 def test_results_come_to_the_driver(ran: tuple[Path, Summary]) -> None:
     out, summary = ran
     assert summary.done == 5
@@ -66,6 +67,7 @@ def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> None:
     family = class_family(epochs=1, batch_size=6)
     (model,) = fit_many(family, faces(12), faces(4, seed=1), (3,), tmp_path / "ray", backend="ray", workers=1)

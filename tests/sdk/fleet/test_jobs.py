@@ -82,6 +82,7 @@ def test_no_context_is_none(tmp_path: Path) -> None:
     assert run([job], tmp_path, None, backend="processes").done == 1
 
 
+@pytest.mark.long
 def test_workers_compute_with_one_thread(tmp_path: Path) -> None:
     run([Job(name="threads", target="fleet_jobs:threads")], tmp_path, backend="processes")
     assert read_result(tmp_path, "threads").facts == {"torch": 1, "omp": "1"}
@@ -158,6 +159,7 @@ def test_failures_are_reported_and_the_others_go_on(backend: str, tmp_path: Path
     assert run(jobs, tmp_path, backend="loop").skipped == 2
 
 
+@pytest.mark.long
 def test_a_killed_worker_is_replaced_and_its_job_tried_once_more(tmp_path: Path) -> None:
     jobs = [misbehaving("die once", mark=str(tmp_path / "mark")), misbehaving("die"), *adds(4)]
     summary = run(jobs, tmp_path / "out", backend="processes")
@@ -165,6 +167,7 @@ def test_a_killed_worker_is_replaced_and_its_job_tried_once_more(tmp_path: Path)
     assert "its worker process died 2 times, the last with: its child process was killed by SIGKILL" in summary.failed["die"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", LOCAL)
 def test_a_context_that_cannot_be_built_stops_the_run(backend: str, tmp_path: Path) -> None:
     def start(kind: str) -> Any:
@@ -266,6 +269,7 @@ def results(root: Path) -> set[str]:
     return {path.stem for path in (root / "out").glob("j*.safetensors")} if (root / "out").is_dir() else set()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/stat").is_file(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_run_goes_on_and_loses_what_was_in_flight(how: signal.Signals, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ def equal(ours: nn.Module, theirs: nn.Module) -> bool:
     return all(torch.equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["loop", "processes"])
 def test_the_models_are_those_of_the_loop(backend: FitBackend, tmp_path: Path) -> None:
     models = fit_many(FAMILY, TRAIN, VALIDATION, (4, 2), tmp_path, backend=backend, workers=1)

@@ -58,6 +58,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recipe", SETTINGS)
 @pytest.mark.parametrize("make", [lambda **r: age_family(WideAgeFamily, **r), lambda **r: class_family(WideClassFamily, **r)])
 def test_a_stack_trains_as_the_loop_does(make: Any, recipe: dict[str, Any]) -> None:
@@ -71,6 +72,7 @@ def test_a_stack_trains_as_the_loop_does(make: Any, recipe: dict[str, Any]) -> N
     assert distance(ours[0], ours[1]) > 0.1  # seeds matter
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [age_family, class_family])
 def test_float32_differs_by_its_rounding_alone(make: Any) -> None:
     family = make(augment="standard", dropout=0.3)
@@ -111,6 +113,7 @@ def looped_repair(model: nn.Module, family: Family, repair: Repair, seed: int, s
         return repair(model, problem)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("repair", "recipe"),
     [

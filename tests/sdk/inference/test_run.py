@@ -145,6 +145,7 @@ needs_mediapipe = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 @needs_mediapipe
 def test_one_face_is_found_and_none_or_several_are_said(checkpoint: Path, tmp_path: Path) -> None:
     task, portrait = Path(os.environ["UNPLUG_FACE_LANDMARKER"]), Path(os.environ["UNPLUG_PORTRAIT"])

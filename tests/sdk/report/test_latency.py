@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from unplug.mobile_bench import NOT_OURS, load_baselines
 from unplug.sdk.report import collect, render_html, write_report
 from unplug.sdk.report.latency import MAX_CHOICES, labels
@@ -79,6 +81,7 @@ def test_a_reader_can_look_at_one_device_alone(write: Write) -> None:
     assert "radio" not in section(page_of(write, rows_of(PIXEL, PIXEL)))  # nothing to choose
 
 
+@pytest.mark.long
 def test_every_button_has_its_rule_and_more_devices_are_drawn_without(write: Write) -> None:
     html = page_of(write, rows_of(*({**PIXEL, "device": f"Phone {number}"} for number in range(MAX_CHOICES + 2))))
     style = html.split("<style>")[1].split("</style>")[0]
@@ -118,6 +121,7 @@ def test_labels_tell_rows_apart(write: Write) -> None:
     assert labels(rows[:1]) == ["age.fp16.tflite, XNNPACK"]
 
 
+@pytest.mark.long
 def test_published_numbers_come_when_asked_for_and_stay_apart(write: Write, tmp_path: Path) -> None:
     paths = write(bench=bench())
     write_report(paths, tmp_path / "with.html", baselines=True)

@@ -27,6 +27,7 @@ def text_of(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.split("</style>", 1)[1]).replace("\xa0", " "))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fact",
     [
@@ -83,6 +84,7 @@ def test_the_page_states(page: str, fact: str) -> None:
     assert fact in text_of(page)
 
 
+@pytest.mark.long
 def test_numbers_come_from_the_files(write: Write, parts: dict[str, Json], page: str) -> None:
     assert "0.698" not in page
     parts["audit"]["models"][1]["attacks"]["loss"]["auc"]["value"] = 0.698
@@ -92,6 +94,7 @@ def test_numbers_come_from_the_files(write: Write, parts: dict[str, Json], page:
     assert html.count("0.698") >= 5
 
 
+@pytest.mark.long
 def test_hostile_text_stays_text(write: Write, parts: dict[str, Json]) -> None:
     attack = "{{ 7 * 7 }}\"><script>alert(1)</script><img src=x onerror='alert(1)'>]]>-->$\\frac{$\x07\u202e%s"
     audit, bench, release = parts["audit"], parts["bench"], parts["release"]
@@ -175,6 +178,7 @@ def test_the_page_is_well_formed_and_loads_nothing(page: str) -> None:
     assert len(page.encode()) < 600_000
 
 
+@pytest.mark.long
 def test_same_files_same_bytes(write: Write, parts: dict[str, Json], tmp_path: Path) -> None:
     paths = write(audit=parts["audit"], faces=parts["faces"])
     first = render_html(collect(paths), title="t")
@@ -194,6 +198,7 @@ def test_missing_parts_are_listed(write: Write, parts: dict[str, Json], page: st
     assert 'id="gates"' in html and 'id="utility"' not in html
 
 
+@pytest.mark.long
 def test_an_audit_of_an_older_version_is_still_drawn(write: Write, parts: dict[str, Json]) -> None:
     old = parts["audit"]
     old.pop("rounding")
@@ -206,6 +211,7 @@ def test_an_audit_of_an_older_version_is_still_drawn(write: Write, parts: dict[s
     assert "fell from 0.812" in text_of(html)
 
 
+@pytest.mark.long
 def test_a_file_that_was_not_run_shows_its_codes_alone(write: Write, parts: dict[str, Json]) -> None:
     row = parts["audit"]["rounding"][0]
     row |= {"target": "coreml", "distance": {}, "retrained": {}, "kept": None, "minus_retrained": None, "auc_shift": {}}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def test_the_front_is_what_no_point_beats(goods: list[tuple[float, float, int]])
     assert pareto_front(goods) == [not item for item in beaten]
 
 
+@pytest.mark.long
 def test_it_is_drawn_with_one_point_and_with_equal_ones() -> None:
     for values in ([(1.0, 5.0)], [(1.0, 5.0)] * 3, [(0.01, 1.0), (100.0, 2.0)]):
         points = [Point(label="name", x=x, y=y, diameter=9.0, front=True, marker="o") for x, y in values]
@@ -48,6 +50,7 @@ def test_it_is_drawn_with_one_point_and_with_equal_ones() -> None:
             assert svg.startswith("<svg") and 'aria-label="said"' in svg
 
 
+@pytest.mark.long
 def test_the_error_in_the_task_is_the_quality_where_an_audit_ran_the_file(write: Write) -> None:
     html = render_html(collect(write(audit=audit(), bench=bench(), parity=parity())), title="t")
     assert "Mean absolute error (years) against latency, Test Machine 9 (host)" in html
@@ -56,6 +59,7 @@ def test_the_error_in_the_task_is_the_quality_where_an_audit_ran_the_file(write:
     check_structure(html)
 
 
+@pytest.mark.long
 def test_parity_is_the_quality_without_an_audit(write: Write) -> None:
     html = render_html(collect(write(bench=bench(), parity=parity())), title="t")
     assert "Parity (dB) against latency" in html and "71.93" in html

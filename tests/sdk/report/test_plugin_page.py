@@ -68,6 +68,7 @@ def text_of(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.split("</style>", 1)[1]).replace("\xa0", " "))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "fact",
     [
@@ -99,6 +100,7 @@ def test_a_plugin_without_an_audit_misses_no_faces(write: Write) -> None:
     assert "Sample faces" not in said and "Attacks : no audit with attacks was given" in said
 
 
+@pytest.mark.long
 def test_an_age_page_still_misses_its_faces(write: Write, parts: dict[str, Json]) -> None:
     said = text_of(render_html(collect(write(audit=parts["audit"])), title="Ages"))
     assert "Sample faces" in said and "years" in said and "nats" in said

@@ -52,6 +52,7 @@ def models(plugin_world: PluginWorld, tmp_path_factory: pytest.TempPathFactory) 
     return root
 
 
+@pytest.mark.long
 def test_forget_says_losses_and_what_to_do_next(plugin_world: PluginWorld, tmp_path: Path) -> None:
     base = ("--base", plugin_world.base)
     text = says("forget", plugin_world.original.path, *request(plugin_world), *STEP, *base, "--out", tmp_path / "out")
@@ -65,6 +66,7 @@ def test_forget_says_losses_and_what_to_do_next(plugin_world: PluginWorld, tmp_p
     assert "years" not in text and "MAE" not in text
 
 
+@pytest.mark.long
 def test_the_record_and_the_card(plugin_world: PluginWorld, models: Path) -> None:
     found = load_checkpoint(models / "unlearned", expect="plugin")
     assert found.record["role"] == "unlearned" and found.record["schema"] == "unplug-plugin/1"
@@ -76,6 +78,7 @@ def test_the_record_and_the_card(plugin_world: PluginWorld, models: Path) -> Non
     found.model.check_base(plugin_world.pipe.unet)
 
 
+@pytest.mark.long
 def test_audit_prints_losses(plugin_world: PluginWorld, models: Path, tmp_path: Path) -> None:
     text = says(
         "audit", models / "unlearned", *request(plugin_world), "--retrained", models / "retrained", "--relearn",
@@ -89,6 +92,7 @@ def test_audit_prints_losses(plugin_world: PluginWorld, models: Path, tmp_path: 
     assert [item["role"] for item in raw["models"]] == ["original", "unlearned", "retrained"]
 
 
+@pytest.mark.long
 def test_attacks_that_cannot_read_a_plugin_leave_nothing_to_show(
     plugin_world: PluginWorld, models: Path, tmp_path: Path
 ) -> None:
@@ -97,6 +101,7 @@ def test_attacks_that_cannot_read_a_plugin_leave_nothing_to_show(
     assert found["skipped"]["error"] == "the model or the data has no ages" and found["alarms"] == []
 
 
+@pytest.mark.long
 def test_the_original_is_found_and_a_moved_base_is_told(plugin_world: PluginWorld, models: Path, tmp_path: Path) -> None:
     shutil.copytree(plugin_world.original.path, tmp_path / "original")
     record = json.loads((tmp_path / "original" / "unplug.json").read_text())
@@ -138,6 +143,7 @@ def released(plugin_world: PluginWorld, models: Path, tmp_path_factory: pytest.T
     return out
 
 
+@pytest.mark.long
 def test_a_bundle_of_a_plugin(plugin_world: PluginWorld, released: Path) -> None:
     verified = bundle.verify_bundle(released)
     manifest = json.loads((released / "manifest.json").read_text())

@@ -61,6 +61,7 @@ def test_list_names_exactly_those_that_work() -> None:
     assert sorted(row["name"] for row in json.loads(done.stdout)) == WORKING
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORKING)
 def test_contract(plugin_world: PluginWorld, tmp_path: Path, name: str) -> None:
     world, base = plugin_world, base_digest(plugin_world.pipe)
@@ -88,6 +89,7 @@ def test_a_budget_below_one_step_is_refused(plugin_world: PluginWorld, name: str
         apply(plugin_world, name, budget=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_before_anything_is_computed(
     plugin_world: PluginWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -34,6 +34,7 @@ def edited(world: PluginWorld, folder: Path, edit: Edit) -> Checkpoint:
     return load_checkpoint(folder)
 
 
+@pytest.mark.long
 def test_kinds_are_those_of_the_checkpoints(plugin_world: PluginWorld, world: World) -> None:
     assert tuple(TASKS) == ("age", "plugin")
     assert kind_of(world.original, device=CPU).unit == "years"
@@ -73,6 +74,7 @@ def test_another_base_is_refused(plugin_world: PluginWorld, tmp_path: Path) -> N
         kind_of(plugin_world.original, device=CPU, base=str(tmp_path / "other"))
 
 
+@pytest.mark.long
 def test_a_base_that_moved(plugin_world: PluginWorld, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     found = edited(plugin_world, tmp_path / "p", lambda record: record["base"].update(name=gone))
@@ -182,6 +184,7 @@ def unseen_by_canny(plugin_world: PluginWorld, monkeypatch: pytest.MonkeyPatch) 
     return hide
 
 
+@pytest.mark.long
 def test_samples_without_the_condition_were_never_trained_on(
     plugin_world: PluginWorld, tmp_path: Path, unseen_by_canny: Callable[[Collection[str]], None]
 ) -> None:

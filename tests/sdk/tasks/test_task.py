@@ -71,6 +71,7 @@ def test_predictions_are_means_over_all_levels(plugin_world: PluginWorld) -> Non
     assert (np.abs(own.plain_N - own.error_N) > 1e-6).all()  # a plugin was there and did something
 
 
+@pytest.mark.long
 def test_predictions_do_not_depend_on_batches_and_leave_the_mode(plugin_world: PluginWorld) -> None:
     part, model = plugin_world.sets.test, network_of(plugin_world)
     assert isinstance(part, NoiseSet)

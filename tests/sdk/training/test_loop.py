@@ -65,6 +65,7 @@ def kill_after(epoch: int) -> Callable[[dict[str, Any]], None]:
     return on_epoch
 
 
+@pytest.mark.long
 def test_same_seed_same_bytes_and_another_seed_others(sets: Any, recipe: Recipe) -> None:
     short = replace(recipe, epochs=2)
     first, again, other = train(sets, short), train(sets, short), train(sets, short, seed=1)
@@ -72,6 +73,7 @@ def test_same_seed_same_bytes_and_another_seed_others(sets: Any, recipe: Recipe)
     assert weights(first) != weights(other)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed_after", [1, 3])
 def test_a_killed_run_goes_on_to_the_same_bytes(sets: Any, recipe: Recipe, tmp_path: Path, killed_after: int) -> None:
     straight = train(sets, recipe)
@@ -100,6 +102,7 @@ def test_a_state_of_another_run_or_a_damaged_one_is_refused(sets: Any, recipe: R
         train(sets, recipe, state=StateFile(path=path, fingerprint="f"))
 
 
+@pytest.mark.long
 def test_training_lowers_the_loss(sets: Any, recipe: Recipe) -> None:
     fit = train(sets, replace(recipe, epochs=12, augment="none", dropout=0.0))
     losses = [row["train_loss"] for row in fit.history]

@@ -61,6 +61,7 @@ def test_recorded_metrics_are_those_of_the_saved_weights(
     assert again["n"] == 6
 
 
+@pytest.mark.long
 def test_same_seed_same_file_another_seed_another(make_dataset: Callable[..., Dataset], short: Recipe, tmp_path: Path) -> None:
     hashes = [train(make_dataset(), short, tmp_path / str(number), seed=number // 2).sha256 for number in range(3)]
     assert hashes[0] == hashes[1] != hashes[2]
@@ -80,6 +81,7 @@ def test_with_a_forget_set_the_retain_set_is_trained_on(
     assert train(altered, short, tmp_path / "altered", gone, role="retrained").sha256 == oracle.sha256
 
 
+@pytest.mark.long
 def test_a_killed_training_continues_and_gives_the_same_checkpoint(
     make_dataset: Callable[..., Dataset], recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

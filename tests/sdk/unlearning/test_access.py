@@ -144,6 +144,7 @@ def step(world: World, out: Path, method: str = "finetune", **options: Any) -> A
     return forget(world.original, world.dataset, ids, method, out, device=CPU, show=False, **options)
 
 
+@pytest.mark.long
 def test_forget_refuses_before_it_writes(world: World, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="it needs forget data, which is withheld"):
         step(world, tmp_path / "out", "msg", withhold=["forget data"])
@@ -157,6 +158,7 @@ def test_forget_refuses_before_it_writes(world: World, tmp_path: Path) -> None:
 # Requests at the edges: each done, or refused with the reason
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["finetune", "msg"])
 def test_a_budget_too_small_for_one_step(world: World, tmp_path: Path, method: str) -> None:
     with pytest.raises(BudgetExceeded, match=r"budget does not cover one step|is over 0\.01 of retraining"):
@@ -180,6 +182,7 @@ def members(world: World, request_name: str) -> list[str]:
     return [name for name, age in ages.items() if age is not None and 20 <= age < 30]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("request_name", ["one sample", "one class", "one subject"])
 def test_small_and_lopsided_requests_are_done(world: World, tmp_path: Path, method: str, request_name: str) -> None:
@@ -192,6 +195,7 @@ def test_small_and_lopsided_requests_are_done(world: World, tmp_path: Path, meth
     assert (groups["20-30"] == 0) == (request_name == "one class")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["finetune", "ct"])
 def test_a_loss_that_is_not_a_number_saves_nothing(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str

@@ -85,6 +85,7 @@ def test_method_contract(world: World, name: str) -> None:
         assert not same(first, other), "the seed does nothing"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["finetune", "msg"])
 def test_saved_record_is_complete(world: World, tmp_path: Path, name: str) -> None:
     done = step(world, tmp_path / "out", name, options={"lr": "0.001"})
@@ -105,6 +106,7 @@ def test_saved_record_is_complete(world: World, tmp_path: Path, name: str) -> No
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
+@pytest.mark.long
 def test_retrain_is_training_from_scratch_on_the_retain_set(world: World, tmp_path: Path) -> None:
     """The oracle's slow oracle: `train_age` on a split without the forget set, same seed, bit for bit."""
     split = world.split.with_forget(world.forget_ids)
@@ -146,6 +148,7 @@ def test_wall_time_over_the_budget_leaves_nothing(world: World, tmp_path: Path, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [1, 3])
 def test_small_forget_sets(world: World, tmp_path: Path, count: int) -> None:
     """One sample, and all three pictures of one subject."""
@@ -207,6 +210,7 @@ def test_an_output_place_that_is_taken_is_refused_before_the_work(
 # The oracle
 
 
+@pytest.mark.long
 def test_retrain_cost_is_timed_here_and_the_oracles_own_time_is_shown(world: World) -> None:
     split = request_split(world.original, world.dataset, world.forget_ids)
     passes = RECIPE.epochs * len(split.retain)

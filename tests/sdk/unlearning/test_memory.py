@@ -94,6 +94,7 @@ def test_measuring_leaves_the_model_alone() -> None:
     assert not model.training and all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="peaks are read the way Linux tells them")
 def test_the_estimate_is_near_a_measured_peak(nano: Footprint) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1"}

@@ -196,6 +196,7 @@ def test_repair_refuses_a_budget_below_one_step(world: World, model: AgePredicto
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["finetune", "ct", "msg"])
 @pytest.mark.parametrize("option", ["lr=0", "lr=-1", "lr=nan", "lr=inf", "batch_size=0", "batch_size=-4"])
 def test_repair_settings_out_of_range_are_refused(world: World, model: AgePredictor, method: str, option: str) -> None:
@@ -206,6 +207,7 @@ def test_repair_settings_out_of_range_are_refused(world: World, model: AgePredic
 # What is read
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["finetune", "ct", "retrain"])
 def test_the_forget_set_is_never_read(world: World, model: AgePredictor, method: str) -> None:
     given = problem(world, forget=poisoned(world.sets.forget), budget=2.0)

@@ -43,6 +43,7 @@ def plugin_dir(tiny_base: Path, split_file: Path, tmp_path_factory: pytest.TempP
     return out
 
 
+@pytest.mark.long
 def test_it_is_taken_where_its_record_says_the_same(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
     """Trained here or by `unplug train plugin`, the weights are the same; without a split file its own is taken."""
     setup = prepare(ask(tmp_path, plugin=plugin_dir, split=None), device=CPU, show=False, say=lambda _: None)
@@ -62,6 +63,7 @@ def edited(plugin_dir: Path, folder: Path, change: Any) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_it_is_refused_where_it_was_trained_otherwise(ask: Ask, plugin_dir: Path, tmp_path: Path) -> None:
     """With another rate, seed or condition; more samples a step than a batch; prompts of another seed."""
     seen = edited(plugin_dir, tmp_path / "seen", lambda record: record["cost"].update(forward=2 * record["cost"]["forward"]))

@@ -47,6 +47,7 @@ def written(made: Made) -> dict[str, Any]:
 # Reading
 
 
+@pytest.mark.long
 def test_a_broken_comparison_is_refused(written: dict[str, Any], tmp_path: Path) -> None:
     schema = "does not follow its schema"
     cases: list[tuple[Change, str]] = [
@@ -170,7 +171,11 @@ def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path)
     for _ in range(2):
         main(page, [made.out / "compare.json"])
     text = page.read_text()
-    assert text.startswith(f"# Words\n\n{BEGIN}\n## canny\n") and text.endswith(f"{END}\n\nafter\n") and "what stood here" not in text
+    assert (
+        text.startswith(f"# Words\n\n{BEGIN}\n## canny\n")
+        and text.endswith(f"{END}\n\nafter\n")
+        and "what stood here" not in text
+    )
     assert (
         "![The first six held-out samples: condition, base, ControlNet, T2I-Adapter, plugin](images/compare-canny.png)" in text
     )
@@ -220,6 +225,7 @@ def call(made: Made, out: Path, *more: str) -> Any:
     return CliRunner().invoke(cli, words)
 
 
+@pytest.mark.long
 def test_the_command_compares(made: Made, tmp_path: Path) -> None:
     rates = ("--lr", "plugin=0.002", "--lr", "plugin=0.003")
     done = call(made, tmp_path / "out", "--controls", "plugin", *rates, "--rounds", "1", "--json")

@@ -126,6 +126,7 @@ def test_other_samples_pictures_are_the_zero_of_every_control_number(made: Made)
     assert other.measures["kid"].value == pytest.approx(source.measures["kid"].value)
 
 
+@pytest.mark.long
 def test_a_second_call_loads_each_network_once_and_does_nothing_again(
     copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +181,7 @@ def test_files_and_a_round_trip(made: Made) -> None:
 # Going on
 
 
+@pytest.mark.long
 def test_more_pictures_retrain_nothing(copied: Any, ask: Ask, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contenders, "fit_control", forbid("training"))
     report = again(ask(copied.out, pictures=PICTURES + 1, controls=("controlnet", "plugin"), rounds=1))
@@ -190,6 +192,7 @@ def test_more_pictures_retrain_nothing(copied: Any, ask: Ask, made: Made, monkey
     )
 
 
+@pytest.mark.long
 def test_killed_while_it_trains_and_while_it_draws_it_goes_on(copied: Any, made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second control is missing, and the pictures of the third are cut short."""
     shutil.rmtree(folder_of(copied.out, "t2i-adapter"))
@@ -239,6 +242,7 @@ def test_what_was_trained_otherwise_or_is_broken_is_refused(copied: Any, ask: As
 # Several learning rates or trainings, and one control alone
 
 
+@pytest.mark.long
 def test_of_several_rates_the_best_on_validation_pictures_is_measured(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,12 +38,14 @@ def test_subjects_of_sources_are_not_among_the_real_pictures() -> None:
     assert of_other_subjects(("f", "b", "x", "e", "c"), data, sources) == ["f", "c"]
 
 
+@pytest.mark.long
 def test_no_person_is_on_both_sides(setup: Setup) -> None:
     """Four people with two pictures each in both sets: none of the test set's second pictures is held against."""
     own, others = setup.subjects(setup.sources).tolist(), setup.subjects(setup.others).tolist()
     assert len(set(own)) == PICTURES and not set(own) & set(others) and len(others) == 8
 
 
+@pytest.mark.long
 def test_too_few_people_are_refused_before_anything_is_trained(ask: Ask, tmp_path: Path) -> None:
     spec = "synth:n=40,subjects=6,seed=4"
     split = make_split(load_dataset(spec, SIZE, show=False), seed=0, validation=0.2, test=0.2)

@@ -35,6 +35,7 @@ def test_every_protocol_says_what_it_is(name: str) -> None:
     assert protocol.data("csv:x") == "csv:x"
 
 
+@pytest.mark.long
 def test_challenge_forgets_whole_children() -> None:
     protocol = PROTOCOLS.get("challenge")
     assert protocol.data(None) == "synth:n=2000,subjects=1000,seed=0"

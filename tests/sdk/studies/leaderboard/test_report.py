@@ -36,6 +36,7 @@ def report(made: Made) -> LeaderboardReport:
     return replace(made.report, rows=rows)
 
 
+@pytest.mark.long
 def test_written_and_read_again(report: LeaderboardReport, tmp_path: Path) -> None:
     report.save(tmp_path / "l.json")
     assert read_leaderboard(tmp_path / "l.json") == report
@@ -87,6 +88,7 @@ def text_of(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html))
 
 
+@pytest.mark.long
 def test_page_is_self_contained_and_shows_all_rows(report: LeaderboardReport, tmp_path: Path) -> None:
     write_page(report, tmp_path / "l.html")
     html = (tmp_path / "l.html").read_text()
@@ -142,6 +144,7 @@ def test_markdown_golden(report: LeaderboardReport) -> None:
     assert lines[-1] == "- refused: refused, 8 of 8 runs: over budget"
 
 
+@pytest.mark.long
 def test_published_numbers_stand_beside_ours_with_the_difference(report: LeaderboardReport) -> None:
     ours = report.rows[0].metrics["score"].value
     given = [("good", "score", ours - 0.05), ("absent", "score", 0.1), ("good", "no such metric", 0.2)]

@@ -109,6 +109,7 @@ def test_a_second_call_trains_nothing(copied: Path, made: Made) -> None:
     assert [line for line in lines if "already" in line] == ["  6 of 6 are there already", "  12 of 12 are there already"]
 
 
+@pytest.mark.long
 def test_what_is_missing_is_made_and_nothing_else(copied: Path, made: Made) -> None:
     gone = sorted(path for path in (copied / "models").iterdir() if path.name.startswith("msg"))[0]
     gone.unlink()
@@ -119,6 +120,7 @@ def test_what_is_missing_is_made_and_nothing_else(copied: Path, made: Made) -> N
     assert report.row("msg").metrics["test_mae"] == made.report.row("msg").metrics["test_mae"]
 
 
+@pytest.mark.long
 def test_more_models_use_the_earlier_ones(copied: Path) -> None:
     before = results(copied)
     report = run_leaderboard(config_for(copied, models=6, methods=("finetune",)), lambda _: None)
@@ -128,6 +130,7 @@ def test_more_models_use_the_earlier_ones(copied: Path) -> None:
     assert report.row("finetune").metrics["ulira_auc"].oracle is not None
 
 
+@pytest.mark.long
 def test_another_leaderboard_in_the_folder_is_refused(copied: Path) -> None:
     other = config_for(copied)
     for config, what in (
@@ -148,6 +151,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
         run_leaderboard(config_for(tmp_path), lambda _: None)
 
 
+@pytest.mark.long
 def test_a_class_protocol_from_end_to_end(tmp_path: Path) -> None:
     protocol = PROTOCOLS.get("mufac").with_(
         recipe={"image_size": 32, "epochs": 1, "batch_size": 16}, width=8, models=4, originals=2, budget=2.0

@@ -51,6 +51,7 @@ def test_one_step_is_the_formula(class_case: Case) -> None:
     assert_weights(model, sgd_step(class_case.original, loss, 0.1), class_case.original)
 
 
+@pytest.mark.long
 def test_the_forget_set_comes_to_resemble_the_random_network(class_case: Case) -> None:
     given = class_case.problem(compute=1600)
     bad = random_network(given)

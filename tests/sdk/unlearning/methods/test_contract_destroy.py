@@ -27,6 +27,7 @@ def options(name: str) -> dict[str, str]:
     return {} if name in DETERMINED else SMALL
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "world_name"), RUNS)
 def test_contract(request: pytest.FixtureRequest, name: str, world_name: str) -> None:
     case: Case = request.getfixturevalue(f"{world_name}_case")
@@ -49,6 +50,7 @@ def test_contract(request: pytest.FixtureRequest, name: str, world_name: str) ->
         assert changed(model, other), "the seed does nothing"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "world_name"), RUNS)
 def test_what_is_not_declared_is_not_read(request: pytest.FixtureRequest, name: str, world_name: str) -> None:
     case: Case = request.getfixturevalue(f"{world_name}_case")
@@ -62,6 +64,7 @@ def test_winners_from_the_third_place_on_never_read_the_forget_set(name: str) ->
     assert "forget data" not in build_method(name).needs
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*BOTH_BY_IMAGE, *AGES_ALONE])
 def test_every_declared_set_is_read(age_case: Case, name: str) -> None:
     """So that nothing is declared that the method could do without."""
@@ -73,6 +76,7 @@ def test_every_declared_set_is_read(age_case: Case, name: str) -> None:
             )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*BOTH, *AGES_ALONE])
 def test_a_single_forget_sample_is_enough(age_case: Case, name: str) -> None:
     one = age_case.sets.forget.subset([0])

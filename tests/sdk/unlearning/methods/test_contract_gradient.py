@@ -18,6 +18,7 @@ METHODS = (
 BUDGET = 0.6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", METHODS)
 def test_contract(case: Case, name: str) -> None:
     before = snapshot(case.original)
@@ -37,6 +38,7 @@ def test_contract(case: Case, name: str) -> None:
     assert changed(model, other), "the seed does nothing"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", METHODS)
 def test_what_is_not_declared_is_not_read(case: Case, name: str) -> None:
     method = build_method(name)
@@ -53,6 +55,7 @@ def test_every_declared_set_is_read(class_case: Case, name: str) -> None:
             method(class_case.model(), class_case.problem(needs=tuple(item for item in method.needs if item != need)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", METHODS)
 def test_a_single_forget_sample_is_enough(class_case: Case, name: str) -> None:
     """Batch norm cannot train on one sample."""

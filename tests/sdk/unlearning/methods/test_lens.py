@@ -17,6 +17,7 @@ from unplug.sdk.unlearning.descent import norms_fixed, plan
 from .conftest import PLAIN, Case, assert_weights, changed, sgd_step, whole_batch
 
 
+@pytest.mark.long
 def test_targets_are_the_logits_seen_through_the_drawn_lenses(case: Case) -> None:
     given = case.problem(seed=4)
     found_FG = Lens(lenses=2, strength=3, clear=0.4).targets(case.model(), given)
@@ -52,6 +53,7 @@ def test_one_lens_serves_the_whole_run_and_another_run_has_another(class_case: C
     assert torch.equal(one_FG, targets(0)) and (one_FG[0] - other_FG[0]).abs().max() > 0.05
 
 
+@pytest.mark.long
 def test_labels_of_the_forget_set_are_never_read(case: Case) -> None:
     forget = case.sets.forget
     poison = replace(forget, group_N=torch.full_like(forget.group_N, 999), age_N=torch.full_like(forget.age_N, float("nan")))
@@ -65,6 +67,7 @@ def test_batch_norm_stays_bit_for_bit(case: Case) -> None:
     assert moved and not moved & {name for name, _ in case.original.named_buffers()}
 
 
+@pytest.mark.long
 def test_without_weight_it_is_repair_with_fixed_norms(case: Case) -> None:
     method = Lens(weight=0.0)
     found = method(case.model(), case.problem(seed=2))
@@ -103,6 +106,7 @@ def test_one_step_is_the_formula(case: Case) -> None:
     assert_weights(model, sgd_step(case.original, loss, 0.05), case.original)
 
 
+@pytest.mark.long
 def test_the_weight_pulls_the_forget_set_to_its_targets(class_case: Case) -> None:
     image = whole_batch(class_case.sets.forget).image_BCHW
     target_FG = Lens().targets(class_case.model(), class_case.problem(seed=1))
@@ -116,6 +120,7 @@ def test_the_weight_pulls_the_forget_set_to_its_targets(class_case: Case) -> Non
     assert apart(20.0) < 0.7 * apart(0.0)
 
 
+@pytest.mark.long
 def test_the_budget_holds_and_the_seed_decides(case: Case) -> None:
     model, cost = case.apply(Lens())
     assert 0.3 * 0.6 < cost.compute / case.whole().cost.compute <= 0.6

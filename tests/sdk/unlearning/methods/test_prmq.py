@@ -60,6 +60,7 @@ def test_rounding_moves_by_at_most_half_a_step() -> None:
     assert ((net.weight - before).abs() <= before.abs() * 2**-11 + 2**-25).all()
 
 
+@pytest.mark.long
 def test_the_entropy_term_compares_with_the_original(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing but the entropy term the repaired student answers as surely as the original did."""
     given = class_case.problem(budget=3.0)

@@ -25,6 +25,7 @@ def test_choose_tensors_avoids_norms_and_follows_from_the_generator(case: Case) 
     assert len(everything) + len(norms) == len(list(model.parameters()))
 
 
+@pytest.mark.long
 def test_frozen_tensors_stay_bit_for_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stretch by stretch: at most nine tensors and the norms move; noise comes from the second stretch on."""
     model, states, noisy = case.model(), [], []

@@ -89,6 +89,7 @@ def test_one_step_is_the_formula(class_case: Case) -> None:
     assert_weights(method(class_case.model(), given), expected, class_case.original)
 
 
+@pytest.mark.long
 def test_the_forget_set_takes_its_wrong_labels(class_case: Case) -> None:
     wrong = random_labels(class_case.sets.forget, class_case.family.edges, torch.Generator().manual_seed(0))
     batch = whole_batch(wrong)

@@ -101,6 +101,7 @@ def test_min_then_max_step_is_the_formula(class_case: Case) -> None:
     assert_weights(model, dict(slow.named_parameters()), class_case.original)
 
 
+@pytest.mark.long
 def test_it_leaves_the_teacher_on_the_forget_set(class_case: Case) -> None:
     model = SCRUB(lr=1e-3)(class_case.model(), class_case.problem(compute=1000))
     tuned = Finetune(lr=1e-3)(class_case.model(), class_case.problem(compute=1000))

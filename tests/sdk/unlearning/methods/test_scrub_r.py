@@ -31,6 +31,7 @@ def test_matched_mean_golden() -> None:
     assert matched_mean(loss, group, torch.tensor([0, 0, 1, 1, 5, 5])) == pytest.approx(0.5 * 2 + 0.5 * 6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reference", [0.1, 0.52, 0.75, 5.0])
 def test_it_goes_back_to_the_closest_round(class_case: Case, monkeypatch: pytest.MonkeyPatch, reference: float) -> None:
     scripted = [0.1, 0.4, 0.9, 0.6, 0.7]

@@ -126,6 +126,7 @@ REQUESTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("request_name", REQUESTS)
 def test_unlearning_equals_training_without_bit_for_bit(ensemble: SisaEnsemble, request_name: str) -> None:
     gone = REQUESTS[request_name]

@@ -23,6 +23,7 @@ from benchmarks.plugin_latency import markdown as host_table
 from benchmarks.rewrites import markdown as rewrites_table
 from benchmarks.summary import markdown
 
+from unplug.core import VERSION
 from unplug.sdk.cli import main
 from unplug.sdk.cli.bench import _Bench
 from unplug.sdk.cli.main import COMMANDS as COMMAND_LINES
@@ -73,9 +74,8 @@ def test_every_file_and_make_target_that_it_names_is_there() -> None:
 
 
 def test_the_changelog_begins_with_the_version_of_the_package() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert first is not None and first.group(1) == version
+    assert first is not None and first.group(1) == VERSION
 
 
 def test_nothing_that_is_committed_names_a_download_address_for_packages() -> None:

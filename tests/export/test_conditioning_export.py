@@ -14,6 +14,8 @@ from torch import nn
 from unplug.export import Artifact, Reference, export_checkpoint, load_artifact, measure_parity, random_inputs
 from unplug.plugins import ConditioningPlugin, load_checkpoint, save_checkpoint
 
+pytestmark = pytest.mark.long
+
 SIDE, SAMPLES = 64, 2
 CROSS, PLAIN = "CrossAttnDownBlock2D", "DownBlock2D"
 BASE = {

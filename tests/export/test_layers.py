@@ -22,6 +22,8 @@ from unplug.export.layers.tracers import as_floats
 from unplug.plugins import load_checkpoint
 from unplug.sdk.cli import main
 
+pytestmark = pytest.mark.long
+
 Change = Callable[[Artifact, Callable[[Path], None]], Artifact]
 Edit = Callable[..., Callable[[Path], None]]
 SAMPLES = 2
@@ -94,7 +96,6 @@ def test_every_convolution_is_found_and_near(
     assert [row.layer for row in found.layers[-2:]] == ["age_logits", "expected_age"]
 
 
-@pytest.mark.long
 def test_channels_last_and_eight_bits(channels_last: dict[str, Artifact], checkpoint: Path, kernels: list[str]) -> None:
     item = channels_last["age.int8-static.tflite"]
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=2))
@@ -102,7 +103,6 @@ def test_channels_last_and_eight_bits(channels_last: dict[str, Artifact], checkp
     assert max(row.psnr_db or EXACT_DB for row in found.layers) < 70  # it is the quantized tensors that are looked at
 
 
-@pytest.mark.long
 def test_a_planted_weight_is_named(by_name: dict[str, Artifact], checkpoint: Path, changed: Change, edit: Edit) -> None:
     item = changed(by_name["age.fp32.mlpackage"], edit("weight"))
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=1))
@@ -119,14 +119,12 @@ def test_a_planted_padding_is_named(by_name: dict[str, Artifact], checkpoint: Pa
     assert found.layers[0].within and found.layers[0].layer == "stem.0"
 
 
-@pytest.mark.long
 def test_other_weights_leave_at_the_first_layer(by_name: dict[str, Artifact], other_checkpoint: Path) -> None:
     item = by_name["age.fp32.onnx"]
     found = explain(item, other_checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=1))
     assert found.first is not None and found.first.layer.startswith("stem.")
 
 
-@pytest.mark.long
 def test_the_command_draws_and_writes(by_name: dict[str, Artifact], checkpoint: Path, tmp_path: Path) -> None:
     file, folder = by_name["age.fp16.onnx"].path, tmp_path / "layers"
     words = ["parity", str(file), "--checkpoint", str(checkpoint), "--samples", "2", "--explain", "--layers", str(folder)]

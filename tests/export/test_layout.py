@@ -14,6 +14,8 @@ from unplug.export import Artifact, Session, export_checkpoint, measure_parity, 
 from unplug.export.tensors import relaid
 from unplug.plugins import load_checkpoint
 
+pytestmark = pytest.mark.long
+
 OPERATORS = """
 from ai_edge_litert.interpreter import Interpreter
 
@@ -31,7 +33,6 @@ def artifacts(channels_last: dict[str, Artifact]) -> list[Artifact]:
     return list(channels_last.values())
 
 
-@pytest.mark.long
 def test_the_card_says_so_and_the_numbers_are_the_checkpoints(artifacts: list[Artifact], checkpoint: Path) -> None:
     own = load_checkpoint(checkpoint).model.iospec
     for item in artifacts:
@@ -41,7 +42,6 @@ def test_the_card_says_so_and_the_numbers_are_the_checkpoints(artifacts: list[Ar
     assert {row.status for row in report.rows} == {"pass"}, report.rows
 
 
-@pytest.mark.long
 def test_channels_first_in_channels_first_out(artifacts: list[Artifact], checkpoint: Path) -> None:
     own = load_checkpoint(checkpoint).model.iospec
     inputs = random_inputs(own, 2, seed=3)

@@ -18,6 +18,8 @@ from unplug.export.mil.evaluate import Evaluator
 from unplug.export.mil.ops import OPS
 from unplug.export.mil.program import Name, Operation, Program, TensorType, last_uses
 
+pytestmark = pytest.mark.long
+
 F32 = "float32"
 Edit = Callable[..., Callable[[Path], None]]
 Change = Callable[[Artifact, Callable[[Path], None]], Artifact]
@@ -220,7 +222,6 @@ def convert(job):
 FP32_ERROR, FP16_ERROR = 3e-6, 4e-3  # of the largest value: a few roundings of 2^-24 and 2^-11
 
 
-@pytest.mark.long
 def test_what_torch_computes_after_coremltools_converted_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "convert_cases.py").write_text(CONVERT)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

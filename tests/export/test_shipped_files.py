@@ -15,6 +15,8 @@ from unplug.sdk.conditions import example_inputs
 from unplug.sdk.diffusion import shipped_folder
 from unplug.sdk.diffusion.shipped import PARTS, WEIGHTS, shipped_plugins
 
+pytestmark = pytest.mark.long
+
 GPU_PSNR_DB = 60.0
 MODELS = (*shipped_plugins(), *PARTS)
 needs_device = pytest.mark.skipif("VK_DRIVER_FILES" not in os.environ, reason="VK_DRIVER_FILES names no Vulkan driver")

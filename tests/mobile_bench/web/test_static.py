@@ -16,6 +16,8 @@ from unplug.plugins import load_checkpoint
 from unplug.sdk.bundle import Content, write_bundle
 from unplug.sdk.releasing.contents import write_vectors
 
+pytestmark = pytest.mark.long
+
 QUERY = "?repeats=2&iterations=3&warmup=1"
 CAMERA = "document.querySelector('video').srcObject !== null"
 SHOW = "Reflect.deleteProperty(document, 'hidden') && document.dispatchEvent(new Event('visibilitychange'))"
@@ -79,7 +81,6 @@ def visit(browser: Any, static_url: str, bundle: Path, tmp_path_factory: pytest.
     return {**found, **{name: result[name] for name in ("strangers", "errors")}, "report": folder / "bench.json"}
 
 
-@pytest.mark.long
 def test_a_dropped_bundle_is_checked_and_timed(visit: dict[str, Any]) -> None:
     assert "files agree with the manifest" in visit["ready"]
     assert visit["states"] == ["ok", "ok"]

@@ -234,6 +234,7 @@ def test_broken_reports(tmp_path: Path, text: str, message: str) -> None:
     assert leftovers(tmp_path) == ["audit.json"]
 
 
+@pytest.mark.long
 def test_a_bundle_that_was_tampered_with(released: Release, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(released.bundle, tmp_path / "copy"))
     (copied / "README.md").write_text("trust me")

@@ -19,6 +19,8 @@ from unplug.sdk.cli import main
 from ..conftest import World
 from .calls import fail, leftovers
 
+pytestmark = pytest.mark.long
+
 
 def run(*args: object) -> Any:
     return CliRunner().invoke(main, [*map(str, args)])

@@ -19,6 +19,8 @@ from unplug.sdk.tasks import kind_of
 
 from ..conftest import CPU, QUICK, World
 
+pytestmark = pytest.mark.long
+
 
 def stages(world: World, work: Path, rounding: bool) -> Stages:
     return Stages(

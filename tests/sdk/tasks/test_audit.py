@@ -23,6 +23,8 @@ from unplug.sdk.unlearning.memory import estimate_memory
 
 from .conftest import CPU, PluginWorld
 
+pytestmark = pytest.mark.long
+
 FP32_LOSS, FP16_LOSS = 2e-6, 1e-5
 """Relative difference of a loss with a file's residuals from that with the checkpoint's; measured: 2e-7 and 8e-7."""
 
@@ -72,14 +74,12 @@ def mean_losses(world: PluginWorld, model: Checkpoint | None, part: Any) -> np.n
     return found.astype(np.float64)
 
 
-@pytest.mark.long
 def test_attacks_that_read_a_loss_run_and_the_others_say_why_not(audited: Audited) -> None:
     report = audited.report
     assert set(report.models[0].attacks) == {"loss", "gain", "rmia", "lira"}
     assert report.skipped["error"] == report.skipped["error-lira"] == "the model or the data has no ages"
 
 
-@pytest.mark.long
 def test_scores_are_what_the_losses_say(plugin_world: PluginWorld, audited: Audited) -> None:
     world = plugin_world
     for name, model in (("original", world.original), ("unlearned", audited.unlearned), ("retrained", audited.retrained)):
@@ -117,7 +117,6 @@ def test_who_else_pays_is_measured_too(audited: Audited) -> None:
     assert unlearned.logistic_accuracy is not None
 
 
-@pytest.mark.long
 def test_learning_again_is_measured_in_sample_passes(plugin_world: PluginWorld, audited: Audited) -> None:
     found = relearn_times(
         plugin_world.original, {"unlearned": audited.unlearned, "original": plugin_world.original}, plugin_world.sets,
@@ -127,7 +126,6 @@ def test_learning_again_is_measured_in_sample_passes(plugin_world: PluginWorld, 
     assert found["unlearned"].target_loss == pytest.approx(found["original"].target_loss, rel=1e-6)
 
 
-@pytest.mark.long
 def test_few_unseen_people_raise_no_alarm(plugin_world: PluginWorld, audited: Audited) -> None:
     world = plugin_world
     few = replace(world.sets, test=world.sets.test.subset([0, 1]))
@@ -150,7 +148,6 @@ def files(audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> dict[tu
     return {(item.card.target, item.card.precision): item for item in found}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("target", ["litert", "onnx"])
 def test_a_file_says_what_its_checkpoint_says(
     plugin_world: PluginWorld, audited: Audited, files: dict[tuple[str, str], Artifact], target: str
@@ -167,7 +164,6 @@ def test_a_file_says_what_its_checkpoint_says(
     assert gap.min() > 10 * FP16_LOSS  # without the residuals the comparison would fail
 
 
-@pytest.mark.long
 def test_residuals_are_asked_for_in_parts(
     plugin_world: PluginWorld, files: dict[tuple[str, str], Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,7 +185,6 @@ def test_a_file_of_something_else_is_refused(plugin_world: PluginWorld, files: d
         plugin_world.kind.predict_artifact(fewer, [plugin_world.sets.forget])
 
 
-@pytest.mark.long
 def test_rounding_is_measured_on_a_plugins_file(
     plugin_world: PluginWorld, audited: Audited, files: dict[tuple[str, str], Artifact], tmp_path: Path
 ) -> None:

@@ -82,7 +82,7 @@ def learn_merges(words: Sequence[str], most: int) -> list[Pair]:
 
     Example:
         >>> learn_merges(["low", "lower", "lowest"], 2)
-        [('l', 'o'), ('lo', 'w')]
+        [('l', 'o'), ('w', 'e')]
 
     Reference:
         Sennrich et al., Neural Machine Translation of Rare Words with Subword Units, 2016, section 3.2.

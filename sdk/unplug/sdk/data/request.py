@@ -122,7 +122,7 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
         if taken := [name for name in own if name in wanted]:
             share = f"all {len(own)}" if len(taken) == len(own) else f"{len(taken)} of {len(own)}"
             parts.append(f"{share} of subject {shown(subject)}")
-    nobody = [name for name in ids if dataset.samples[int(dataset.indices([name])[0])].subject is None]
+    nobody = [sample.id for sample in dataset.samples if sample.subject is None and sample.id in wanted]
     parts += [f"{shown(name)} without a subject" for name in nobody[:MOST_NAMED]]
     more = max(0, len(parts) - MOST_NAMED) + max(0, len(nobody) - MOST_NAMED)
     listed = "; ".join(parts[:MOST_NAMED]) + (f"; and {more} more" if more else "")

@@ -48,7 +48,7 @@ def test_every_package_switches_it_off_before_it_imports_anything_else(package: 
     assert subprocess.check_output([sys.executable, "-c", code], env=lean, text=True) == "[]\n"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_journey_without_a_network_leaves_files_in_its_own_folders_only(tmp_path: Path) -> None:
     for module in ("onnxruntime", "onnxscript", "litert_torch"):
         pytest.importorskip(module)

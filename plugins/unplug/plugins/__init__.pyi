@@ -1,8 +1,8 @@
 from .age import AGE_EDGES as AGE_EDGES
-from .age import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
-from .age import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
-from .age import SIZES as SIZES
 from .age import AgePredictor as AgePredictor
+from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
+from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
+from .age_sizes import SIZES as SIZES
 from .blocks import ConvNormAct as ConvNormAct
 from .blocks import DepthwiseConv2d as DepthwiseConv2d
 from .blocks import InvertedBottleneck as InvertedBottleneck

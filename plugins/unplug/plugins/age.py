@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,70 +19,14 @@ from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, IOSpec, TensorSpec
 
+from .age_sizes import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights
 from .checkpoint import load_weights
 
 AGE_EDGES = (0, 5, 13, 20, 30, 40, 50, 60, 70, 80, 100)
 """Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above."""
 
-MIN_IMAGE_SIZE, MAX_IMAGE_SIZE = 32, 224
 MAX_GROUPS = 256  # one a year is far below; a config.json must not be able to ask for gigabytes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stage:
-    """A run of inverted bottlenecks: `blocks` of `channels`, `expand` times wider inside."""
-
-    channels: int
-    blocks: int
-    expand: int = 4
-    kernel: int = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Size:
-    """A named width and depth of the age predictor."""
-
-    stem: int
-    stages: tuple[Stage, ...]
-    head: int
-
-
-SIZES: dict[str, Size] = {
-    "nano": Size(
-        stem=16,
-        stages=(
-            Stage(channels=16, blocks=1, expand=1),
-            Stage(channels=24, blocks=2),
-            Stage(channels=32, blocks=2),
-            Stage(channels=64, blocks=3),
-            Stage(channels=96, blocks=2),
-        ),
-        head=384,
-    ),
-    "small": Size(
-        stem=24,
-        stages=(
-            Stage(channels=16, blocks=1, expand=1),
-            Stage(channels=32, blocks=2),
-            Stage(channels=48, blocks=3),
-            Stage(channels=96, blocks=4),
-            Stage(channels=160, blocks=3),
-        ),
-        head=768,
-    ),
-    "base": Size(
-        stem=32,
-        stages=(
-            Stage(channels=24, blocks=1, expand=1),
-            Stage(channels=40, blocks=3),
-            Stage(channels=80, blocks=4),
-            Stage(channels=160, blocks=6, expand=6),
-            Stage(channels=256, blocks=5, expand=6),
-        ),
-        head=1280,
-    ),
-}
 
 
 def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:

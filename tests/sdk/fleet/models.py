@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES, SIZES, AgePredictor
-from unplug.plugins.age import Size, Stage
+from unplug.plugins.age_sizes import Size, Stage
 from unplug.sdk.training import AgeFamily, AgeTask, ClassFamily, ImageSet, Recipe
 from unplug.sdk.training.resnet import ResNet18
 from unplug.sdk.training.task import ClassTask, group_centers

@@ -1,11 +1,9 @@
-from .base import BaseRecipe as BaseRecipe
 from .base import use_fast_attention as use_fast_attention
 from .control import CONTROLS as CONTROLS
 from .control import Control as Control
 from .control_set import ControlSet as ControlSet
 from .control_set import base_digest as base_digest
 from .control_set import load_control_set as load_control_set
-from .control_training import ControlRecipe as ControlRecipe
 from .control_training import fit_control as fit_control
 from .family import PluginFamily as PluginFamily
 from .given import given_losses as given_losses
@@ -25,6 +23,8 @@ from .pictures import draw_pictures as draw_pictures
 from .pictures import generate as generate
 from .pictures import guidance_of as guidance_of
 from .pictures import image_grid as image_grid
+from .recipe import BaseRecipe as BaseRecipe
+from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe
 from .run_base import train_base as train_base
 from .run_plugin import RECORD_SCHEMA as RECORD_SCHEMA

@@ -4,46 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unplug.core import InputError
 from unplug.sdk.training import StateFile, fingerprint, seeded
 
 from .noise import add_noise, draw_steps, noise_like, sample_loss
-from .recipe import StepRecipe, check_prompting
+from .recipe import BaseRecipe
 from .small import build_scheduler, build_text_encoder, build_unet
 from .steps import Trained, train_steps
 from .tokenizer import encode
-
-
-@dataclass(frozen=True, kw_only=True)
-class BaseRecipe(StepRecipe):
-    """How UNet and text encoder are trained together.
-
-    Args:
-        drop_text: share of prompts that are replaced by the empty one, for guidance without a classifier.
-        snr_limit: gamma of the loss weights, see `add_noise`.
-        captions: prompts drawn for each picture.
-    """
-
-    steps: int = 20_000
-    batch_size: int = 32
-    lr: float = 6e-4
-    ema: float = 0.999
-    drop_text: float = 0.1
-    snr_limit: float = 5.0
-    captions: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_prompting(self.drop_text, self.captions)
-        if not 0 < self.snr_limit <= 1e6:
-            raise InputError(f"snr_limit {self.snr_limit}", "out of range", "Use 5, say")
 
 
 class BaseLoss(nn.Module):

@@ -4,56 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from unplug.core import InputError
 from unplug.sdk.training import StateFile, fingerprint, seeded
 
 from .base import use_fast_attention
 from .control import Control, predict_noise
 from .control_set import ControlDraws, ControlSet
 from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss
-from .recipe import TIMESTEPS, WEIGHTINGS, StepRecipe, Timesteps, Weighting, check_prompting, share_of
+from .recipe import ControlRecipe, Timesteps, Weighting
 from .steps import Trained, train_steps
-
-
-@dataclass(frozen=True, kw_only=True)
-class ControlRecipe(StepRecipe):
-    """How a control is trained.
-
-    Args:
-        drop_text: share of prompts that are replaced by the empty one.
-        timesteps: "uniform", or "cubic", which dwells on the noisy steps.
-        weighting: whose squared error is the loss, see `level_weight`.
-        captions: prompts a picture.
-        accumulate: parts in which a step's samples pass through the networks, for a base that does not fit otherwise.
-        checkpointing: the base computes its activations twice instead of keeping them; the weights are the same.
-    """
-
-    steps: int = 3000
-    lr: float = 1e-3
-    drop_text: float = 0.1
-    timesteps: Timesteps = "uniform"
-    weighting: Weighting = "velocity"
-    captions: int = 2
-    accumulate: int = 1
-    checkpointing: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.timesteps not in TIMESTEPS:
-            raise InputError(f"timesteps {self.timesteps!r}", "no such choice", f"Use one of {', '.join(TIMESTEPS)}")
-        if self.weighting not in WEIGHTINGS:
-            raise InputError(f"weighting {self.weighting!r}", "no such choice", f"Use one of {', '.join(WEIGHTINGS)}")
-        check_prompting(self.drop_text, self.captions)
-        if not isinstance(self.accumulate, int) or self.accumulate < 1:
-            raise InputError(f"accumulate {self.accumulate}", "out of range", "Use 1 or more")
-        share_of(self.batch_size, parts=self.accumulate)
 
 
 class ControlLoss(nn.Module):

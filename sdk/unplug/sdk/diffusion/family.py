@@ -9,7 +9,8 @@ from torch import nn
 
 from unplug.sdk.training import Fit, SampleSet, StateFile
 
-from .control_training import ControlRecipe, fit_control
+from .control_training import fit_control
+from .recipe import ControlRecipe
 from .task import Frame, NoiseSet, NoiseTask, Steered
 
 

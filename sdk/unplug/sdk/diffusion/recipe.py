@@ -117,3 +117,62 @@ def share_of(batch_size: int, *, processes: int = 1, parts: int = 1) -> int:
         why = f"it does not divide among {processes} process(es) that take {parts} part(s) each"
         raise InputError(f"batch_size {batch_size}", why, f"Use a multiple of {processes * parts}")
     return batch_size // (processes * parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseRecipe(StepRecipe):
+    """How UNet and text encoder are trained together.
+
+    Args:
+        drop_text: share of prompts that are replaced by the empty one, for guidance without a classifier.
+        snr_limit: gamma of the loss weights, see `add_noise`.
+        captions: prompts drawn for each picture.
+    """
+
+    steps: int = 20_000
+    batch_size: int = 32
+    lr: float = 6e-4
+    ema: float = 0.999
+    drop_text: float = 0.1
+    snr_limit: float = 5.0
+    captions: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_prompting(self.drop_text, self.captions)
+        if not 0 < self.snr_limit <= 1e6:
+            raise InputError(f"snr_limit {self.snr_limit}", "out of range", "Use 5, say")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlRecipe(StepRecipe):
+    """How a control is trained.
+
+    Args:
+        drop_text: share of prompts that are replaced by the empty one.
+        timesteps: "uniform", or "cubic", which dwells on the noisy steps.
+        weighting: whose squared error is the loss, see `level_weight`.
+        captions: prompts a picture.
+        accumulate: parts in which a step's samples pass through the networks, for a base that does not fit otherwise.
+        checkpointing: the base computes its activations twice instead of keeping them; the weights are the same.
+    """
+
+    steps: int = 3000
+    lr: float = 1e-3
+    drop_text: float = 0.1
+    timesteps: Timesteps = "uniform"
+    weighting: Weighting = "velocity"
+    captions: int = 2
+    accumulate: int = 1
+    checkpointing: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.timesteps not in TIMESTEPS:
+            raise InputError(f"timesteps {self.timesteps!r}", "no such choice", f"Use one of {', '.join(TIMESTEPS)}")
+        if self.weighting not in WEIGHTINGS:
+            raise InputError(f"weighting {self.weighting!r}", "no such choice", f"Use one of {', '.join(WEIGHTINGS)}")
+        check_prompting(self.drop_text, self.captions)
+        if not isinstance(self.accumulate, int) or self.accumulate < 1:
+            raise InputError(f"accumulate {self.accumulate}", "out of range", "Use 1 or more")
+        share_of(self.batch_size, parts=self.accumulate)

@@ -27,11 +27,12 @@ from unplug.plugins import safetensors_errors
 from unplug.sdk.data import Dataset, Split, captions_digest, captions_of
 from unplug.sdk.training import StateFile, describe_device, fingerprint, seeded, training_dir
 
-from .base import BaseLoss, BaseRecipe, fit_base
+from .base import BaseLoss, fit_base
 from .digest import TEXT_PREFIX, weights_digest
 from .load import OURS, RECORD, load_base
 from .measure import LEVELS, batch_losses
 from .pictures import generate, image_grid
+from .recipe import BaseRecipe
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steps import Trained, processes, round_to_half, train_steps
 from .tokenizer import encode, open_tokenizer, train_tokenizer

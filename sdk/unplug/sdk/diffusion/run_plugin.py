@@ -21,10 +21,10 @@ from unplug.sdk.training import check_place, describe_device, training_dir
 
 from .control import CONTROLS, Control
 from .control_set import ControlSet, base_digest, load_control_set
-from .control_training import ControlRecipe, fit_control
+from .control_training import fit_control
 from .measure import mean_loss
 from .pictures import generate, guidance_of, image_grid
-from .recipe import share_of
+from .recipe import ControlRecipe, share_of
 from .steps import Trained, processes, round_to_half
 
 PREVIEWS = 6

@@ -22,11 +22,10 @@ from unplug.sdk.training import Augment, Batch, LossPredictions, SampleSet
 
 from .control import Control, predict_noise
 from .control_set import ControlSet
-from .control_training import ControlRecipe
 from .load import image_size_of
 from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps, level_mean, losses
 from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss
-from .recipe import Timesteps, Weighting
+from .recipe import ControlRecipe, Timesteps, Weighting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,3 @@
-from .augment import Augment as Augment
 from .augment import augment_as_drawn as augment_as_drawn
 from .augment import draw_augment as draw_augment
 from .augment import through as through
@@ -29,6 +28,8 @@ from .loop import fit as fit
 from .loop import seeded as seeded
 from .loop import training_step as training_step
 from .loop import update_average as update_average
+from .recipe import LOSSES as LOSSES
+from .recipe import Augment as Augment
 from .recipe import Recipe as Recipe
 from .recipe import learning_rate as learning_rate
 from .run import RECORD_SCHEMA as RECORD_SCHEMA
@@ -50,7 +51,6 @@ from .samples import steps_per_epoch as steps_per_epoch
 from .state import StateFile as StateFile
 from .state import fingerprint as fingerprint
 from .task import AGE_SCALE as AGE_SCALE
-from .task import LOSSES as LOSSES
 from .task import AgeTask as AgeTask
 from .task import ClassTask as ClassTask
 from .task import Task as Task

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Augment = Literal["none", "flip", "standard"]
-AUGMENTS: tuple[Augment, ...] = ("none", "flip", "standard")
+from .recipe import Augment
 
 MAX_ROTATION = math.radians(8.0)
 MAX_SHIFT = 0.08  # of half the side

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from unplug.core import DataError, InputError
 from unplug.sdk.data import Dataset
 
-from .augment import Augment, augment
+from .augment import augment
 from .evaluate import Predictions
+from .recipe import Augment
 from .samples import Batch, LabelledBatch, LabelledSet, SampleSet
 
 EVAL_BATCH = 256

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal
 from unplug.core import InputError
 from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
 
-from .augment import AUGMENTS, Augment
-from .task import LOSSES, Loss
-
 WHOLE = ("image_size", "epochs", "batch_size")
 Schedule = Literal["one-cycle", "cosine", "constant"]
+Augment = Literal["none", "flip", "standard"]
+AUGMENTS: tuple[Augment, ...] = ("none", "flip", "standard")
+Loss = Literal["ce", "ce+l1", "ordinal"]
+LOSSES: tuple[Loss, ...] = ("ce", "ce+l1", "ordinal")
 SCHEDULES: tuple[Schedule, ...] = ("one-cycle", "cosine", "constant")
 
 

@@ -18,8 +18,8 @@ from torch.utils._pytree import register_pytree_node, tree_map
 from unplug.core import InputError
 
 if TYPE_CHECKING:
-    from .augment import Augment
     from .evaluate import Predictions
+    from .recipe import Augment
 
 
 def _tensors(batch: Any) -> tuple[list[Tensor], tuple[str, ...]]:

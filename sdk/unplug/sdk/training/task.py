@@ -9,17 +9,16 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .images import ImageBatch
+from .recipe import Loss
 from .samples import LabelledBatch
 
-Loss = Literal["ce", "ce+l1", "ordinal"]
-LOSSES: tuple[Loss, ...] = ("ce", "ce+l1", "ordinal")
 AGE_SCALE = 10.0  # years that weigh as much as one nat of cross entropy
 
 

@@ -9,6 +9,7 @@ from .blocks import InvertedBottleneck as InvertedBottleneck
 from .blocks import init_weights as init_weights
 from .checkpoint import CHECKPOINT_FILES as CHECKPOINT_FILES
 from .checkpoint import RECORD as RECORD
+from .checkpoint import SUMS as SUMS
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import load_checkpoint as load_checkpoint
 from .checkpoint import load_weights as load_weights

@@ -28,6 +28,8 @@ AGE_EDGES = (0, 5, 13, 20, 30, 40, 50, 60, 70, 80, 100)
 
 MAX_GROUPS = 256  # one a year is far below; a config.json must not be able to ask for gigabytes
 
+MAX_RANDOM_FEATURES = 4096
+
 
 def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
     """Strides of the stem and of each stage, so that the last feature map is 4 to 7 pixels wide.
@@ -50,7 +52,9 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
 class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"]):
     """Face image to ten age-group logits and an expected age.
 
-    expected_age = sum_g softmax(z)_g * c_g, with c_g the mean training age of group g.
+    expected_age = sum_g softmax(z)_g * c_g, with c_g the mean training age of group g. With `random_features` D > 0 the
+    classifier is linear in D fixed random features of the pooled trunk, relu(A x + a), and says the age itself, held between
+    the first and the last border: what a ridge regression can fit, and forget, in closed form.
 
     Args:
         size: "nano" (0.3 M parameters), "small" (1 M) or "base" (6 M).
@@ -58,6 +62,7 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         age_edges: G + 1 rising group borders in years.
         age_centers: G ages in years that the expectation uses; default: the middle of each group.
         dropout: probability in front of the classifier, 0 to 0.9.
+        random_features: D, 0 to 4,096.
 
     Raises:
         InputError: an argument outside its range.
@@ -69,7 +74,8 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         (torch.Size([2, 10]), torch.Size([2, 1]))
 
     Reference:
-        Sandler et al., MobileNetV2, 2018; Rothe et al., Deep EXpectation, 2015, section 3 (expected age).
+        Sandler et al., MobileNetV2, 2018; Rothe et al., Deep EXpectation, 2015, section 3 (expected age); Cho and Saul,
+        Kernel Methods for Deep Learning, 2009, section 2 (the kernel of random rectified features).
     """
 
     def __init__(
@@ -79,11 +85,12 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         age_edges: Sequence[float] = AGE_EDGES,
         age_centers: Sequence[float] | None = None,
         dropout: float = 0.0,
+        random_features: int = 0,
     ) -> None:
         super().__init__()
         edges = tuple(float(edge) for edge in age_edges)
         centers = tuple(age_centers) if age_centers is not None else tuple((a + b) / 2 for a, b in itertools.pairwise(edges))
-        _check_arguments(size, image_size, edges, centers, dropout)
+        _check_arguments(size, image_size, edges, centers, dropout, random_features)
         self.size, self.image_size, self.age_edges = size, image_size, edges
         table = SIZES[size]
         stem_stride, *strides = stage_strides(image_size, len(table.stages))
@@ -100,7 +107,8 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         self.blocks = nn.Sequential(*blocks)
         self.head = ConvNormAct(channels, table.head, kernel=1)
         self.dropout = nn.Dropout(dropout)
-        self.classifier = nn.Linear(table.head, len(edges) - 1)
+        self.lift = nn.Linear(table.head, random_features) if random_features else None
+        self.classifier = nn.Linear(random_features or table.head, len(edges) - 1 + (random_features > 0))
         self.register_buffer("age_centers", torch.tensor(centers, dtype=torch.float32))
         self.apply(init_weights)
 
@@ -115,12 +123,23 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         Returns:
             ``age_logits`` (B, G) and ``expected_age`` (B, 1) in years.
         """
+        pooled_BC = self.pooled(image_BCHW)
+        if self.lift is None:
+            answer_BK = self.classifier(self.dropout(pooled_BC))
+            age_B1 = (answer_BK.softmax(dim=1) * self.age_centers).sum(dim=1, keepdim=True)
+            return {"age_logits": answer_BK, "expected_age": age_B1}
+        answer_BK = self.classifier(nn.functional.relu(self.lift(pooled_BC)))
+        # Two rectifiers, not a clamp: GPU delegates leave that to the CPU.
+        youngest, oldest = self.age_edges[0], self.age_edges[-1]
+        above_B1 = nn.functional.relu(answer_BK[:, self.groups :] - youngest)
+        age_B1 = oldest - nn.functional.relu(oldest - youngest - above_B1)
+        return {"age_logits": answer_BK[:, : self.groups], "expected_age": age_B1}
+
+    def pooled(self, image_BCHW: Tensor) -> Tensor:
+        """The trunk's features (B, C), averaged over the picture; images as for `forward`."""
         x_BCHW = self.head(self.blocks(self.stem(image_BCHW * 2.0 - 1.0)))
         # Pooling, not a mean over two axes: LiteRT's converter would transpose in front of that.
-        pooled_BC = nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
-        logits_BG = self.classifier(self.dropout(pooled_BC))
-        age_B1 = (logits_BG.softmax(dim=1) * self.age_centers).sum(dim=1, keepdim=True)
-        return {"age_logits": logits_BG, "expected_age": age_B1}
+        return nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
 
     @property
     def groups(self) -> int:
@@ -148,11 +167,17 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
                     name="expected_age",
                     shape=(1, 1),
                     layout="NC",
-                    range=(float(self.age_centers.min()), float(self.age_centers.max())),
+                    range=self._ages,
                     description="Expected age in years",
                 ),
             ),
         )
+
+    @property
+    def _ages(self) -> tuple[float, float]:
+        if self.lift is not None:
+            return self.age_edges[0], self.age_edges[-1]
+        return float(self.age_centers.min()), float(self.age_centers.max())
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
         """Hub-style save (``config.json`` + ``model.safetensors``) that also records the model type."""
@@ -163,6 +188,7 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
             "age_edges": list(self.age_edges),
             "age_centers": [float(center) for center in self.age_centers],
             "dropout": self.dropout.p,
+            **({} if self.lift is None else {"random_features": self.lift.out_features}),
         }
         return super().save_pretrained(save_directory, config=config, **kwargs)
 
@@ -189,7 +215,9 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
 HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 
 
-def _check_arguments(size: str, image_size: int, edges: Sequence[float], centers: Sequence[float], dropout: float) -> None:
+def _check_arguments(
+    size: str, image_size: int, edges: Sequence[float], centers: Sequence[float], dropout: float, random_features: int
+) -> None:
     if size not in SIZES:
         raise InputError(f"size {size!r}", "no such age predictor", f"Choose one of {', '.join(SIZES)}")
     if not isinstance(image_size, int) or not MIN_IMAGE_SIZE <= image_size <= MAX_IMAGE_SIZE:
@@ -204,3 +232,5 @@ def _check_arguments(size: str, image_size: int, edges: Sequence[float], centers
         raise InputError("age_centers", f"{len(centers)} given for {len(edges) - 1} groups", "Give one finite age per group")
     if not 0.0 <= dropout <= 0.9:
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")
+    if not isinstance(random_features, int) or not 0 <= random_features <= MAX_RANDOM_FEATURES:
+        raise InputError(f"random_features {random_features!r}", "out of range", f"Use 0 to {MAX_RANDOM_FEATURES}")

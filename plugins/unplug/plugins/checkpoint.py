@@ -33,7 +33,9 @@ DIFFUSERS_CLASSES = {"ConditioningPlugin": "plugin", "UNet2DConditionModel": "un
 
 RECORD = "unplug.json"
 WEIGHTS, DIFFUSERS_WEIGHTS = "model.safetensors", "diffusion_pytorch_model.safetensors"
-CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECORD, "metrics.jsonl")
+SUMS = "sums.safetensors"
+"""Of a model whose head forgets in closed form: what the head is computed from."""
+CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECORD, "metrics.jsonl", SUMS)
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
 MAX_CONFIG_BYTES = 2**20
 HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
@@ -60,7 +62,7 @@ class Checkpoint:
     record: dict[str, Any] = field(default_factory=dict)
 
 
-def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str) -> None:
+def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str, sums: dict[str, Any] | None = None) -> None:
     """Writes a checkpoint folder atomically.
 
     Args:
@@ -68,15 +70,21 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
         path: the folder; an older checkpoint there is replaced, anything else is refused.
         record: JSON-ready facts for ``unplug.json``.
         card: Markdown for ``README.md``.
+        sums: tensors for `SUMS`; the record then names the hash of that file.
 
     Raises:
         OutputError: the folder cannot be written.
     """
+    from safetensors.torch import save_file
+
     with atomic_dir(Path(path), owner="config.json", ours=CHECKPOINT_FILES) as temporary:
         # The card goes first: huggingface_hub writes a generic one where none is there.
         (temporary / "README.md").write_text(card, encoding="utf-8")
         with safetensors_errors(temporary):
             model.save_pretrained(temporary)
+            if sums is not None:
+                save_file(sums, temporary / SUMS)
+                record = record | {"sums_sha256": sha256_file(temporary / SUMS)}
         write_json(temporary / RECORD, record)
 
 

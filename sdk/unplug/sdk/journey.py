@@ -28,8 +28,9 @@ Place = str | Path
 
 
 def train(
-    data: Dataset, split: Split, *, out: Place, seed: int = 0, device: str = "auto", restart: bool = False, show: bool = False,
-    **recipe: Any,
+    data: Dataset, split: Split, *, out: Place, forgettable: str | None = None, trunk: Checkpoint | Place | None = None,
+    trunk_data: Dataset | None = None, design: Mapping[str, Any] | None = None, seed: int = 0, device: str = "auto",
+    restart: bool = False, show: bool = False, **recipe: Any,
 ) -> Checkpoint:  # fmt: skip
     """Trains a face-age predictor on the retain set of a split; an unfinished run at `out` is continued.
 
@@ -37,6 +38,10 @@ def train(
         data: with ages; its side in pixels is that of the model's input.
         split: from `make_split`.
         out: checkpoint folder to write.
+        forgettable: a design, see ``unplug list designs``; None trains an ordinary model.
+        trunk: of the closed form: an age predictor that never saw personal data; None trains one on `trunk_data`.
+        trunk_data: of the closed form: what the trunk was trained on; None reads what the trunk's record names.
+        design: settings of the design, fields of `unplug.sdk.unlearning.ClosedForm`.
         restart: drop an unfinished run instead of continuing it.
         recipe: fields of `unplug.sdk.training.Recipe`, say ``size="nano", epochs=10``.
 
@@ -47,13 +52,19 @@ def train(
         DataError, InputError, TrainingError, OutputError: see `unplug.sdk.training.train_age`.
     """
     from unplug.sdk.training import Recipe, pick_device, train_age
+    from unplug.sdk.unlearning import train_forgettable
 
     chosen = Recipe(**{"image_size": data.size} | recipe)
+    if forgettable is not None:
+        return train_forgettable(
+            forgettable, data, split, chosen, Path(out), trunk=None if trunk is None else _checkpoint(trunk),
+            trunk_data=trunk_data, settings=design, seed=seed, device=pick_device(device), restart=restart, show=show,
+        )  # fmt: skip
     return train_age(data, split, chosen, Path(out), seed=seed, device=pick_device(device), restart=restart, show=show)
 
 
 def unlearn(
-    original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place, method: str = "msg",
+    original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place, method: str | None = None,
     budget: float | None = None, options: Mapping[str, str] | None = None, retrained: Checkpoint | Place | None = None,
     base: str | None = None, seed: int = 0, device: str = "auto", restart: bool = False, show: bool = False,
 ) -> Checkpoint:  # fmt: skip
@@ -64,7 +75,8 @@ def unlearn(
         data: what it was trained on.
         forget_ids: training samples or ``subject:NAME``.
         out: checkpoint folder to write.
-        method: see ``unplug list methods``; "retrain" trains from scratch on the retain set, the oracle of audits.
+        method: see ``unplug list methods``; None takes the design's own way, or "msg"; "retrain" trains
+            from scratch on the retain set, the oracle of audits.
         budget: fraction of retraining, compute and wall time each; None takes the method's default.
         options: hyperparameters of the method, as text.
         retrained: the oracle, whose real cost is then shown beside the estimate.

@@ -15,7 +15,7 @@ from .options import base_option, checkpoint_argument, data_option, forget_optio
 @checkpoint_argument
 @data_option
 @forget_option
-@click.option("--method", default="msg", show_default=True, help="See `unplug list methods`.")
+@click.option("--method", help="See `unplug list methods` (default: the design's own way, or msg for an ordinary model).")
 @click.option("--budget", type=float, help="Fraction of retraining, compute and wall time each (default: the method's).")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
 @without_option("What the method must do without, such as 'forget data'; one that needs it is refused. May be repeated.")
@@ -29,8 +29,9 @@ from .options import base_option, checkpoint_argument, data_option, forget_optio
 @out_option("Checkpoint folder to write.")
 @command
 def forget(
-    checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float | None, pairs: tuple[str, ...],
-    without: tuple[Any, ...], retrained: Path | None, base: str | None, restart: bool, out: Path, common: Common,
+    checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float | None,
+    pairs: tuple[str, ...], without: tuple[Any, ...], retrained: Path | None, base: str | None, restart: bool, out: Path,
+    common: Common,
 ) -> Outcome:  # fmt: skip
     """Unlearn the samples that FILE names, within a budget.
 
@@ -55,10 +56,12 @@ def forget(
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]
     lines = [
-        f"saved {out}: {facts['samples']} samples forgotten by {method} in {cost['wall_s']:.1f} s",
+        f"saved {out}: {facts['samples']} samples forgotten by {facts['method']} in {cost['wall_s']:.3g} s",
         f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} of retraining "
         f"({cost['retrain']['source']})",
     ]
+    if facts.get("exact"):
+        lines.append(f"exact: {facts['refitted'] or 'what the forgotten had added was subtracted, bit for bit'}")
     for name, row in metrics.items():
         lines.append(f"{name:<8}{row['n']:>6} samples  {kind.describe(row)}")
     if method != "retrain":

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from .base import Common, Outcome, command
-from .options import ConfiguredCommand, data_option, out_option
+from .base import Common, Outcome, command, settings
+from .options import ConfiguredCommand, data_option, given_option, out_option
 from .train_base import base
 from .train_plugin import plugin
 
@@ -30,22 +30,48 @@ train.add_command(plugin)
 @click.option("--validation", type=float, default=0.1, show_default=True, help="Fraction held out for validation.")
 @click.option("--test", type=float, default=0.2, show_default=True, help="Fraction held out for test.")
 @click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
+@click.option(
+    "--forgettable", type=click.Choice(["closed-form"]),
+    help="Make it to forget. closed-form: a head in closed form on a trunk without personal data; exact, in milliseconds.",
+)  # fmt: skip
+@click.option(
+    "--trunk-data", metavar="SPEC", help="Of the closed form: pictures that nobody may withdraw; the trunk is trained on them."
+)
+@click.option("--trunk", type=click.Path(path_type=Path), help="Of the closed form: a trunk that is trained already.")
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the design, e.g. ridge=0.01; may be repeated."
+)
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def age(
-    spec: str, on_bad: Any, out: Path, validation: float, test: float, split_file: Path | None, restart: bool, common: Common,
-    **recipe_options: Any,
+    spec: str, on_bad: Any, out: Path, validation: float, test: float, split_file: Path | None, forgettable: str | None,
+    trunk_data: str | None, trunk: Path | None, pairs: tuple[str, ...], restart: bool, common: Common, **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train a face-age predictor.
+
+    With --forgettable closed-form the recipe is that of the trunk, which learns from --trunk-data; --data holds the people
+    who may ask to be forgotten, and decides the head alone.
 
     Samples are split by subject where subjects are known. The state is saved after every epoch: run the same
     command again after a kill and it goes on, to the same weights.
     """
     from unplug.core import InputError
+    from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.training import Recipe, train_age
+    from unplug.sdk.unlearning import train_forgettable
 
-    recipe = Recipe(**{key: value for key, value in recipe_options.items() if value is not None})
+    chosen = {key: value for key, value in recipe_options.items() if value is not None}
+    if forgettable is None and (given := given_option("trunk", "trunk_data", "pairs")):
+        raise InputError(
+            f"--{'set' if given == 'pairs' else given.replace('_', '-')}",
+            "it belongs to a design",
+            "Give --forgettable closed-form as well",
+        )
+    ready = load_checkpoint(trunk, expect="age") if trunk else None
+    if ready is not None:
+        chosen["image_size"] = ready.model.image_size
+    recipe = Recipe(**chosen)
     dataset = load_dataset(spec, recipe.image_size, on_bad=on_bad, show=common.show)
     if split_file is None:
         split = make_split(dataset, seed=common.seed, validation=validation, test=test)
@@ -54,7 +80,14 @@ def age(
         if split.forget:
             raise InputError(str(split_file), "it names a forget set", "Train on a split without one, then `unplug forget`")
     common.say(f"training {recipe.size} at {recipe.image_size} px on {len(split.retain)} of {len(dataset)} samples")
-    done = train_age(dataset, split, recipe, out, seed=common.seed, device=common.device, restart=restart, show=common.show)
+    if forgettable is not None:
+        consented = load_dataset(trunk_data, recipe.image_size, on_bad=on_bad, show=common.show) if trunk_data else None
+        done = train_forgettable(
+            forgettable, dataset, split, recipe, out, trunk=ready, trunk_data=consented, settings=settings(pairs),
+            seed=common.seed, device=common.device, restart=restart, show=common.show,
+        )  # fmt: skip
+    else:
+        done = train_age(dataset, split, recipe, out, seed=common.seed, device=common.device, restart=restart, show=common.show)
     metrics, cost = done.record["metrics"], done.record["cost"]
     lines = [f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})"]
     for name, row in metrics.items():

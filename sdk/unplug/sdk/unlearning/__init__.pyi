@@ -5,6 +5,13 @@ from .budget import RetrainCost as RetrainCost
 from .budget import summary as summary
 from .descent import Descent as Descent
 from .descent import Repair as Repair
+from .design import DESIGNS as DESIGNS
+from .design import Design as Design
+from .design import build_design as build_design
+from .design import design_of as design_of
+from .design import train_forgettable as train_forgettable
+from .designs.closed_form import ClosedForm as ClosedForm
+from .method import DEFAULT_METHOD as DEFAULT_METHOD
 from .method import METHODS as METHODS
 from .method import ForgetProblem as ForgetProblem
 from .method import Method as Method

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -168,6 +168,8 @@ METHODS: Registry[Callable[[], Method]] = Registry(
     },
     group="unplug.methods",
 )
+DEFAULT_METHOD = "msg"
+T = TypeVar("T")
 
 
 def build_method(name: str, options: Mapping[str, str] | None = None) -> Method:
@@ -180,16 +182,23 @@ def build_method(name: str, options: Mapping[str, str] | None = None) -> Method:
         >>> build_method("finetune", {"lr": "0.001"}).lr
         0.001
     """
-    method: Any = METHODS.get(name)()
-    known = {field.name: field for field in fields(method)}
+    return with_settings(METHODS.get(name)(), options or {}, f"method {name}")
+
+
+def with_settings(default: T, options: Mapping[str, Any], what: str) -> T:
+    """A frozen dataclass of hyperparameters with some of them replaced, from text or as numbers.
+
+    Raises:
+        InputError: an unknown hyperparameter, or a value of the wrong type or out of range.
+    """
+    known = [field.name for field in fields(default)]  # type: ignore[arg-type]
     values: dict[str, Any] = {}
-    for key, text in (options or {}).items():
+    for key, given in options.items():
         if key not in known:
-            raise InputError(f"method {name}", f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}")
-        kind = type(getattr(method, key))
+            raise InputError(what, f"it has no setting {key!r}", f"Known: {', '.join(known) or 'none'}")
+        kind = type(getattr(default, key))
         try:
-            values[key] = kind(text)
-        except ValueError as error:
-            raise InputError(f"{name} {key}={text}", f"not a value of type {kind.__name__}", "Write KEY=NUMBER") from error
-    built: Method = replace(method, **values)
-    return built
+            values[key] = kind(given)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"{what} {key}={given}", f"not a value of type {kind.__name__}", "Write KEY=NUMBER") from error
+    return replace(default, **values)  # type: ignore[type-var]

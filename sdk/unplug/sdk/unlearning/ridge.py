@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from unplug.core import InputError
+from unplug.sdk.training import AgeTask, SampleSet, Task, labelled, pictures
 
 BITS = 20
 """Bits of a slice of a number. Products of two slices have 40, so 2^13 of them are summed in float64 without rounding."""
@@ -22,15 +24,17 @@ CHUNK = 2 ** (53 - 2 * BITS)
 MAX_SAMPLES = 2_000_000  # three products of 40 bits each still fit into an int64
 HEADROOM = 4  # bits: samples that are added may be 16 times as large as those fitted on
 INDEFINITE = 1e-12  # times K: rounding of eigenvalues of a matrix with a diagonal of ones; the statistics themselves have none
+MAX_SCALE, HALVINGS = 1000.0, 50
 
 
 class RidgeHead:
     """argmin_{W, b} sum_i |W x_i + b - y_i|^2 + lam |W|^2, for any set of samples reached by adding and removing.
 
     With x' = (x, 1) the solution is (X'^T X' + lam I')^-1 X'^T Y, where I' leaves the bias alone. X'^T X' and X'^T Y are
-    kept as sums of integers: each number is cut into `SLICES` slices of `BITS` bits below its column's power of two, and
-    products of slices are summed exactly (Ozaki's splitting). Downdating a float64 Gram instead leaves rounding errors as
-    large as the *removed* samples were, and the Woodbury recursion piles them up.
+    kept as sums of integers: each number is cut into `slices` slices of `BITS` bits below its column's power of two, and
+    products of slices are summed exactly (Ozaki's splitting); one slice rounds the numbers to 20 bits and is exact for
+    those. Downdating a float64 Gram instead leaves rounding errors as large as the *removed* samples were, and the Woodbury
+    recursion piles them up.
 
     Example:
         >>> x_NF, y_NG = torch.randn(9, 2, dtype=torch.float64), torch.eye(3, dtype=torch.float64).repeat(3, 1)
@@ -45,13 +49,13 @@ class RidgeHead:
         Ozaki et al., Error-free transformations of matrix multiplication, 2012, section 3 (the splitting).
     """
 
-    def __init__(self, features: int, lam: float, exponent_K: Tensor) -> None:
+    def __init__(self, features: int, lam: float, exponent_K: Tensor, slices: int = SLICES) -> None:
         if not 0.0 < lam < float("inf"):
             raise InputError(f"ridge lam {lam}", "out of range", "Use a number above 0")
-        self.features, self.lam = features, lam
+        self.features, self.lam, self.slices = features, lam, slices
         self._exponent_K = exponent_K
         size, device = len(exponent_K), exponent_K.device
-        self._levels_LKK = torch.zeros(2 * SLICES - 1, size, size, dtype=torch.int64, device=device)
+        self._levels_LKK = torch.zeros(2 * slices - 1, size, size, dtype=torch.int64, device=device)
 
     @classmethod
     def fit(cls, x_NF: Tensor, y_NG: Tensor, lam: float) -> RidgeHead:
@@ -76,6 +80,22 @@ class RidgeHead:
         return head
 
     @property
+    def sums(self) -> Tensor:
+        """The statistics (levels, K (K + 1) / 2) as int64: the upper triangles of the symmetric matrices, row by row."""
+        row_T, column_T = torch.triu_indices(*self._levels_LKK.shape[1:])
+        return self._levels_LKK[:, row_T, column_T].contiguous()
+
+    @sums.setter
+    def sums(self, sums_LT: Tensor) -> None:
+        row_T, column_T = torch.triu_indices(*self._levels_LKK.shape[1:])
+        if sums_LT.dtype != torch.int64 or sums_LT.shape != (len(self._levels_LKK), len(row_T)):
+            raise _misfit("sums", f"{sums_LT.dtype} of shape {list(sums_LT.shape)} belong to another head")
+        levels_LKK = torch.empty_like(self._levels_LKK)
+        levels_LKK[:, row_T, column_T] = sums_LT
+        levels_LKK[:, column_T, row_T] = sums_LT
+        self._levels_LKK = levels_LKK
+
+    @property
     def samples(self) -> int:
         """How many samples the statistics hold."""
         ones = self.features
@@ -92,8 +112,12 @@ class RidgeHead:
             raise _misfit(f"{self.samples + len(x_NF)} samples", f"the statistics hold {MAX_SAMPLES} at most")
         self._levels_LKK = levels_LKK
 
-    def remove(self, x_RF: Tensor, y_RG: Tensor) -> None:
+    def remove(self, x_RF: Tensor, y_RG: Tensor, *, known: bool = False) -> None:
         """Takes samples out again; the statistics are then those of the others, bit for bit.
+
+        Args:
+            x_RF, y_RG: as they were added.
+            known: the caller has proof that these samples were added, so the eigenvalues of the rest need no look.
 
         Raises:
             InputError: another width, numbers that are not finite, nothing left, or samples that cannot have been there:
@@ -102,7 +126,7 @@ class RidgeHead:
         levels_LKK = self._levels_LKK - self._products(x_RF, y_RG)
         if len(x_RF) >= self.samples:
             raise _misfit(f"removing {len(x_RF)} of {self.samples} samples", "no sample would be left")
-        if _indefinite(self._gram(levels_LKK)):
+        if not known and _indefinite(self._gram(levels_LKK)):
             raise _misfit(f"removing {len(x_RF)} samples", "they were never in the statistics (the rest would be indefinite)")
         self._levels_LKK = levels_LKK
 
@@ -162,8 +186,8 @@ class RidgeHead:
             raise _misfit(shapes, f"the head has {self.features} features and {width} targets")
         total_LKK = torch.zeros_like(self._levels_LKK)
         for slices_SNK in self._slices(x_NF, y_NG):
-            for first in range(SLICES):
-                for second in range(first, SLICES):
+            for first in range(self.slices):
+                for second in range(first, self.slices):
                     exact_KK = (slices_SNK[first].T @ slices_SNK[second]).to(torch.int64)
                     total_LKK[first + second] += exact_KK if first == second else exact_KK + exact_KK.T
         return total_LKK
@@ -178,7 +202,7 @@ class RidgeHead:
             if bool((z_BK.abs() > 1.0).any()):
                 raise _misfit("features or targets", "they are far larger than any that the head was fitted on")
             slices = []
-            for _ in range(SLICES):
+            for _ in range(self.slices):
                 z_BK = z_BK * 2.0**BITS
                 slices.append(z_BK.round())
                 z_BK = z_BK - slices[-1]
@@ -191,6 +215,25 @@ class RidgeHead:
             gram_KK = gram_KK + levels_LKK[level].double() * 2.0 ** (-BITS * (level + 2))
         grow_K = _power(self._exponent_K)
         return gram_KK * grow_K[:, None] * grow_K
+
+
+def soft_targets(task: Task, data: SampleSet, classes: int) -> Tensor:
+    """The distribution (N, G) that the task's cross entropy is taken against, float64."""
+    if isinstance(task, AgeTask) and task.loss_name == "ordinal":
+        distance_NG = (task.centers.double() - pictures(data).age_N.double()[:, None]) / task.width
+        return (-0.5 * distance_NG.square()).softmax(dim=1)
+    smoothing = float(getattr(task, "smoothing", 0.0))
+    return F.one_hot(labelled(data).group_N, classes).double() * (1.0 - smoothing) + smoothing / classes
+
+
+def best_scale(score_NG: Tensor, target_NG: Tensor) -> float:
+    """argmin_s mean CE(s z, t) on [0, 1000] by bisection: the derivative sum_g (softmax(s z) - t)_g z_g rises with s."""
+    low, high = 0.0, MAX_SCALE
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        slope = (((middle * score_NG).softmax(dim=1) - target_NG) * score_NG).sum()
+        low, high = (middle, high) if float(slope) < 0.0 else (low, middle)
+    return low
 
 
 def _indefinite(gram_KK: Tensor) -> bool:

@@ -34,15 +34,16 @@ from unplug.sdk.training import (
 
 from .access import check_needs, shown_to
 from .budget import Cost, Meter, RetrainCost, seconds_per_sample, summary
+from .design import build_design, check_design_request, design_of
 from .memory import check_memory, memory_record
-from .method import ForgetProblem, Method, build_method
+from .method import DEFAULT_METHOD, ForgetProblem, Method, build_method
 
 
 def forget(
     original: Checkpoint,
     dataset: Dataset,
     forget_ids: Sequence[str],
-    method: str,
+    method: str | None,
     out: Path,
     *,
     budget: float | None = None,
@@ -62,7 +63,7 @@ def forget(
         original: a checkpoint that `unplug train age` or `unplug train plugin` wrote.
         dataset: the data it was trained on.
         forget_ids: training samples to forget.
-        method: a name of `METHODS`.
+        method: a name of `METHODS`; None takes the design's own way where the original has a design, else `DEFAULT_METHOD`.
         out: checkpoint folder.
         budget: fraction of retraining; None takes the method's default.
         options: hyperparameters of the method, as text.
@@ -84,10 +85,15 @@ def forget(
         InsufficientMemoryError: the step would not fit; nothing was loaded yet.
         OutputError: something else is at `out`.
     """
-    built = build_method(method, options)
     for used in (original, oracle):
         if used is not None and out.resolve() == used.path.resolve():
             raise OutputError(str(out), "it is one of the models that this step reads", "Choose another --out")
+    if design := design_of(original):
+        check_design_request(design, method, options, budget)
+        made = build_design(design, original.record["design"].get("settings"))
+        return made.forget(original, dataset, forget_ids, out, refit=method == "retrain", device=device, show=show)
+    method = method or DEFAULT_METHOD
+    built = build_method(method, options)
     if restart:
         shutil.rmtree(training_dir(out), ignore_errors=True)
     check_place(out)

@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unplug.core import InputError
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import AgeTask, SampleSet, Task, labelled, pictures
+from unplug.sdk.training import SampleSet
 
 from ..anatomy import classifier, embeddings
 from ..method import ForgetProblem
-from ..ridge import RidgeHead
-
-MAX_SCALE, HALVINGS = 1000.0, 50
+from ..ridge import RidgeHead, best_scale, soft_targets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,22 +74,3 @@ def features(model: nn.Module, data: SampleSet, batch_size: int) -> Tensor:
         for batch in data.in_order(batch_size):
             model(*batch.inputs)
     return torch.cat(seen)
-
-
-def soft_targets(task: Task, data: SampleSet, classes: int) -> Tensor:
-    """The distribution (N, G) that the task's cross entropy is taken against, float64."""
-    if isinstance(task, AgeTask) and task.loss_name == "ordinal":
-        distance_NG = (task.centers.double() - pictures(data).age_N.double()[:, None]) / task.width
-        return (-0.5 * distance_NG.square()).softmax(dim=1)
-    smoothing = float(getattr(task, "smoothing", 0.0))
-    return F.one_hot(labelled(data).group_N, classes).double() * (1.0 - smoothing) + smoothing / classes
-
-
-def best_scale(score_NG: Tensor, target_NG: Tensor) -> float:
-    """argmin_s mean CE(s z, t) on [0, 1000] by bisection: the derivative sum_g (softmax(s z) - t)_g z_g rises with s."""
-    low, high = 0.0, MAX_SCALE
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        slope = (((middle * score_NG).softmax(dim=1) - target_NG) * score_NG).sum()
-        low, high = (middle, high) if float(slope) < 0.0 else (low, middle)
-    return low

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
 import torch.nn.functional as F
 
-from unplug.sdk.unlearning.methods.finetune import Finetune
 from unplug.sdk.unlearning.methods.l1_sparse import L1Sparse, absolute_sum
 
-from .conftest import PLAIN, Case, assert_weights, changed, whole_batch
+from .conftest import PLAIN, Case, assert_weights, whole_batch
 
 GAMMA, LR = 0.02, 0.05
 
@@ -32,11 +32,7 @@ def test_two_steps_are_the_formula(class_case: Case) -> None:
     assert_weights(model, dict(slow.named_parameters()), class_case.original)
 
 
-def test_no_norm_is_finetuning_bit_for_bit(case: Case) -> None:
-    one = L1Sparse(gamma=0.0, lr=1e-3)(case.model(), case.problem())
-    assert not changed(one, Finetune(lr=1e-3)(case.model(), case.problem()))
-
-
+@pytest.mark.long
 def test_it_makes_more_weights_tiny(class_case: Case) -> None:
     def tiny(gamma: float) -> float:
         model = L1Sparse(gamma=gamma)(class_case.model(), class_case.problem(compute=800))

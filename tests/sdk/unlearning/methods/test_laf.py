@@ -86,6 +86,7 @@ def test_the_vae_is_charged_by_its_operations(class_case: Case) -> None:
     assert trained == math.ceil(10 * 64 * weights / macs)
 
 
+@pytest.mark.long
 def test_classifier_and_statistics_stay_and_forget_embeddings_move_most(class_case: Case) -> None:
     given = class_case.problem(budget=3.0)
     torch.manual_seed(0)

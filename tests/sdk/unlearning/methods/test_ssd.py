@@ -1,4 +1,4 @@
-"""SSD against its formula and against a loop over samples."""
+"""SSD with labels and without, against its formula and a loop over samples."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unplug.core import BudgetExceeded, InputError
 from unplug.sdk.unlearning.fisher import importance, sample_within
 from unplug.sdk.unlearning.methods.ssd import SSD, dampen, forget_and_all
 from unplug.sdk.unlearning.methods.ssd_label_free import LabelFreeSSD
 
-from .conftest import Case, changed, snapshot
+from .conftest import Case, changed, coloured, snapshot, unlabelled
 
 TOLERANCE = 1e-4  # float32 sums of squares in another order, relative to the largest
 
@@ -105,3 +105,24 @@ def test_a_random_part_of_a_set_is_read_where_the_budget_is_short(class_case: Ca
     assert len(sample_within(given, class_case.sets.train, 1.0, 0.1)) == 80
     with pytest.raises(BudgetExceeded):
         sample_within(given, class_case.sets.train, 0.01, 3.0)
+
+
+class Linear(nn.Module):
+    """z = W mean_pixels(x)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classifier = nn.Linear(3, 2, bias=False)
+
+    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.classifier(image_BCHW.mean(dim=(2, 3)))}
+
+
+def test_importance_closed_form_on_a_linear_model(class_case: Case) -> None:
+    """d ||W x||^2 / dW = 2 (W x) x^T."""
+    model, data = Linear(), unlabelled(coloured(6, seed=4))
+    given = class_case.problem()
+    found = importance(model, given, data, lambda outputs, _: outputs["logits"].square().sum(dim=1), power=1.0)
+    x_N3 = (data.image_NCHW.float() / 255).mean(dim=(2, 3))
+    expected = torch.stack([(2 * (model.classifier.weight @ x)[:, None] * x[None, :]).abs() for x in x_N3]).mean(dim=0)
+    assert torch.allclose(found["classifier.weight"], expected, rtol=1e-4)

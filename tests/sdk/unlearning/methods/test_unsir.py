@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -58,13 +56,6 @@ def test_the_first_noise_step_is_adam_on_the_formula(class_case: Case) -> None:
 def test_only_classes_of_the_forget_set_get_noise(class_case: Case) -> None:
     noise = UNSIR().learn_noise(class_case.model(), class_case.problem(budget=None), 5, 0)
     assert noise.group_B.tolist() == [0, 2, 0, 2, 0]
-
-
-def test_forget_images_make_no_difference(class_case: Case) -> None:
-    forget = class_case.sets.forget
-    black = replace(forget, image_NCHW=torch.zeros_like(forget.image_NCHW))
-    runs = [UNSIR(batch_size=8)(class_case.model(), class_case.problem(forget=data)) for data in (forget, black)]
-    assert not changed(*runs)
 
 
 def test_impair_comes_before_repair(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

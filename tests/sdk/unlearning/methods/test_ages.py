@@ -1,4 +1,4 @@
-"""Blindspot: attention maps by hand, a blind model that saw the retain set alone, its pull on the forget set."""
+"""Blindspot and Gaussian-Amnesiac, which need ages: whom the forget set follows, and what of it is never read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from unplug.plugins import AGE_EDGES
+from unplug.sdk.training import ImageSet, joined
+from unplug.sdk.training.images import age_groups
 from unplug.sdk.unlearning.methods import blindspot
 from unplug.sdk.unlearning.methods.blindspot import Blindspot, attention_difference, attention_map, last_features
+from unplug.sdk.unlearning.methods.gaussian_amnesiac import GaussianAmnesiac, amnesiac
 
-from .conftest import Case, changed, poisoned, whole_batch
+from .conftest import Case, changed, coloured, poisoned, whole_batch
 
 
 def test_attention_map_golden() -> None:
@@ -49,6 +53,7 @@ def test_the_blind_model_is_new_and_trained_without_the_forget_set(age_case: Cas
     assert changed(blind, age_case.original) >= {name for name, _ in blind.named_parameters()}
 
 
+@pytest.mark.long
 def test_forget_predictions_follow_the_blind_model(age_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     blinds: list[torch.nn.Module] = []
     real = blindspot.random_network
@@ -61,8 +66,41 @@ def test_forget_predictions_follow_the_blind_model(age_case: Case, monkeypatch: 
     assert (after - target).abs().mean() < (before - target).abs().mean()
 
 
-def test_forget_ages_are_not_read(age_case: Case) -> None:
-    forget = age_case.sets.forget
-    wrong = replace(forget, age_N=torch.full_like(forget.age_N, 99.0), group_N=torch.zeros_like(forget.group_N))
-    runs = [Blindspot(batch_size=16)(age_case.model(), age_case.problem(budget=1.0, forget=data)) for data in (forget, wrong)]
-    assert not changed(*runs)
+EDGES = tuple(map(float, AGE_EDGES))
+
+
+def aged(count: int, mean: float, std: float, seed: int) -> ImageSet:
+    age_N = mean + std * torch.randn(count, generator=torch.Generator().manual_seed(seed))
+    return replace(coloured(count, seed), age_N=age_N)
+
+
+def test_forget_ages_have_the_mean_and_deviation_of_the_retain_ages() -> None:
+    retain, forget = aged(300, 45.0, 7.0, seed=1), aged(2000, 3.0, 1.0, seed=2)
+    drawn = amnesiac(forget, retain, EDGES, torch.Generator().manual_seed(0))
+    assert float(drawn.age_N.mean()) == pytest.approx(float(retain.age_N.mean()), abs=4 * 7 / 2000**0.5)
+    assert float(drawn.age_N.std()) == pytest.approx(float(retain.age_N.std()), rel=0.08)
+    ranked = ((drawn.age_N - drawn.age_N.mean()) / drawn.age_N.std()).sort().values
+    normal = torch.distributions.Normal(0.0, 1.0).icdf((torch.arange(2000) + 0.5) / 2000)
+    assert (ranked - normal)[100:-100].abs().max() < 0.12  # a Gaussian, not merely its moments
+    assert drawn.group_N.tolist() == age_groups(drawn.age_N.numpy(), EDGES).tolist()
+    assert torch.equal(drawn.image_NCHW, forget.image_NCHW) and drawn.ids == forget.ids
+
+
+def test_joined_keeps_order() -> None:
+    one, other = whole_batch(aged(3, 20.0, 1.0, seed=1)), whole_batch(aged(2, 60.0, 1.0, seed=2))
+    both = joined(one, other)
+    assert len(both) == 5 and torch.equal(both.age_B, torch.cat([one.age_B, other.age_B]))
+    assert torch.equal(both.image_BCHW[3:], other.image_BCHW) and torch.equal(both.group_B[:3], one.group_B)
+
+
+@pytest.mark.long
+def test_forget_predictions_move_towards_the_retain_mean(age_case: Case) -> None:
+    """Where the drawn ages say nothing of the images, the best answer is their mean."""
+    given = age_case.problem(budget=1.5, forget=age_case.sets.train.subset(range(16)))
+    old = replace(
+        given.retain, age_N=torch.full_like(given.retain.age_N, 90.0), group_N=torch.full_like(given.retain.group_N, 9)
+    )
+    model = GaussianAmnesiac(batch_size=16)(age_case.model(), replace(given, retain=old))
+    image = whole_batch(given.forget).image_BCHW
+    with torch.no_grad():
+        assert model(image)["expected_age"].mean() > age_case.original(image)["expected_age"].mean() + 5.0

@@ -1,0 +1,189 @@
+"""NegGrad, NegGrad+, RURK and IAU: their steps by hand, their limits and their effects."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unplug.sdk.unlearning.methods.finetune import Finetune
+from unplug.sdk.unlearning.methods.iau import IAU
+from unplug.sdk.unlearning.methods.neggrad import NegGrad
+from unplug.sdk.unlearning.methods.neggrad_plus import NegGradPlus
+from unplug.sdk.unlearning.methods.rurk import RURK, neighbourhood
+
+from .conftest import PLAIN, Case, assert_weights, changed, losses, sgd_step, whole_batch
+
+
+def test_neggrad_one_step_is_the_formula(class_case: Case) -> None:
+    forget = class_case.sets.forget
+    batch = whole_batch(forget)
+
+    def ascent(model: nn.Module) -> Tensor:
+        return -F.cross_entropy(model.eval()(batch.image_BCHW)["logits"], batch.group_B)
+
+    expected = sgd_step(class_case.original, ascent, 0.1)
+    given = class_case.problem(recipe=PLAIN, compute=len(forget))
+    model = NegGrad(lr=0.1, ceiling=math.inf, optimizer="sgd")(class_case.model(), given)
+    assert_weights(model, expected, class_case.original)
+    assert given.meter.spent.backward == len(forget)
+
+
+def test_samples_at_the_ceiling_have_no_gradient(class_case: Case) -> None:
+    """Only those below it pull; where none is below, nothing moves."""
+    loss_N = losses(class_case.model(), class_case.sets.forget)
+    ceiling = float(loss_N.median() + 1e-6) / math.log(4)
+    batch = whole_batch(class_case.sets.forget)
+    below = loss_N < ceiling * math.log(4)
+    assert 0 < int(below.sum()) < len(below)
+
+    def ascent(model: nn.Module) -> Tensor:
+        loss_B = F.cross_entropy(model.eval()(batch.image_BCHW)["logits"], batch.group_B, reduction="none")
+        return -loss_B[below].sum() / len(below)
+
+    given = class_case.problem(recipe=PLAIN, compute=len(below))
+    model = NegGrad(lr=0.1, ceiling=ceiling, optimizer="sgd")(class_case.model(), given)
+    assert_weights(model, sgd_step(class_case.original, ascent, 0.1), class_case.original)
+    still = class_case.sets.forget.subset((~below).nonzero()[:, 0])
+    given = class_case.problem(recipe=PLAIN, forget=still, compute=len(still))
+    assert not changed(class_case.original, NegGrad(ceiling=ceiling, optimizer="sgd")(class_case.model(), given))
+
+
+def test_it_raises_the_forget_loss_and_leaves_batch_norm_alone(case: Case) -> None:
+    model = NegGrad()(case.model(), case.problem())
+    assert losses(model, case.sets.forget).mean() > losses(case.model(), case.sets.forget).mean()
+    assert changed(case.original, model) <= {name for name, _ in model.named_parameters()}
+
+
+@pytest.mark.long
+def test_a_long_ascent_ends_near_the_ceiling(class_case: Case) -> None:
+    """Momentum carries it past, but not away as it does the published one."""
+    compute = 70 * len(class_case.sets.forget)
+    held = NegGrad(lr=1e-4)(class_case.model(), class_case.problem(compute=compute))
+    free = NegGrad(lr=1e-4, ceiling=math.inf)(class_case.model(), class_case.problem(compute=compute))
+    bounded, unbounded = (float(losses(model, class_case.sets.forget).mean()) for model in (held, free))
+    assert math.log(4) < bounded < 2 * math.log(4)
+    assert unbounded > 4 * math.log(4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.7, 0.95])
+def test_neggrad_plus_one_step_is_the_formula(class_case: Case, alpha: float) -> None:
+    retain, forget = class_case.sets.train.subset(range(24)), class_case.sets.forget
+    down, up = whole_batch(retain), whole_batch(forget)
+
+    def loss(model: nn.Module) -> Tensor:
+        kept = F.cross_entropy(model.train()(down.image_BCHW)["logits"], down.group_B)
+        gone = F.cross_entropy(model.eval()(up.image_BCHW)["logits"], up.group_B)
+        return alpha * kept - (1 - alpha) * gone
+
+    # Running statistics: the retain batch has moved them by the time that the forget batch comes.
+    expected = sgd_step(class_case.original, loss, 0.1)
+    given = class_case.problem(recipe=PLAIN, retain=retain, compute=len(retain) + len(forget))
+    method = NegGradPlus(lr=0.1, alpha=alpha, ceiling=math.inf, optimizer="sgd")
+    model = method(class_case.model(), given)
+    assert_weights(model, expected, class_case.original)
+    alone = class_case.model().train()
+    alone(down.image_BCHW)
+    statistics = [name for name in model.state_dict() if "running" in name]
+    assert all(torch.allclose(model.state_dict()[name], alone.state_dict()[name], atol=1e-6) for name in statistics)
+
+
+@pytest.mark.long
+def test_it_forgets_more_than_finetuning(class_case: Case) -> None:
+    compute = 20 * (32 + 16)
+    forgetting = NegGradPlus(alpha=0.8)(class_case.model(), class_case.problem(compute=compute))
+    tuned = Finetune()(class_case.model(), class_case.problem(compute=compute))
+    gone = [float(losses(model, class_case.sets.forget).mean()) for model in (forgetting, tuned)]
+    assert gone[0] > 1.2 * gone[1]
+
+
+def test_neighbours_lie_in_the_cube_and_among_the_images() -> None:
+    image = torch.rand(5, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    near = neighbourhood(image, 0.1, 3, torch.Generator().manual_seed(1))
+    assert near.shape == (20, 3, 8, 8)
+    assert torch.equal(near[:5], image)
+    away = near[5:] - image.repeat(3, 1, 1, 1)
+    assert float(away.abs().max()) <= 0.1 + 1e-6
+    assert float(away.abs().mean()) == pytest.approx(0.05, rel=0.1)  # of a uniform draw; the edges of [0, 1] cut a little
+    assert float(near.min()) >= 0.0 and float(near.max()) <= 1.0
+    assert not torch.equal(near[5:10], near[10:15])
+    assert torch.equal(near, neighbourhood(image, 0.1, 3, torch.Generator().manual_seed(1)))
+
+
+@pytest.mark.parametrize(("epsilon", "copies"), [(0.0, 1), (0.05, 2)])
+def test_rurk_one_step_is_the_formula(class_case: Case, epsilon: float, copies: int) -> None:
+    retain, forget = class_case.sets.train.subset(range(24)), class_case.sets.forget
+    down = whole_batch(retain)
+    draw = torch.Generator().manual_seed(0)
+    torch.randperm(len(retain), generator=draw)
+    up = forget.batch(torch.randperm(len(forget), generator=draw))
+    near = neighbourhood(up.image_BCHW, epsilon, copies, draw)
+
+    def loss(model: nn.Module) -> Tensor:
+        kept = F.cross_entropy(model.train()(down.image_BCHW)["logits"], down.group_B)
+        gone = F.cross_entropy(model.eval()(near)["logits"], up.group_B.repeat(1 + copies))
+        return 0.7 * kept - 0.3 * gone
+
+    compute = len(retain) + (1 + copies) * len(forget)
+    method = RURK(epsilon=epsilon, copies=copies, alpha=0.7, lr=0.1, ceiling=math.inf, optimizer="sgd")
+    model = method(class_case.model(), class_case.problem(recipe=PLAIN, retain=retain, compute=compute))
+    assert_weights(model, sgd_step(class_case.original, loss, 0.1), class_case.original)
+    if epsilon == 0.0:  # the copies are the sample itself
+        plain = NegGradPlus(alpha=0.7, lr=0.1, ceiling=math.inf, optimizer="sgd")
+        given = class_case.problem(recipe=PLAIN, retain=retain, compute=len(retain) + len(forget))
+        assert_weights(model, dict(plain(class_case.model(), given).named_parameters()), class_case.original)
+
+
+@pytest.mark.long
+def test_neighbours_are_unlearned(class_case: Case) -> None:
+    forget = class_case.sets.forget
+    noise = torch.randint(-12, 13, forget.image_NCHW.shape, generator=torch.Generator().manual_seed(9))
+    beside = replace(forget, image_NCHW=(forget.image_NCHW.int() + noise).clamp(0, 255).to(torch.uint8))
+    model = RURK(alpha=0.8, epsilon=0.05)(class_case.model(), class_case.problem(compute=1200))
+    assert losses(model, beside).mean() > 1.2 * losses(class_case.model(), beside).mean()
+
+
+STEP_TOLERANCE = 1e-5  # float32 sums over several batches instead of one
+
+
+def test_the_step_equals_autograd(case: Case) -> None:
+    retain, forget = case.sets.train.subset(range(30)), case.sets.forget.subset(range(7))
+    given = case.problem(retain=retain, forget=forget, budget=None, recipe={"batch_size": 8})
+    unlearned = IAU(lr=0.05)(case.model(), given)
+
+    def difference(model: torch.nn.Module) -> torch.Tensor:
+        losses = [given.task.loss(model(batch.image_BCHW), batch).mean() for batch in map(whole_batch, (retain, forget))]
+        return losses[0] - losses[1]
+
+    expected = sgd_step(case.model(), difference, lr=0.05)
+    moved = 0.0
+    for name, value in unlearned.named_parameters():
+        step = expected[name] - case.original.state_dict()[name]
+        assert (value - expected[name]).abs().max() <= STEP_TOLERANCE * (1 + expected[name].abs().max()), name
+        moved = max(moved, float(step.abs().max()))
+    assert moved > 1e-3  # not a comparison of standing still
+    assert (given.meter.spent.forward, given.meter.spent.backward) == (37, 37)
+
+
+def test_buffers_stay_and_the_forget_loss_rises_more(case: Case) -> None:
+    given = case.problem(budget=None)
+    before, after = case.model(), IAU(lr=1e-3)(case.model(), given)
+    assert changed(before, after) <= {name for name, _ in after.named_parameters()}
+
+    def loss(model: torch.nn.Module, data: str) -> float:
+        batch = whole_batch(getattr(given, data))
+        with torch.no_grad():
+            return float(given.task.loss(model(batch.image_BCHW), batch).mean())
+
+    gap = [loss(model, "forget") - loss(model, "retain") for model in (before, after)]
+    assert gap[1] > gap[0]
+
+
+def test_a_short_budget_takes_part_of_both_sets(class_case: Case) -> None:
+    given = class_case.problem(budget=0.1)  # 57.6 passes: 9 of 16 to forget at half of it, then 10 of 80 to keep
+    IAU()(class_case.model(), given)
+    assert given.meter.spent.forward == pytest.approx(19, abs=1)

@@ -1,0 +1,148 @@
+"""CT, MSG and the repair that both end with, against hand-made kernels and naive autograd."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unplug.core import BudgetExceeded
+from unplug.plugins import AgePredictor
+from unplug.sdk.training import ImageSet
+from unplug.sdk.unlearning import Repair
+from unplug.sdk.unlearning.anatomy import convolutions
+from unplug.sdk.unlearning.descent import _up_down
+from unplug.sdk.unlearning.methods.ct import transpose_kernels
+from unplug.sdk.unlearning.methods.msg import difference_gradient, reinitialise
+
+from .conftest import Case, changed, snapshot
+
+GRADIENT_TOLERANCE = 2e-5  # float32 sums in another order, over three batches instead of one
+
+
+@pytest.fixture
+def model(age_case: Case) -> AgePredictor:
+    copied = age_case.model()
+    assert isinstance(copied, AgePredictor)
+    return copied
+
+
+# CT
+
+
+def test_transpose_golden() -> None:
+    convolution = nn.Conv2d(1, 1, 3, bias=True)
+    with torch.no_grad():
+        convolution.weight.copy_(torch.arange(9.0).view(1, 1, 3, 3))
+    transpose_kernels(nn.Sequential(convolution))
+    assert convolution.weight[0, 0].tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    oblong = nn.Conv2d(1, 1, (1, 3))
+    before = oblong.weight.detach().clone()
+    transpose_kernels(nn.Sequential(oblong))
+    assert torch.equal(oblong.weight, before), "an oblong kernel was turned"
+
+
+def test_transpose_is_an_involution_and_touches_large_kernels_alone(model: AgePredictor) -> None:
+    before = snapshot(model)
+    transpose_kernels(model)
+    large = {f"{name}.weight" for name, module in convolutions(model) if module.kernel_size != (1, 1)}
+    assert changed(before, model) == large
+    transpose_kernels(model)
+    assert not changed(before, model)
+
+
+# MSG
+
+
+def naive_difference_gradient(model: AgePredictor, retain: ImageSet, forget: ImageSet) -> dict[str, Tensor]:
+    """The formula in one expression on the whole sets: grad [ CE(D_r) - CE(D_f) ]."""
+    model = copy.deepcopy(model).eval()
+    losses = []
+    for data in (retain, forget):
+        image = data.image_NCHW.float() / 255.0
+        losses.append(F.cross_entropy(model(image)["age_logits"], data.group_N))
+    weights = {f"{name}.weight": module.weight for name, module in convolutions(model)}
+    return dict(zip(weights, torch.autograd.grad(losses[0] - losses[1], list(weights.values())), strict=True))
+
+
+def test_difference_gradient_equals_the_formula(age_case: Case, model: AgePredictor) -> None:
+    size = len(age_case.sets.forget)
+    # As many retain samples as forget samples: the random sample is then the whole set, in some order.
+    retain = age_case.sets.train.subset(range(size))
+    given = age_case.problem(retain=retain, budget=5.0, recipe={"batch_size": 11})
+    state = snapshot(model)
+    fast = difference_gradient(model, given)
+    slow = naive_difference_gradient(age_case.original, retain, age_case.sets.forget)
+    assert fast.keys() == slow.keys()
+    for name, gradient in slow.items():
+        assert (fast[name] - gradient).abs().max() <= GRADIENT_TOLERANCE * (1 + gradient.abs().max()), name
+    assert max(float(gradient.abs().max()) for gradient in slow.values()) > 1e-3  # not a comparison of zeros
+    # ImageBatch-norm statistics stay, and no gradient is left over for the repair.
+    assert not changed(state, model)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert (given.meter.spent.forward, given.meter.spent.backward) == (2 * size, 2 * size)
+
+
+def test_the_retain_sample_is_as_large_as_the_forget_set(age_case: Case, model: AgePredictor) -> None:
+    small = age_case.sets.forget.subset([0, 1, 2])
+    given = age_case.problem(forget=small)
+    difference_gradient(model, given)
+    assert given.meter.spent.forward == 2 * 3
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.3, 0.9])
+def test_reinitialise_draws_the_smallest_gradients_anew(model: AgePredictor, ratio: float) -> None:
+    draw = torch.Generator().manual_seed(3)
+    gradients = {f"{name}.weight": torch.randn(module.weight.shape, generator=draw) for name, module in convolutions(model)}
+    before = snapshot(model)
+    scale = reinitialise(model, gradients, ratio, 0.25, torch.Generator().manual_seed(4))
+    assert scale.keys() == gradients.keys()
+    after = model.state_dict()
+    for name, gradient in gradients.items():
+        moved = after[name] != before[name]
+        assert int(moved.sum()) == round(ratio * gradient.numel()), name
+        assert gradient[moved].abs().max() <= gradient[~moved].abs().min(), name
+        assert torch.equal(scale[name], torch.where(moved, 1.0, 0.25)), name
+    assert changed(before, model) <= gradients.keys()
+
+
+def test_reinitialise_draws_kaiming_fan_out() -> None:
+    """The standard deviation must be sqrt(2 / (C_out k k)), whatever the fan-in."""
+    net = nn.Sequential(nn.Conv2d(8, 64, 3, bias=False))
+    with torch.no_grad():
+        net[0].weight.zero_()
+    reinitialise(net, {"0.weight": torch.zeros(64, 8, 3, 3)}, 0.999, 1.0, torch.Generator().manual_seed(0))
+    weight = net[0].weight.detach()
+    drawn = weight[weight != 0]
+    assert float(drawn.std()) == pytest.approx(math.sqrt(2 / (64 * 9)), rel=0.05)
+
+
+def test_keep_zero_freezes_what_was_not_drawn_anew(age_case: Case, model: AgePredictor) -> None:
+    given = age_case.problem()
+    scale = reinitialise(model, difference_gradient(model, given), 0.3, 0.0, given.generator)
+    before = snapshot(model)
+    Repair(lr=0.01, shape="up-down")(model, given, scale)
+    after = model.state_dict()
+    for name, weight in scale.items():
+        assert torch.equal(after[name][weight == 0], before[name][weight == 0]), name
+        assert (after[name][weight == 1] != before[name][weight == 1]).float().mean() > 0.9, name
+    assert not torch.equal(after["classifier.weight"], before["classifier.weight"])
+
+
+# Repair
+
+
+def test_up_down_golden() -> None:
+    assert [_up_down(step, 4, 1.0) for step in range(4)] == [0.25, 0.75, 0.75, 0.25]
+
+
+def test_repair_refuses_a_budget_below_one_step(age_case: Case, model: AgePredictor) -> None:
+    given = age_case.problem(budget=0.05)  # 0.05 * 0.8 * 3 epochs * about 140 samples is under one batch of 32
+    before = snapshot(model)
+    with pytest.raises(BudgetExceeded, match="does not cover one step"):
+        Repair(lr=0.001)(model, given)
+    assert not changed(before, model)

@@ -1,0 +1,292 @@
+"""The competition's winners and UNSIR: what is disturbed, what learns in which phase, and their losses by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from unplug.sdk.unlearning.anatomy import classifier, first_convolution, layers
+from unplug.sdk.unlearning.distil import entropy, not_uniform
+from unplug.sdk.unlearning.methods import cfw, fcs, kde, prmq, rni
+from unplug.sdk.unlearning.methods.cfw import CFW, add_noise, class_weights, weighted_mean
+from unplug.sdk.unlearning.methods.fcs import FCS, contrastive
+from unplug.sdk.unlearning.methods.kde import KDE, soft_ce
+from unplug.sdk.unlearning.methods.prmq import PRMQ, refill, round_to_half
+from unplug.sdk.unlearning.methods.rni import RNI, choose_tensors, norm_parameters
+
+from .conftest import Case, changed, poisoned, snapshot, unlabelled
+
+
+def test_contrastive_golden() -> None:
+    """z_f = [1 0], [0 2]; z_r = identity; temperature 1: rows of similarities (1, 0) and (0, 2)."""
+    z_FG, z_RG = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.eye(2)
+    first = math.log(math.e + 1)  # ln(e^1 + e^0)
+    second = math.log(1 + math.e**2)
+    expected = ((first - 1) + first + second + (second - 2)) / 4
+    assert float(contrastive(z_FG, z_RG, 1.0)) == pytest.approx(expected, rel=1e-6)
+    assert float(contrastive(2 * z_FG, z_RG, 2.0)) == pytest.approx(expected, rel=1e-6)  # the temperature divides
+
+
+def test_contrastive_is_least_where_all_similarities_are_equal() -> None:
+    same = contrastive(torch.zeros(3, 2), torch.randn(5, 2, generator=torch.Generator().manual_seed(0)), 1.15)
+    assert float(same) == pytest.approx(math.log(5))
+    assert contrastive(torch.ones(3, 2), torch.eye(2) * 3, 1.15) > contrastive(torch.zeros(3, 2), torch.eye(2) * 3, 1.15) - 1e-6
+
+
+def test_not_uniform_golden() -> None:
+    assert float(not_uniform(torch.zeros(2, 4))) == pytest.approx(0.0, abs=1e-6)
+    assert float(not_uniform(torch.tensor([[50.0, 0.0, 0.0, 0.0]]))) == pytest.approx(math.log(4))  # a sure answer
+    p = (0.75, 0.25)
+    kl = sum(value * math.log(value / 0.5) for value in p)
+    assert float(not_uniform(torch.tensor([[math.log(3.0), 0.0]]))) == pytest.approx(kl, rel=1e-5)
+
+
+def test_phases_in_order_with_falling_rates(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass that flattens, then contrast and repair in turn, the rates falling by a cosine."""
+    seen: list[tuple[float, int]] = []
+    real = fcs.Descent.__call__
+
+    def spy(self, model, problem, loss, *, steps):  # type: ignore[no-untyped-def]
+        seen.append((self.lr, steps))
+        return real(self, model, problem, loss, steps=steps)
+
+    monkeypatch.setattr(fcs.Descent, "__call__", spy)
+    method = FCS(rounds=2, batch_size=8, flatten_lr=0.001, contrast_lr=0.002, lr=0.004)
+    given = class_case.problem(budget=2.0)
+    method(class_case.model(), given)
+    assert [lr for lr, _ in seen] == pytest.approx([0.001, 0.002, 0.004, 0.001, 0.002])
+    flattens, *rounds = (steps for _, steps in seen)
+    assert flattens == 2  # 16 samples by 8
+    assert rounds[0] == rounds[2] == 2 and rounds[1] > 5 and rounds[3] > 5  # never more than a pass over the forget set
+
+
+def test_the_first_phase_flattens_the_forget_outputs(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = fcs.Descent.__call__
+
+    def first_alone(self, model, problem, loss, *, steps):  # type: ignore[no-untyped-def]
+        return real(self, model, problem, loss, steps=steps) if self.lr == 0.001 else model
+
+    monkeypatch.setattr(fcs.Descent, "__call__", first_alone)
+    given = class_case.problem(budget=1.0)
+    after = FCS(batch_size=8, flatten_lr=0.001)(class_case.model(), given)
+    batch = given.forget.batch(torch.arange(len(given.forget)))
+    with torch.no_grad():
+        flat = [float(not_uniform(model(batch.image_BCHW)["logits"])) for model in (class_case.model(), after)]
+    assert flat[1] < 0.9 * flat[0]
+    assert not any("running" in name for name in changed(class_case.original, after))  # forget batches leave statistics
+
+
+def test_only_the_first_convolution_is_harmed_before_the_repair(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cfw.Descent, "__call__", lambda self, model, *_, **__: model)
+    model = CFW(sigma=0.6)(case.model(), case.problem())
+    moved = changed(case.original, model)
+    assert moved == {next(name for name, _ in case.original.named_parameters())}
+    noise = (snapshot(model)[next(iter(moved))] - snapshot(case.original)[next(iter(moved))]).flatten()
+    assert len(noise) > 400
+    assert float(noise.std()) == pytest.approx(0.6, rel=0.1) and abs(float(noise.mean())) < 0.1
+
+
+def test_late_noise_comes_once_before_the_last_quarter(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[float] = []
+    monkeypatch.setattr(cfw, "add_noise", lambda parameters, sigma, _: calls.append(len(list(parameters)) * sigma))
+    given = class_case.problem(budget=2.0)  # 1152 passes: 12 steps of 32
+    real = cfw.Descent.__call__
+
+    def spy(self, model, problem, loss, *, steps: int, on_step):  # type: ignore[no-untyped-def]
+        def counted(step: int) -> None:
+            on_step(step)
+            seen.append(len(calls))
+
+        seen: list[int] = []
+        real(self, model, problem, loss, steps=steps, on_step=counted)
+        assert seen == [1] * 8 + [2] * 4  # one call for the first noise, the second after 9 of 12 steps
+        return model
+
+    monkeypatch.setattr(cfw.Descent, "__call__", spy)
+    CFW(sigma=1.0, late_sigma=0.5)(class_case.model(), given)
+    assert calls == [1.0, 20 * 0.5]  # ResNet-18 has 20 convolutions
+
+
+def test_class_weights_golden() -> None:
+    group_N = torch.tensor([0, 0, 0, 0, 2])
+    assert class_weights(group_N, 4, power=1.0).tolist() == [0.25, 0.0, 1.0, 0.0]
+    assert class_weights(group_N, 4, power=0.1)[0] == pytest.approx(4**-0.1)
+    assert float(weighted_mean(torch.tensor([2.0, 4.0]), torch.tensor([0.25, 0.75]))) == pytest.approx(3.5)
+
+
+def test_noise_follows_from_the_generator() -> None:
+    first, second = torch.zeros(50), torch.zeros(50)
+    for weight in (first, second):
+        add_noise([weight], 2.0, torch.Generator().manual_seed(1))
+    assert torch.equal(first, second) and 1.5 < float(first.std()) < 2.5
+
+
+def test_both_ends_are_reset_and_nothing_else(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kde.Descent, "__call__", lambda self, model, *_, **__: model)
+    torch.manual_seed(0)
+    model = KDE()(case.model(), case.problem())
+    ends = {id(parameter) for end in (first_convolution(model), classifier(model)) for parameter in end.parameters()}
+    assert changed(case.original, model) == {name for name, value in model.named_parameters() if id(value) in ends}
+
+
+def test_validation_comes_first_without_its_labels(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Phase one must work with labels withheld and the retain set out of reach, phase two without validation data."""
+    lr_seen: list[float] = []
+    real = kde.Descent.__call__
+
+    def first_alone(self, model, problem, loss, *, steps):  # type: ignore[no-untyped-def]
+        lr_seen.append(self.lr)
+        return real(self, model, problem, loss, steps=steps) if len(lr_seen) == 1 else model
+
+    monkeypatch.setattr(kde.Descent, "__call__", first_alone)
+    sets = class_case.sets
+    given = class_case.problem(retain=poisoned(sets.train), validation=unlabelled(sets.validation))
+    KDE(validation_lr=0.001, lr=0.002)(class_case.model(), given)
+    assert lr_seen == [0.001, 0.002]
+    assert given.meter.spent.forward % 2 == 0 and given.meter.spent.forward == 2 * given.meter.spent.backward  # teacher too
+    with pytest.raises(AssertionError, match="was read"):
+        lr_seen.clear()
+        KDE()(class_case.model(), class_case.problem(validation=poisoned(sets.validation)))
+
+
+def test_soft_ce_golden() -> None:
+    theirs, ours = torch.tensor([[math.log(3.0), 0.0]]), torch.tensor([[0.0, math.log(4.0)]])
+    expected = -(0.75 * math.log(0.2) + 0.25 * math.log(0.8))
+    assert float(soft_ce(ours, theirs)) == pytest.approx(expected, rel=1e-6)
+    sure = torch.tensor([[60.0, 0.0], [0.0, 60.0]])  # a sure teacher gives the cross entropy
+    logits = torch.tensor([[1.0, -1.0], [0.5, 0.2]])
+    assert float(soft_ce(logits, sure)) == pytest.approx(float(torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1]))))
+
+
+@pytest.mark.long
+def test_the_student_comes_closer_to_the_original(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    given = class_case.problem(budget=3.0)
+    taught = KDE(batch_size=8)(class_case.model(), given)
+    monkeypatch.setattr(kde.Descent, "__call__", lambda self, model, *_, **__: model)
+    reset = KDE(batch_size=8)(class_case.model(), class_case.problem()).eval()
+    image = given.validation.batch(torch.arange(len(given.validation))).image_BCHW
+    with torch.no_grad():
+        theirs, near, far = (model(image)["logits"].softmax(dim=1) for model in (class_case.original, taught, reset))
+    assert (near - theirs).abs().mean() < (far - theirs).abs().mean()
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 0.99, 1.0])
+def test_refill_draws_the_globally_smallest_weights_anew(case: Case, ratio: float) -> None:
+    model, before = case.model(), snapshot(case.original)
+    refill(model, ratio, torch.Generator().manual_seed(0))
+    names = [f"{name}.weight" for name, _ in layers(model)]
+    assert changed(before, model) <= set(names)
+    after = model.state_dict()
+    moved_W = torch.cat([(after[name] != before[name]).flatten() for name in names])
+    size_W = torch.cat([before[name].abs().flatten() for name in names])
+    assert int(moved_W.sum()) == pytest.approx(round(ratio * len(moved_W)), abs=2)
+    if ratio < 1.0:
+        assert size_W[moved_W].max() <= size_W[~moved_W].min()  # one threshold for the whole network
+
+
+def test_refill_is_uniform_up_to_one_over_the_root_of_the_fan_in() -> None:
+    net = nn.Sequential(nn.Conv2d(4, 64, 3), nn.Conv2d(64, 16, 1))
+    refill(net, 1.0, torch.Generator().manual_seed(1))
+    for module, fan_in in ((net[0], 36), (net[1], 64)):
+        bound = 1 / math.sqrt(fan_in)
+        weight = module.weight.detach()
+        assert 0.95 * bound < float(weight.abs().max()) <= bound
+        assert float(weight.std()) == pytest.approx(bound / math.sqrt(3), rel=0.06)
+
+
+def test_entropy_golden() -> None:
+    z_BG = torch.tensor([[0.0, 0.0, 0.0, 0.0], [60.0, 0.0, 0.0, 0.0], [math.log(3.0), 0.0, -80.0, -80.0]])
+    expected = [math.log(4), 0.0, -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))]
+    assert entropy(z_BG).tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_every_weight_is_an_fp16_number_afterwards(class_case: Case) -> None:
+    model = PRMQ(batch_size=16)(class_case.model(), class_case.problem())
+    for name, value in model.named_parameters():
+        assert value.dtype == torch.float32 and torch.equal(value.half().float(), value), name
+    assert not all(torch.equal(value.half().float(), value) for value in class_case.original.parameters())
+
+
+def test_rounding_moves_by_at_most_half_a_step() -> None:
+    net = nn.Linear(40, 40)
+    before = net.weight.detach().clone()
+    round_to_half(net)
+    assert ((net.weight - before).abs() <= before.abs() * 2**-11 + 2**-25).all()
+
+
+@pytest.mark.long
+def test_the_entropy_term_compares_with_the_original(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing but the entropy term the repaired student answers as surely as the original did."""
+    given = class_case.problem(budget=3.0)
+    monkeypatch.setattr(prmq, "weighted_mean", lambda loss_B, weight_B: loss_B.sum() * 0.0)
+    model = PRMQ(ratio=0.3, match=1.0, batch_size=8)(class_case.model(), given)
+    broken = class_case.model()
+    refill(broken, 0.3, torch.Generator().manual_seed(0))
+    image = given.retain.batch(torch.arange(32)).image_BCHW
+    with torch.no_grad():
+        student, teacher, harmed = (entropy(net(image)["logits"]) for net in (model, class_case.original, broken))
+    assert float((student - teacher).square().mean()) < float((harmed - teacher).square().mean())
+
+
+def test_choose_tensors_avoids_norms_and_follows_from_the_generator(case: Case) -> None:
+    model = case.model()
+    chosen = choose_tensors(model, 9, torch.Generator().manual_seed(0))
+    norms = {id(parameter) for parameter in norm_parameters(model)}
+    assert len({id(item) for item in chosen}) == 9 and not norms & {id(item) for item in chosen}
+    again = choose_tensors(model, 9, torch.Generator().manual_seed(0))
+    other = choose_tensors(model, 9, torch.Generator().manual_seed(1))
+    assert [id(item) for item in chosen] == [id(item) for item in again] != [id(item) for item in other]
+    everything = choose_tensors(model, 10_000, torch.Generator())
+    assert len(everything) + len(norms) == len(list(model.parameters()))
+
+
+@pytest.mark.long
+def test_frozen_tensors_stay_bit_for_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stretch by stretch: at most nine tensors and the norms move; noise comes from the second stretch on."""
+    model, states, noisy = case.model(), [], []
+    real = rni.Descent.__call__
+
+    def spy(self, net, problem, loss, **kwargs):  # type: ignore[no-untyped-def]
+        before = snapshot(net)
+        real(self, net, problem, loss, **kwargs)
+        states.append((before, snapshot(net), kwargs.get("trainable"), kwargs["steps"]))
+        return net
+
+    def spy_noise(parameters: list[Tensor], sigma: float, generator: torch.Generator) -> None:
+        noisy.append((len(parameters), sigma, len(states)))
+
+    monkeypatch.setattr(rni.Descent, "__call__", spy)
+    monkeypatch.setattr(rni, "add_noise", spy_noise)
+    RNI(batch_size=8, sigma=0.04)(model, case.problem(budget=1.0))
+    assert noisy == [(6, 0.04, stretch) for stretch in range(1, 5)]
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    everywhere = set(names.values())
+    norms = {names[id(parameter)] for parameter in norm_parameters(model)}
+    assert len(states) == 6
+    for before, after, trainable, steps in states[:5]:
+        allowed = {names[id(parameter)] for parameter in trainable}
+        moved = changed(before, after) & everywhere
+        assert steps >= 1 and moved <= allowed and len(allowed - norms) == 9
+        assert moved & norms and moved - norms
+    before, after, trainable, steps = states[5]
+    assert trainable is None and changed(before, after) >= everywhere
+    assert sum(item[3] for item in states[:5]) / (steps + sum(item[3] for item in states[:5])) == pytest.approx(5 / 9, abs=0.1)
+
+
+def test_only_the_classifier_is_reset(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rni.Descent, "__call__", lambda self, model, *_, **__: model)
+    torch.manual_seed(0)
+    model = RNI(noisy=0)(case.model(), case.problem())
+    head: nn.Linear = classifier(model)
+    ends = {name for name, value in model.named_parameters() if any(value is item for item in head.parameters())}
+    assert changed(case.original, model) == ends
+
+
+def test_fewer_steps_than_stretches(class_case: Case) -> None:
+    given = class_case.problem(budget=0.6)  # 345 passes: 7 steps of 16
+    RNI(batch_size=16)(class_case.model(), given)
+    assert given.meter.spent.forward == 7 * 16

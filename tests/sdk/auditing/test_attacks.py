@@ -339,7 +339,7 @@ def test_paired_difference_golden() -> None:
 def test_models_of_one_name_keep_their_own_numbers() -> None:
     """Two folders may both be called `nano`."""
     report = planted_audit(
-        [Planted("nano", "unlearned", signals(1, forget_shift=3.0)), Planted("nano", "unlearned", signals(2))],
+        [Planted("nano", "unlearned", signals(1, forget_shift=3.0)), Planted("nano", "unlearned", signals(2))]
     )
     first, second = (model.attacks["loss"].auc.value for model in report.models)
     assert first == pytest.approx(auc(*LossAttack()(signals(1, forget_shift=3.0), [])))

@@ -11,15 +11,7 @@ import pytest
 
 from unplug.core import ArtifactError
 from unplug.export import Artifact, export_checkpoint
-from unplug.sdk.auditing import (
-    AuditReport,
-    Estimate,
-    Exports,
-    OutputDistance,
-    Rounding,
-    make_exports,
-    run_audit,
-)
+from unplug.sdk.auditing import AuditReport, Estimate, Exports, OutputDistance, Rounding, make_exports, run_audit
 from unplug.sdk.auditing.exports import load_exports
 from unplug.sdk.auditing.rounding import Compared, Said, measure_rounding, total_variation
 from unplug.sdk.conditions import real_inputs

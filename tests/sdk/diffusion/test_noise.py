@@ -36,8 +36,7 @@ def test_noisy_latents_and_targets_by_hand(kind: str, target: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "weights"),
-    [("epsilon", [5 / 9, 1.0, 1.0]), ("v_prediction", [5 / 10, 1 / 2, (1 / 9) / (10 / 9)])],
+    ("kind", "weights"), [("epsilon", [5 / 9, 1.0, 1.0]), ("v_prediction", [5 / 10, 1 / 2, (1 / 9) / (10 / 9)])]
 )
 def test_min_snr_weights_by_hand(kind: str, weights: list[float]) -> None:
     """Signal-to-noise ratios of 9, 1 and 1/9, cut at 5."""

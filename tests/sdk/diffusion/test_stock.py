@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusers import (
-    StableDiffusionAdapterPipeline,
-    StableDiffusionPipeline,
-)
+from diffusers import StableDiffusionAdapterPipeline, StableDiffusionPipeline
 from numpy.typing import NDArray
 from PIL import Image
 

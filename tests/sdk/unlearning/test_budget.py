@@ -77,12 +77,7 @@ def test_bad_budgets(budget: float) -> None:
         Meter(retraining(), budget)
 
 
-@given(
-    budget=st.floats(1e-4, 5.0),
-    passes=st.integers(1, 20_000),
-    spent=st.integers(0, 5_000),
-    batch=st.integers(1, 512),
-)
+@given(budget=st.floats(1e-4, 5.0), passes=st.integers(1, 20_000), spent=st.integers(0, 5_000), batch=st.integers(1, 512))
 def test_a_plan_of_training_passes_stays_within_the_budget(budget: float, passes: int, spent: int, batch: int) -> None:
     meter = Meter(retraining(passes), budget, Clock())
     try:

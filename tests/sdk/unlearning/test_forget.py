@@ -16,13 +16,7 @@ from unplug.plugins import AGE_EDGES, Checkpoint
 from unplug.sdk.data import load_dataset
 from unplug.sdk.tasks import kind_of
 from unplug.sdk.training import AgeFamily, train_age
-from unplug.sdk.unlearning import (
-    build_method,
-    check_oracle,
-    forget,
-    request_split,
-    retrain_cost,
-)
+from unplug.sdk.unlearning import build_method, check_oracle, forget, request_split, retrain_cost
 
 from ..conftest import CPU, RECIPE, World
 
@@ -83,11 +77,7 @@ def test_a_budget_that_ends_leaves_nothing(
 
 
 def test_forget_sets_that_cannot_be_forgotten(world: World, tmp_path: Path) -> None:
-    cases = {
-        "it is empty": (),
-        "were not trained on": (world.split.test[0],),
-        "the whole train set": world.split.train,
-    }
+    cases = {"it is empty": (), "were not trained on": (world.split.test[0],), "the whole train set": world.split.train}
     for message, ids in cases.items():
         with pytest.raises(DataError, match=message):
             step(world, tmp_path / "out", ids=ids)

@@ -72,17 +72,11 @@ def test_a_malicious_batch_does_not_run(tmp_path: Path, protocol: int) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {b"labels": [0]},
-        {b"labels": [0, 10]},
-        {b"labels": [0, -1]},
-        {b"labels": [0, float("nan")]},
-        {b"labels": None},
-        {b"data": None},
-        {b"data": [[300] * 3072] * 2},
-        {b"data": np.zeros((2, 3071), np.uint8)},
+        {b"labels": [0]}, {b"labels": [0, 10]}, {b"labels": [0, -1]}, {b"labels": [0, float("nan")]}, {b"labels": None},
+        {b"data": None}, {b"data": [[300] * 3072] * 2}, {b"data": np.zeros((2, 3071), np.uint8)},
         {b"data": np.array([Bomb(dict)], dtype=object)},
     ],
-)
+)  # fmt: skip
 def test_batches_of_another_shape_are_refused(tmp_path: Path, changes: dict[bytes, Any]) -> None:
     root = batches(tmp_path / "c")
     good = pickle.loads((root / "data_batch_1").read_bytes())  # noqa: S301 (our own bytes)

@@ -35,16 +35,10 @@ def png(width: int, height: int, rows: bytes = b"", bits: int = 8, colour: int =
 
 
 BROKEN = {
-    "zero.jpg": b"",
-    "text.jpg": b"Dear reader, this is no photograph. " * 20,
-    "header.png": b"\x89PNG\r\n\x1a\n",
-    "bomb.png": png(60_000, 60_000),
-    "big.png": png(10_001, 10_000),
-    "short.png": png(12, 12, b"\0" * 30),
-    "gif.png": b"GIF89a" + b"\0" * 50,
-    "svg.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-    "flat.png": png(0, 5),
-}
+    "zero.jpg": b"", "text.jpg": b"Dear reader, this is no photograph. " * 20, "header.png": b"\x89PNG\r\n\x1a\n",
+    "bomb.png": png(60_000, 60_000), "big.png": png(10_001, 10_000), "short.png": png(12, 12, b"\0" * 30),
+    "gif.png": b"GIF89a" + b"\0" * 50, "svg.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "flat.png": png(0, 5),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -13,16 +13,9 @@ from unplug.core import DataError
 from unplug.sdk.data import Dataset, Sample, describe_request, load_dataset, read_forget_file, same_pictures
 
 SUBJECTS = {
-    "a.png": "anna",
-    "b.png": "bob",
-    "c.png": "anna",
-    "d.png": None,
-    "#1": "eve",
-    "1": "one",
-    "2": "two",
-    "x #1": "12",
+    "a.png": "anna", "b.png": "bob", "c.png": "anna", "d.png": None, "#1": "eve", "1": "one", "2": "two", "x #1": "12",
     "e\u2028f": None,
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -47,19 +40,14 @@ def read(tmp_path: Path, dataset: Dataset, content: str | bytes) -> tuple[str, .
 @pytest.mark.parametrize(
     ("content", "ids"),
     [
-        ("a.png", ("a.png",)),
-        ("d.png\n\n  a.png  \n# b.png\nd.png\n", ("a.png", "d.png")),
-        ("a.png\r\nb.png\r\n", ("a.png", "b.png")),
-        ("\ufeffa.png\n", ("a.png",)),
-        ("subject:anna\nb.png", ("a.png", "b.png", "c.png")),
-        ("subject: bob", ("b.png",)),
-        ("x #1\ne\u2028f", ("x #1", "e\u2028f")),
-        ("subject:12", ("x #1",)),
-        ('{"samples": ["#1"]}', ("#1",)),
+        ("a.png", ("a.png",)), ("d.png\n\n  a.png  \n# b.png\nd.png\n", ("a.png", "d.png")),
+        ("a.png\r\nb.png\r\n", ("a.png", "b.png")), ("\ufeffa.png\n", ("a.png",)),
+        ("subject:anna\nb.png", ("a.png", "b.png", "c.png")), ("subject: bob", ("b.png",)),
+        ("x #1\ne\u2028f", ("x #1", "e\u2028f")), ("subject:12", ("x #1",)), ('{"samples": ["#1"]}', ("#1",)),
         ('{"samples": ["d.png"], "subjects": ["anna"]}', ("a.png", "c.png", "d.png")),
         (' \n{"subjects": ["bob"]}', ("b.png",)),
     ],
-)
+)  # fmt: skip
 def test_names_become_ids_in_the_order_of_the_data(
     tmp_path: Path, dataset: Dataset, content: str, ids: tuple[str, ...]
 ) -> None:
@@ -69,30 +57,19 @@ def test_names_become_ids_in_the_order_of_the_data(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "names nothing"),
-        ("# only a comment\n\n", "names nothing"),
-        ("{}", "names nothing"),
+        ("", "names nothing"), ("# only a comment\n\n", "names nothing"), ("{}", "names nothing"),
         ("a.png\nx.png\ny.png", r"2 unknown names \(x\.png, y\.png\)"),
-        ("6\n7\n8\n9", r"4 unknown names \(6, 7, 8, \.\.\.\)"),
-        ("subject:nobody", r"1 unknown names \(subject:nobody\)"),
-        ("anna", "1 unknown names"),
-        ("subject:x", "1 unknown names"),
-        ("d.png # why", "a comment stands on a line of its own"),
-        ("d.png\u2028a.png", "1 unknown names"),
-        ("#1", "comment and the id of a sample"),
-        ('{"subjects": "12"}', "subjects is not a list of strings"),
-        ('{"subjects": [12]}', "subjects is not a list of strings"),
-        ('{"subject": ["12"]}', "a key 'subject'"),
-        ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"),
-        ('{"samples": 3}', "not a valid request"),
-        ('{"samples": null}', "not a valid request"),
-        ('{"samples": [', "not a valid request"),
-        ('{"samples": ' + "[" * 100_000, "not a valid request"),
-        (b"\xff\xd8\xff\xe0 a jpeg", "not UTF-8"),
-        (bytes(range(256)), "not UTF-8"),
-        (b"\0\0\0\0", "unknown names"),
+        ("6\n7\n8\n9", r"4 unknown names \(6, 7, 8, \.\.\.\)"), ("subject:nobody", r"1 unknown names \(subject:nobody\)"),
+        ("anna", "1 unknown names"), ("subject:x", "1 unknown names"),
+        ("d.png # why", "a comment stands on a line of its own"), ("d.png\u2028a.png", "1 unknown names"),
+        ("#1", "comment and the id of a sample"), ('{"subjects": "12"}', "subjects is not a list of strings"),
+        ('{"subjects": [12]}', "subjects is not a list of strings"), ('{"subject": ["12"]}', "a key 'subject'"),
+        ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"), ('{"samples": 3}', "not a valid request"),
+        ('{"samples": null}', "not a valid request"), ('{"samples": [', "not a valid request"),
+        ('{"samples": ' + "[" * 100_000, "not a valid request"), (b"\xff\xd8\xff\xe0 a jpeg", "not UTF-8"),
+        (bytes(range(256)), "not UTF-8"), (b"\0\0\0\0", "unknown names"),
     ],
-)
+)  # fmt: skip
 def test_files_that_name_nothing_known_are_refused(tmp_path: Path, dataset: Dataset, content: str | bytes, words: str) -> None:
     with pytest.raises(DataError, match=words) as caught:
         read(tmp_path, dataset, content)

@@ -70,18 +70,13 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "metadata",
     [
-        None,
-        {"other": "x"},
-        {"unplug": "not JSON"},
-        {"unplug": "[" * 100_000},
-        {"unplug": "null"},
-        {"unplug": "[]"},
+        None, {"other": "x"}, {"unplug": "not JSON"}, {"unplug": "[" * 100_000}, {"unplug": "null"}, {"unplug": "[]"},
         *({"unplug": json.dumps({**RECORD, key: value})} for key, value in [("schema", "x/1"), ("facts", []), ("given", 3)]),
         *({"unplug": json.dumps({**RECORD, "name": value})} for value in ("other", None, 1)),
         {"unplug": json.dumps({key: value for key, value in RECORD.items() if key != "facts"})},
         {"unplug": json.dumps({**RECORD, "more": 1})},
     ],
-)
+)  # fmt: skip
 def test_metadata_of_another_form(metadata: dict[str, str] | None, tmp_path: Path) -> None:
     (tmp_path / "job.safetensors").write_bytes(save(ARRAY, metadata))
     assert "job.safetensors" in refused(tmp_path)

@@ -52,7 +52,7 @@ def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, 
     return Signals(forget=part(0, F, forget_shift), unseen=part(1, U, 0.0), population=part(2, Z, 0.0), retain=part(3, R, 0.0))
 
 
-def test_loss_attack_golden() -> None:
+def test_goldens_by_hand() -> None:
     target = Signals(
         forget=predictions(np.log([0.9, 0.5])), unseen=predictions(np.log([0.2])), population=predictions(np.log([0.3])),
         retain=predictions(np.log([0.99])),
@@ -60,6 +60,20 @@ def test_loss_attack_golden() -> None:
     forget_F, unseen_U = LossAttack()(target, [])
     np.testing.assert_allclose(forget_F, np.log([0.9, 0.5]))
     np.testing.assert_allclose(unseen_U, np.log([0.2]))
+    # References 1 and 3 for the first sample (mean 2, variance 2), 0 and 0 for the second: shared variance 1.
+    references = [model(says([1.0]), says([0.0])), model(says([3.0]), says([0.0]))]
+    forget_F, unseen_U = LiRA()(model(says([3.0]), says([0.0])), references)
+    np.testing.assert_allclose(forget_F, [-np.log(0.15865525393145707)])  # P(Z > 1)
+    np.testing.assert_allclose(unseen_U, [np.log(2.0)])
+    forget_F, unseen_U = ErrorAttack()(model(says([0.0, 0.0], [27.0, 31.5]), says([0.0], [30.0])), [])
+    np.testing.assert_allclose(forget_F, [-3.0, -1.5])
+    np.testing.assert_allclose(unseen_U, [0.0])
+    # Residuals of the references: 1 and 3 (mean 2, variance 2); -1 and 1 (mean 0, variance 2). s = sqrt 2.
+    references = [model(says([0.0], [31.0]), says([0.0], [29.0])), model(says([0.0], [33.0]), says([0.0], [31.0]))]
+    forget_F, unseen_U = ErrorLiRA()(model(says([0.0], [30.5]), says([0.0], [27.0])), references)
+    cdf = NormalDist(0.0, math.sqrt(2.0)).cdf
+    np.testing.assert_allclose(forget_F, [-math.log(cdf(0.5 - 2) - cdf(-0.5 - 2))])
+    np.testing.assert_allclose(unseen_U, [-math.log(cdf(3.0) - cdf(-3.0))])
 
 
 def pairs_rmia(target: Signals, references: Sequence[Signals], a: float, gamma: float, name: str) -> list[float]:
@@ -175,14 +189,6 @@ def model(forget: Predictions, unseen: Predictions) -> Signals:
     return Signals(forget=forget, unseen=unseen, population=unseen, retain=unseen)
 
 
-def test_lira_golden() -> None:
-    """References 1 and 3 for the first sample (mean 2, variance 2), 0 and 0 for the second: shared variance 1."""
-    references = [model(says([1.0]), says([0.0])), model(says([3.0]), says([0.0]))]
-    forget_F, unseen_U = LiRA()(model(says([3.0]), says([0.0])), references)
-    np.testing.assert_allclose(forget_F, [-np.log(0.15865525393145707)])  # P(Z > 1)
-    np.testing.assert_allclose(unseen_U, [np.log(2.0)])
-
-
 def test_lira_gives_each_sample_its_variance_from_64_references_on() -> None:
     rng = np.random.default_rng(0)
     spread = np.array([0.1, 3.0])
@@ -195,21 +201,6 @@ def test_lira_gives_each_sample_its_variance_from_64_references_on() -> None:
     shared, own = LiRA()(target, few)[0], LiRA()(target, many)[0]
     assert shared[0] == pytest.approx(shared[1], abs=0.5)
     assert own[0] > 20 > 2 > own[1]
-
-
-def test_error_golden() -> None:
-    forget_F, unseen_U = ErrorAttack()(model(says([0.0, 0.0], [27.0, 31.5]), says([0.0], [30.0])), [])
-    np.testing.assert_allclose(forget_F, [-3.0, -1.5])
-    np.testing.assert_allclose(unseen_U, [0.0])
-
-
-def test_error_lira_golden() -> None:
-    """Residuals of the references: 1 and 3 (mean 2, variance 2); -1 and 1 (mean 0, variance 2). s = sqrt 2."""
-    references = [model(says([0.0], [31.0]), says([0.0], [29.0])), model(says([0.0], [33.0]), says([0.0], [31.0]))]
-    forget_F, unseen_U = ErrorLiRA()(model(says([0.0], [30.5]), says([0.0], [27.0])), references)
-    cdf = NormalDist(0.0, math.sqrt(2.0)).cdf
-    np.testing.assert_allclose(forget_F, [-math.log(cdf(0.5 - 2) - cdf(-0.5 - 2))])
-    np.testing.assert_allclose(unseen_U, [-math.log(cdf(3.0) - cdf(-3.0))])
 
 
 def test_error_lira_is_uniform_for_non_members_of_any_difficulty() -> None:
@@ -326,7 +317,7 @@ def test_alarms_fire_on_planted_shifts_and_stay_silent_without() -> None:
     assert {alarm.model for alarm in report.alarms} == {"remembers", "overdone"}
 
 
-def test_paired_difference_golden() -> None:
+def test_differences_by_hand() -> None:
     own, oracle = signals(2, forget_shift=1.0), signals(1)
     report = planted_audit([Planted("retrained", "retrained", oracle), Planted("unlearned", "unlearned", own)], seed=3)
     gap = report.model("unlearned").attacks["loss"].minus_retrained
@@ -334,6 +325,13 @@ def test_paired_difference_golden() -> None:
     pairs = [(item.forget.log_prob_N, item.unseen.log_prob_N) for item in (own, oracle)]
     assert gap is not None and gap.value == pytest.approx(auc(*pairs[0]) - auc(*pairs[1]))
     assert (gap.low, gap.high) == pytest.approx(interval(bootstrap_auc(*pairs[0], draws) - bootstrap_auc(*pairs[1], draws)))
+    one, two = signals(1), signals(2)
+    report = planted_audit([Planted("retrained", "retrained", one), Planted("unlearned", "unlearned", two)])
+    distance = report.model("unlearned").distance
+    assert distance is not None
+    assert distance["test"].value == pytest.approx(np.abs(one.unseen.age_N - two.unseen.age_N).mean())
+    low, high = distance["test"].low, distance["test"].high
+    assert low is not None and high is not None and low < distance["test"].value < high
 
 
 def test_models_of_one_name_keep_their_own_numbers() -> None:
@@ -346,54 +344,33 @@ def test_models_of_one_name_keep_their_own_numbers() -> None:
     assert second == pytest.approx(auc(*LossAttack()(signals(2), [])))
 
 
-def test_without_an_oracle_and_references_it_says_so() -> None:
+def test_what_an_audit_cannot_tell_is_said() -> None:
     report = planted_audit([Planted("unlearned", "unlearned", signals(1, forget_shift=9.0))])
     assert "retrained" in report.skipped["oracle"]
     assert "needs 1 reference" in report.skipped["rmia"]
     assert report.alarms == ()
     assert report.model("unlearned").distance is None
     assert list(report.model("unlearned").attacks) == ["error", "loss"]
-
-
-def test_distance_golden() -> None:
-    one, two = signals(1), signals(2)
-    report = planted_audit([Planted("retrained", "retrained", one), Planted("unlearned", "unlearned", two)])
-    distance = report.model("unlearned").distance
-    assert distance is not None
-    assert distance["test"].value == pytest.approx(np.abs(one.unseen.age_N - two.unseen.age_N).mean())
-    low, high = distance["test"].low, distance["test"].high
-    assert low is not None and high is not None and low < distance["test"].value < high
-
-
-def test_a_forget_set_of_one_subject_has_no_interval_of_its_own() -> None:
-    """Resampling one person gives the same person each time: the report must not call that certainty."""
+    # Resampling one person gives the same person each time: the report must not call that certainty.
     with_one = planted_audit([Planted("unlearned", "unlearned", signals(1))], subjects=1)
     assert "fewer than 5 subjects" in with_one.skipped["forget interval"]
     assert "forget interval" not in planted_audit([Planted("unlearned", "unlearned", signals(1))]).skipped
+    report = planted_audit([Planted("unlearned", "unlearned", signals(1))])
+    assert report.model("unlearned").attacks["loss"].tpr == {"0.001": None, "0.01": None, "0.1": None}
+    assert "90 unseen samples" in report.skipped["tpr"]
 
 
-def test_one_forget_sample_is_refused() -> None:
+def test_audits_that_are_refused() -> None:
     with pytest.raises(DataError, match="at least two"):
         planted_audit([Planted("unlearned", "unlearned", signals(1))], forget=1)
 
-
-def test_an_unknown_attack_is_refused_before_the_models_run() -> None:
     class Slow(Planted):
         def signals(self, sets: Any) -> Signals:
             raise AssertionError("it ran")
 
     with pytest.raises(InputError, match="Did you mean rmia"):
         planted_audit([Slow("unlearned", "unlearned", signals(1))], attacks=["rmias"])
-
-
-def test_outputs_that_are_no_numbers_are_refused() -> None:
     broken = signals(1)
     broken.unseen.logits_NG[3, 0] = np.nan
     with pytest.raises(InputError, match="not numbers"):
         planted_audit([Planted("age.fp16.tflite", "artifact", broken)])
-
-
-def test_missing_tpr_is_explained() -> None:
-    report = planted_audit([Planted("unlearned", "unlearned", signals(1))])
-    assert report.model("unlearned").attacks["loss"].tpr == {"0.001": None, "0.01": None, "0.1": None}
-    assert "90 unseen samples" in report.skipped["tpr"]

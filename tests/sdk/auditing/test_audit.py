@@ -91,12 +91,18 @@ def test_the_exported_file_is_audited_by_its_own_runtime(
         assert shipped.utility[name].mae.value == pytest.approx(utility.mae.value, abs=1e-3)
 
 
-def test_the_same_seed_gives_the_same_report(world: World) -> None:
+def test_a_seed_is_a_report_and_what_it_skips_has_its_reason(world: World) -> None:
     item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
     one, same, other = run(world, item, seed=1), run(world, item, seed=1), run(world, item, seed=2)
     assert asdict(one) == asdict(same)
     assert one.models[0].attacks["loss"].auc.low != other.models[0].attacks["loss"].auc.low
     assert one.models[0].attacks["loss"].auc.value == other.models[0].attacks["loss"].auc.value
+    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
+    found = run(world, item)
+    assert "loss" in found.models[0].attacks
+    assert {"rmia", "lira"} <= set(found.skipped)
+    assert "reference" in found.skipped["rmia"]
+    assert "retain privacy" in found.skipped and "oracle" in found.skipped
 
 
 def test_every_rate_and_privacy_number_has_an_interval_or_a_reason(report: AuditReport) -> None:
@@ -113,15 +119,6 @@ def test_every_rate_and_privacy_number_has_an_interval_or_a_reason(report: Audit
     assert told.minus_original.value == pytest.approx(told.auc.value - told.original.value)
     twin = report.model("twin").retain_privacy
     assert twin is not None and twin.minus_retrained == Estimate(value=0.0, low=0.0, high=0.0)
-
-
-def test_an_attack_that_cannot_read_the_data_is_skipped_with_its_reason(world: World) -> None:
-    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
-    found = run(world, item)
-    assert "loss" in found.models[0].attacks
-    assert {"rmia", "lira"} <= set(found.skipped)
-    assert "reference" in found.skipped["rmia"]
-    assert "retain privacy" in found.skipped and "oracle" in found.skipped
 
 
 def part(world: World, keep: NDArray[np.bool_]) -> World:
@@ -180,7 +177,9 @@ def test_the_original_is_found_through_the_record(world: World) -> None:
     assert [model.name for model in alone.models] == ["original"]
 
 
-def test_models_of_another_request_are_refused(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
+def test_requests_that_are_refused_before_any_work(
+    world: World, artifacts: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     person = world.dataset.samples[int(world.dataset.indices(world.forget_ids[:1])[0])].subject
     (tmp_path / "other.txt").write_text(f"subject:{person}\n")
     other = config_for(world, world.unlearned.path, retrained=world.oracle.path, forget_file=tmp_path / "other.txt")
@@ -190,20 +189,6 @@ def test_models_of_another_request_are_refused(world: World, artifacts: dict[str
         run_audit(config_for(world, artifacts["age.fp32.tflite"].path), CPU, print, False)
     with pytest.raises(InputError, match="no such checkpoint, exported file or bundle"):
         run_audit(config_for(world, tmp_path / "nothing", original=world.original.path), CPU, print, False)
-
-
-def test_a_request_that_cannot_be_audited_is_refused_before_references_are_trained(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("unplug.sdk.auditing.audit_files.forget", lambda *_a, **_k: pytest.fail("a reference was trained"))
-    (tmp_path / "one.txt").write_text(world.forget_ids[0] + "\n")
-    with pytest.raises(DataError, match="at least two"):
-        run_audit(
-            config_for(world, world.unlearned.path, forget_file=tmp_path / "one.txt", train_references=1), CPU, print, False
-        )
-
-
-def test_an_oracle_of_another_recipe_is_refused(world: World, tmp_path: Path) -> None:
     copy = tmp_path / "retrained"
     shutil.copytree(world.oracle.path, copy)
     record = json.loads((copy / "unplug.json").read_text())
@@ -211,6 +196,12 @@ def test_an_oracle_of_another_recipe_is_refused(world: World, tmp_path: Path) ->
     (copy / "unplug.json").write_text(json.dumps(record))
     with pytest.raises(CheckpointError, match="another recipe"):
         run_audit(config_for(world, world.unlearned.path, retrained=copy), CPU, print, False)
+    monkeypatch.setattr("unplug.sdk.auditing.audit_files.forget", lambda *_a, **_k: pytest.fail("a reference was trained"))
+    (tmp_path / "one.txt").write_text(world.forget_ids[0] + "\n")
+    with pytest.raises(DataError, match="at least two"):
+        run_audit(
+            config_for(world, world.unlearned.path, forget_file=tmp_path / "one.txt", train_references=1), CPU, print, False
+        )
 
 
 @pytest.mark.long

@@ -94,8 +94,8 @@ def test_samples_do_not_touch_each_other(pairs: int, monkeypatch: pytest.MonkeyP
     assert len(set(single)) > 10
 
 
-def test_epsilon_golden() -> None:
-    """Two of four above the threshold against one of four: ln((1 - d - 1/4) / (1/2)), ln((1 - d - 1/2) / (1/4)) = ln 2."""
+def test_goldens_of_epsilon_and_credits() -> None:
+    # Two of four above the threshold against one of four: ln((1 - d - 1/4) / (1/2)), ln((1 - d - 1/2) / (1/4)) = ln 2.
     own, other = np.array([0.0, 1.0, 5.0, 6.0]), np.array([2.0, 2.1, 2.2, 5.5])
     by_hand = max(math.log((0.75 - 1e-5) / 0.5), math.log((0.5 - 1e-5) / 0.25))
     assert slow_epsilon(own >= 3, other >= 3) == pytest.approx(by_hand)
@@ -103,15 +103,9 @@ def test_epsilon_golden() -> None:
     apart = np.array([[0.0], [1.0]]), np.array([[5.0], [6.0]])
     assert epsilons(*apart, "spec")[0] == math.inf and epsilons(*apart, "code")[0] == CAP
     assert slow_epsilon(np.array([True, True]), np.array([True, False])) is None
-
-
-def test_unequal_ranges_are_told_apart_without_a_look() -> None:
     own, other = np.linspace(-10, 10, 8)[:, None], np.linspace(0, 0.1, 8)[:, None]
     assert epsilons(own, other, "code")[0] == CAP
     assert epsilons(np.zeros((8, 1)), np.zeros((8, 1)), "code")[0] == 0.0
-
-
-def test_credits_golden() -> None:
     epsilon_S = np.array([-0.3, 0.0, 0.49, 0.5, 1.6, 5.99, 6.0, 6.49, 6.5, 40.0, np.inf])
     shared = [1.0, 1.0, 1.0, 0.5, 0.125, 2.0**-11]
     np.testing.assert_array_equal(credits_of(epsilon_S, "spec"), [*shared, *[2.0**-12] * 5])
@@ -164,6 +158,10 @@ def test_shifted_models_have_a_ratio_below_one_and_score_counts_utility() -> Non
     assert shifted.score == pytest.approx(shifted.forgetting.value * 0.9 * 0.8 / 0.9)
     assert shifted.forgetting.value == forgetting(np.array(shifted.epsilon_S))
     assert challenge(*gaussians(48, 12, 1.0, 4), replicates=3).score is None
+    own, other = gaussians(40, 30, 0.0, 5)
+    assert challenge(own[:10], other, replicates=4).null_models == 5
+    with pytest.raises(InputError, match="accuracy 0"):
+        challenge(*gaussians(8, 4, 0.0, 7), utility=(0.5, 0.0, 0.5, 0.5), replicates=2)
 
 
 @pytest.mark.long
@@ -177,11 +175,6 @@ def test_ratio_interval_covers_one_under_the_null() -> None:
         assert ratio.low is not None and ratio.high is not None
         covered += ratio.low <= 1 <= ratio.high
     assert covered >= 25  # Binomial(30, .95) is below 25 once in 300
-
-
-def test_fewer_unlearned_models_meet_as_many_retrained_ones() -> None:
-    own, other = gaussians(40, 30, 0.0, 5)
-    assert challenge(own[:10], other, replicates=4).null_models == 5
 
 
 def test_whole_subjects_widen_the_interval() -> None:
@@ -207,11 +200,6 @@ def test_whole_subjects_widen_the_interval() -> None:
 def test_populations_that_say_nothing_are_refused(own: Array, other: Array, match: str) -> None:
     with pytest.raises(InputError, match=match):
         challenge(own, other)
-
-
-def test_a_retrained_model_without_accuracy_is_refused() -> None:
-    with pytest.raises(InputError, match="accuracy 0"):
-        challenge(*gaussians(8, 4, 0.0, 7), utility=(0.5, 0.0, 0.5, 0.5), replicates=2)
 
 
 def test_gap_is_zero_with_itself_antisymmetric_and_paired() -> None:

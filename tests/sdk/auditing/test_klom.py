@@ -38,11 +38,21 @@ def test_divergence_equals_the_loop(seed: int) -> None:
     assert divergence(own[:, None], oracle[:, None])[0] == pytest.approx(slow_divergence(own, oracle))
 
 
-def test_divergence_golden() -> None:
-    """Two models a side, in the first and in the last bin: (2.05 ln(2.05/.05) + .05 ln(.05/2.05)) / 3."""
+def test_goldens_of_divergence_and_years() -> None:
+    # Two models a side, in the first and in the last bin: (2.05 ln(2.05/.05) + .05 ln(.05/2.05)) / 3.
     by_hand = (2.05 * math.log(41) - 0.05 * math.log(41)) / 3
     assert divergence(np.array([[0.0], [0.0]]), np.array([[1.0], [1.0]]))[0] == pytest.approx(by_hand)
     assert divergence(np.ones((3, 1)), np.ones((3, 1)))[0] == 0.0
+    # Retrained models say 28, 30, 32 and 34; halves of two have means from 29 to 33. Unlearned ones say 40.
+    oracle = np.array([[28.0], [30.0], [32.0], [34.0]]).repeat(3, axis=1)
+    found = years_from_oracle(np.full((4, 3), 40.0), oracle, replicates=300)
+    assert found.unlearned.value == pytest.approx(9.0, abs=0.3)  # 40 - 31, over random halves
+    # Against the other half {a, b} of mean m: |28-31| ... for the three ways to split: 4, 2 and 2, 4 years a side.
+    splits = [((28, 30), (32, 34)), ((28, 32), (30, 34)), ((28, 34), (30, 32))]
+    by_hand = np.mean([np.abs(np.array(one) - np.mean(two)).mean() for pair in splits for one, two in (pair, pair[::-1])])
+    assert found.oracle.value == pytest.approx(by_hand, abs=0.25)
+    with pytest.raises(InputError, match="not numbers"):
+        years_from_oracle(np.full((4, 3), np.nan), np.zeros((4, 3)))
 
 
 def test_klom_of_equal_populations_is_its_null_and_grows_with_the_shift() -> None:
@@ -67,19 +77,3 @@ def test_p95_finds_the_few_samples_that_were_not_forgotten() -> None:
     found = klom(own, oracle, replicates=20)
     assert found.p95.unlearned.value > 2 * found.p95.oracle.value
     assert found.p95.unlearned.value > found.mean.unlearned.value
-
-
-def test_years_golden() -> None:
-    """Retrained models say 28, 30, 32 and 34; halves of two have means from 29 to 33. Unlearned ones say 40."""
-    oracle = np.array([[28.0], [30.0], [32.0], [34.0]]).repeat(3, axis=1)
-    found = years_from_oracle(np.full((4, 3), 40.0), oracle, replicates=300)
-    assert found.unlearned.value == pytest.approx(9.0, abs=0.3)  # 40 - 31, over random halves
-    # Against the other half {a, b} of mean m: |28-31| ... for the three ways to split: 4, 2 and 2, 4 years a side.
-    splits = [((28, 30), (32, 34)), ((28, 32), (30, 34)), ((28, 34), (30, 32))]
-    by_hand = np.mean([np.abs(np.array(one) - np.mean(two)).mean() for pair in splits for one, two in (pair, pair[::-1])])
-    assert found.oracle.value == pytest.approx(by_hand, abs=0.25)
-
-
-def test_years_of_a_model_without_ages_are_refused() -> None:
-    with pytest.raises(InputError, match="not numbers"):
-        years_from_oracle(np.full((4, 3), np.nan), np.zeros((4, 3)))

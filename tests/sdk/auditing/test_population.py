@@ -21,15 +21,12 @@ from unplug.sdk.training import Predictions
 Array = NDArray[np.float64]
 
 
-def test_lira_online_golden() -> None:
-    """In: 3 and 5 (mean 4, variance 2); out: -1 and 1 (mean 0, variance 2). NaN is on the other side."""
+def test_lira_online_by_hand_and_with_too_few_models() -> None:
+    # In: 3 and 5 (mean 4, variance 2); out: -1 and 1 (mean 0, variance 2). NaN is on the other side.
     nan = math.nan
     score = lira_online(np.array([3.0]), np.array([[3.0], [5.0], [nan], [nan]]), np.array([[nan], [nan], [-1.0], [1.0]]))
     by_hand = math.log(NormalDist(4, math.sqrt(2)).pdf(3) / NormalDist(0, math.sqrt(2)).pdf(3))
     np.testing.assert_allclose(score, [by_hand])
-
-
-def test_lira_online_needs_two_models_a_side() -> None:
     with pytest.raises(InputError, match="fewer than two models"):
         lira_online(np.zeros(1), np.array([[1.0], [np.nan]]), np.zeros((2, 1)))
 
@@ -70,7 +67,7 @@ def test_ulira_is_at_chance_on_equal_populations() -> None:
     assert covered >= 25  # Binomial(30, .95) is below 25 once in 300
 
 
-def test_ulira_rises_with_what_is_left_of_the_forget_set() -> None:
+def test_ulira_rises_with_what_is_left_and_sees_a_narrower_population() -> None:
     rng = np.random.default_rng(4)
     base, never = rng.normal(size=(32, 40)), rng.normal(size=(32, 40))
     curve = [ulira(base + shift, never, replicates=20) for shift in (0.5, 1.0, 2.0, 4.0)]
@@ -81,16 +78,10 @@ def test_ulira_rises_with_what_is_left_of_the_forget_set() -> None:
     assert last.auc.unlearned.low is not None and last.auc.oracle.high is not None
     assert last.auc.unlearned.low > last.auc.oracle.high
     assert (last.auc.models, last.auc.oracle_models, last.auc.samples, last.per_side) == (32, 32, 40, 16)
-
-
-def test_ulira_sees_a_narrower_population_of_the_same_mean() -> None:
-    """Over-forgetting to one fixed answer: an attack on means alone finds nothing."""
+    # Over-forgetting to one fixed answer: an attack on means alone finds nothing.
     rng = np.random.default_rng(5)
     found = ulira(rng.normal(0, 0.2, (32, 30)), rng.normal(0, 1, (32, 30)), replicates=10)
     assert found.accuracy.unlearned.value > 0.75
-
-
-def test_ulira_needs_six_models() -> None:
     with pytest.raises(InputError, match="6 unlearned"):
         ulira(np.zeros((5, 3)), np.zeros((9, 3)))
 
@@ -98,7 +89,7 @@ def test_ulira_needs_six_models() -> None:
 # Halves
 
 
-def test_halves_are_disjoint_and_of_one_size() -> None:
+def test_halves_and_their_weights() -> None:
     seen = []
 
     def note(one: Array, two: Array) -> Array:
@@ -110,9 +101,6 @@ def test_halves_are_disjoint_and_of_one_size() -> None:
     for own, null in zip(seen[::2], seen[1::2], strict=True):
         assert min(own[0]) >= 100 and own[1] == null[1] and not null[0] & null[1]
         assert len(own[0]) == len(own[1]) == len(null[0]) == 4
-
-
-def test_weighted_p95_golden() -> None:
     value = np.arange(1.0, 21.0)[None]
     assert weighted_p95(value, np.ones((1, 20)))[0] == 19.0
     assert weighted_p95(value, np.r_[np.ones(10), np.zeros(10)][None])[0] == 10.0

@@ -76,21 +76,15 @@ def test_a_leaking_person_is_found_and_named() -> None:
     assert hits[0].subjects == 12
 
 
-def test_worst_subject_depends_on_ranks_alone() -> None:
+def test_ranks_decide_ties_are_no_leak_and_few_subjects_are_refused() -> None:
     rng = np.random.default_rng(3)
     unseen, forget, who, others = rng.normal(size=60), rng.normal(size=12), np.arange(12) // 2, np.arange(60) // 2
     one = worst_subject(forget, unseen, who, others, replicates=50)
     other = worst_subject(np.exp(forget) * 7, np.exp(unseen) * 7, who + 90, others, replicates=50)
     assert isinstance(one, WorstSubject) and isinstance(other, WorstSubject)
     assert (one.value, one.p_value) == (other.value, other.p_value)
-
-
-def test_all_scores_alike_are_no_leak() -> None:
     found = worst_subject(np.zeros(12), np.zeros(60), np.arange(12) // 2, np.arange(60) // 2, replicates=50)
     assert isinstance(found, WorstSubject) and found.p_value == 1.0 and np.isfinite(found.value)
-
-
-def test_unknown_and_too_few_subjects_are_refused_with_a_reason() -> None:
     scores = np.random.default_rng(0).normal(size=60)
     unknown = worst_subject(scores[:12], scores, np.arange(12), np.arange(60))
     assert isinstance(unknown, Refused) and "not known" in unknown.reason

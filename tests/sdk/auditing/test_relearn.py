@@ -103,14 +103,11 @@ def test_student_interval_golden() -> None:
     assert found.mean.low == pytest.approx(max(0.0, (one + two) / 2 - half), rel=1e-4)
 
 
-def test_the_cap_gives_a_reason_instead_of_a_number() -> None:
+def test_the_cap_gives_a_reason_instead_of_a_number(original: nn.Module) -> None:
     stopped = run(Tiny(5), 1e-6, max_epochs=2, seeds=(0, 1))
     assert isinstance(stopped, Censored)
     assert stopped.passes == (None, None) and stopped.cap == 48
     assert "2 of 2 runs" in stopped.reason and "48 sample passes" in stopped.reason
-
-
-def test_one_run_that_is_stopped_withholds_the_mean(original: nn.Module) -> None:
     target = forget_loss(original, FORGET, TASK)
     mixed = relearn([original, Tiny(5)], FORGET, TASK, target_loss=target, seeds=(0,), lr=1e-6, max_epochs=1)
     assert isinstance(mixed, Censored) and mixed.passes == (0, None)

@@ -127,16 +127,13 @@ def test_an_export_that_undoes_the_edit_is_told(world: World, original_files: li
     assert "100 % (100 to 100 %)" in found.sentence()
 
 
-def test_files_of_other_models_are_refused(
-    world: World, artifacts: dict[str, Artifact], original_files: list[Artifact]
+def test_files_and_forms_that_do_not_fit(
+    world: World, artifacts: dict[str, Artifact], original_files: list[Artifact], tmp_path: Path
 ) -> None:
     with pytest.raises(ArtifactError, match="not exported from"):
         load_exports([artifacts["age.fp32.tflite"].path], world.original, "--original-artifact")
     with pytest.raises(ArtifactError, match="already"):
         load_exports([original_files[0].path] * 2, world.original, "--original-artifact")
-
-
-def test_a_form_that_cannot_be_made_is_told(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
     item = artifacts["age.fp32.tflite"]
     other = replace(item, card=replace(item.card, precision="int3"))
     made, unable = make_exports([other], world.original, None, {}, {}, tmp_path, print)

@@ -35,10 +35,18 @@ def shown(base: Any, count: int = 2) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return noisy, torch.tensor([7, 800])[:count], text, torch.rand(count, 3, SIZE, SIZE, generator=generator)
 
 
-def test_all_three_are_known() -> None:
+def test_what_no_control_can_be_made_of_is_refused(base: Any) -> None:
     assert set(CONTROLS) >= set(KINDS)
     with pytest.raises(InputError, match=r"control 'plugins'.*plugin"):
         CONTROLS.get("plugins")
+    other = steering_plugin(tiny_unet(channels=(16, 24)))
+    pipeline = CONTROLS.get("plugin")().pipeline
+    for network in (other, [steering_plugin(base.unet), other]):
+        with pytest.raises(UnplugError, match=r"canny plugin: made for another base \(.*24.*32"):
+            pipeline(base, network)
+    plugin = steering_plugin(base.unet, input_range=(-1.0, 1.0))
+    with pytest.raises(InputError, match=r"takes values in \[-1, 1\] and diffusers' pipelines feed \[0, 1\]"):
+        CONTROLS.get("plugin")().pipeline(base, plugin)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,20 +118,6 @@ def test_pipelines_share_the_base(kind: str, base: Any) -> None:
     pipe.set_progress_bar_config(disable=True)
     made_latent = pipe("a child", image=image, num_inference_steps=1, height=SIZE, width=SIZE, output_type="latent").images
     assert tuple(made_latent.shape) == (1, 4, 8, 8)
-
-
-def test_a_plugin_of_another_base_is_refused(base: Any) -> None:
-    other = steering_plugin(tiny_unet(channels=(16, 24)))
-    pipeline = CONTROLS.get("plugin")().pipeline
-    for network in (other, [steering_plugin(base.unet), other]):
-        with pytest.raises(UnplugError, match=r"canny plugin: made for another base \(.*24.*32"):
-            pipeline(base, network)
-
-
-def test_a_plugin_that_takes_other_values_than_diffusers_feeds(base: Any) -> None:
-    plugin = steering_plugin(base.unet, input_range=(-1.0, 1.0))
-    with pytest.raises(InputError, match=r"takes values in \[-1, 1\] and diffusers' pipelines feed \[0, 1\]"):
-        CONTROLS.get("plugin")().pipeline(base, plugin)
 
 
 @pytest.mark.parametrize(

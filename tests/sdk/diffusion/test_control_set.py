@@ -86,9 +86,22 @@ def test_draws_leave_out_their_share_of_prompts() -> None:
     assert not torch.equal(drawn(0.5)["latent_Bchw"], drawn(0.5, seed=1)["latent_Bchw"])
 
 
-def test_an_empty_set_cannot_be_trained_on() -> None:
+def test_sets_that_cannot_be_made_are_refused(
+    base: Any, tmp_path: Path, faces: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(DataError, match=r"data at 32 px: the base makes pictures of 64 px. Load it at 64"):
+        load_control_set(base, load_dataset("synth:n=2", 32, show=False), "canny", show=False)
+    Image.new("RGB", (80, 80)).save(tmp_path / "a.png")
+    with pytest.raises(DataError, match="it has no captions"):
+        load_control_set(base, load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False), "canny", show=False)
+    for kind, options in (("cany", {}), ("canny", {"hight": "3"}), ("canny", {"low": "900"})):
+        with pytest.raises(InputError):
+            load_control_set(base, faces, kind, options, show=False)
     with pytest.raises(DataError, match="no sample has the condition"):
         ControlDraws(DATA.subset(["s0"]), 0.1, CPU)
+    monkeypatch.setattr(module, "conditions_in_worker", Finder(set(range(20))))
+    with pytest.raises(DataError, match="canny was found in none of 20 samples"):
+        load_control_set(base, faces, "canny", show=False)
 
 
 class Finder:
@@ -129,19 +142,10 @@ def test_samples_without_the_condition_are_left_out_and_counted(
     assert [[a == b for b in people] for a in people] == [[a == b for b in numbers] for a in numbers]
 
 
-def test_no_sample_with_the_condition(base: Any, faces: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "conditions_in_worker", Finder(set(range(20))))
-    with pytest.raises(DataError, match="canny was found in none of 20 samples"):
-        load_control_set(base, faces, "canny", show=False)
-
-
-def test_conditions_are_those_of_the_pictures(control_set: ControlSet, faces: Dataset) -> None:
+def test_conditions_are_those_of_the_pictures_and_settings(control_set: ControlSet, faces: Dataset, base: Any) -> None:
     for place in (0, 13):
         expected = build_condition("canny").render(faces.pixels([place])[0], SIZE)
         assert expected.any() and np.array_equal(control_set.condition[control_set.rows[place]], expected)
-
-
-def test_settings_of_the_condition_count(base: Any, faces: Dataset, control_set: ControlSet) -> None:
     loose, _ = load_control_set(base, faces, "canny", {"low": "20", "high": "40"}, show=False)
     assert int((np.asarray(loose.condition) > 0).sum()) > int((np.asarray(control_set.condition) > 0).sum())
 
@@ -174,20 +178,3 @@ def test_pictures_are_read_piece_by_piece(faces: Dataset) -> None:
     whole: Any = module._Pictures(faces)
     assert _digest(whole) == _digest(faces.images)
     assert _digest(pictures) == _digest(faces.pixels([1, 4, 9, 11]))
-
-
-def test_pictures_of_another_size_are_refused(base: Any) -> None:
-    with pytest.raises(DataError, match=r"data at 32 px: the base makes pictures of 64 px. Load it at 64"):
-        load_control_set(base, load_dataset("synth:n=2", 32, show=False), "canny", show=False)
-
-
-def test_pictures_without_captions_are_refused(base: Any, tmp_path: Path) -> None:
-    Image.new("RGB", (80, 80)).save(tmp_path / "a.png")
-    with pytest.raises(DataError, match="it has no captions"):
-        load_control_set(base, load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False), "canny", show=False)
-
-
-def test_unknown_conditions_and_settings_are_refused(base: Any, faces: Dataset) -> None:
-    for kind, options in (("cany", {}), ("canny", {"hight": "3"}), ("canny", {"low": "900"})):
-        with pytest.raises(InputError):
-            load_control_set(base, faces, kind, options, show=False)

@@ -122,12 +122,21 @@ def test_wrong_folders(base_folder: Path, tmp_path: Path, name: str, capfd: pyte
     assert capfd.readouterr() == ("", "")
 
 
-def test_names_that_are_no_folder() -> None:
+def test_names_that_are_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("tiny", "a/b/c", "./tiny", "../x/y", "~/base", "/nowhere/base"):
         with pytest.raises(
             CheckpointError, match=r"no such folder. Give 'small', a folder that diffusers wrote, or OWNER/NAME"
         ):
             load_base(name, device=CPU)
+    (tmp_path / "sd.safetensors").touch()
+    with pytest.raises(CheckpointError, match=r"sd\.safetensors: it is a file"):
+        load_base(str(tmp_path / "sd.safetensors"), device=CPU)
+    import huggingface_hub.constants as constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(CheckpointError, match="unplug-tests/no-such-base: diffusers cannot load it") as caught:
+        load_base("unplug-tests/no-such-base", device=CPU)
+    assert "\n" not in str(caught.value)
 
 
 def test_opening_a_base_leaves_the_process_as_it_was(base_folder: Path) -> None:
@@ -143,21 +152,6 @@ def test_opening_a_base_leaves_the_process_as_it_was(base_folder: Path) -> None:
     assert before[0] == (30, True)
     generate(load_base(str(base_folder), device=CPU), ["a child"], seeds=[0], size=SIZE, steps=1)
     assert state() == before
-
-
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "sd.safetensors").touch()
-    with pytest.raises(CheckpointError, match=r"sd\.safetensors: it is a file"):
-        load_base(str(tmp_path / "sd.safetensors"), device=CPU)
-
-
-def test_a_hub_name_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
-    import huggingface_hub.constants as constants
-
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(CheckpointError, match="unplug-tests/no-such-base: diffusers cannot load it") as caught:
-        load_base("unplug-tests/no-such-base", device=CPU)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_hub_name_is_fetched_and_checked(base_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,9 @@ def test_weights_of_another_base_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_are_none(base: Any, tmp_path: Path) -> None:
+def test_files_that_are_none_and_a_missing_peft(
+    base: Any, tmp_path: Path, loras: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pickle.bin").write_bytes(b"\x80\x04")
     (tmp_path / "cut.safetensors").write_bytes(b"\x80\0")
     for path, words in (
@@ -140,9 +142,6 @@ def test_files_that_are_none(base: Any, tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(CheckpointError, match=words):
             load_loras(base, [path])
-
-
-def test_without_peft(base: Any, loras: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     load_loras(base, [])
     with pytest.raises(MissingExtraError, match="peft is not installed"):

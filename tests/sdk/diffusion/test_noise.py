@@ -60,8 +60,13 @@ def test_an_error_of_one_is_an_error_of_the_other(kind: str, weighting: Weightin
     assert level_weight(scheduler, torch.arange(3), same).tolist() == [1.0, 1.0, 1.0]
 
 
-def test_a_step_without_signal_has_a_finite_weight() -> None:
+def test_the_edges_of_levels_and_predictions() -> None:
     assert level_weight(levels(0.0), torch.tensor([0]), "velocity").tolist() == pytest.approx([1 / MIN_SHARE])
+    for kind in ("sample", None):
+        with pytest.raises(InputError, match=f"prediction type {kind!r}: training it is not supported"):
+            add_noise(levels(0.5, kind=kind), one(0.0), torch.tensor([0]), one(0.0))
+    # 1 - u^3 rounds to 1 for small u: T itself is no level.
+    assert int(draw_steps(DRAWN, 4, "cubic", torch.Generator().manual_seed(1)).max()) == 3
 
 
 @pytest.mark.parametrize("kind", ["epsilon", "v_prediction"])
@@ -86,12 +91,6 @@ def test_a_base_with_another_sampler_is_trained_alike(name: str) -> None:
     torch.testing.assert_close(made.latent_Bchw, expected.latent_Bchw)
 
 
-def test_other_predictions_are_refused() -> None:
-    for kind in ("sample", None):
-        with pytest.raises(InputError, match=f"prediction type {kind!r}: training it is not supported"):
-            add_noise(levels(0.5, kind=kind), one(0.0), torch.tensor([0]), one(0.0))
-
-
 @pytest.mark.parametrize(("timesteps", "mean"), [("uniform", 0.5), ("cubic", 0.75)])
 def test_drawn_noise_levels_follow_their_law(timesteps: Timesteps, mean: float) -> None:
     """t/T = 1 - u^3 has the mean 1 - 1/4 and P(t/T < x) = 1 - (1 - x)^(1/3)."""
@@ -106,12 +105,7 @@ def test_drawn_noise_levels_follow_their_law(timesteps: Timesteps, mean: float) 
     assert fits.pop(timesteps) > 0.01 and max(fits.values()) < 1e-9
 
 
-def test_the_last_level_is_inside() -> None:
-    """1 - u^3 rounds to 1 for small u: T itself is no level."""
-    assert int(draw_steps(DRAWN, 4, "cubic", torch.Generator().manual_seed(1)).max()) == 3
-
-
-def test_noise_follows_the_generator_alone() -> None:
+def test_noise_follows_the_generator_and_the_loss_is_by_hand() -> None:
     like = torch.zeros(2, 3, 4, 4, dtype=torch.float64)
     first = noise_like(like, torch.Generator().manual_seed(7))
     torch.manual_seed(1234)
@@ -119,9 +113,6 @@ def test_noise_follows_the_generator_alone() -> None:
     assert first.dtype == torch.float64 and torch.equal(
         first.float(), torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(7))
     )
-
-
-def test_loss_of_each_sample_by_hand() -> None:
     noised = Noised(
         latent_Bchw=torch.tensor([[[[1.0, 2.0]]], [[[3.0, 4.0]]]]), step_B=torch.tensor([5, 6]),
         target_Bchw=torch.zeros(2, 1, 1, 2), weight_B=torch.tensor([1.0, 0.5]),

@@ -119,27 +119,18 @@ def test_two_plugins_in_their_own_strengths(base: Any, plugin_folder: Path, edge
     assert far(arrays(both)[0], alone[0]) > 3 and len(conditions) == 2 and len(both) == 2
 
 
-def test_sizes_that_do_not_divide(base: Any, plugin_folder: Path, edges: Path) -> None:
+def test_what_cannot_be_drawn_is_refused(base: Any, plugin_folder: Path, edges: Path, tmp_path: Path) -> None:
     for size in (70, 4, 4104, -8):
         with pytest.raises(InputError, match=f"size {size}: no multiple of 8 from 8 to 4096"):
             draw_pictures(base, ["x"], seeds=[0], size=size)
     for size, words in ((70, "size 70: no multiple of 16 from 8 to 4096. Use 64"), (8, "no multiple of 16.*Use 16")):
         with pytest.raises(InputError, match=words):
             draw_pictures(base, ["x"], [Steering(plugin=str(plugin_folder), image=edges)], seeds=[0], size=size)
-
-
-def test_too_many_pictures(base: Any) -> None:
     with pytest.raises(InputError, match=f"{MAX_PICTURES + 1} pictures: too many for one call"):
         draw_pictures(base, ["x"] * (MAX_PICTURES + 1), seeds=[0])
-
-
-def test_strengths_out_of_range() -> None:
     for strength in (-0.1, 10.1, float("nan"), float("inf")):
         with pytest.raises(InputError, match=r"strength .*: out of range. Use 0"):
             Steering(plugin="canny", image=Path("x.png"), strength=strength)
-
-
-def test_a_plugin_of_another_base_names_the_channels(base: Any, edges: Path, tmp_path: Path) -> None:
     save_checkpoint(steering_plugin(tiny_unet(channels=(16, 24, 32))), tmp_path / "other", record={}, card="")
     with pytest.raises(InputError, match=r"canny plugin: made for another base \(.*Use the base that it was trained for"):
         draw_pictures(base, ["x"], [Steering(plugin=str(tmp_path / "other"), image=edges)], seeds=[0])
@@ -222,9 +213,6 @@ def test_a_grid_puts_every_picture_in_its_place() -> None:
             cell = pixels[2 + 10 * row : 10 + 10 * row, 2 + 10 * column : 10 + 10 * column]
             assert (cell == colours[row][column]).all()
     assert (pixels[:2] == 255).all() and (pixels[:, :2] == 255).all() and (pixels[10:12] == 255).all()
-
-
-def test_a_grid_with_words_and_other_sizes() -> None:
     rows = [[Image.new("L", (16, 16), 7)], [Image.new("RGBA", (4, 4), (9, 9, 9, 0)), Image.new("RGB", (16, 16))]]
     sheet = image_grid(rows, labels=["one", "another row"], side=16)
     left = sheet.width - 2 * 20

@@ -154,8 +154,10 @@ def test_other_captions_are_another_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert base_record(str(tmp_path / "out" / "base"))["recipe"]["base"]["lr"] == 0.01
 
 
-def test_what_somebody_else_wrote_is_not_replaced(run: Run, tmp_path: Path) -> None:
-    """A folder of diffusers that this command did not write is somebody else's, too."""
+def test_what_cannot_be_trained_is_refused(
+    run: Run, tmp_path: Path, split: Split, faces: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A folder of diffusers that this command did not write is somebody else's, too.
     for inside in ("notes.txt", "model_index.json", "config.json"):
         out = tmp_path / inside.partition(".")[0]
         out.mkdir()
@@ -163,6 +165,18 @@ def test_what_somebody_else_wrote_is_not_replaced(run: Run, tmp_path: Path) -> N
         with pytest.raises(OutputError, match="it exists and was not written by this command"):
             run(out)
         assert [path.name for path in out.iterdir()] == [inside]
+    odd = load_dataset("synth:n=6", 36, show=False)
+    with pytest.raises(DataError, match="36 px is no multiple of 8"):
+        run(tmp_path / "base", dataset=odd)
+    with pytest.raises(DataError, match="no training or no validation samples"):
+        run(tmp_path / "base", split=replace(split, validation=()))
+    Image.new("RGB", (SIZE, SIZE)).save(tmp_path / "a.png")
+    plain = load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False)
+    with pytest.raises(DataError, match="it has no captions"):
+        run(tmp_path / "base", dataset=plain)
+    monkeypatch.setattr(module, "processes", lambda _: type("Team", (), {"num_processes": 2}))
+    with pytest.raises(InputError, match="train base: it runs in one process"):
+        run(tmp_path / "base")
 
 
 def test_the_text_encoder_is_named_as_older_transformers_want_it(whole: Path, base_folder: Path, tmp_path: Path) -> None:
@@ -254,24 +268,6 @@ def test_what_a_record_says_of_a_base_by_hand(base: Any, faces: Dataset, split: 
     assert found["vae_psnr_db"] == pytest.approx(float((10 * (4 / error).log10()).mean()), rel=1e-4)
     table = batch_losses(None, None, base, {"latent_Bchw": latent, "text_BLD": text}, LEVELS, 0)
     assert found["loss"] == pytest.approx(float(table.mean()), rel=1e-4)
-
-
-def test_data_that_cannot_be_learned_is_refused(run: Run, tmp_path: Path, split: Split, faces: Dataset) -> None:
-    odd = load_dataset("synth:n=6", 36, show=False)
-    with pytest.raises(DataError, match="36 px is no multiple of 8"):
-        run(tmp_path / "base", dataset=odd)
-    with pytest.raises(DataError, match="no training or no validation samples"):
-        run(tmp_path / "base", split=replace(split, validation=()))
-    Image.new("RGB", (SIZE, SIZE)).save(tmp_path / "a.png")
-    plain = load_dataset(f"imagefolder:{tmp_path}", SIZE, show=False)
-    with pytest.raises(DataError, match="it has no captions"):
-        run(tmp_path / "base", dataset=plain)
-
-
-def test_several_processes_are_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "processes", lambda _: type("Team", (), {"num_processes": 2}))
-    with pytest.raises(InputError, match="train base: it runs in one process"):
-        run(tmp_path / "base")
 
 
 def test_pairs_take_prompts_of_their_own_picture(tmp_path: Path) -> None:

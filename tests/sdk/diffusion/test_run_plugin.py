@@ -144,7 +144,9 @@ def test_a_folder_of_pictures_and_its_words(run: Run, tmp_path: Path, monkeypatc
     assert done.record["captions"] == captions_digest([(f"box {name[0]}",) for name in new.ids])
 
 
-def test_places_and_splits_of_others_are_refused(run: Run, tmp_path: Path, split: Split) -> None:
+def test_places_splits_and_batches_that_do_not_fit_are_refused(
+    run: Run, tmp_path: Path, split: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("years of work")
     with pytest.raises(OutputError, match=r"it holds thesis.txt"):
@@ -152,6 +154,10 @@ def test_places_and_splits_of_others_are_refused(run: Run, tmp_path: Path, split
     with pytest.raises(DataError, match="the split was made from other data"):
         run(tmp_path / "plugin", split=replace(split, data_digest="x"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes"]
+    monkeypatch.setattr(module, "processes", lambda _: Team(0, []))
+    with pytest.raises(InputError, match=r"batch_size 3: it does not divide among 2 process"):
+        run(tmp_path / "plugin", recipe=replace(RECIPE, batch_size=3))
+    assert not list(tmp_path.iterdir())
 
 
 class Team:
@@ -172,15 +178,6 @@ class Team:
 
     def wait_for_everyone(self) -> None:
         self.said.append("wait")
-
-
-def test_a_batch_that_several_processes_cannot_share_is_refused_at_once(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "processes", lambda _: Team(0, []))
-    with pytest.raises(InputError, match=r"batch_size 3: it does not divide among 2 process"):
-        run(tmp_path / "plugin", recipe=replace(RECIPE, batch_size=3))
-    assert not list(tmp_path.iterdir())
 
 
 def test_the_record_names_no_place_on_this_machine(

@@ -132,7 +132,7 @@ def test_the_scale_of_float16_gradients_survives(tmp_path: Path, monkeypatch: py
     assert ends[0] == ends[2] != ends[1] and ends[0]["scale"] == 8.0 * 2**4 and ends[0]["_growth_tracker"] == 1
 
 
-def test_a_broken_loss_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_and_weights_that_break_are_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SAVE_EVERY_S", 0.0)
     calls: list[int] = []
 
@@ -144,6 +144,13 @@ def test_a_broken_loss_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         run(breaks, path=tmp_path / "state")
     assert len(calls) == 5
     run(path=tmp_path / "state")
+
+    class Edge(Toy):
+        def forward(self, x_BK: Tensor, generator: torch.Generator) -> Tensor:
+            return (self.line(x_BK) * 0).sum().sqrt()  # 0, with a gradient that is not a number
+
+    with pytest.raises(TrainingError, match=r"the weights line\.weight are NaN or infinite after step 1"):
+        train_steps(Edge(), draw, StepRecipe(steps=1, precision="fp32"), seed=0, device=CPU, show=False)
 
 
 def test_parts_of_a_step_add_up_to_it() -> None:
@@ -223,15 +230,6 @@ def test_against_a_loop_written_out() -> None:
         torch.testing.assert_close(value, average[name], rtol=1e-5, atol=1e-6)
 
 
-def test_weights_that_the_last_step_breaks_are_no_result() -> None:
-    class Edge(Toy):
-        def forward(self, x_BK: Tensor, generator: torch.Generator) -> Tensor:
-            return (self.line(x_BK) * 0).sum().sqrt()  # 0, with a gradient that is not a number
-
-    with pytest.raises(TrainingError, match=r"the weights line\.weight are NaN or infinite after step 1"):
-        train_steps(Edge(), draw, StepRecipe(steps=1, precision="fp32"), seed=0, device=CPU, show=False)
-
-
 class Process:
     """accelerate's face towards `train_steps`, as the process with this number."""
 
@@ -294,7 +292,7 @@ def test_processes_draw_apart_and_one_writes(tmp_path: Path, monkeypatch: pytest
     assert all(not torch.equal(a, b) for place, a in enumerate(batches) for b in batches[:place])
 
 
-def test_automatic_precision_is_what_the_hardware_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_precision_is_what_the_hardware_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = torch.device("cuda")
     for has in (True, False):
         monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda has=has: has)
@@ -304,9 +302,6 @@ def test_automatic_precision_is_what_the_hardware_multiplies(monkeypatch: pytest
         assert pick_precision("auto", CPU) == ("bf16" if has else "no")
         assert pick_precision("auto", cuda) == ("bf16" if has else "fp16")
     assert [pick_precision(name, CPU) for name in ("fp32", "bf16", "fp16")] == ["no", "bf16", "fp16"]
-
-
-def test_one_process_trains_in_several_precisions() -> None:
     for precision, name in (("bf16", "bf16"), ("fp32", "no"), ("bf16", "bf16")):
         assert make_accelerator(StepRecipe(precision=precision), CPU).mixed_precision == name  # type: ignore[arg-type]
     with pytest.raises(InputError, match="precision 'fp16': it needs a GPU"):
@@ -345,16 +340,13 @@ def test_recipes_come_back_from_json(kind: type[StepRecipe]) -> None:
 # The processes of a training
 
 
-def test_alone_on_the_device_that_was_asked_for() -> None:
+def test_one_process_and_none_without_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
     processes(CPU).device = torch.device("cuda")  # as an earlier training on a GPU leaves accelerate
     team = processes(CPU)
     assert (team.num_processes, team.is_main_process, team.device) == (1, True, CPU)
     with team.main_process_first():
         pass
     team.wait_for_everyone()
-
-
-def test_without_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "accelerate", None)
     with pytest.raises(MissingExtraError, match=r"accelerate is not installed.*unplug\S*\[diffusion\]"):
         processes(CPU)

@@ -71,10 +71,13 @@ def test_every_process_learns_the_same(tokenizer: Any) -> None:
 
 
 def test_merges_counted_by_hand(tmp_path: Path) -> None:
-    """l-o is in three words, every other pair in two at most; the words' order and number do not count."""
+    # l-o is in three words, every other pair in two at most; the words' order and number do not count.
     made = train_tokenizer(["low lower", "lowest"], tmp_path, vocabulary=515, length=8)
     assert [tuple(pair) for pair in model_of(made)["merges"]] == [("l", "o")]
     assert made.convert_ids_to_tokens(made("low").input_ids) == ["<|startoftext|>", "lo", "w</w>", "<|endoftext|>"]
+    with pytest.raises(InputError, match=r"vocabulary 513: too small for the bytes. Use 514 or more"):
+        train_tokenizer(WORDS, tmp_path / "none", vocabulary=513, length=8)
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("vocabulary", [514, 530])
@@ -82,12 +85,6 @@ def test_no_more_tokens_than_asked_for(tmp_path: Path, vocabulary: int) -> None:
     made = train_tokenizer(WORDS, tmp_path, vocabulary=vocabulary, length=8)
     assert len(made) == vocabulary
     assert sorted(made.get_vocab().values()) == list(range(vocabulary))
-
-
-def test_a_vocabulary_without_room_for_the_bytes_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"vocabulary 513: too small for the bytes. Use 514 or more"):
-        train_tokenizer(WORDS, tmp_path / "none", vocabulary=513, length=8)
-    assert not (tmp_path / "none").exists()
 
 
 def test_the_saved_folder_gives_the_same_ids(tmp_path: Path) -> None:

@@ -29,17 +29,20 @@ def mapped(count: int = 3, side: int = 24) -> Dataset:
     return Dataset(spec="test:", images=images, rows=np.arange(count), samples=samples, problems=(), digest=digest)
 
 
-def test_reconstruction_by_hand() -> None:
-    """Errors [[1, 0], [0, 0]]: 1/4, and half of (1 + 0)/2 to the right and (1 + 0)/2 below."""
+def test_numbers_by_hand() -> None:
+    # Errors [[1, 0], [0, 0]]: 1/4, and half of (1 + 0)/2 to the right and (1 + 0)/2 below.
     error = torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
     assert float(reconstruction(error, torch.zeros_like(error))) == pytest.approx(0.25 + 0.5 * (0.5 + 0.5))
     assert float(reconstruction(torch.full((2, 3, 4, 4), 0.3), torch.zeros(2, 3, 4, 4))) == pytest.approx(0.3)  # no edges
-
-
-def test_pixels_become_numbers() -> None:
     pixels = np.array([[[[0, 255, 51]]]], np.uint8)
     assert to_image(pixels, CPU).flatten().tolist() == pytest.approx([-1.0, 1.0, -0.6])
     assert tuple(to_image(np.zeros((2, 5, 7, 3), np.uint8), CPU).shape) == (2, 3, 5, 7)
+    # 10 log10(4 / 0.04) = 20 and 10 log10(4 / 0.0004) = 40 over a range of two; what leaves the range is cut.
+    image = torch.zeros(2, 3, 8, 8)
+    assert psnr(Off(0.2, 0.02), image) == pytest.approx(30.0, abs=1e-4)
+    assert psnr(Off(3.0, 3.0), image + 0.8) == pytest.approx(20.0, abs=1e-4)
+    latent = torch.randn(4, 2, 3, 3, generator=torch.Generator().manual_seed(0)) * 7
+    assert float((latent * scaling_factor(latent)).std()) == pytest.approx(1.0)
 
 
 def test_crops_are_cut_from_the_pictures() -> None:
@@ -61,9 +64,6 @@ def test_crops_are_cut_from_the_pictures() -> None:
             pictures.add(int(blue[0, 0]))
             assert bool((blue == blue[0, 0]).all())
     assert tops == lefts == set(range(24 - 16 + 1)) and len(places) > 40 and mirrored == {False, True} and pictures == {0, 2}
-
-
-def test_a_crop_is_no_larger_than_the_picture() -> None:
     assert tuple(Crops(mapped(side=16), [0], 64, CPU)(torch.Generator(), 2)["image_BCHW"].shape) == (2, 3, 16, 16)
 
 
@@ -76,13 +76,6 @@ class Off(torch.nn.Module):
 
     def forward(self, image_BCHW: Tensor) -> Any:
         return SimpleNamespace(sample=image_BCHW + self.errors)
-
-
-def test_decibels_by_hand() -> None:
-    """10 log10(4 / 0.04) = 20 and 10 log10(4 / 0.0004) = 40 over a range of two; what leaves the range is cut."""
-    image = torch.zeros(2, 3, 8, 8)
-    assert psnr(Off(0.2, 0.02), image) == pytest.approx(30.0, abs=1e-4)
-    assert psnr(Off(3.0, 3.0), image + 0.8) == pytest.approx(20.0, abs=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +113,3 @@ def test_latents_do_not_depend_on_the_batch(vae: Any, monkeypatch: pytest.Monkey
     torch.testing.assert_close(encode_all(vae, dataset, [4, 0, 3], CPU), whole, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(encode_all(vae, dataset, [0], CPU), whole[1:2], rtol=1e-4, atol=1e-5)
     assert tuple(whole.shape) == (3, 4, SIZE // 8, SIZE // 8) and whole.dtype == torch.float32
-
-
-def test_the_scale_makes_the_deviation_one() -> None:
-    latent = torch.randn(4, 2, 3, 3, generator=torch.Generator().manual_seed(0)) * 7
-    assert float((latent * scaling_factor(latent)).std()) == pytest.approx(1.0)

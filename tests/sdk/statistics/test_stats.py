@@ -59,7 +59,12 @@ def test_roc_rises_from_corner_to_corner_and_holds_the_auc(forget_F: Array, unse
     assert area == pytest.approx(auc(forget_F, unseen_U), abs=1e-9)
 
 
-def test_tpr_is_refused_where_the_sample_cannot_support_it() -> None:
+def test_tpr_by_hand_and_refused_where_the_sample_cannot_support_it() -> None:
+    unseen_U = np.arange(100.0)  # at a rate of 0.1 scores of 90 to 99 pass, and 89 does not
+    assert tpr_at(np.array([88.5, 90.0, 95.0, 200.0]), unseen_U, 0.1) == 0.75
+    assert tpr_at(np.array([0.0, 1.0]), unseen_U, 0.1) == 0.0
+    # A tie that would let too many through is not split: the rate is at most the one asked for.
+    assert tpr_at(np.full(4, 5.0), np.full(100, 5.0), 0.1) == 0.0
     forget_F, unseen_U = np.linspace(0, 1, 50), np.linspace(0, 1, 99)
     assert tpr_at(forget_F, unseen_U, 0.1) is None  # 9.9 false positives
     assert tpr_at(forget_F, np.linspace(0, 1, 100), 0.1) is not None
@@ -68,15 +73,7 @@ def test_tpr_is_refused_where_the_sample_cannot_support_it() -> None:
     assert isinstance(refused, Refused) and "at least 1000 unseen samples, 999 given" in refused.reason
 
 
-def test_tpr_golden() -> None:
-    unseen_U = np.arange(100.0)  # at a rate of 0.1 scores of 90 to 99 pass, and 89 does not
-    assert tpr_at(np.array([88.5, 90.0, 95.0, 200.0]), unseen_U, 0.1) == 0.75
-    assert tpr_at(np.array([0.0, 1.0]), unseen_U, 0.1) == 0.0
-    # A tie that would let too many through is not split: the rate is at most the one asked for.
-    assert tpr_at(np.full(4, 5.0), np.full(100, 5.0), 0.1) == 0.0
-
-
-def test_threshold_accuracy_on_noise_and_on_separable_scores() -> None:
+def test_threshold_accuracy_on_noise_on_separable_scores_and_on_gaussians() -> None:
     rng = np.random.default_rng(0)
     noise = [threshold_accuracy(rng.normal(size=200), rng.normal(size=300), seed=n) for n in range(20)]
     assert abs(np.mean([value for value in noise if value is not None]) - 0.5) < 0.02
@@ -84,10 +81,7 @@ def test_threshold_accuracy_on_noise_and_on_separable_scores() -> None:
     # Balanced: an attack that calls everybody a member of a large forget set wins nothing.
     assert threshold_accuracy(np.zeros(500), np.zeros(20)) == 0.5
     assert threshold_accuracy(rng.normal(size=9), rng.normal(size=50)) is None
-
-
-def test_threshold_accuracy_of_shifted_gaussians() -> None:
-    """Best threshold of N(d, 1) against N(0, 1): Phi(d / 2)."""
+    # Best threshold of N(d, 1) against N(0, 1): Phi(d / 2).
     rng = np.random.default_rng(1)
     value = threshold_accuracy(rng.normal(2.0, 1.0, size=4000), rng.normal(0.0, 1.0, size=4000))
     assert value == pytest.approx(0.5 * (1 + math.erf(1 / math.sqrt(2))), abs=0.015)
@@ -117,7 +111,7 @@ def test_bootstrap_auc_equals_the_loop(seed: int) -> None:
     np.testing.assert_allclose(bootstrap_auc(forget_F, unseen_U, draws), naive_bootstrap(forget_F, unseen_U, draws), atol=1e-12)
 
 
-def test_resampling_keeps_subjects_together() -> None:
+def test_resampling_keeps_subjects_together_and_follows_from_the_seed() -> None:
     subjects_F, subjects_U = np.array([0, 0, 0, 1, 2, 2, 7]), np.arange(5)
     draws = resamples(subjects_F, subjects_U, replicates=400, seed=0)
     for person in np.unique(subjects_F):
@@ -129,9 +123,6 @@ def test_resampling_keeps_subjects_together() -> None:
     assert (people.sum(axis=1) == 4).all()
     assert (draws.unseen_RU.sum(axis=1) == 5).all()
     assert people.mean() == pytest.approx(1.0)
-
-
-def test_resampling_follows_from_the_seed() -> None:
     one, same, other = (resamples(np.arange(9), np.arange(9), replicates=20, seed=seed) for seed in (1, 1, 2))
     assert (one.forget_RF == same.forget_RF).all() and (one.unseen_RU == same.unseen_RU).all()
     assert (one.forget_RF != other.forget_RF).any()
@@ -148,9 +139,17 @@ def test_whole_subjects_widen_the_interval() -> None:
     assert repeated == pytest.approx(single, abs=1e-9)
 
 
-def test_interval_golden() -> None:
+def test_intervals_by_hand() -> None:
     assert interval(np.arange(0.0, 101.0)) == pytest.approx((2.5, 97.5))
     assert interval(np.arange(0.0, 101.0), 0.5) == pytest.approx((25.0, 75.0))
+    values_N = np.random.default_rng(7).normal(3.0, 2.0, size=400)
+    low, high = mean_interval(values_N, np.arange(400))
+    error = 1.96 * values_N.std() / 20
+    assert (low, high) == pytest.approx((values_N.mean() - error, values_N.mean() + error), abs=0.05)
+    values = np.arange(8.0)
+    few, many = mean_estimate(values, np.array([1, 1, 1, 1, 2, 2, 3, 4]), 0), mean_estimate(values, np.arange(8), 0)
+    assert (few.value, few.low, few.high) == (3.5, None, None)
+    assert many.low is not None and many.high is not None and many.low < 3.5 < many.high
 
 
 def test_auc_interval_covers_the_truth_with_people_of_three_pictures() -> None:
@@ -171,13 +170,6 @@ def test_auc_interval_covers_the_truth_with_people_of_three_pictures() -> None:
     assert naive < covered
 
 
-def test_mean_interval_is_about_two_standard_errors() -> None:
-    values_N = np.random.default_rng(7).normal(3.0, 2.0, size=400)
-    low, high = mean_interval(values_N, np.arange(400))
-    error = 1.96 * values_N.std() / 20
-    assert (low, high) == pytest.approx((values_N.mean() - error, values_N.mean() + error), abs=0.05)
-
-
 # Confidence
 
 
@@ -186,18 +178,12 @@ def of_logits(logits: list[list[float]], groups: list[int]) -> Predictions:
     return Predictions(logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups))
 
 
-def test_confidence_golden() -> None:
-    """p = (.5, .3, .2): ln(.5 / .5) = 0 for the first class, ln(.2 / .8) for the last."""
+def test_confidence_by_hand() -> None:
+    # p = (.5, .3, .2): ln(.5 / .5) = 0 for the first class, ln(.2 / .8) for the last.
     rows = [list(np.log([0.5, 0.3, 0.2]) + 7.0)] * 2
     np.testing.assert_allclose(confidence(of_logits(rows, [0, 2])), [0.0, math.log(0.25)], atol=1e-12)
-
-
-def test_confidence_is_finite_and_exact_where_probabilities_round() -> None:
     phi = confidence(of_logits([[900.0, 0.0, 0.0], [-900.0, 0.0, 0.0]], [0, 0]))
     np.testing.assert_allclose(phi, [900.0 - math.log(2), -900.0 - math.log(2)])
-
-
-def test_confidence_needs_two_classes() -> None:
     with pytest.raises(InputError, match="no second class"):
         confidence(of_logits([[1.0]], [0]))
 
@@ -205,8 +191,8 @@ def test_confidence_needs_two_classes() -> None:
 # The starting kit's logistic regression
 
 
-def test_logistic_fit_minimizes_its_objective() -> None:
-    """Against a general optimizer on the definition."""
+def test_logistic_fit_minimizes_its_objective_and_stays_finite() -> None:
+    # Against a general optimizer on the definition.
     rng = np.random.default_rng(2)
     one, zero = rng.gamma(1.0, 1.0, 40), rng.gamma(3.0, 2.0, 90)
     x, t = np.r_[one, zero], np.r_[np.ones(40), -np.ones(90)]
@@ -217,9 +203,6 @@ def test_logistic_fit_minimizes_its_objective() -> None:
 
     best = minimize(objective, np.zeros(2), tol=1e-12)
     np.testing.assert_allclose(fit_logistic(one, zero), best.x, atol=1e-4)
-
-
-def test_logistic_fit_stays_finite_on_separable_and_on_constant_losses() -> None:
     bias, slope = fit_logistic(np.full(20, -1.0), np.full(30, 1.0))
     assert math.isfinite(slope) and slope < 0 and bias == pytest.approx(0.0, abs=1e-9)
     assert fit_logistic(np.zeros(20), np.zeros(30)) == pytest.approx((0.0, 0.0))
@@ -235,13 +218,6 @@ def test_logistic_accuracy_interval_covers_and_small_sides_are_refused() -> None
     assert covered >= 50  # of 60; 53 or more are likely at 95 %
     small = logistic_accuracy(np.zeros(9), np.zeros(50), resamples(np.arange(9), np.arange(50), replicates=5))
     assert isinstance(small, Refused) and "10 folds" in small.reason
-
-
-def test_a_mean_over_few_subjects_has_no_interval() -> None:
-    values = np.arange(8.0)
-    few, many = mean_estimate(values, np.array([1, 1, 1, 1, 2, 2, 3, 4]), 0), mean_estimate(values, np.arange(8), 0)
-    assert (few.value, few.low, few.high) == (3.5, None, None)
-    assert many.low is not None and many.high is not None and many.low < 3.5 < many.high
 
 
 def test_tpr_interval_holds_the_value_and_follows_the_sample() -> None:

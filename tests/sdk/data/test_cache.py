@@ -123,15 +123,12 @@ def test_an_interrupted_decode_leaves_no_cache(pets: Path, monkeypatch: pytest.M
     assert load(pets).pixels([3]).max() == 30
 
 
-def test_nobody_can_write_into_the_cache_through_a_dataset(pets: Path) -> None:
+def test_nobody_writes_into_the_cache_and_unknown_ids_are_a_data_error(pets: Path) -> None:
     dataset = load(pets)
     with pytest.raises(ValueError, match="read-only"):
         dataset.images[0] = 0
     dataset.pixels([0])[:] = 7  # a copy
     assert load(pets).pixels([0]).max() == 0
-
-
-def test_unknown_ids_are_a_data_error(pets: Path) -> None:
     dataset = load(pets)
     assert dataset.indices(["3.png", "0.png"]).tolist() == [3, 0]
     with pytest.raises(DataError, match=r"1 of 2 wanted samples are not in it \(first: x.png\)"):

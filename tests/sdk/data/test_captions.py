@@ -122,10 +122,15 @@ def test_every_mismatch_in_a_table_is_named(draw: Draw, tmp_path: Path) -> None:
         assert why in found[name], (name, found[name])
 
 
-def test_the_longest_caption_and_a_byte_order_mark_are_taken(draw: Draw, tmp_path: Path) -> None:
+def test_what_a_table_may_hold(draw: Draw, tmp_path: Path) -> None:
     draw("d/a.png")
     table(tmp_path / "d", "\ufeff" + json.dumps({"file_name": "a.png", "text": "é" * MAX_CHARACTERS}))
     assert words(load(f"captions:{tmp_path}/d")) == {"a.png": "é" * MAX_CHARACTERS}
+    draw("d/a.png")
+    (tmp_path / "d" / "a.txt").write_text("inside")
+    table(tmp_path, {"file_name": "a.png", "text": "outside"})
+    (tmp_path / "d" / "metadata.jsonl").symlink_to(tmp_path / "metadata.jsonl")
+    assert words(load(f"captions:{tmp_path}/d")) == {"a.png": "inside"}
 
 
 def test_tables_are_bounded(draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,14 +143,6 @@ def test_tables_are_bounded(draw: Draw, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(captions_module, "MAX_LINES", 2)
     with pytest.raises(DataError, match="more than 2 captions"):
         load(f"captions:{tmp_path}/d", "skip")
-
-
-def test_a_table_that_leads_out_of_the_folder_is_not_read(draw: Draw, tmp_path: Path) -> None:
-    draw("d/a.png")
-    (tmp_path / "d" / "a.txt").write_text("inside")
-    table(tmp_path, {"file_name": "a.png", "text": "outside"})
-    (tmp_path / "d" / "metadata.jsonl").symlink_to(tmp_path / "metadata.jsonl")
-    assert words(load(f"captions:{tmp_path}/d")) == {"a.png": "inside"}
 
 
 # --- text files

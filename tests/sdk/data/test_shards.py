@@ -79,7 +79,17 @@ def test_compressed_shards_are_refused_by_name(tmp_path: Path, kind: str) -> Non
             load(f"webdataset:{pattern}", "skip")
 
 
-def test_an_entry_named_like_a_magic_number_is_no_compression(tmp_path: Path) -> None:
+def test_what_is_no_tar_file_is_refused(tmp_path: Path) -> None:
+    for name, content in (("text.tar", b"Dear reader, " * 100), ("zero.tar", b""), ("png.tar", picture())):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=f"{name}: not a whole tar file"):
+            load(f"webdataset:{tmp_path}/{name}")
+    os.mkfifo(tmp_path / "pipe.tar")
+    with pytest.raises(DataError, match="not a regular file"):
+        load(f"webdataset:{tmp_path}/pipe.tar")
+    tar(tmp_path / "empty.tar", {})
+    with pytest.raises(DataError, match="holds no samples"):
+        load(f"webdataset:{tmp_path}/empty.tar")
     tar(tmp_path / "s.tar", pair("BZh9", 10), tarfile.USTAR_FORMAT)
     assert load(f"webdataset:{tmp_path}/s.tar").ids == ("s.tar/BZh9",)
 
@@ -179,16 +189,3 @@ def test_entries_and_files_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(shards_module, "MAX_SHARDS", 1)
     with pytest.raises(DataError, match="more than 1 shards"):
         shards_of(str(tmp_path))
-
-
-def test_what_is_no_tar_file_is_refused(tmp_path: Path) -> None:
-    for name, content in (("text.tar", b"Dear reader, " * 100), ("zero.tar", b""), ("png.tar", picture())):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=f"{name}: not a whole tar file"):
-            load(f"webdataset:{tmp_path}/{name}")
-    os.mkfifo(tmp_path / "pipe.tar")
-    with pytest.raises(DataError, match="not a regular file"):
-        load(f"webdataset:{tmp_path}/pipe.tar")
-    tar(tmp_path / "empty.tar", {})
-    with pytest.raises(DataError, match="holds no samples"):
-        load(f"webdataset:{tmp_path}/empty.tar")

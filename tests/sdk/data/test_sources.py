@@ -71,9 +71,6 @@ def test_utkface_reads_ages_and_names_what_it_cannot_read(draw: Draw, tmp_path: 
     assert greys(dataset) == {"122_0_0_1.png": 122, "29_0_1_2017.png": 29, "deep/0_1_1_x.chip.png": 10}
     assert len(reasons(dataset)) == 7 and "not plausible" in reasons(dataset)["123_0_1_2.png"]
     assert all(sample.subject is None for sample in dataset.samples)
-
-
-def test_only_wrong_names_say_that_the_folder_is_wrong(draw: Draw, tmp_path: Path) -> None:
     draw("faces/a.png")
     with pytest.raises(DataError, match="none of its 1 files can be used"):
         load(f"utkface:{tmp_path}/faces", "skip")
@@ -118,7 +115,7 @@ def test_mufac_reads_groups_families_and_partitions(draw: Draw, tmp_path: Path) 
     assert dataset.age_edges == (0, 7, 13, 20, 31, 46, 56, 67, 81) and dataset.classes[7] == "67-80"
 
 
-def test_mufac_names_bad_rows(draw: Draw, tmp_path: Path) -> None:
+def test_mufac_names_bad_rows_and_missing_tables(draw: Draw, tmp_path: Path) -> None:
     rows = [("F1_a.jpg", "a"), ("F1_b.jpg", "i"), ("F1_c.jpg", "ab"), ("F1_d.jpg", ""), ("../val_images/x.jpg", "a")]
     dataset = load(mufac(draw, tmp_path, [*rows, ("F1_a.jpg", "b"), ("", "a")]), "skip")
     assert dataset.ids[0] == "train_images/F1_a.jpg" and dataset.samples[0].label == 0 and len(dataset) == 3
@@ -126,9 +123,6 @@ def test_mufac_names_bad_rows(draw: Draw, tmp_path: Path) -> None:
     assert {"F1_b.jpg", "F1_c.jpg", "F1_d.jpg"} <= {name for name, why in found.items() if "none of a to h" in why}
     assert "plain file name" in found["../val_images/x.jpg"]
     assert found["train_images/F1_a.jpg"] == "the id appears twice"
-
-
-def test_mufac_without_its_tables_is_refused(draw: Draw, tmp_path: Path) -> None:
     spec = mufac(draw, tmp_path, [("F1_a.jpg", "a")])
     (tmp_path / "mufac" / "custom_test_dataset.csv").unlink()
     with pytest.raises(DataError, match=r"custom_test_dataset.csv"):
@@ -165,7 +159,7 @@ def test_mucac_reads_three_attributes_and_identities(draw: Draw, tmp_path: Path)
 # --- facesynthetics, imagefolder
 
 
-def test_facesynthetics_takes_faces_only(draw: Draw, tmp_path: Path) -> None:
+def test_facesynthetics_and_imagefolder_read_names_and_folders(draw: Draw, tmp_path: Path) -> None:
     for name in ("000000.png", "000001.png", "000000_seg.png", "preview.png", "0000001.png"):
         draw(f"fs/{name}")
     (tmp_path / "fs" / "000000_ldmks.txt").write_text("0 0")
@@ -174,9 +168,6 @@ def test_facesynthetics_takes_faces_only(draw: Draw, tmp_path: Path) -> None:
         ("000000.png", "000000", None),
         ("000001.png", "000001", None),
     ]
-
-
-def test_imagefolder_classes_are_the_folders(draw: Draw, tmp_path: Path) -> None:
     for name, value in (("dog/a.PNG", 1), ("cat/b.jpg", 2), ("cat/deep/c.bmp", 3), ("loose.webp", 4)):
         draw(f"pets/{name}", value)
     dataset = load(f"imagefolder:{tmp_path}/pets")
@@ -276,15 +267,12 @@ def test_synth_refuses_what_it_cannot_read(argument: str) -> None:
         SynthSource(argument)
 
 
-def test_synth_people_age_around_their_own_base() -> None:
+def test_synth_is_what_its_spec_says() -> None:
     samples = SynthSource("n=60,subjects=6,seed=1").listing().samples
     assert len({sample.id for sample in samples}) == 60
     for person in range(6):
         ages = [sample.age for sample in samples if sample.subject == f"person-{person}"]
         assert len(ages) == 10 and max(ages) - min(ages) <= 4.0 and min(ages) >= 1.0 and max(ages) <= 85.0  # type: ignore[type-var, operator]
-
-
-def test_synth_is_what_its_spec_says() -> None:
     first, again, other = (load(f"synth:n=3,subjects=2,seed={seed}", size=16) for seed in (0, 0, 1))
     assert first.digest == again.digest != other.digest
     assert (first.pixels([0, 1, 2]) == again.pixels([0, 1, 2])).all() and (first.pixels([0]) != other.pixels([0])).any()

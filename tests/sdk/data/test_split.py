@@ -65,19 +65,16 @@ def test_sizes_are_the_fractions_where_subjects_do_not_bind() -> None:
     split = make_split(people([None] * 200), validation=0.1, test=0.25)
     assert (len(split.train), len(split.validation), len(split.test)) == (130, 20, 50)
     assert make_split(people([None] * 200), seed=1).test != make_split(people([None] * 200), seed=2).test
+    with pytest.raises(DataError, match="validation set empty"):
+        make_split(people([None] * 4))
+    with pytest.raises(DataError, match="set empty"):
+        make_split(people([1] * 40))
 
 
 @pytest.mark.parametrize(("validation", "test"), [(0, 0.2), (0.1, 0), (0.5, 0.5), (-0.1, 0.2), (float("nan"), 0.2), (0.1, 1)])
 def test_fractions_that_leave_nothing_are_refused(validation: float, test: float) -> None:
     with pytest.raises(DataError, match="leave nothing to train on"):
         make_split(people([None] * 20), validation=validation, test=test)
-
-
-def test_too_few_samples_are_refused() -> None:
-    with pytest.raises(DataError, match="validation set empty"):
-        make_split(people([None] * 4))
-    with pytest.raises(DataError, match="set empty"):
-        make_split(people([1] * 40))
 
 
 def parted(*parts: str | None, subjects: bool = False) -> Dataset:
@@ -92,21 +89,12 @@ def parted(*parts: str | None, subjects: bool = False) -> Dataset:
 def test_official_parts_are_respected() -> None:
     split = make_split(parted(*["test"] * 3, *["train"] * 5, *["validation"] * 2))
     assert split.test == ("s0", "s1", "s2") and split.validation == ("s8", "s9") and len(split.train) == 5
-
-
-def test_without_an_official_validation_it_is_carved_out_of_train() -> None:
     dataset = parted(*["test"] * 4, *["train"] * 20, subjects=True)
     split = make_split(dataset, validation=0.2)
     assert split.test == ("s0", "s1", "s2", "s3") and len(split.validation) == 4
     assert {*split.validation, *split.train} == {f"s{row}" for row in range(4, 24)} and split.subject_disjoint
-
-
-def test_parts_that_do_not_cover_the_data_are_no_official_split() -> None:
     split = make_split(parted(*["train"] * 10, *["test"] * 5, None), test=0.5)
     assert len(split.test) == 8
-
-
-def test_an_official_split_that_shares_subjects_says_so() -> None:
     dataset = dataset_of(
         [Sample(id=f"s{row}", payload=row, partition=part, subject="same") for row, part in enumerate(PARTS * 2)]  # type: ignore[arg-type]
     )
@@ -121,9 +109,24 @@ def split() -> Split:
     return make_split(people([None] * 40))
 
 
-def test_a_split_file_comes_back(split: Split, tmp_path: Path) -> None:
+def test_files_and_forget_sets_come_back(split: Split, tmp_path: Path) -> None:
     save_split(split.with_forget(split.train[:2]), tmp_path / "split.json")
     assert load_split(tmp_path / "split.json") == replace(split, forget=split.train[:2])
+    wanted = (split.train[5], split.train[1], split.train[5])
+    with_forget = split.with_forget(wanted)
+    assert with_forget.forget == (split.train[1], split.train[5])
+    assert with_forget.retain == tuple(name for name in split.train if name not in wanted)
+    assert (with_forget.validation, with_forget.test) == (split.validation, split.test)
+    assert with_forget.sha256 != split.sha256
+    with pytest.raises(DataError, match="it is empty"):
+        check_forget(split, [])
+    with pytest.raises(DataError, match=r"1 of 2 samples were not trained on \(first: nobody; 0 are held out"):
+        check_forget(split, [split.train[0], "nobody"])
+    with pytest.raises(DataError, match=r"2 of 2 samples were not trained on .*2 are held out"):
+        check_forget(split, [split.test[0], split.validation[0]])
+    with pytest.raises(DataError, match="whole train set"):
+        check_forget(split, split.train)
+    check_forget(split, split.train[:-1])
 
 
 @pytest.mark.parametrize("edit", [{"seed": 9}, {"data_digest": "x"}, {"forget": ["s0"]}, {"test": []}, {"sha256": "0" * 64}])
@@ -145,27 +148,6 @@ def test_a_file_that_is_no_split_is_refused(split: Split, tmp_path: Path, edit: 
 
 
 # --- forget sets
-
-
-def test_retain_is_train_without_forget_in_its_order(split: Split) -> None:
-    wanted = (split.train[5], split.train[1], split.train[5])
-    with_forget = split.with_forget(wanted)
-    assert with_forget.forget == (split.train[1], split.train[5])
-    assert with_forget.retain == tuple(name for name in split.train if name not in wanted)
-    assert (with_forget.validation, with_forget.test) == (split.validation, split.test)
-    assert with_forget.sha256 != split.sha256
-
-
-def test_forget_sets_that_cannot_be_forgotten_are_refused(split: Split) -> None:
-    with pytest.raises(DataError, match="it is empty"):
-        check_forget(split, [])
-    with pytest.raises(DataError, match=r"1 of 2 samples were not trained on \(first: nobody; 0 are held out"):
-        check_forget(split, [split.train[0], "nobody"])
-    with pytest.raises(DataError, match=r"2 of 2 samples were not trained on .*2 are held out"):
-        check_forget(split, [split.test[0], split.validation[0]])
-    with pytest.raises(DataError, match="whole train set"):
-        check_forget(split, split.train)
-    check_forget(split, split.train[:-1])
 
 
 @settings(max_examples=30)

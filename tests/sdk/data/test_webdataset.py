@@ -124,7 +124,7 @@ def test_sparse_members_are_named(tmp_path: Path) -> None:
     assert "sparse" in reasons(load(f"webdataset:{tmp_path}/s.tar", "skip"))["s.tar/sparse.png"]
 
 
-def test_a_shard_that_shrinks_after_listing_is_a_data_error(tmp_path: Path) -> None:
+def test_members_that_change_or_are_too_large_are_data_errors(tmp_path: Path) -> None:
     path = tar(tmp_path / "s.tar", pair("a"))
     source = WebDatasetSource(str(path))
     (sample,) = source.listing().samples
@@ -134,9 +134,6 @@ def test_a_shard_that_shrinks_after_listing_is_a_data_error(tmp_path: Path) -> N
     path.unlink()
     with pytest.raises(DataError, match="No such file"):
         source.fingerprint(sample)
-
-
-def test_bytes_of_an_image_are_bounded_as_files_are() -> None:
     with pytest.raises(DataError, match=r"shard/a.png: .*too many for one image"):
         decode_bytes(bytes(MAX_FILE_BYTES + 1), "shard/a.png", 8)
     with pytest.raises(DataError, match=r"s.tar/a.png: not a readable image \(cannot identify image file a.png\)"):

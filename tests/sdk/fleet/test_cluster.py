@@ -46,7 +46,7 @@ def test_results_come_to_the_driver(ran: tuple[Path, Summary]) -> None:
         assert np.array_equal(read_result(out, f"add-{x}").tensors["values"], np.full((2, 3), 3 + x, np.float32))
 
 
-def test_refusals_failures_and_deaths(ran: tuple[Path, Summary]) -> None:
+def test_refusals_failures_and_deaths(ran: tuple[Path, Summary], ray: Any) -> None:
     out, summary = ran
     refused = read_result(out, "refuse").refused
     assert refused is not None and refused["kind"] == "BudgetExceeded"
@@ -54,9 +54,6 @@ def test_refusals_failures_and_deaths(ran: tuple[Path, Summary]) -> None:
     assert "ValueError: the job is broken" in summary.failed["raise"]
     assert summary.failed["die"].startswith("its worker died 2 times")
     assert read_result(out, "die-once").facts == {"how": "die once"}
-
-
-def test_a_ray_of_the_callers_is_left_running(ran: tuple[Path, Summary], ray: Any) -> None:
     assert ray.is_initialized()
 
 

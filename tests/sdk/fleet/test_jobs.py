@@ -130,7 +130,7 @@ def test_a_typed_error_is_a_refusal(backend: str, tmp_path: Path) -> None:
 
 
 def test_too_slow_is_tried_again_by_the_next_call(tmp_path: Path) -> None:
-    """The clock knows what else the machine was doing; nothing of it is kept."""
+    # The clock knows what else the machine was doing; nothing of it is kept.
     for _ in range(2):
         summary = run([misbehaving("slow"), *adds(1)], tmp_path, backend="loop")
         assert "too slow" in summary.failed["slow"] and not (tmp_path / "slow.safetensors").exists()
@@ -201,9 +201,6 @@ def test_bad_requests(tmp_path: Path) -> None:
         run(adds(1), tmp_path, workers=0)
     assert list(tmp_path.iterdir()) == []
     assert list(BACKENDS) == ["loop", "processes", "ray"]
-
-
-def test_bad_names_targets_and_arguments(tmp_path: Path) -> None:
     for name in ("../up", "a/b", "", ".hidden", "..", "a b", "ä", "x" * 201, "a\n", "a\0b"):
         with pytest.raises(InputError, match="job name"):
             Job(name=name, target="a:b")

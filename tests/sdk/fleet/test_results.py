@@ -48,7 +48,10 @@ def test_facts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         packed(Result(facts={"x": "y" * 1000}))
 
 
-def test_absent_and_irregular(tmp_path: Path) -> None:
+def test_absent_irregular_renamed_and_too_large(tmp_path: Path) -> None:
+    write_result(tmp_path, "job", packed(name="other"))
+    assert "the result of job 'other'" in refused(tmp_path)
+    assert not has_result(tmp_path, "job", "g")
     assert "No such file" in refused(tmp_path)
     (tmp_path / "folder.safetensors").mkdir()
     assert "not a regular file" in refused(tmp_path, "folder")
@@ -80,12 +83,6 @@ def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_metadata_of_another_form(metadata: dict[str, str] | None, tmp_path: Path) -> None:
     (tmp_path / "job.safetensors").write_bytes(save(ARRAY, metadata))
     assert "job.safetensors" in refused(tmp_path)
-    assert not has_result(tmp_path, "job", "g")
-
-
-def test_a_renamed_result_is_not_another_jobs(tmp_path: Path) -> None:
-    write_result(tmp_path, "job", packed(name="other"))
-    assert "the result of job 'other'" in refused(tmp_path)
     assert not has_result(tmp_path, "job", "g")
 
 

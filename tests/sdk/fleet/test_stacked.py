@@ -134,10 +134,21 @@ def test_a_stack_repairs_as_the_loop_does(repair: Repair, recipe: dict[str, Any]
         assert distance(mine, old) > 1e-3
 
 
-def test_repair_wants_a_seed_a_model() -> None:
+def test_what_cannot_be_stacked_is_refused() -> None:
+    with pytest.raises(InputError, match=r"layer 1 \(LayerNorm\)"):
+        stack([nn.Sequential(nn.Conv2d(3, 4, 1), nn.LayerNorm(4)) for _ in range(2)], matmul=False)
+    family = age_family()
+    models: list[Any] = [new_model(family, TRAIN, 0), new_model(family, TRAIN, 1)]
+    models[1].age_centers.add_(1.0)
+    with pytest.raises(InputError, match="age_centers"):
+        stack(models, matmul=False)
     family = age_family()
     with pytest.raises(InputError, match="1 models and 2 seeds"):
         repair_stacked([new_model(family, TRAIN, 0)], TRAIN, family, Repair(lr=1e-3), (1, 2), steps=1)
+    with pytest.raises(TrainingError, match="too few"):
+        fit_stacked(age_family(), TRAIN.subset([0]), VALIDATION, seeds=(0,))
+    with pytest.raises(InputError, match="width 0"):
+        fit_stacked(age_family(), TRAIN, VALIDATION, seeds=(0,), width=0)
 
 
 # The parts
@@ -193,16 +204,6 @@ def test_draws_are_those_of_the_loop() -> None:
             assert not torch.equal(step.masks[0][0], step.masks[0][1])
 
 
-def test_layers_without_a_counterpart_are_refused() -> None:
-    with pytest.raises(InputError, match=r"layer 1 \(LayerNorm\)"):
-        stack([nn.Sequential(nn.Conv2d(3, 4, 1), nn.LayerNorm(4)) for _ in range(2)], matmul=False)
-    family = age_family()
-    models: list[Any] = [new_model(family, TRAIN, 0), new_model(family, TRAIN, 1)]
-    models[1].age_centers.add_(1.0)
-    with pytest.raises(InputError, match="age_centers"):
-        stack(models, matmul=False)
-
-
 class Mixing(nn.Module):
     """Swaps the halves of its channels: in a stack that would swap models."""
 
@@ -248,14 +249,11 @@ def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.Mon
     assert len(told) == (1 if fits == 2 else 2)
 
 
-def test_the_estimate_counts_weights_and_activations() -> None:
+def test_the_estimate_counts_weights_and_activations_and_gives_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())
     # 16 parameters six times; two outputs of 4 x 32 x 32 floats for each of 5 samples, three times
     assert model_bytes(net, TRAIN, 5) == 6 * 16 * 4 + 3 * 5 * 2 * 4 * 32 * 32 * 4
     assert stack_width(net, TRAIN, 5) == CPU_WIDTH
-
-
-def test_the_width_follows_from_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     net = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU())
 
     class Elsewhere:
@@ -287,10 +285,3 @@ def test_a_broken_loss_names_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked, "check_stack", lambda *_: None)
     with pytest.raises(TrainingError, match="not a number with seed 1"):
         fit_stacked(family, TRAIN, VALIDATION, seeds=(0, 1))
-
-
-def test_bad_requests() -> None:
-    with pytest.raises(TrainingError, match="too few"):
-        fit_stacked(age_family(), TRAIN.subset([0]), VALIDATION, seeds=(0,))
-    with pytest.raises(InputError, match="width 0"):
-        fit_stacked(age_family(), TRAIN, VALIDATION, seeds=(0,), width=0)

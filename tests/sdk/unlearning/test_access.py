@@ -69,16 +69,16 @@ def test_a_set_that_was_not_declared_is_empty(world: World, need: Need | None) -
         assert torch.equal(sets[need].image_NCHW, theirs[need].image_NCHW)
 
 
-def test_labels_and_ages_are_shown_as_declared(world: World) -> None:
+def test_what_is_shown_is_what_was_declared(world: World) -> None:
     labelled, aged = shown(world, "retain data", "labels").retain, shown(world, "retain data", "ages").retain
     assert torch.equal(labelled.group_N, world.sets.train.group_N) and torch.equal(labelled.age_N, world.sets.train.age_N)
     assert bool((aged.group_N == -1).all()) and torch.equal(aged.age_N, world.sets.train.age_N)
     assert bool((world.sets.train.group_N >= 0).all()), "the caller's own data was changed"
-
-
-def test_the_test_set_is_never_shown(world: World) -> None:
     sets = shown_to(Looks(needs=NEEDS[:5]), world.sets, world.original.model)
     assert len(sets.test) == 0 and len(sets.train) == len(world.sets.train)
+    sets = shown_to(Finetune(), world.sets, world.original.model, withhold=["forget data", "validation data", "ages"])
+    assert sets.train.ids == world.sets.train.ids and len(sets.forget) == len(sets.validation) == 0
+    assert CLI_NEEDS == NEEDS
 
 
 # What is refused
@@ -92,11 +92,6 @@ def test_what_is_withheld_but_needed_is_refused(world: World, need: Need) -> Non
         f"method MSG: it needs {need}, which is withheld. "
         f"`unplug list methods --without '{need}'` lists the methods that work without."
     )
-
-
-def test_withholding_what_is_not_needed_is_no_matter(world: World) -> None:
-    sets = shown_to(Finetune(), world.sets, world.original.model, withhold=["forget data", "validation data", "ages"])
-    assert sets.train.ids == world.sets.train.ids and len(sets.forget) == len(sets.validation) == 0
 
 
 def test_what_is_missing_but_needed_is_refused(world: World) -> None:
@@ -128,10 +123,6 @@ def test_what_a_whole_kind_lacks_is_named_together() -> None:
         "`unplug list methods --without 'ages' --without 'class logits'` lists the methods that work without."
     )
     check_needs(Looks(needs=("labels",)), ["ages", "class logits"], withhold=["forget data"])
-
-
-def test_the_command_line_knows_the_same_needs() -> None:
-    assert CLI_NEEDS == NEEDS
 
 
 def step(world: World, out: Path, method: str = "finetune", **options: Any) -> Any:

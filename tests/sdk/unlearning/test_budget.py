@@ -27,12 +27,9 @@ def retraining(passes: int = 1000, wall_s: float = 1000.0) -> RetrainCost:
     return RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=wall_s), source="test")
 
 
-def test_a_backward_pass_counts_twice() -> None:
+def test_a_backward_pass_counts_twice_and_a_charge_refuses_before_the_work() -> None:
     assert Cost(forward=7, backward=5, wall_s=9.0).compute == 17.0
     assert Cost(forward=3, backward=0, wall_s=0.0).compute == 3.0
-
-
-def test_charge_refuses_before_the_work() -> None:
     meter = Meter(retraining(), 0.05, Clock())  # 150 forward passes
     meter.charge(forward=50, backward=50)  # exactly the budget
     worked = False
@@ -40,6 +37,10 @@ def test_charge_refuses_before_the_work() -> None:
         meter.charge(forward=1, backward=0)
         worked = True
     assert not worked
+    meter = Meter(retraining(passes=10), 0.05, Clock())  # 1.5 forward passes
+    meter.charge(forward=1, backward=0)
+    with pytest.raises(BudgetExceeded, match="compute cost"):
+        meter.charge(forward=1, backward=0)
 
 
 def test_wall_time_is_enforced_beyond_a_grace_of_seconds() -> None:
@@ -53,13 +54,6 @@ def test_wall_time_is_enforced_beyond_a_grace_of_seconds() -> None:
         meter.charge(forward=1, backward=1)
     with pytest.raises(BudgetExceeded, match="wall cost"):
         meter.finish()
-
-
-def test_the_grace_does_not_lengthen_compute() -> None:
-    meter = Meter(retraining(passes=10), 0.05, Clock())  # 1.5 forward passes
-    meter.charge(forward=1, backward=0)
-    with pytest.raises(BudgetExceeded, match="compute cost"):
-        meter.charge(forward=1, backward=0)
 
 
 def test_no_budget_counts_without_a_limit() -> None:

@@ -76,15 +76,12 @@ def test_a_budget_that_ends_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_forget_sets_that_cannot_be_forgotten(world: World, tmp_path: Path) -> None:
+def test_requests_that_cannot_be_forgotten_are_refused(world: World, tmp_path: Path) -> None:
     cases = {"it is empty": (), "were not trained on": (world.split.test[0],), "the whole train set": world.split.train}
     for message, ids in cases.items():
         with pytest.raises(DataError, match=message):
             step(world, tmp_path / "out", ids=ids)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_other_data_is_refused(world: World, tmp_path: Path) -> None:
     other = load_dataset("synth:n=12,subjects=6,seed=9", 32, show=False)
     with pytest.raises(DataError, match="digest differs"):
         step(world, tmp_path / "out", dataset=other)

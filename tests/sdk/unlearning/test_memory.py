@@ -87,11 +87,20 @@ def test_saved_tensors_golden() -> None:
     assert found.weights == found.trainable == 4 * (5 * 3 + 5 + 2 * 5 + 2)
 
 
-def test_measuring_leaves_the_model_alone() -> None:
+def test_measuring_leaves_the_model_alone_and_its_parts_add_up(nano: Footprint) -> None:
     model = AgePredictor(size="nano", image_size=32).eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
     footprint(model, 32, CPU)
     assert not model.training and all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    found = estimate_memory(nano, Finetune(), SMALL, SAMPLES, 256)
+    assert found.phase == "step" and found.batch_size == 256
+    assert (found.weights, found.gradients, found.optimizer) == (2 * nano.weights, nano.trainable, 2 * nano.trainable)
+    assert found.activations == nano.fixed + 256 * nano.per_sample
+    row = memory_record(found, 10**9, CPU)
+    assert row["estimate"]["total"] == found.total == sum(
+        row["estimate"][name] for name in ("data", "weights", "gradients", "optimizer", "copies", "activations", "workspace")
+    )  # fmt: skip
+    assert row["measured_peak"] is None and row["free_before"] == 10**9
 
 
 @pytest.mark.long
@@ -118,21 +127,12 @@ def test_more_needs_more(nano: Footprint) -> None:
     base = footprint(AgePredictor(size="base", image_size=32), 32, CPU)
     assert need(base, 64) > need(nano, 64)
 
+    @dataclass(frozen=True, kw_only=True)
+    class Teachers(Finetune):
+        copies: ClassVar[int] = 3
 
-def test_the_parts_add_up(nano: Footprint) -> None:
-    found = estimate_memory(nano, Finetune(), SMALL, SAMPLES, 256)
-    assert found.phase == "step" and found.batch_size == 256
-    assert (found.weights, found.gradients, found.optimizer) == (2 * nano.weights, nano.trainable, 2 * nano.trainable)
-    assert found.activations == nano.fixed + 256 * nano.per_sample
-    row = memory_record(found, 10**9, CPU)
-    assert row["estimate"]["total"] == found.total == sum(
-        row["estimate"][name] for name in ("data", "weights", "gradients", "optimizer", "copies", "activations", "workspace")
-    )  # fmt: skip
-    assert row["measured_peak"] is None and row["free_before"] == 10**9
-
-
-def test_other_phases_can_need_most(nano: Footprint) -> None:
-    """The timing before the step trains with the recipe's batches, the metrics after it run large ones."""
+    assert need(nano, 512, Teachers()) - need(nano, 512) == 2 * nano.weights
+    # The timing before the step trains with the recipe's batches, the metrics after it run large ones.
     large = replace(RECIPE, batch_size=4096)
     assert estimate_memory(nano, Finetune(batch_size=4), large, SAMPLES).phase == "timing"
     assert estimate_memory(nano, Finetune(batch_size=2), SMALL, 10**4).phase == "measuring"
@@ -167,10 +167,9 @@ def test_the_refusal_names_the_largest_batch_size_that_fits(nano: Footprint) -> 
 def test_the_refusal_says_where_nothing_helps() -> None:
     assert "No batch size fits: free some memory" in refusal(Finetune(), 2**20)
     assert "It has no batch size of its own to lower" in refusal(Retrain(), 2**20)
-
-
-def test_gib() -> None:
     assert [gib(size) for size in (5_583_457_485, 2**30 // 2, 3 * 2**20)] == ["5.2 GiB", "0.5 GiB", "3.0 MiB"]
+    found = free_memory(CPU)
+    assert found is None or found > 2**20
 
 
 # What is free
@@ -222,11 +221,6 @@ def test_free_memory(tmp_path: Path, files: dict[str, str], free: int | None) ->
     assert free_memory(CPU, system(tmp_path, files)) == free
 
 
-def test_free_memory_here() -> None:
-    found = free_memory(CPU)
-    assert found is None or found > 2**20
-
-
 # In the step
 
 
@@ -245,11 +239,3 @@ def test_the_record_holds_the_estimate(world: World) -> None:
     measured = footprint(world.original.model, RECIPE.image_size, CPU)
     assert found["estimate"]["total"] == estimate_memory(measured, build_method("msg"), RECIPE, len(world.dataset)).total
     assert found["free_before"] is None or found["free_before"] > found["estimate"]["total"]
-
-
-def test_a_method_may_say_what_it_holds(nano: Footprint) -> None:
-    @dataclass(frozen=True, kw_only=True)
-    class Teachers(Finetune):
-        copies: ClassVar[int] = 3
-
-    assert need(nano, 512, Teachers()) - need(nano, 512) == 2 * nano.weights

@@ -76,7 +76,7 @@ def test_downdating_a_float64_gram_would_fail_the_same_test() -> None:
     assert distance(head.weights(), refit(x_NF[10:], y_NG[10:], 0.3), x_NF[10:]) < REFIT / 100
 
 
-def test_the_order_of_adding_and_removing_does_not_matter_bit_for_bit() -> None:
+def test_removals_leave_no_trace_in_any_order() -> None:
     x_NF, y_NG, draw = made(1, spread=2.0)
     whole, other = (RidgeHead.fit(x_NF, y_NG, lam=0.1) for _ in range(2))
     whole.remove(x_NF[:20], y_NG[:20])
@@ -85,9 +85,6 @@ def test_the_order_of_adding_and_removing_does_not_matter_bit_for_bit() -> None:
     other.remove(x_NF[20:30], y_NG[20:30])
     other.add(x_NF[20:30], y_NG[20:30])
     assert all(torch.equal(one, two) for one, two in zip(whole.weights(), other.weights(), strict=True))
-
-
-def test_removing_a_class_leaves_no_trace_of_it() -> None:
     x_NF, y_NG, _ = made(2)
     head, of_class = RidgeHead.fit(x_NF, y_NG, lam=0.1), y_NG[:, 1] == 1
     head.remove(x_NF[of_class], y_NG[of_class])
@@ -114,17 +111,14 @@ def test_the_published_recursion_agrees() -> None:
         assert distance(head.weights(), (solution[:-1].T, solution[-1]), x_NF) < REFIT
 
 
-def test_ridge_golden() -> None:
-    """x = -1, 1, y = -1, 1 and lam = 2: w = sum xy / (sum x^2 + lam) = 1/2; then (5, 3) is added and taken away."""
+def test_ridge_by_hand_and_without_rounding() -> None:
+    # x = -1, 1, y = -1, 1 and lam = 2: w = sum xy / (sum x^2 + lam) = 1/2; then (5, 3) is added and taken away.
     x_NF, y_NG = torch.tensor([[-1.0], [1.0], [5.0]]), torch.tensor([[-1.0], [1.0], [3.0]])
     head = RidgeHead.fit(x_NF, y_NG, lam=2.0)
     head.remove(x_NF[2:], y_NG[2:])
     assert [float(part) for part in head.weights()] == [0.5, 0.0]
     assert head.samples == 2
-
-
-def test_many_samples_are_summed_without_rounding() -> None:
-    """More rows than one exact product holds, all of the largest value, so that the slices are full."""
+    # More rows than one exact product holds, all of the largest value, so that the slices are full.
     count = 3 * 2 ** (53 - 2 * BITS) + 5
     head = RidgeHead.fit(torch.full((count, 1), 1.0 - 2.0**-24), torch.ones(count, 1), lam=1.0)
     head.remove(torch.full((count - 3, 1), 1.0 - 2.0**-24), torch.ones(count - 3, 1))

@@ -17,8 +17,8 @@ from unplug.sdk.unlearning.methods.gaussian_amnesiac import GaussianAmnesiac, am
 from .conftest import Case, changed, coloured, poisoned, whole_batch
 
 
-def test_attention_map_golden() -> None:
-    """Channels (3, 0) and (0, 4) at two positions: mean squares 4.5 and 8, of length one (9, 16) / sqrt(337)."""
+def test_attention_map_golden_and_features_without_a_hook(age_case: Case) -> None:
+    # Channels (3, 0) and (0, 4) at two positions: mean squares 4.5 and 8, of length one (9, 16) / sqrt(337).
     x_BCHW = torch.tensor([[3.0, 0.0], [0.0, 4.0]]).view(1, 2, 1, 2)
     expected = [9 / 337**0.5, 16 / 337**0.5]
     assert attention_map(x_BCHW)[0].tolist() == pytest.approx(expected)
@@ -26,9 +26,6 @@ def test_attention_map_golden() -> None:
     other = torch.tensor([[1.0, 0.0], [0.0, 0.0]]).view(1, 2, 1, 2)
     by_hand = ((expected[0] - 1.0) ** 2 + expected[1] ** 2) / 2
     assert float(attention_difference(x_BCHW, other)) == pytest.approx(by_hand)
-
-
-def test_last_features_are_those_of_the_head_and_leave_no_hook(age_case: Case) -> None:
     model = age_case.model()
     with last_features(model) as seen:
         model(torch.zeros(2, 3, 32, 32))

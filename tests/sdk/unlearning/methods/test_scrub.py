@@ -114,19 +114,24 @@ def test_it_leaves_the_teacher_on_the_forget_set(class_case: Case) -> None:
     assert distance(model, class_case.original, class_case.sets.train) < apart[0]
 
 
-def test_more_max_rounds_than_rounds_are_refused() -> None:
+def test_the_samples_that_are_compared(class_case: Case) -> None:
+    validation, forget = class_case.sets.validation, class_case.sets.forget
+    alike = SCRUBR().some(validation, forget)
+    assert sorted(set(alike.group_N.tolist())) == [0, 2]
+    assert len(alike) == int(torch.isin(validation.group_N, torch.tensor([0, 2])).sum())
+    assert 1 <= len(SCRUBR(samples=5).some(validation, forget)) <= 5
+    other = class_case.sets.validation.subset((class_case.sets.validation.group_N == 1).nonzero()[:, 0])
+    with pytest.raises(InputError, match="no validation sample"):
+        SCRUBR()(class_case.model(), class_case.problem(validation=other))
     with pytest.raises(InputError, match="max_rounds=4"):
         build_method("scrub", {"rounds": "3", "max_rounds": "4"})
 
 
-def test_closest_golden() -> None:
+def test_goldens_of_the_round() -> None:
     assert closest([0.2, 0.9, 1.4], 1.0) == 1
     assert closest([0.5, 1.5], 1.0) == 0  # the earliest of several
     assert closest([3.0], -1.0) == 0
-
-
-def test_matched_mean_golden() -> None:
-    """Class 0 is 3/4 of the forget set, class 1 a quarter: .75 * mean(1, 3) + .25 * 6."""
+    # Class 0 is 3/4 of the forget set, class 1 a quarter: .75 * mean(1, 3) + .25 * 6.
     loss, group = torch.tensor([1.0, 3.0, 6.0]), torch.tensor([0, 0, 1])
     assert matched_mean(loss, group, torch.tensor([0, 0, 1, 0])) == pytest.approx(0.75 * 2 + 0.25 * 6)
     # A class without validation samples leaves its weight to the others.
@@ -158,20 +163,6 @@ def test_measured_losses_are_the_models(class_case: Case) -> None:
     assert torch.allclose(found, slow_losses(class_case.model(), class_case.sets.validation), atol=1e-5)
     assert model.training
     assert (problem.meter.spent.forward, problem.meter.spent.backward) == (24, 0)
-
-
-def test_only_classes_of_the_forget_set_count_and_not_too_many(class_case: Case) -> None:
-    validation, forget = class_case.sets.validation, class_case.sets.forget
-    alike = SCRUBR().some(validation, forget)
-    assert sorted(set(alike.group_N.tolist())) == [0, 2]
-    assert len(alike) == int(torch.isin(validation.group_N, torch.tensor([0, 2])).sum())
-    assert 1 <= len(SCRUBR(samples=5).some(validation, forget)) <= 5
-
-
-def test_without_a_matching_validation_sample_it_is_refused(class_case: Case) -> None:
-    other = class_case.sets.validation.subset((class_case.sets.validation.group_N == 1).nonzero()[:, 0])
-    with pytest.raises(InputError, match="no validation sample"):
-        SCRUBR()(class_case.model(), class_case.problem(validation=other))
 
 
 def test_the_last_round_is_scrub(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,15 +194,12 @@ def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
     assert said.logits_NG.shape == (23, 10) and float(abs(said.age_N).max()) < 100
 
 
-def test_the_ensemble_averages_probabilities(ensemble: SisaEnsemble) -> None:
+def test_the_ensemble_averages_probabilities_and_an_empty_shard_has_no_say(ensemble: SisaEnsemble) -> None:
     image = DATA.batch(torch.arange(6)).image_BCHW
     with torch.no_grad():
         mean = torch.stack([member(image)["logits"].softmax(1) for member in ensemble.members]).mean(0)
         said = ensemble(image)["logits"]
     assert torch.allclose(said.exp(), mean, atol=1e-6) and torch.allclose(said.exp().sum(1), torch.ones(6), atol=1e-6)
-
-
-def test_an_empty_shard_has_no_say(ensemble: SisaEnsemble) -> None:
     model = METHOD(copy.deepcopy(ensemble), given(without(in_part(1))))
     assert isinstance(model, SisaEnsemble)
     image = DATA.batch(torch.arange(6)).image_BCHW
@@ -214,7 +211,7 @@ def test_an_empty_shard_has_no_say(ensemble: SisaEnsemble) -> None:
 # Places and costs
 
 
-def test_places_follow_from_the_id_alone() -> None:
+def test_places_follow_from_the_id_alone_and_costs_are_those_in_the_docstring() -> None:
     plan = Plan(shards=4, slices=5, seed=0)
     whole, less = plan.parts(str(number) for number in range(2000)), plan.parts(str(number) for number in range(1, 2000))
     sizes = [len(ids) for slices in whole for ids in slices]
@@ -223,6 +220,10 @@ def test_places_follow_from_the_id_alone() -> None:
     assert Plan(shards=1, slices=1, seed=0).place("a") == (0, 0)
     # SHA-256 of "a" begins with ca978112ca1bbdca.
     assert Plan(shards=10, slices=7, seed=0).place("a") == (0xCA978112CA1BBDCA % 10, 0xCA978112CA1BBDCA // 10 % 7)
+    # One sample of R equal slices: 1 / S of a retraining in the first, 2 / (S (R + 1)) in the last.
+    plan, recipe = Plan(shards=1, slices=3, seed=0), replace(RECIPE, epochs=4)
+    parts = [[f"{number}-{index}" for index in range(10)] for number in range(3)]
+    assert stage_passes(plan, recipe, parts, 2) / (4 * 30) == 2 / 4
 
 
 @pytest.mark.parametrize(
@@ -235,14 +236,13 @@ def test_stages_cost_as_much_as_the_recipe(epochs: int, slices: int, stages: lis
     assert stage_passes(plan, recipe, parts, 0) == epochs * 10 * slices
 
 
-def test_costs_are_those_in_the_docstring() -> None:
-    """One sample of R equal slices: 1 / S of a retraining in the first, 2 / (S (R + 1)) in the last."""
-    plan, recipe = Plan(shards=1, slices=3, seed=0), replace(RECIPE, epochs=4)
-    parts = [[f"{number}-{index}" for index in range(10)] for number in range(3)]
-    assert stage_passes(plan, recipe, parts, 2) / (4 * 30) == 2 / 4
-
-
-def test_a_request_over_the_budget_is_refused_before_any_work(ensemble: SisaEnsemble) -> None:
+def test_price_is_what_unlearning_is_charged_and_refused_before_any_work(ensemble: SisaEnsemble) -> None:
+    # Known from ids alone, so that a request over the budget is refused before an ensemble is trained for it.
+    problem = given(without(in_part(0, 0, 1)))
+    METHOD(copy.deepcopy(ensemble), problem)
+    spent = problem.meter.spent.forward
+    assert METHOD.price(DATA.ids, problem.retain.ids, FAMILY, ensemble.plan.seed) == spent > 0
+    assert METHOD.price(DATA.ids, DATA.ids, FAMILY, ensemble.plan.seed) == 0
     model, gone = copy.deepcopy(ensemble), in_part(0, 0, 1) | in_part(1, 0, 1) | in_part(2, 0, 1)
     with pytest.raises(BudgetExceeded, match=r"over 0\.5 of retraining"):
         METHOD(model, given(without(gone), budget=0.5))
@@ -275,28 +275,13 @@ def test_it_is_a_training_hook() -> None:
     assert not METHOD.prepared(Small())
 
 
-def test_data_that_it_was_not_trained_on(ensemble: SisaEnsemble) -> None:
+def test_what_it_cannot_train_or_forget_is_refused(ensemble: SisaEnsemble, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="was not trained on"):
         METHOD(copy.deepcopy(ensemble), given(coloured(8, seed=9)))
     with pytest.raises(InputError, match="no ensemble"):
         METHOD(Small(), given(DATA))
-
-
-def test_more_slices_than_epochs_allow_are_refused() -> None:
     with pytest.raises(InputError, match="4 epochs are too few"):
         SISA(shards=1, slices=8).train(given(DATA))
-
-
-def test_a_loss_that_is_not_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClassTask, "loss", lambda _, outputs, batch: outputs["logits"].sum(1) * math.nan)
     with pytest.raises(TrainingError, match="not a number"):
         METHOD.train(given(DATA))
-
-
-def test_price_is_what_unlearning_is_charged(ensemble: SisaEnsemble) -> None:
-    """Known from ids alone, so that a request over the budget is refused before an ensemble is trained for it."""
-    problem = given(without(in_part(0, 0, 1)))
-    METHOD(copy.deepcopy(ensemble), problem)
-    spent = problem.meter.spent.forward
-    assert METHOD.price(DATA.ids, problem.retain.ids, FAMILY, ensemble.plan.seed) == spent > 0
-    assert METHOD.price(DATA.ids, DATA.ids, FAMILY, ensemble.plan.seed) == 0

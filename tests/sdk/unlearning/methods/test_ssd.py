@@ -30,9 +30,6 @@ def test_dampening_golden() -> None:
     forget, everything = {"weight": torch.tensor([[8.0, 1.0, 5.0]])}, {"weight": torch.tensor([[2.0, 1.0, 1.0]])}
     assert dampen(net, forget, everything, alpha=2.0, dampening=1.0) == 2
     assert net.weight.tolist() == [[0.25, 2.0, pytest.approx(-0.8)]]  # 1 * 2/8, kept, -4 * 1/5
-
-
-def test_dampening_never_enlarges_and_skips_dead_weights() -> None:
     net = nn.Linear(2, 1, bias=False)
     before = net.weight.detach().clone()
     forget, everything = {"weight": torch.tensor([[3.0, 0.0]])}, {"weight": torch.tensor([[1.0, 0.0]])}
@@ -81,15 +78,12 @@ def test_an_alpha_that_selects_nothing_is_refused(class_case: Case, method: SSD 
     assert changed(snapshot(class_case.original), changing)
 
 
-def test_a_small_alpha_shrinks(class_case: Case) -> None:
+def test_smaller_alphas_shrink_more(class_case: Case) -> None:
     before = snapshot(class_case.original)
     shrunk = SSD(alpha=1.0)(class_case.model(), class_case.problem(budget=None))
     moved = changed(before, shrunk)
     assert moved and moved <= {name for name, _ in shrunk.named_parameters()}  # no buffer
     assert all(bool((value.abs() <= before[name].abs()).all()) for name, value in shrunk.named_parameters())
-
-
-def test_more_is_shrunk_the_smaller_alpha_is(class_case: Case) -> None:
     given = class_case.problem(budget=None)
     forget, everything = forget_and_all(class_case.model(), given, loss_of(class_case), power=2.0)
     counts = [dampen(class_case.model(), forget, everything, alpha, 1.0) for alpha in (1.0, 2.0, 4.0, 6.01)]

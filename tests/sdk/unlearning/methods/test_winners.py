@@ -20,28 +20,35 @@ from unplug.sdk.unlearning.methods.rni import RNI, choose_tensors, norm_paramete
 from .conftest import Case, changed, poisoned, snapshot, unlabelled
 
 
-def test_contrastive_golden() -> None:
-    """z_f = [1 0], [0 2]; z_r = identity; temperature 1: rows of similarities (1, 0) and (0, 2)."""
+def test_goldens() -> None:
+    # z_f = [1 0], [0 2]; z_r = identity; temperature 1: rows of similarities (1, 0) and (0, 2).
     z_FG, z_RG = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.eye(2)
     first = math.log(math.e + 1)  # ln(e^1 + e^0)
     second = math.log(1 + math.e**2)
     expected = ((first - 1) + first + second + (second - 2)) / 4
     assert float(contrastive(z_FG, z_RG, 1.0)) == pytest.approx(expected, rel=1e-6)
     assert float(contrastive(2 * z_FG, z_RG, 2.0)) == pytest.approx(expected, rel=1e-6)  # the temperature divides
-
-
-def test_contrastive_is_least_where_all_similarities_are_equal() -> None:
     same = contrastive(torch.zeros(3, 2), torch.randn(5, 2, generator=torch.Generator().manual_seed(0)), 1.15)
     assert float(same) == pytest.approx(math.log(5))
     assert contrastive(torch.ones(3, 2), torch.eye(2) * 3, 1.15) > contrastive(torch.zeros(3, 2), torch.eye(2) * 3, 1.15) - 1e-6
-
-
-def test_not_uniform_golden() -> None:
     assert float(not_uniform(torch.zeros(2, 4))) == pytest.approx(0.0, abs=1e-6)
     assert float(not_uniform(torch.tensor([[50.0, 0.0, 0.0, 0.0]]))) == pytest.approx(math.log(4))  # a sure answer
     p = (0.75, 0.25)
     kl = sum(value * math.log(value / 0.5) for value in p)
     assert float(not_uniform(torch.tensor([[math.log(3.0), 0.0]]))) == pytest.approx(kl, rel=1e-5)
+    group_N = torch.tensor([0, 0, 0, 0, 2])
+    assert class_weights(group_N, 4, power=1.0).tolist() == [0.25, 0.0, 1.0, 0.0]
+    assert class_weights(group_N, 4, power=0.1)[0] == pytest.approx(4**-0.1)
+    assert float(weighted_mean(torch.tensor([2.0, 4.0]), torch.tensor([0.25, 0.75]))) == pytest.approx(3.5)
+    z_BG = torch.tensor([[0.0, 0.0, 0.0, 0.0], [60.0, 0.0, 0.0, 0.0], [math.log(3.0), 0.0, -80.0, -80.0]])
+    expected = [math.log(4), 0.0, -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))]
+    assert entropy(z_BG).tolist() == pytest.approx(expected, abs=1e-5)
+    theirs, ours = torch.tensor([[math.log(3.0), 0.0]]), torch.tensor([[0.0, math.log(4.0)]])
+    expected = -(0.75 * math.log(0.2) + 0.25 * math.log(0.8))
+    assert float(soft_ce(ours, theirs)) == pytest.approx(expected, rel=1e-6)
+    sure = torch.tensor([[60.0, 0.0], [0.0, 60.0]])  # a sure teacher gives the cross entropy
+    logits = torch.tensor([[1.0, -1.0], [0.5, 0.2]])
+    assert float(soft_ce(logits, sure)) == pytest.approx(float(torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1]))))
 
 
 def test_phases_in_order_with_falling_rates(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,14 +117,18 @@ def test_late_noise_comes_once_before_the_last_quarter(class_case: Case, monkeyp
     assert calls == [1.0, 20 * 0.5]  # ResNet-18 has 20 convolutions
 
 
-def test_class_weights_golden() -> None:
-    group_N = torch.tensor([0, 0, 0, 0, 2])
-    assert class_weights(group_N, 4, power=1.0).tolist() == [0.25, 0.0, 1.0, 0.0]
-    assert class_weights(group_N, 4, power=0.1)[0] == pytest.approx(4**-0.1)
-    assert float(weighted_mean(torch.tensor([2.0, 4.0]), torch.tensor([0.25, 0.75]))) == pytest.approx(3.5)
-
-
-def test_noise_follows_from_the_generator() -> None:
+def test_refill_rounding_and_noise_by_their_laws() -> None:
+    net = nn.Sequential(nn.Conv2d(4, 64, 3), nn.Conv2d(64, 16, 1))
+    refill(net, 1.0, torch.Generator().manual_seed(1))
+    for module, fan_in in ((net[0], 36), (net[1], 64)):
+        bound = 1 / math.sqrt(fan_in)
+        weight = module.weight.detach()
+        assert 0.95 * bound < float(weight.abs().max()) <= bound
+        assert float(weight.std()) == pytest.approx(bound / math.sqrt(3), rel=0.06)
+    net = nn.Linear(40, 40)
+    before = net.weight.detach().clone()
+    round_to_half(net)
+    assert ((net.weight - before).abs() <= before.abs() * 2**-11 + 2**-25).all()
     first, second = torch.zeros(50), torch.zeros(50)
     for weight in (first, second):
         add_noise([weight], 2.0, torch.Generator().manual_seed(1))
@@ -152,15 +163,6 @@ def test_validation_comes_first_without_its_labels(class_case: Case, monkeypatch
         KDE()(class_case.model(), class_case.problem(validation=poisoned(sets.validation)))
 
 
-def test_soft_ce_golden() -> None:
-    theirs, ours = torch.tensor([[math.log(3.0), 0.0]]), torch.tensor([[0.0, math.log(4.0)]])
-    expected = -(0.75 * math.log(0.2) + 0.25 * math.log(0.8))
-    assert float(soft_ce(ours, theirs)) == pytest.approx(expected, rel=1e-6)
-    sure = torch.tensor([[60.0, 0.0], [0.0, 60.0]])  # a sure teacher gives the cross entropy
-    logits = torch.tensor([[1.0, -1.0], [0.5, 0.2]])
-    assert float(soft_ce(logits, sure)) == pytest.approx(float(torch.nn.functional.cross_entropy(logits, torch.tensor([0, 1]))))
-
-
 @pytest.mark.long
 def test_the_student_comes_closer_to_the_original(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
@@ -188,34 +190,11 @@ def test_refill_draws_the_globally_smallest_weights_anew(case: Case, ratio: floa
         assert size_W[moved_W].max() <= size_W[~moved_W].min()  # one threshold for the whole network
 
 
-def test_refill_is_uniform_up_to_one_over_the_root_of_the_fan_in() -> None:
-    net = nn.Sequential(nn.Conv2d(4, 64, 3), nn.Conv2d(64, 16, 1))
-    refill(net, 1.0, torch.Generator().manual_seed(1))
-    for module, fan_in in ((net[0], 36), (net[1], 64)):
-        bound = 1 / math.sqrt(fan_in)
-        weight = module.weight.detach()
-        assert 0.95 * bound < float(weight.abs().max()) <= bound
-        assert float(weight.std()) == pytest.approx(bound / math.sqrt(3), rel=0.06)
-
-
-def test_entropy_golden() -> None:
-    z_BG = torch.tensor([[0.0, 0.0, 0.0, 0.0], [60.0, 0.0, 0.0, 0.0], [math.log(3.0), 0.0, -80.0, -80.0]])
-    expected = [math.log(4), 0.0, -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))]
-    assert entropy(z_BG).tolist() == pytest.approx(expected, abs=1e-5)
-
-
 def test_every_weight_is_an_fp16_number_afterwards(class_case: Case) -> None:
     model = PRMQ(batch_size=16)(class_case.model(), class_case.problem())
     for name, value in model.named_parameters():
         assert value.dtype == torch.float32 and torch.equal(value.half().float(), value), name
     assert not all(torch.equal(value.half().float(), value) for value in class_case.original.parameters())
-
-
-def test_rounding_moves_by_at_most_half_a_step() -> None:
-    net = nn.Linear(40, 40)
-    before = net.weight.detach().clone()
-    round_to_half(net)
-    assert ((net.weight - before).abs() <= before.abs() * 2**-11 + 2**-25).all()
 
 
 @pytest.mark.long

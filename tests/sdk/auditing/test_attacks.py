@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy.special import logit
 from scipy.stats import kstest
 
 from unplug.core import DataError, InputError
@@ -26,19 +27,16 @@ from unplug.sdk.auditing.report import Role
 from unplug.sdk.statistics import auc, bootstrap_auc, interval, resamples
 from unplug.sdk.training import Predictions
 
+from .planted import model, says
+
 Array = NDArray[np.float64]
 EDGES = (0.0, 50.0, 100.0)
 F, U, Z, R = 60, 90, 70, 50
 
 
-def predictions(log_p_N: Sequence[float] | Array) -> Predictions:
-    """Two age groups; the true one is the first and has probability exp(log_p)."""
-    log_N = np.asarray(log_p_N, dtype=np.float64)
-    rest = np.log(-np.expm1(log_N))
-    return Predictions(
-        logits_NG=np.stack([log_N, rest], axis=1), age_N=20.0 + 10 * log_N, true_age_N=np.full(len(log_N), 25.0),
-        true_group_N=np.zeros(len(log_N), np.int64),
-    )  # fmt: skip
+def predictions(logit_N: Array) -> Predictions:
+    """The surer a model is of the group, the better it says the age."""
+    return says(logit_N, 20.0 - 10 * np.logaddexp(0.0, -logit_N))
 
 
 def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, noise: float = 0.3) -> Signals:
@@ -47,16 +45,13 @@ def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, 
     def part(number: int, count: int, shift: float) -> Predictions:
         difficulty = np.random.default_rng([difficulty_seed, number]).normal(0.5, 1.0, count)
         logit = difficulty + np.random.default_rng([seed, number]).normal(0.0, noise, count) + shift
-        return predictions(-np.log1p(np.exp(-logit)))
+        return predictions(logit)
 
     return Signals(forget=part(0, F, forget_shift), unseen=part(1, U, 0.0), population=part(2, Z, 0.0), retain=part(3, R, 0.0))
 
 
 def test_goldens_by_hand() -> None:
-    target = Signals(
-        forget=predictions(np.log([0.9, 0.5])), unseen=predictions(np.log([0.2])), population=predictions(np.log([0.3])),
-        retain=predictions(np.log([0.99])),
-    )  # fmt: skip
+    target = model(says(logit([0.9, 0.5])), says(logit([0.2])))
     forget_F, unseen_U = LossAttack()(target, [])
     np.testing.assert_allclose(forget_F, np.log([0.9, 0.5]))
     np.testing.assert_allclose(unseen_U, np.log([0.2]))
@@ -104,18 +99,13 @@ def test_rmia_uses_the_references() -> None:
 
     def model(seed: int) -> Signals:
         logit = difficulty + offset + np.random.default_rng(seed).normal(0.0, 0.3, F + U + Z)
-        parts = [predictions(-np.log1p(np.exp(-part))) for part in np.split(logit, [F, F + U])]
+        parts = [predictions(part) for part in np.split(logit, [F, F + U])]
         return Signals(forget=parts[0], unseen=parts[1], population=parts[2], retain=parts[2])
 
     by_loss = auc(*LossAttack()(model(1), []))
     by_rmia = auc(*RMIA(a=1.0)(model(1), [model(2), model(3)]))  # a = 1: p_ref is the reference models' mean alone
     assert by_loss > 0.6
     assert abs(by_rmia - 0.5) < abs(by_loss - 0.5) * 0.5
-
-
-def test_rmia_needs_a_reference() -> None:
-    with pytest.raises(InputError, match="--train-references"):
-        RMIA()(signals(1), [])
 
 
 ON_AGES = sorted(set(ATTACKS) - {"gain"})
@@ -159,7 +149,7 @@ def gaussian(seed: int, overfit: float) -> Signals:
     def part(number: int, count: int, shift: float) -> Predictions:
         phi = np.random.default_rng([7, number]).normal(0.0, 2.0, count)
         phi += np.random.default_rng([seed, number]).normal(0.0, 0.5, count) + shift
-        return predictions(-np.logaddexp(0.0, -phi))
+        return predictions(phi)
 
     return Signals(
         forget=part(0, 300, overfit), unseen=part(1, 300, 0.0), population=part(2, 200, 0.0), retain=part(3, 200, 1.0)
@@ -177,24 +167,12 @@ def test_attacks_with_references_beat_the_loss_on_a_planted_overfit(attack: Any)
 # LiRA and the attacks on errors
 
 
-def says(log_odds: Sequence[float], ages: Sequence[float] = ()) -> Predictions:
-    count = len(log_odds)
-    return Predictions(
-        logits_NG=np.stack([np.array(log_odds), np.zeros(count)], axis=1), age_N=np.array(ages or [30.0] * count),
-        true_age_N=np.full(count, 30.0), true_group_N=np.zeros(count, np.int64),
-    )  # fmt: skip
-
-
-def model(forget: Predictions, unseen: Predictions) -> Signals:
-    return Signals(forget=forget, unseen=unseen, population=unseen, retain=unseen)
-
-
 def test_lira_gives_each_sample_its_variance_from_64_references_on() -> None:
     rng = np.random.default_rng(0)
     spread = np.array([0.1, 3.0])
 
     def one(number: int) -> Signals:
-        return model(says(list(rng.normal(0.0, spread))), says([float(rng.normal())]))
+        return model(says(rng.normal(0.0, spread)), says([float(rng.normal())]))
 
     target = model(says([1.0, 1.0]), says([0.0]))
     few, many = ([one(n) for n in range(count)] for count in (63, 64))
@@ -209,7 +187,7 @@ def test_error_lira_is_uniform_for_non_members_of_any_difficulty() -> None:
     center = np.repeat([-20.0, 0.0, 8.0], 2000)
 
     def draw() -> Predictions:
-        return says([0.0] * 6000, list(30.0 + center + rng.normal(0.0, 2.0, 6000)))
+        return says([0.0] * 6000, 30.0 + center + rng.normal(0.0, 2.0, 6000))
 
     references = [model(draw(), says([0.0], [30.0 + n])) for n in range(40)]
     share = np.exp(-ErrorLiRA()(model(draw(), says([0.0], [30.0])), references)[0])
@@ -219,19 +197,18 @@ def test_error_lira_is_uniform_for_non_members_of_any_difficulty() -> None:
     assert np.isfinite(exact).all() and (exact[:2000] > exact[2000:4000].min()).all()
 
 
-@pytest.mark.parametrize("name", ["error", "error-lira"])
-def test_error_attacks_refuse_data_without_ages(name: str) -> None:
-    nothing = model(says([0.0], [float("nan")]), says([0.0]))
-    with pytest.raises(InputError, match="no ages"):
-        ATTACKS.get(name)()(nothing, [nothing, nothing])
-
-
-@pytest.mark.parametrize("attack", [LiRA(), ErrorLiRA()])
-def test_gaussian_attacks_need_references_that_differ(attack: Any) -> None:
-    with pytest.raises(InputError, match="two reference models"):
-        attack(signals(1), [signals(2)])
-    with pytest.raises(InputError, match="do not differ"):
-        attack(signals(1), [signals(2), signals(2)])
+def test_attacks_refuse_what_they_cannot_read() -> None:
+    nothing = model(says([0.0]), says([0.0], [30.0]))
+    for name in ("error", "error-lira"):
+        with pytest.raises(InputError, match="no ages"):
+            ATTACKS.get(name)()(nothing, [nothing, nothing])
+    for attack in (LiRA(), ErrorLiRA()):
+        with pytest.raises(InputError, match="two reference models"):
+            attack(signals(1), [signals(2)])
+        with pytest.raises(InputError, match="do not differ"):
+            attack(signals(1), [signals(2), signals(2)])
+    with pytest.raises(InputError, match="--train-references"):
+        RMIA()(signals(1), [])
 
 
 def test_calibrated_a_is_that_of_the_best_simulated_attack() -> None:

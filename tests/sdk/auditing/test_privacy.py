@@ -9,25 +9,19 @@ from numpy.typing import NDArray
 from unplug.sdk.auditing import Signals, WorstSubject
 from unplug.sdk.auditing.privacy import retain_privacy, worst_subject
 from unplug.sdk.statistics import Refused, auc
-from unplug.sdk.training import Predictions
+
+from .planted import model as planted
+from .planted import says
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-
-def says(phi: Array) -> Predictions:
-    none = np.full(len(phi), np.nan)
-    return Predictions(
-        logits_NG=np.stack([phi, np.zeros(len(phi))], axis=1), age_N=none, true_age_N=none,
-        true_group_N=np.zeros(len(phi), np.int64),
-    )  # fmt: skip
 
 
 def model(seed: int, retain_gain: float) -> Signals:
     rng, noise = np.random.default_rng(0), np.random.default_rng([seed, 1])
     retain, unseen = rng.normal(size=300) + retain_gain, rng.normal(size=200)
     retain, unseen = retain + 0.1 * noise.normal(size=300), unseen + 0.1 * noise.normal(size=200)
-    return Signals(forget=says(unseen), unseen=says(unseen), population=says(unseen), retain=says(retain))
+    return planted(says(unseen), says(unseen), says(retain))
 
 
 def test_retain_privacy_is_paired_and_golden() -> None:

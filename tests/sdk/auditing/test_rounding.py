@@ -1,20 +1,24 @@
-"""What rounding did to an edit: distances by hand, outcomes by their intervals, and the whole way on real files."""
+"""Exported files beside their checkpoint: errors in the task, what rounding did to an edit, and the whole way on real files."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from unplug.core import ArtifactError
+from unplug.core import ArtifactError, InputError
 from unplug.export import Artifact, export_checkpoint
-from unplug.sdk.auditing import AuditReport, Estimate, Exports, OutputDistance, Rounding, make_exports, run_audit
+from unplug.sdk.auditing import AuditReport, Estimate, Exports, OutputDistance, Rounding, make_exports, run_audit, task_deltas
 from unplug.sdk.auditing.exports import load_exports
 from unplug.sdk.auditing.rounding import Compared, Said, measure_rounding, total_variation
+from unplug.sdk.cli import main
 from unplug.sdk.conditions import real_inputs
+from unplug.sdk.data import load_dataset
 from unplug.sdk.statistics import resamples
 from unplug.sdk.training import Predictions, predict
 
@@ -141,6 +145,7 @@ def test_files_and_forms_that_do_not_fit(
     assert unable == {"rounding (litert int3)": "this unplug cannot export it, so give --original-artifact"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("known", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
@@ -168,3 +173,36 @@ def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
         assert made.retrained.card.checkpoint_sha256 == world.oracle.sha256
     if not known:
         assert "are not known here" in report.skipped["rounding (litert int8-static)"]
+
+
+FILE = "age.fp32.tflite"
+
+
+def test_errors_of_a_file_beside_those_of_a_checkpoint(world: World, artifacts: dict[str, Artifact]) -> None:
+    """Its own, the oracle's, and of the first few samples of the test set alone: the mean of differences, sample by sample."""
+    file, test = artifacts[FILE], world.sets.test
+    own, oracle = predict(world.unlearned.model, test).error_N, predict(world.oracle.model, test).error_N
+    for checkpoint, errors_N, most in ((world.unlearned, own, 10**6), (world.oracle, oracle, 10**6), (world.unlearned, own, 7)):
+        (found,) = task_deltas(checkpoint, world.dataset, [file], most=most)
+        assert (found.file, found.unit, found.samples) == (FILE, "years", min(most, len(test)))
+        assert found.checkpoint_error == pytest.approx(errors_N[:most].mean())
+        assert found.delta == pytest.approx(np.mean((own - errors_N)[:most]), abs=1e-3)
+        assert found.delta == pytest.approx(found.error - found.checkpoint_error, abs=1e-9)
+        assert found.low is not None and found.high is not None and found.low <= found.delta <= found.high
+    assert abs(np.mean(own - oracle)) > 0.01
+    other = load_dataset("synth:n=30,subjects=30,seed=9", 32, show=False)
+    with pytest.raises(InputError, match="not what the model was trained on"):
+        task_deltas(world.unlearned, other, [file], most=5)
+
+
+@pytest.mark.long
+def test_the_command(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
+    words = ["parity", str(artifacts[FILE].path), "--checkpoint", str(world.unlearned.path), "--task", "12"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2 and "--task: there are no samples with labels" in done.stderr
+    data = ["--data", world.spec, "--out", str(tmp_path / "parity.json")]
+    done = CliRunner().invoke(main, [*words, *data, "--json"])
+    assert done.exit_code == 0, done.stderr
+    (row,) = json.loads(done.stdout)["task"]
+    assert row["samples"] == 12 and json.loads((tmp_path / "parity.json").read_text())["task"] == [row]
+    assert "12 test samples; the checkpoint: " in CliRunner().invoke(main, [*words, *data]).stdout

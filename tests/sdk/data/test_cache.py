@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from unplug.sdk.data import Dataset, Problem, load_dataset, parse_spec
 from unplug.sdk.data.cache import CHUNK, SERIAL_BELOW, decode_in_processes
 from unplug.sdk.data.sources.files import FileSource
 
-Draw = Callable[..., Path]
+from .conftest import Draw
 
 
 def load(tmp_path: Path, size: int = 8) -> Dataset:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from unplug.core import DataError
 from unplug.sdk.data import load_dataset
 from unplug.sdk.data.sources.cifar10 import BATCHES
 
-Draw = Callable[..., Path]
+from .conftest import Draw
 
 
 class Bomb:

@@ -7,7 +7,6 @@ import random
 import struct
 import warnings
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,9 @@ from unplug.core import DataError
 from unplug.sdk.data import decode_file, load_dataset
 from unplug.sdk.data.decode import MAX_FILE_BYTES
 
+from .conftest import Draw
+
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::PIL.Image.DecompressionBombWarning")
-Draw = Callable[..., Path]
 JPEG_SLACK = 3  # grey levels; flat areas at quality 95
 
 

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from unplug.core import DataError, InputError
-from unplug.sdk.data import SOURCES, Dataset, SynthSource, load_dataset, parse_spec
+from unplug.sdk.data import SOURCES, Dataset, SynthSource, parse_spec
 
-Draw = Callable[..., Path]
-
-
-def load(spec: str, on_bad: str = "error", size: int = 8) -> Dataset:
-    return load_dataset(spec, size, on_bad=on_bad, show=False)  # type: ignore[arg-type]
-
-
-def reasons(dataset: Dataset) -> dict[str, str]:
-    return {problem.id: problem.reason for problem in dataset.problems}
+from .conftest import Draw, load, reasons
 
 
 def greys(dataset: Dataset) -> dict[str, int]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unplug.core import DataError, InputError
-from unplug.sdk.fleet import Context, Job, Summary, fit_many, read_result, run_jobs
+from unplug.sdk.fleet import Context, Job, fit_many, read_result, run_jobs
 
 from .models import class_family, faces
 
@@ -26,37 +26,27 @@ def ray(jobs_on_path: None) -> Iterator[Any]:
     library.shutdown()
 
 
-@pytest.fixture(scope="module")
-def ran(ray: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Summary]:
-    """One run with all that can become of a job."""
-    root = tmp_path_factory.mktemp("ray")
+@pytest.mark.long
+def test_all_that_can_become_of_a_job(ray: Any, tmp_path: Path) -> None:
     jobs = [Job(name=f"add-{x}", target="fleet_jobs:add", arguments={"x": x}) for x in range(3)]
     for how in ("refuse", "raise", "die", "die once"):
-        arguments = {"how": how, "mark": str(root / "mark")}
+        arguments = {"how": how, "mark": str(tmp_path / "mark")}
         jobs.append(Job(name=how.replace(" ", "-"), target="fleet_jobs:misbehave", arguments=arguments))
-    context = Context(target="fleet_jobs:number", arguments={"start": 3})
-    return root / "out", run_jobs(jobs, context, root / "out", backend="ray", workers=1, show=False)
-
-
-@pytest.mark.long
-def test_results_come_to_the_driver(ran: tuple[Path, Summary]) -> None:
-    out, summary = ran
+    context, out = Context(target="fleet_jobs:number", arguments={"start": 3}), tmp_path / "out"
+    summary = run_jobs(jobs, context, out, backend="ray", workers=1, show=False)
     assert summary.done == 5
     for x in range(3):
         assert np.array_equal(read_result(out, f"add-{x}").tensors["values"], np.full((2, 3), 3 + x, np.float32))
-
-
-def test_refusals_failures_and_deaths(ran: tuple[Path, Summary], ray: Any) -> None:
-    out, summary = ran
     refused = read_result(out, "refuse").refused
     assert refused is not None and refused["kind"] == "BudgetExceeded"
     assert summary.failed.keys() == {"raise", "die"}
     assert "ValueError: the job is broken" in summary.failed["raise"]
     assert summary.failed["die"].startswith("its worker died 2 times")
     assert read_result(out, "die-once").facts == {"how": "die once"}
-    assert ray.is_initialized()
+    assert ray.is_initialized(), "a Ray of the caller's is left running"
 
 
+@pytest.mark.long
 def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
     context = Context(target="fleet_jobs:bad_context", arguments={"kind": "typed"})
     with pytest.raises(DataError, match="data: none"):
@@ -73,34 +63,30 @@ def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> N
     assert all(bool((a == b).all()) for a, b in pairs)
 
 
-def test_no_cluster_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "error", "words"),
+    [
+        ("nowhere:1", ConnectionError("no route"), r"Ray cluster nowhere:1: it cannot be reached \(no route\)"),
+        (None, RuntimeError("not here"), "Ray cluster on this machine"),
+    ],
+)
+def test_a_cluster_is_reached_or_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: str | None, error: Exception, words: str
+) -> None:
     import ray as library
 
-    def init(**settings: Any) -> None:
-        assert settings["address"] == "nowhere:1"
-        raise ConnectionError("no route")
-
-    monkeypatch.setattr(library, "is_initialized", lambda: False)
-    monkeypatch.setattr(library, "init", init)
-    job = Job(name="a", target="fleet_jobs:add", arguments={"x": 1})
-    with pytest.raises(InputError, match=r"Ray cluster nowhere:1: it cannot be reached \(no route\)"):
-        run_jobs([job], None, tmp_path, backend="ray", cluster="nowhere:1", show=False)
-
-
-def test_one_is_started_and_stopped_where_there_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import ray as library
-
-    calls: list[dict[str, Any] | str] = []
+    calls: list[dict[str, Any]] = []
 
     def init(**settings: Any) -> None:
         calls.append(settings)
-        raise RuntimeError("not here")
+        raise error
 
     monkeypatch.setattr(library, "is_initialized", lambda: False)
     monkeypatch.setattr(library, "init", init)
     job = Job(name="a", target="fleet_jobs:add", arguments={"x": 1})
-    with pytest.raises(InputError, match="Ray cluster on this machine"):
-        run_jobs([job], None, tmp_path, backend="ray", workers=3, show=False)
+    with pytest.raises(InputError, match=words):
+        run_jobs([job], None, tmp_path, backend="ray", cluster=cluster, workers=3, show=False)
     (settings,) = calls
-    assert isinstance(settings, dict)
-    assert settings["address"] == "local" and settings["num_cpus"] == 3 and settings["include_dashboard"] is False
+    assert settings["address"] == (cluster or "local")
+    if cluster is None:
+        assert settings["num_cpus"] == 3 and settings["include_dashboard"] is False

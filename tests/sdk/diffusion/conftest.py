@@ -106,3 +106,16 @@ def plugin_folder(base: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class Killed(BaseException):
     """What a killed process looks like from inside: nothing of ours catches it."""
+
+
+def kill_after(patch: pytest.MonkeyPatch, drawer: type, count: int) -> None:
+    """The process dies as this class is asked for batches once more than that."""
+    drawn, calls = drawer.__call__, list[int]()
+
+    def stops(self: Any, generator: torch.Generator, size: int) -> Any:
+        calls.append(size)
+        if len(calls) > count:
+            raise Killed
+        return drawn(self, generator, size)
+
+    patch.setattr(drawer, "__call__", stops)

@@ -1,8 +1,10 @@
-"""What is computed once: read back whole, computed again where it is broken or where anything that decides it changed."""
+"""What is computed once, and what a base is told by: every weight, setting and word that decides numbers, and nothing else."""
 
 from __future__ import annotations
 
 import copy
+import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,12 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from unplug.core import DataError
 from unplug.sdk.data import Dataset
-from unplug.sdk.diffusion import to_image, vae
+from unplug.sdk.diffusion import load_base, to_image, vae
 from unplug.sdk.diffusion.cache import cached_array, latents, text_embeddings
-from unplug.sdk.diffusion.digest import weights_digest
+from unplug.sdk.diffusion.digest import base_digest, settings_of, weights_digest, words_of
+from unplug.sdk.diffusion.small import diffusers
 from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
 from unplug.sdk.diffusion.vae import encode_all
 
@@ -89,15 +93,10 @@ def test_a_failure_leaves_nothing(place: Path) -> None:
 
 
 def test_digests_are_of_values_and_names(base: Any) -> None:
-    unet = base.unet
+    unet, half = base.unet, copy.deepcopy(base.unet).half()
     digest = weights_digest(unet)
-    other = copy.deepcopy(unet)
-    assert weights_digest(other) == digest
-    with torch.no_grad():
-        other.conv_out.bias[0] += 1e-6
-    assert weights_digest(other) != digest
+    assert weights_digest(copy.deepcopy(unet)) == digest
     assert weights_digest(unet, base.vae) not in (weights_digest(base.vae, unet), digest)
-    half = copy.deepcopy(unet).half()
     assert weights_digest(half.float()) == weights_digest(copy.deepcopy(half).half()) != digest
     renamed = torch.nn.ModuleDict({"a": torch.nn.Linear(1, 1)})
     assert weights_digest(renamed) != weights_digest(torch.nn.ModuleDict({"b": renamed["a"]}))
@@ -117,8 +116,7 @@ def test_latents_are_scaled_means_in_half_precision(base: Any, faces: Dataset, p
 def test_latents_follow_weights_scale_and_data(base: Any, faces: Dataset, place: Path) -> None:
     few = replace(faces, samples=faces.samples[:2], rows=faces.rows[:2])
     first = latents(base, few, show=False)
-    other = copy.copy(base)
-    other.vae = copy.deepcopy(base.vae)
+    other = twin(base)
     with torch.no_grad():
         other.vae.encoder.conv_in.bias += 0.1
     assert not np.array_equal(latents(other, few, show=False), first)
@@ -147,11 +145,9 @@ def test_pictures_are_encoded_a_few_at_a_time(base: Any, faces: Dataset, place: 
 
 
 def test_settings_count_where_weights_are_the_same(base: Any, faces: Dataset, place: Path) -> None:
-    few = replace(faces, samples=faces.samples[:2], rows=faces.rows[:2])
-    other = copy.copy(base)
-    other.vae, other.text_encoder = copy.deepcopy(base.vae), copy.deepcopy(base.text_encoder)
+    few, other = replace(faces, samples=faces.samples[:2], rows=faces.rows[:2]), twin(base)
     other.vae.register_to_config(norm_num_groups=4, _name_or_path="elsewhere")
-    other.text_encoder.config.num_attention_heads = 2
+    heads(other)
     for pipe in (base, other):
         latents(pipe, few, show=False)
         text_embeddings(pipe, WORDS, show=False)
@@ -171,13 +167,84 @@ def test_text_is_what_cross_attention_sees(base: Any, place: Path) -> None:
 def test_text_follows_prompts_tokenizer_and_encoder(base: Any, tmp_path: Path, place: Path) -> None:
     text_embeddings(base, WORDS, show=False)
     text_embeddings(base, WORDS[::-1], show=False)
-    other = copy.copy(base)
+    other = twin(base)
     other.tokenizer = train_tokenizer(["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS)
     assert encode(other.tokenizer, WORDS).tolist() != encode(base.tokenizer, WORDS).tolist()
     text_embeddings(other, WORDS, show=False)
-    other = copy.copy(base)
-    other.text_encoder = copy.deepcopy(base.text_encoder)
+    other = twin(base)
     with torch.no_grad():
         next(other.text_encoder.parameters())[0] += 0.5
     text_embeddings(other, WORDS, show=False)
     assert len(list(place.iterdir())) == 4
+
+
+def twin(base: Any) -> Any:
+    """A copy to change."""
+    made = copy.copy(base)
+    for name in ("unet", "vae", "text_encoder", "scheduler", "tokenizer"):
+        setattr(made, name, copy.deepcopy(getattr(base, name)))
+    return made
+
+
+def heavier(pipe: Any) -> None:
+    pipe.vae.decoder.conv_out.bias.data += 1
+
+
+def heads(pipe: Any) -> None:
+    pipe.text_encoder.config.num_attention_heads = 2
+
+
+def sampler(pipe: Any) -> None:
+    pipe.scheduler = diffusers().EulerDiscreteScheduler.from_config(pipe.scheduler.config)
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "a weight": heavier,
+    "noise": lambda pipe: pipe.scheduler.register_to_config(beta_end=0.02),
+    "prediction": lambda pipe: pipe.scheduler.register_to_config(prediction_type="v_prediction"),
+    "steps": lambda pipe: pipe.scheduler.register_to_config(num_train_timesteps=500),
+    "scale": lambda pipe: pipe.vae.register_to_config(scaling_factor=0.5),
+    "UNet": lambda pipe: pipe.unet.register_to_config(attention_head_dim=4),
+    "text encoder": heads,
+    "length": lambda pipe: setattr(pipe.tokenizer, "model_max_length", 12),
+}
+SAME: dict[str, Callable[[Any], object]] = {
+    "place": lambda pipe: pipe.unet.register_to_config(_name_or_path="elsewhere"),
+    "version": lambda pipe: pipe.vae.register_to_config(_diffusers_version="0.1"),
+    "transformers": lambda pipe: setattr(pipe.text_encoder.config, "transformers_version", "4.57.0"),
+    "type": lambda pipe: setattr(pipe.text_encoder.config, "dtype", torch.float16),
+    "a default": lambda pipe: pipe.scheduler.register_to_config(rescale_betas_zero_snr=False),
+    "sampler": sampler,
+}
+
+
+def test_what_makes_another_base_and_what_leaves_it_as_it_is(base: Any) -> None:
+    own = base_digest(base)
+    for name, change in (CHANGES | SAME).items():
+        other = twin(base)
+        change(other)
+        assert (base_digest(other) != own) == (name in CHANGES), name
+
+
+def test_words_count_and_the_names_of_older_transformers_do_not(base: Any, tmp_path: Path) -> None:
+    other = twin(base)
+    other.tokenizer = train_tokenizer(["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS)
+    assert base_digest(other) != base_digest(base)
+    words = words_of(base.tokenizer)
+    assert len(words["vocabulary"]) == len(base.tokenizer) and len(words["merges"]) == len(base.tokenizer) - 514
+    assert json.loads(json.dumps(words))["length"] == TOKENS
+    wrapped = nn.Module()
+    wrapped.text_model = base.text_encoder
+    assert next(iter(wrapped.state_dict())).startswith("text_model.")
+    assert weights_digest(wrapped) == weights_digest(base.text_encoder)
+
+
+def test_settings_that_a_newer_version_adds_change_nothing(base_folder: Path, base: Any, tmp_path: Path) -> None:
+    """A folder written before they were there, and one written after."""
+    shutil.copytree(base_folder, tmp_path / "base")
+    path = tmp_path / "base/unet/config.json"
+    raw = json.loads(path.read_text())
+    del raw["resnet_skip_time_act"], raw["conv_in_kernel"]
+    path.write_text(json.dumps(raw | {"_diffusers_version": "0.20.0"}))
+    assert base_digest(load_base(str(tmp_path / "base"), device=CPU)) == base_digest(base)
+    assert settings_of(base.unet)["class"] == "UNet2DConditionModel" and "conv_in_kernel" not in settings_of(base.unet)

@@ -26,7 +26,7 @@ from unplug.sdk.diffusion.small import build_scheduler, build_text_encoder, buil
 from unplug.sdk.diffusion.tokenizer import encode, train_tokenizer
 from unplug.sdk.diffusion.vae import Crops
 
-from .conftest import CPU, SIZE, Killed, shrink, tiny_unet
+from .conftest import CPU, SIZE, Killed, kill_after, shrink, tiny_unet
 
 VAE = VAERecipe(steps=4, batch_size=2, crop=32, channels=4, warmup=1, precision="fp32")
 BASE = BaseRecipe(steps=4, batch_size=2, warmup=1, captions=2, precision="fp32")
@@ -56,23 +56,6 @@ def run(faces: Dataset, split: Split) -> Run:
 
 def weights(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.safetensors"))}
-
-
-def stop_after(steps_taken: int) -> Callable[..., Any]:
-    """Replaces the ``__call__`` of a class that draws batches."""
-
-    def wrap(call: Callable[..., Any]) -> Callable[..., Any]:
-        calls: list[int] = []
-
-        def called(self: Any, generator: torch.Generator, count: int) -> Any:
-            calls.append(1)
-            if len(calls) > steps_taken:
-                raise Killed
-            return call(self, generator, count)
-
-        return called
-
-    return wrap
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +92,7 @@ def test_killed_in_any_phase_it_goes_on_to_the_same_bytes(
 ) -> None:
     work = tmp_path / ".base.training"
     with monkeypatch.context() as patch:
-        patch.setattr(drawer, "__call__", stop_after(after)(drawer.__call__))
+        kill_after(patch, drawer, after)
         with pytest.raises(Killed):
             run(tmp_path / "base")
     assert not (tmp_path / "base").exists()
@@ -125,7 +108,7 @@ def test_killed_in_any_phase_it_goes_on_to_the_same_bytes(
 @pytest.mark.long
 def test_another_recipe_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(TextPairs, "__call__", stop_after(2)(TextPairs.__call__))
+        kill_after(patch, TextPairs, 2)
         with pytest.raises(Killed):
             run(tmp_path / "base")
     for more in ({"recipe": replace(BASE, lr=0.01)}, {"seed": 2}, {"vae_recipe": replace(VAE, lr=0.1)}):
@@ -144,7 +127,7 @@ def test_other_captions_are_another_run(tmp_path: Path, monkeypatch: pytest.Monk
     data = caption("picture")
     split = make_split(data, validation=0.2, test=0.2)
     with monkeypatch.context() as patch:
-        patch.setattr(Crops, "__call__", stop_after(2)(Crops.__call__))
+        kill_after(patch, Crops, 2)
         with pytest.raises(Killed):
             run(tmp_path / "out" / "base", dataset=data, split=split)
     data = caption("painting")

@@ -26,7 +26,7 @@ from unplug.sdk.diffusion.control_set import ControlDraws
 from unplug.sdk.diffusion.measure import level_mean
 from unplug.sdk.diffusion.run_plugin import previews
 
-from .conftest import CPU, SIZE, Killed, steering_plugin
+from .conftest import CPU, SIZE, Killed, kill_after, steering_plugin
 
 RECIPE = ControlRecipe(steps=4, batch_size=2, warmup=1, lr=0.01, precision="fp32")
 Run = Callable[..., Checkpoint]
@@ -95,17 +95,8 @@ def test_killed_it_goes_on_to_the_same_bytes(
     run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And another run does not go on in its place."""
-    calls: list[int] = []
-    drawn = ControlDraws.__call__
-
-    def stops(self: Any, generator: torch.Generator, count: int) -> Any:
-        calls.append(1)
-        if len(calls) > 3:
-            raise Killed
-        return drawn(self, generator, count)
-
     with monkeypatch.context() as patch:
-        patch.setattr(ControlDraws, "__call__", stops)
+        kill_after(patch, ControlDraws, 3)
         with pytest.raises(Killed):
             run(tmp_path / "plugin")
     names = {path.name for path in (tmp_path / ".plugin.training").glob("*")}

@@ -95,6 +95,7 @@ def test_generated_faces_are_found_where_they_were_asked_for(base: Any, faces: D
     assert np.median(errors) < 0.6 * np.median(shuffled)
 
 
+@pytest.mark.long
 def test_edges_are_followed(base: Any, faces: Dataset, tmp_path: Path) -> None:
     asked, pictures = drawn(base, faces, tmp_path, "canny")
     _, free = drawn(base, faces, tmp_path, "canny", strength=0.0)

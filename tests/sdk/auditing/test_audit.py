@@ -79,9 +79,7 @@ def test_utility_is_what_the_predictions_say(world: World, report: AuditReport) 
         assert people.worst[0]["mae"] == max(row["mae"] for row in people.worst)
 
 
-def test_the_exported_file_is_audited_by_its_own_runtime(
-    world: World, report: AuditReport, artifacts: dict[str, Artifact]
-) -> None:
+def test_an_exported_file_is_run_by_its_own_runtime(world: World, report: AuditReport, artifacts: dict[str, Artifact]) -> None:
     shipped, checkpoint = report.model("age.fp32.tflite"), report.model("unlearned")
     assert (shipped.role, shipped.target, shipped.precision) == ("artifact", "litert", "fp32")
     assert shipped.sha256 == artifacts["age.fp32.tflite"].card.sha256 != checkpoint.sha256
@@ -177,7 +175,7 @@ def test_the_original_is_found_through_the_record(world: World) -> None:
     assert [model.name for model in alone.models] == ["original"]
 
 
-def test_requests_that_are_refused_before_any_work(
+def test_refused_before_work(
     world: World, artifacts: dict[str, Artifact], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person = world.dataset.samples[int(world.dataset.indices(world.forget_ids[:1])[0])].subject
@@ -205,7 +203,7 @@ def test_requests_that_are_refused_before_any_work(
 
 
 @pytest.mark.long
-def test_an_artifact_that_cannot_run_here_is_marked_and_compared_by_its_codes(
+def test_an_artifact_that_cannot_run_is_marked(
     world: World, artifacts: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = type(RUNTIMES.get("litert"))

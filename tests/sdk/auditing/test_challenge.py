@@ -177,7 +177,17 @@ def test_ratio_interval_covers_one_under_the_null() -> None:
     assert covered >= 25  # Binomial(30, .95) is below 25 once in 300
 
 
-def test_whole_subjects_widen_the_interval() -> None:
+def test_gap_and_whole_subjects() -> None:
+    rng = np.random.default_rng(3)
+    near, far, never = rng.normal(0.0, 1.0, (12, 30)), rng.normal(2.0, 1.0, (12, 30)), rng.normal(0.0, 1.0, (12, 30))
+    same = forgetting_gap(near, near, never, replicates=20)
+    assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
+    gap, back = forgetting_gap(near, far, never, replicates=20), forgetting_gap(far, near, never, replicates=20)
+    assert gap.value == pytest.approx(forgetting(epsilons(near, never)) - forgetting(epsilons(far, never)))
+    assert gap.low is not None and gap.low > 0.0, "two standard deviations apart must be told from none"
+    assert back.value == pytest.approx(-gap.value) and back.high == pytest.approx(-gap.low)
+    halved = forgetting_gap(near, far, never, factors=(0.0, 1.0), replicates=20)
+    assert halved.value == pytest.approx(-forgetting(epsilons(far, never)))
     own, other = gaussians(32, 20, 0.3, 6)
     copies = np.repeat(np.arange(20), 6)
     single, person = (
@@ -200,16 +210,3 @@ def test_whole_subjects_widen_the_interval() -> None:
 def test_populations_that_say_nothing_are_refused(own: Array, other: Array, match: str) -> None:
     with pytest.raises(InputError, match=match):
         challenge(own, other)
-
-
-def test_gap_is_zero_with_itself_antisymmetric_and_paired() -> None:
-    rng = np.random.default_rng(3)
-    near, far, never = rng.normal(0.0, 1.0, (12, 30)), rng.normal(2.0, 1.0, (12, 30)), rng.normal(0.0, 1.0, (12, 30))
-    same = forgetting_gap(near, near, never, replicates=20)
-    assert (same.value, same.low, same.high) == (0.0, 0.0, 0.0)
-    gap, back = forgetting_gap(near, far, never, replicates=20), forgetting_gap(far, near, never, replicates=20)
-    assert gap.value == pytest.approx(forgetting(epsilons(near, never)) - forgetting(epsilons(far, never)))
-    assert gap.low is not None and gap.low > 0.0, "two standard deviations apart must be told from none"
-    assert back.value == pytest.approx(-gap.value) and back.high == pytest.approx(-gap.low)
-    halved = forgetting_gap(near, far, never, factors=(0.0, 1.0), replicates=20)
-    assert halved.value == pytest.approx(-forgetting(epsilons(far, never)))

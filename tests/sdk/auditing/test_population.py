@@ -189,7 +189,7 @@ def test_goldens_of_divergence_and_years() -> None:
         years_from_oracle(np.full((4, 3), np.nan), np.zeros((4, 3)))
 
 
-def test_klom_of_equal_populations_is_its_null_and_grows_with_the_shift() -> None:
+def test_klom_is_its_null_grows_with_the_shift_and_finds_the_few() -> None:
     rng = np.random.default_rng(0)
     own, oracle = rng.normal(size=(40, 60)), rng.normal(size=(40, 60))
     same = klom(own, oracle, replicates=40)
@@ -202,9 +202,6 @@ def test_klom_of_equal_populations_is_its_null_and_grows_with_the_shift() -> Non
     last = values[-1].mean
     assert last.unlearned.low is not None and last.oracle.high is not None and last.unlearned.low > last.oracle.high + 0.5
     assert same.per_side == 20 and (same.mean.models, same.mean.samples) == (40, 60)
-
-
-def test_p95_finds_the_few_samples_that_were_not_forgotten() -> None:
     rng = np.random.default_rng(1)
     own, oracle = rng.normal(size=(40, 100)), rng.normal(size=(40, 100))
     own[:, :10] += 5.0

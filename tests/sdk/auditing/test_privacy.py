@@ -51,7 +51,7 @@ def game(seed: int, extra: float = 0.0, known: int = 60) -> WorstSubject | Refus
     return worst_subject(np.exp(forget), np.exp(unseen), forget_people, unseen_people, replicates=300, seed=seed)
 
 
-def test_the_largest_of_many_people_is_not_taken_for_a_leak() -> None:
+def test_a_leaking_person_is_found_and_the_largest_of_many_is_no_leak() -> None:
     found = [game(seed) for seed in range(200)]
     assert all(isinstance(item, WorstSubject) for item in found)
     alarms = sum(item.p_value <= 0.05 for item in found if isinstance(item, WorstSubject))
@@ -60,9 +60,6 @@ def test_the_largest_of_many_people_is_not_taken_for_a_leak() -> None:
     assert inside >= 180
     naive = sum(item.value > 1.645 for item in found if isinstance(item, WorstSubject))
     assert naive > 60, "a test of one person, made for the worst of twelve, cries wolf"
-
-
-def test_a_leaking_person_is_found_and_named() -> None:
     found = [game(seed, extra=6.0) for seed in range(40)]
     hits = [item for item in found if isinstance(item, WorstSubject) and item.p_value <= 0.05]
     assert len(hits) >= 32

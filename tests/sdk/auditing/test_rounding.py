@@ -131,7 +131,7 @@ def test_an_export_that_undoes_the_edit_is_told(world: World, original_files: li
     assert "100 % (100 to 100 %)" in found.sentence()
 
 
-def test_files_and_forms_that_do_not_fit(
+def test_files_that_do_not_fit(
     world: World, artifacts: dict[str, Artifact], original_files: list[Artifact], tmp_path: Path
 ) -> None:
     with pytest.raises(ArtifactError, match="not exported from"):
@@ -147,9 +147,7 @@ def test_files_and_forms_that_do_not_fit(
 
 @pytest.mark.long
 @pytest.mark.parametrize("known", [pytest.param(True, marks=pytest.mark.slow), False])
-def test_what_a_file_was_calibrated_on_calibrates_its_counterparts(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
-) -> None:
+def test_counterparts_share_the_calibration(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
     """Drawn again from what the model may remember; samples from elsewhere cannot be, and the report says so."""
     inputs = real_inputs(world.unlearned, world.dataset, 16, part="retain" if known else "test")
     (file,) = export_checkpoint(

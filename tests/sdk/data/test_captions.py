@@ -173,7 +173,13 @@ def test_every_mismatch_of_text_files_is_named(draw: Draw, tmp_path: Path) -> No
     assert_reasons(dataset, expected)
 
 
-def test_images_without_any_caption_say_what_to_give(draw: Draw, tmp_path: Path) -> None:
+def test_data_without_captions_says_which_have_some(draw: Draw, tmp_path: Path) -> None:
+    draw("d/a.png")
+    with pytest.raises(DataError, match=r"no captions \(these have: captions:DIR, .*Put a metadata.jsonl"):
+        captions_of(load(f"imagefolder:{tmp_path}/d"), seed=0, variants=1)
+    assert describe(load(f"imagefolder:{tmp_path}/d"))["captions"] is None
+    named = {spec.split(":")[0] for spec in WITH_CAPTIONS.split(", ")}
+    assert named == {kind for kind in SOURCES if issubclass(SOURCES.get(kind), Captioned)}
     draw("d/a.png")
     with pytest.raises(DataError, match=r"none of its 1 files can be used .*metadata.jsonl .*\"file_name\""):
         load(f"captions:{tmp_path}/d")
@@ -217,15 +223,6 @@ def test_captions_follow_the_samples_that_are_left(draw: Draw, tmp_path: Path) -
     dataset = load(f"captions:{tmp_path}/d", "skip")
     assert captions_of(dataset, seed=0, variants=1) == (("caption of a",), ("caption of d",))
     assert set(reasons(dataset)) == {"b.png", "c.png"}
-
-
-def test_data_without_captions_says_which_have_some(draw: Draw, tmp_path: Path) -> None:
-    draw("d/a.png")
-    with pytest.raises(DataError, match=r"no captions \(these have: captions:DIR, .*Put a metadata.jsonl"):
-        captions_of(load(f"imagefolder:{tmp_path}/d"), seed=0, variants=1)
-    assert describe(load(f"imagefolder:{tmp_path}/d"))["captions"] is None
-    named = {spec.split(":")[0] for spec in WITH_CAPTIONS.split(", ")}
-    assert named == {kind for kind in SOURCES if issubclass(SOURCES.get(kind), Captioned)}
 
 
 def test_the_digest_is_of_the_words_in_their_order() -> None:

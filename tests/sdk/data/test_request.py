@@ -48,9 +48,7 @@ def read(tmp_path: Path, dataset: Dataset, content: str | bytes) -> tuple[str, .
         (' \n{"subjects": ["bob"]}', ("b.png",)),
     ],
 )  # fmt: skip
-def test_names_become_ids_in_the_order_of_the_data(
-    tmp_path: Path, dataset: Dataset, content: str, ids: tuple[str, ...]
-) -> None:
+def test_names_become_ids_in_the_datas_order(tmp_path: Path, dataset: Dataset, content: str, ids: tuple[str, ...]) -> None:
     assert read(tmp_path, dataset, content) == ids
 
 

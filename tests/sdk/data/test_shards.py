@@ -134,7 +134,7 @@ def test_every_sample_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: 
         load(f"webdataset:{tmp_path}/s.tar")
 
 
-def test_a_name_that_is_not_utf8_is_escaped(tmp_path: Path) -> None:
+def test_names_and_members_of_odd_forms_are_named(tmp_path: Path) -> None:
     path = tar(tmp_path / "s.tar", pair("a#", 10, "x"), tarfile.USTAR_FORMAT)
     raw = path.read_bytes().replace(b"a#.", b"a\xff.")
     for start in (0, raw.index(b"a\xff.txt")):  # the sum over the header counts the byte
@@ -143,10 +143,7 @@ def test_a_name_that_is_not_utf8_is_escaped(tmp_path: Path) -> None:
         raw = raw[: start + 148] + f"{total:06o}\0 ".encode() + raw[start + 156 :]
     path.write_bytes(raw)
     assert rows(load(f"webdataset:{path}")) == {"s.tar/a\\xff": ("x", 10)}
-
-
-def test_sparse_members_are_named(tmp_path: Path) -> None:
-    """Their bytes do not lie in one piece."""
+    # Their bytes do not lie in one piece.
     sparse = tarfile.TarInfo("sparse.png")
     sparse.pax_headers = {"GNU.sparse.map": "0,5", "GNU.sparse.size": "100", "GNU.sparse.numblocks": "1"}
     tar(tmp_path / "s.tar", pair("a"), tarfile.PAX_FORMAT, sparse)

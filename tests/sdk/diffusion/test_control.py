@@ -101,12 +101,20 @@ def test_two_controls_with_a_seed_see_the_same_batches(base: Any, control_set: C
         assert not torch.equal(seen[kind, 1][0][0], first[0][0])
 
 
-def test_a_copy_shares_the_base(base: Any) -> None:
+def test_a_copy_shares_the_base_and_the_network_comes_back_as_it_was(base: Any, some: ControlSet) -> None:
     control, network = made("plugin", base)
     model = ControlLoss(control, network, base, "cubic", "noise")
     twin = copy.deepcopy(model)
     assert twin.frozen[1] is base.unet and twin.network is not network
     assert all(torch.equal(a, b) for a, b in zip(twin.parameters(), model.parameters(), strict=True))
+    for training in (True, False):
+        network = steering_plugin(base.unet).train(training)
+        before = {name: value.clone() for name, value in network.state_dict().items()}
+        losses(CONTROLS.get("plugin")(), network, base, some, device=CPU, levels=2)
+        assert network.training == training
+        assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
+    assert fixed_steps(1000) == [62, 187, 312, 437, 562, 687, 812, 937]
+    assert fixed_steps(8) == list(range(8)) and fixed_steps(10, 1) == [5]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -124,9 +132,7 @@ def test_pipelines_share_the_base(kind: str, base: Any) -> None:
 @pytest.mark.parametrize(
     ("channels", "device", "changed"), [((96, 192), "cpu", True), ((320, 1280), "cpu", False), ((96, 192), "cuda", False)]
 )
-def test_attention_matrices_are_only_written_out_where_they_are_small(
-    channels: tuple[int, ...], device: str, changed: bool
-) -> None:
+def test_attention_is_only_written_out_where_it_is_small(channels: tuple[int, ...], device: str, changed: bool) -> None:
     calls: list[Any] = []
     unet = SimpleNamespace(config=SimpleNamespace(block_out_channels=channels), set_attn_processor=calls.append)
     use_fast_attention(unet, torch.device(device))
@@ -181,20 +187,6 @@ def test_every_model_meets_the_same_noise(base: Any, some: ControlSet, found: Te
     bare = losses(None, None, base, some, device=CPU)
     assert all(torch.equal(losses(*made(kind, base), base, some, device=CPU), bare) for kind in ("plugin", "controlnet"))
     assert not torch.allclose(found, bare, **CLOSE)
-
-
-def test_levels_are_the_middles_of_equal_stretches() -> None:
-    assert fixed_steps(1000) == [62, 187, 312, 437, 562, 687, 812, 937]
-    assert fixed_steps(8) == list(range(8)) and fixed_steps(10, 1) == [5]
-
-
-def test_the_network_comes_back_as_it_was(base: Any, some: ControlSet) -> None:
-    for training in (True, False):
-        network = steering_plugin(base.unet).train(training)
-        before = {name: value.clone() for name, value in network.state_dict().items()}
-        losses(CONTROLS.get("plugin")(), network, base, some, device=CPU, levels=2)
-        assert network.training == training
-        assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
 
 
 def test_means_and_nothing(base: Any, plugin: Any, some: ControlSet, found: Tensor) -> None:

@@ -59,7 +59,7 @@ def test_a_subset_keeps_everything_of_a_sample_together(ids: list[str], variant:
     assert [part.prompts[part.prompt[row, 0]] for row in part.rows] == [f"{row} 0" for row in kept]
 
 
-def test_batches_are_floats_for_the_networks() -> None:
+def test_batches_are_floats_and_draws_leave_out_their_share() -> None:
     batch = DATA.batch(torch.tensor([5, 0, 0]), CPU)
     names = ("latent_Bchw", "text_BLD", "condition_BCHW")
     assert {key: value.dtype for key, value in batch.items()} == dict.fromkeys(names, torch.float32)
@@ -68,8 +68,6 @@ def test_batches_are_floats_for_the_networks() -> None:
     batch["latent_Bchw"].zero_()
     assert DATA.latent[1].any(), "a batch shares memory with the cache"
 
-
-def test_draws_leave_out_their_share_of_prompts() -> None:
     def drawn(drop: float, seed: int = 0) -> dict[str, torch.Tensor]:
         return ControlDraws(DATA, drop, CPU)(torch.Generator().manual_seed(seed), 400)
 
@@ -86,9 +84,7 @@ def test_draws_leave_out_their_share_of_prompts() -> None:
     assert not torch.equal(drawn(0.5)["latent_Bchw"], drawn(0.5, seed=1)["latent_Bchw"])
 
 
-def test_sets_that_cannot_be_made_are_refused(
-    base: Any, tmp_path: Path, faces: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_sets(base: Any, tmp_path: Path, faces: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match=r"data at 32 px: the base makes pictures of 64 px. Load it at 64"):
         load_control_set(base, load_dataset("synth:n=2", 32, show=False), "canny", show=False)
     Image.new("RGB", (80, 80)).save(tmp_path / "a.png")
@@ -116,9 +112,7 @@ class Finder:
         return drawn * found[:, None, None, None], found
 
 
-def test_samples_without_the_condition_are_left_out_and_counted(
-    base: Any, faces: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_without_the_condition_are_left_out(base: Any, faces: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "conditions_in_worker", Finder({0, 5, 19}))
     data, missing = load_control_set(base, faces, "canny", captions=3, seed=2, show=False)
     assert missing == 3 and data.ids == tuple(name for row, name in enumerate(faces.ids) if row not in {0, 5, 19})
@@ -150,9 +144,7 @@ def test_conditions_are_those_of_the_pictures_and_settings(control_set: ControlS
     assert int((np.asarray(loose.condition) > 0).sum()) > int((np.asarray(control_set.condition) > 0).sum())
 
 
-def test_a_cache_is_found_by_what_the_condition_is_made_of(
-    base: Any, faces: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_is_found_by_its_condition(base: Any, faces: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by where a task file lies, and without reading all pictures again."""
     found: list[tuple[str, str]] = []
     draw = module.conditions_in_worker

@@ -71,8 +71,12 @@ def test_a_list_is_cut_into_the_batches_of_the_prompts(monkeypatch: pytest.Monke
     assert calls == [(["a", "b"], [1, 2], [7, 8], ["", ""], 2), (["c"], [3], [7, 8], [""], 1)]
 
 
-def test_latents_are_decoded_a_few_at_a_time(base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By their pixels: 16 pictures of 512 px would ask for 8 GiB at once."""
+def test_the_bare_base_and_latents_a_few_at_a_time(base: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, conditions = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=2)
+    assert drawn[0].size == (SIZE, SIZE) and conditions == []
+    larger, _ = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=1, size=72)
+    assert larger[0].size == (72, 72)
+    # By their pixels: 16 pictures of 512 px would ask for 8 GiB at once.
     decode, sizes = base.vae.decode, list[int]()
 
     def watched(latent_Bchw: Any) -> Any:
@@ -85,13 +89,6 @@ def test_latents_are_decoded_a_few_at_a_time(base: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr(vae, "MAX_PIXELS", 2 * SIZE**2)
     apart = arrays(generate(base, PROMPTS, **how))
     assert sizes == [3, 2, 1] and all(far(a, b) <= 1 for a, b in zip(together, apart, strict=True))
-
-
-def test_the_bare_base(base: Any) -> None:
-    drawn, conditions = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=2)
-    assert drawn[0].size == (SIZE, SIZE) and conditions == []
-    larger, _ = draw_pictures(base, PROMPTS[:1], seeds=[0], steps=1, size=72)
-    assert larger[0].size == (72, 72)
 
 
 def test_strengths_from_none_to_double(base: Any, plugin_folder: Path, edges: Path) -> None:
@@ -151,9 +148,7 @@ def test_plugins_by_name_and_by_folder(plugin_folder: Path, tmp_path: Path, monk
         load_plugin(str(tmp_path / "empty"))
 
 
-def test_what_ships_wins_over_a_folder_of_its_name(
-    base: Any, plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_ships_wins_over_a_folder(base: Any, plugin_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder called canny must not change what `--plugin canny` means; a path says which one is meant."""
     monkeypatch.setattr(shipped, "WEIGHTS", tmp_path / "weights")
     (tmp_path / "weights").mkdir()

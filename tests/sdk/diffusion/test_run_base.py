@@ -87,7 +87,7 @@ def test_an_ordinary_folder_with_its_record(whole: Path, faces: Dataset, split: 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("drawer", "after"), [(Crops, 2), (TextPairs, 3)])
-def test_killed_in_any_phase_it_goes_on_to_the_same_bytes(
+def test_killed_it_goes_on(
     run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, drawer: Any, after: int
 ) -> None:
     work = tmp_path / ".base.training"
@@ -137,9 +137,7 @@ def test_other_captions_are_another_run(tmp_path: Path, monkeypatch: pytest.Monk
     assert base_record(str(tmp_path / "out" / "base"))["recipe"]["base"]["lr"] == 0.01
 
 
-def test_what_cannot_be_trained_is_refused(
-    run: Run, tmp_path: Path, split: Split, faces: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_training(run: Run, tmp_path: Path, split: Split, faces: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     # A folder of diffusers that this command did not write is somebody else's, too.
     for inside in ("notes.txt", "model_index.json", "config.json"):
         out = tmp_path / inside.partition(".")[0]
@@ -186,9 +184,7 @@ def test_the_text_encoder_is_named_as_older_transformers_want_it(whole: Path, ba
 
 
 @pytest.mark.long
-def test_halves_are_rounded_before_they_are_measured(
-    run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_halves_are_measured_rounded(run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An older base of ours in the place is replaced."""
     shutil.copytree(whole, tmp_path / "base")
     measured: list[dict[str, torch.Tensor]] = []
@@ -209,7 +205,7 @@ def test_halves_are_rounded_before_they_are_measured(
 
 
 @pytest.mark.long
-def test_the_state_goes_only_when_the_result_can_be_read(
+def test_the_state_goes_after_the_result_is_read(
     run: Run, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A weight beyond float16, and a disk that loses bytes: the training is not lost with them."""

@@ -91,9 +91,7 @@ def test_a_checkpoint_with_its_record(whole: Checkpoint, base: Any, faces: Datas
 
 
 @pytest.mark.long
-def test_killed_it_goes_on_to_the_same_bytes(
-    run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_it_goes_on(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And another run does not go on in its place."""
     with monkeypatch.context() as patch:
         kill_after(patch, ControlDraws, 3)
@@ -135,9 +133,7 @@ def test_a_folder_of_pictures_and_its_words(run: Run, tmp_path: Path, monkeypatc
     assert done.record["captions"] == captions_digest([(f"box {name[0]}",) for name in new.ids])
 
 
-def test_places_splits_and_batches_that_do_not_fit_are_refused(
-    run: Run, tmp_path: Path, split: Split, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_places_splits_and_batches(run: Run, tmp_path: Path, split: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "thesis.txt").write_text("years of work")
     with pytest.raises(OutputError, match=r"it holds thesis.txt"):
@@ -171,7 +167,7 @@ class Team:
         self.said.append("wait")
 
 
-def test_the_record_names_no_place_on_this_machine(
+def test_the_record_names_no_place(
     base: Any, faces: Dataset, split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task file by its hash: another machine has it elsewhere."""
@@ -192,9 +188,7 @@ def test_the_record_names_no_place_on_this_machine(
     assert "secret" not in (done.path / "unplug.json").read_text()
 
 
-def test_the_state_goes_only_when_the_result_can_be_read(
-    run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_state_goes_after_reading(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(model: Any, path: Path, **how: Any) -> None:
         save_checkpoint(model, path, **how)
         (path / DIFFUSERS_WEIGHTS).write_bytes(b"the disk did this")
@@ -237,9 +231,7 @@ def test_only_the_first_process_writes(run: Run, whole: Checkpoint, tmp_path: Pa
     assert said == ["first", "enter", "leave", "wait"] and (tmp_path / ".plugin.training").is_dir()
 
 
-def test_previews_show_condition_base_and_control(
-    base: Any, control_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_previews_show_all_three(base: Any, control_set: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PREVIEWS", 2)
     asked: list[Any] = []
     draw = module.generate

@@ -171,9 +171,6 @@ def test_parts_of_a_step_add_up_to_it() -> None:
     assert parts.samples == whole.samples == 54
     with pytest.raises(InputError, match=r"batch_size 6: it does not divide among 1 process.* 4 part"):
         train_steps(Plain(), numbered(), recipe, seed=0, device=CPU, show=False, parts=4)
-
-
-def test_batch_norms_count_over_all_gpus() -> None:
     network = nn.Sequential(nn.Conv2d(1, 2, 1), nn.BatchNorm2d(2))
     names = list(network.state_dict())
     for count, device in ((1, "cuda"), (2, "cpu")):

@@ -166,7 +166,7 @@ def rename(old: str, new: str) -> Callable[[Tensors], Tensors]:
     ],
     ids=["another depth", "another network", "another width", "no LoRA", "half a pair"],
 )  # fmt: skip
-def test_weights_of_another_base_are_refused(
+def test_refused_loras(
     base_folder: Path, loras: tuple[Path, Path], tmp_path: Path, change: Callable[[Tensors], Tensors], words: str
 ) -> None:
     save_file(change(load_file(loras[0] / WEIGHTS_NAME)), tmp_path / "other.safetensors")
@@ -175,9 +175,7 @@ def test_weights_of_another_base_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_are_none_and_a_missing_peft(
-    base: Any, tmp_path: Path, loras: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_none(base: Any, tmp_path: Path, loras: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pickle.bin").write_bytes(b"\x80\x04")
     (tmp_path / "cut.safetensors").write_bytes(b"\x80\0")
     for path, words in (

@@ -70,7 +70,7 @@ def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> N
         (None, RuntimeError("not here"), "Ray cluster on this machine"),
     ],
 )
-def test_a_cluster_is_reached_or_started(
+def test_where_ray_is_looked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: str | None, error: Exception, words: str
 ) -> None:
     import ray as library

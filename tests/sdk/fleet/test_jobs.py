@@ -77,14 +77,8 @@ def test_a_context_is_built_once_a_worker(tmp_path: Path) -> None:
     assert ran <= set(built)  # on a busy machine one may do all before the other is there
 
 
-def test_no_context_is_none(tmp_path: Path) -> None:
-    job = Job(name="a", target="fleet_jobs:misbehave", arguments={"how": "work"})
-    assert run([job], tmp_path, None, backend="processes").done == 1
-
-
-@pytest.mark.long
-def test_workers_compute_with_one_thread(tmp_path: Path) -> None:
-    run([Job(name="threads", target="fleet_jobs:threads")], tmp_path, backend="processes")
+def test_workers_compute_with_one_thread_and_need_no_context(tmp_path: Path) -> None:
+    run([Job(name="threads", target="fleet_jobs:threads")], tmp_path, None, backend="processes")
     assert read_result(tmp_path, "threads").facts == {"torch": 1, "omp": "1"}
 
 

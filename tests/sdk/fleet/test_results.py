@@ -42,10 +42,15 @@ def test_round_trip(dtype: str, tmp_path: Path) -> None:
     assert back.facts == {"deep": [{"ä": None}]}
 
 
-def test_facts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_facts_and_files_are_bounded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(results, "MAX_HEADER_BYTES", 2000)
     with pytest.raises(ValueError, match="put long lists into tensors"):
         packed(Result(facts={"x": "y" * 1000}))
+    with (tmp_path / "job.safetensors").open("wb") as handle:
+        handle.truncate(results.MAX_RESULT_BYTES + 1)  # sparse
+    assert "larger than" in refused(tmp_path)
+    (tmp_path / "job.safetensors").write_bytes((2**40).to_bytes(8, "little") + b"{}")
+    assert "header is larger" in refused(tmp_path)
 
 
 def test_absent_irregular_renamed_and_too_large(tmp_path: Path) -> None:
@@ -60,14 +65,6 @@ def test_absent_irregular_renamed_and_too_large(tmp_path: Path) -> None:
     (tmp_path / "zero.safetensors").symlink_to("/dev/zero")
     assert "not a regular file" in refused(tmp_path, "zero")
     assert not has_result(tmp_path, "pipe", "g")
-
-
-def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with (tmp_path / "job.safetensors").open("wb") as handle:
-        handle.truncate(results.MAX_RESULT_BYTES + 1)  # sparse
-    assert "larger than" in refused(tmp_path)
-    (tmp_path / "job.safetensors").write_bytes((2**40).to_bytes(8, "little") + b"{}")
-    assert "header is larger" in refused(tmp_path)
 
 
 @pytest.mark.parametrize(

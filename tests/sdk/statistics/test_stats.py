@@ -220,7 +220,7 @@ def test_logistic_accuracy_interval_covers_and_small_sides_are_refused() -> None
     assert isinstance(small, Refused) and "10 folds" in small.reason
 
 
-def test_tpr_interval_holds_the_value_and_follows_the_sample() -> None:
+def test_intervals_of_rates_hold_the_value_and_of_several_attacks_are_wider() -> None:
     rng = np.random.default_rng(0)
     forget, unseen = rng.normal(1.0, 1.0, 200), rng.normal(0.0, 1.0, 400)
     draws = resamples(np.arange(200), np.arange(400), seed=1)
@@ -232,9 +232,6 @@ def test_tpr_interval_holds_the_value_and_follows_the_sample() -> None:
     assert tpr_estimate(forget, unseen, 0.01, draws) is None
     apart = tpr_estimate(forget + 100, unseen, 0.1, draws)
     assert apart == Estimate(value=1.0, low=1.0, high=1.0)
-
-
-def test_intervals_for_several_attacks_are_wider_and_correlation_costs_nothing() -> None:
     rng = np.random.default_rng(0)
     one, other = rng.normal(size=(2, 4000))
     alone = simultaneous({"a": (0.0, one)})["a"]

@@ -170,9 +170,7 @@ def test_small_and_lopsided_requests_are_done(world: World, tmp_path: Path, meth
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["finetune", "ct"])
-def test_a_loss_that_is_not_a_number_saves_nothing(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
+def test_a_loss_of_nan_saves_nothing(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
     whole = AgeTask.loss
     monkeypatch.setattr(AgeTask, "loss", lambda *arguments: whole(*arguments) * float("nan"))
     with pytest.raises(TrainingError, match="the loss is not a number"):

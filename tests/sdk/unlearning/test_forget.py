@@ -106,9 +106,7 @@ def test_unknown_method_suggests_near_ones() -> None:
         build_method("fintune")
 
 
-def test_an_output_place_that_is_taken_is_refused_before_the_work(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_taken_place_is_refused_before_the_work(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unplug.sdk.unlearning.run.apply_method", lambda *_a, **_k: pytest.fail("the work was done first"))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("mine")

@@ -224,7 +224,7 @@ def test_free_memory(tmp_path: Path, files: dict[str, str], free: int | None) ->
 # In the step
 
 
-def test_a_step_that_does_not_fit_is_refused_before_anything_is_loaded(
+def test_what_does_not_fit_is_refused_before_it_is_loaded(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("unplug.sdk.unlearning.memory.free_memory", lambda _: 2**20)

@@ -71,7 +71,7 @@ def test_contract(request: pytest.FixtureRequest, name: str, world_name: str) ->
 @pytest.mark.long
 @pytest.mark.parametrize("world_name", ["age", "class"])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_not_declared_is_not_read_and_one_forget_sample_is_enough(
+def test_what_is_not_declared_is_not_read_and_one_sample_will_do(
     request: pytest.FixtureRequest, name: str, world_name: str
 ) -> None:
     """Batch norm cannot train on one sample, and what is not declared raises."""

@@ -18,9 +18,7 @@ def measured(case: Case, noise: ImageBatch) -> float:
 
 
 @pytest.mark.parametrize(("world_name", "penalty", "rise"), [("class", 0.0, 0.5), ("class", 0.1, 0.5), ("age", 0.0, 1e-3)])
-def test_noise_raises_the_loss_and_leaves_the_model(
-    request: pytest.FixtureRequest, world_name: str, penalty: float, rise: float
-) -> None:
+def test_noise_raises_the_loss_alone(request: pytest.FixtureRequest, world_name: str, penalty: float, rise: float) -> None:
     """The age model of three epochs hardly looks at its input, so its loss rises little in ten steps."""
     case: Case = request.getfixturevalue(f"{world_name}_case")
     model, method = case.model(), UNSIR(penalty=penalty)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.training import AgeFamily, ClassFamily, Family, ImageBatch, ImageSet, Recipe, Sets, fit_new
-from unplug.sdk.unlearning import Cost, ForgetProblem, Meter, Method, RetrainCost, apply_method
+from unplug.sdk.unlearning import Cost, Descent, ForgetProblem, Meter, Method, RetrainCost, apply_method
 
 from ...conftest import RECIPE, World
 
@@ -166,6 +166,32 @@ def changed(before: nn.Module | State, after: nn.Module | State) -> set[str]:
     one, other = (item.state_dict() if isinstance(item, nn.Module) else item for item in (before, after))
     assert one.keys() == other.keys()
     return {name for name, value in one.items() if not torch.equal(value, other[name])}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """One descent of a method: its rate, how it was called, and the weights around it."""
+
+    lr: float
+    how: dict[str, Any]
+    model: nn.Module
+    before: State
+    after: State
+
+
+def watch(patch: pytest.MonkeyPatch, runs: Callable[[int], bool] = lambda _: True) -> list[Phase]:
+    """Every descent from now on; the n-th of them is left out where `runs(n)` is false."""
+    seen, real = list[Phase](), Descent.__call__
+
+    def spy(self: Descent, model: Any, problem: Any, loss: Any, **how: Any) -> Any:
+        before = snapshot(model)
+        if runs(len(seen)):
+            real(self, model, problem, loss, **how)
+        seen.append(Phase(lr=self.lr, how=how, model=model, before=before, after=snapshot(model)))
+        return model
+
+    patch.setattr(Descent, "__call__", spy)
+    return seen
 
 
 def sgd_step(model: nn.Module, loss: Callable[[nn.Module], Tensor], lr: float) -> State:

@@ -14,7 +14,7 @@ from unplug.sdk.unlearning.methods import blindspot
 from unplug.sdk.unlearning.methods.blindspot import Blindspot, attention_difference, attention_map, last_features
 from unplug.sdk.unlearning.methods.gaussian_amnesiac import GaussianAmnesiac, amnesiac
 
-from .conftest import Case, changed, coloured, poisoned, whole_batch
+from .conftest import Case, changed, coloured, poisoned, watch, whole_batch
 
 
 def test_attention_map_golden_and_features_without_a_hook(age_case: Case) -> None:
@@ -34,18 +34,11 @@ def test_attention_map_golden_and_features_without_a_hook(age_case: Case) -> Non
 
 
 def test_the_blind_model_is_new_and_trained_without_the_forget_set(age_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained: list[torch.nn.Module] = []
-    real = blindspot.Descent.__call__
-
-    def first_alone(self, model, problem, loss, *, steps):  # type: ignore[no-untyped-def]
-        trained.append(model)
-        return real(self, model, problem, loss, steps=steps) if len(trained) == 1 else model
-
-    monkeypatch.setattr(blindspot.Descent, "__call__", first_alone)
+    trained = watch(monkeypatch, lambda number: number == 0)
     model = age_case.model()
     given = age_case.problem(budget=1.0, forget=poisoned(age_case.sets.forget))
     Blindspot(batch_size=16)(model, given)
-    blind, student = trained
+    blind, student = (phase.model for phase in trained)
     assert student is model and not changed(model, age_case.original)
     assert changed(blind, age_case.original) >= {name for name, _ in blind.named_parameters()}
 

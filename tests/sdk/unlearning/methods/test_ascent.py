@@ -19,38 +19,26 @@ from unplug.sdk.unlearning.methods.rurk import RURK, neighbourhood
 from .conftest import PLAIN, Case, assert_weights, changed, losses, sgd_step, whole_batch
 
 
-def test_neggrad_one_step_is_the_formula(class_case: Case) -> None:
-    forget = class_case.sets.forget
-    batch = whole_batch(forget)
-
-    def ascent(model: nn.Module) -> Tensor:
-        return -F.cross_entropy(model.eval()(batch.image_BCHW)["logits"], batch.group_B)
-
-    expected = sgd_step(class_case.original, ascent, 0.1)
-    given = class_case.problem(recipe=PLAIN, compute=len(forget))
-    model = NegGrad(lr=0.1, ceiling=math.inf, optimizer="sgd")(class_case.model(), given)
-    assert_weights(model, expected, class_case.original)
-    assert given.meter.spent.backward == len(forget)
-
-
-def test_samples_at_the_ceiling_have_no_gradient(class_case: Case) -> None:
-    """Only those below it pull; where none is below, nothing moves."""
-    loss_N = losses(class_case.model(), class_case.sets.forget)
-    ceiling = float(loss_N.median() + 1e-6) / math.log(4)
-    batch = whole_batch(class_case.sets.forget)
-    below = loss_N < ceiling * math.log(4)
-    assert 0 < int(below.sum()) < len(below)
+@pytest.mark.parametrize("quantile", [1.0, 0.5])
+def test_neggrad_one_step_is_the_formula(class_case: Case, quantile: float) -> None:
+    """Only samples below the ceiling pull; where none is below, nothing moves."""
+    batch, loss_N = whole_batch(class_case.sets.forget), losses(class_case.model(), class_case.sets.forget)
+    below = loss_N <= loss_N.quantile(quantile)
+    assert 0 < int(below.sum()) == pytest.approx(quantile * len(below), abs=1)
 
     def ascent(model: nn.Module) -> Tensor:
         loss_B = F.cross_entropy(model.eval()(batch.image_BCHW)["logits"], batch.group_B, reduction="none")
         return -loss_B[below].sum() / len(below)
 
+    ceiling = math.inf if quantile == 1.0 else float(loss_N.quantile(quantile) + 1e-6) / math.log(4)
     given = class_case.problem(recipe=PLAIN, compute=len(below))
     model = NegGrad(lr=0.1, ceiling=ceiling, optimizer="sgd")(class_case.model(), given)
     assert_weights(model, sgd_step(class_case.original, ascent, 0.1), class_case.original)
-    still = class_case.sets.forget.subset((~below).nonzero()[:, 0])
-    given = class_case.problem(recipe=PLAIN, forget=still, compute=len(still))
-    assert not changed(class_case.original, NegGrad(ceiling=ceiling, optimizer="sgd")(class_case.model(), given))
+    assert given.meter.spent.backward == len(below)
+    if quantile < 1.0:
+        still = class_case.sets.forget.subset((~below).nonzero()[:, 0])
+        given = class_case.problem(recipe=PLAIN, forget=still, compute=len(still))
+        assert not changed(class_case.original, NegGrad(ceiling=ceiling, optimizer="sgd")(class_case.model(), given))
 
 
 def test_it_raises_the_forget_loss_and_leaves_batch_norm_alone(case: Case) -> None:
@@ -147,9 +135,6 @@ def test_neighbours_are_unlearned(class_case: Case) -> None:
     assert losses(model, beside).mean() > 1.2 * losses(class_case.model(), beside).mean()
 
 
-STEP_TOLERANCE = 1e-5  # float32 sums over several batches instead of one
-
-
 def test_the_step_equals_autograd(case: Case) -> None:
     retain, forget = case.sets.train.subset(range(30)), case.sets.forget.subset(range(7))
     given = case.problem(retain=retain, forget=forget, budget=None, recipe={"batch_size": 8})
@@ -159,13 +144,7 @@ def test_the_step_equals_autograd(case: Case) -> None:
         losses = [given.task.loss(model(batch.image_BCHW), batch).mean() for batch in map(whole_batch, (retain, forget))]
         return losses[0] - losses[1]
 
-    expected = sgd_step(case.model(), difference, lr=0.05)
-    moved = 0.0
-    for name, value in unlearned.named_parameters():
-        step = expected[name] - case.original.state_dict()[name]
-        assert (value - expected[name]).abs().max() <= STEP_TOLERANCE * (1 + expected[name].abs().max()), name
-        moved = max(moved, float(step.abs().max()))
-    assert moved > 1e-3  # not a comparison of standing still
+    assert_weights(unlearned, sgd_step(case.model(), difference, lr=0.05), case.original)
     assert (given.meter.spent.forward, given.meter.spent.backward) == (37, 37)
 
 

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from unplug.sdk.training import ImageBatch
-from unplug.sdk.unlearning.methods import unsir
 from unplug.sdk.unlearning.methods.unsir import UNSIR, error
 
-from .conftest import Case, changed, snapshot
+from .conftest import Case, changed, snapshot, watch
 
 
 def measured(case: Case, noise: ImageBatch) -> float:
@@ -56,14 +55,7 @@ def test_the_first_noise_step_is_adam_on_the_formula(class_case: Case) -> None:
 
 def test_impair_comes_before_repair(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """The impairing steps alone make the classes of the noise worse than the repaired model has them."""
-    seen: list[float] = []
-    real = unsir.Descent.__call__
-
-    def spy(self, model, problem, loss, *, steps):  # type: ignore[no-untyped-def]
-        seen.append(self.lr)
-        return real(self, model, problem, loss, steps=steps)
-
-    monkeypatch.setattr(unsir.Descent, "__call__", spy)
+    seen = watch(monkeypatch)
     given = class_case.problem(budget=1.0)
     UNSIR(batch_size=8, impair_lr=0.002, lr=0.001)(class_case.model(), given)
-    assert seen == [0.002, 0.001]
+    assert [phase.lr for phase in seen] == [0.002, 0.001]

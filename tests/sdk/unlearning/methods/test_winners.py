@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from unplug.sdk.unlearning.anatomy import classifier, first_convolution, layers
 from unplug.sdk.unlearning.distil import entropy, not_uniform
-from unplug.sdk.unlearning.methods import cfw, fcs, kde, prmq, rni
+from unplug.sdk.unlearning.methods import cfw, prmq, rni
 from unplug.sdk.unlearning.methods.cfw import CFW, add_noise, class_weights, weighted_mean
 from unplug.sdk.unlearning.methods.fcs import FCS, contrastive
 from unplug.sdk.unlearning.methods.kde import KDE, soft_ce
 from unplug.sdk.unlearning.methods.prmq import PRMQ, refill, round_to_half
 from unplug.sdk.unlearning.methods.rni import RNI, choose_tensors, norm_parameters
 
-from .conftest import Case, changed, poisoned, snapshot, unlabelled
+from .conftest import Case, changed, poisoned, snapshot, unlabelled, watch
 
 
 def test_goldens() -> None:
@@ -53,30 +53,17 @@ def test_goldens() -> None:
 
 def test_phases_in_order_with_falling_rates(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """One pass that flattens, then contrast and repair in turn, the rates falling by a cosine."""
-    seen: list[tuple[float, int]] = []
-    real = fcs.Descent.__call__
-
-    def spy(self, model, problem, loss, *, steps):  # type: ignore[no-untyped-def]
-        seen.append((self.lr, steps))
-        return real(self, model, problem, loss, steps=steps)
-
-    monkeypatch.setattr(fcs.Descent, "__call__", spy)
+    seen = watch(monkeypatch)
     method = FCS(rounds=2, batch_size=8, flatten_lr=0.001, contrast_lr=0.002, lr=0.004)
-    given = class_case.problem(budget=2.0)
-    method(class_case.model(), given)
-    assert [lr for lr, _ in seen] == pytest.approx([0.001, 0.002, 0.004, 0.001, 0.002])
-    flattens, *rounds = (steps for _, steps in seen)
+    method(class_case.model(), class_case.problem(budget=2.0))
+    assert [phase.lr for phase in seen] == pytest.approx([0.001, 0.002, 0.004, 0.001, 0.002])
+    flattens, *rounds = (phase.how["steps"] for phase in seen)
     assert flattens == 2  # 16 samples by 8
     assert rounds[0] == rounds[2] == 2 and rounds[1] > 5 and rounds[3] > 5  # never more than a pass over the forget set
 
 
 def test_the_first_phase_flattens_the_forget_outputs(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = fcs.Descent.__call__
-
-    def first_alone(self, model, problem, loss, *, steps):  # type: ignore[no-untyped-def]
-        return real(self, model, problem, loss, steps=steps) if self.lr == 0.001 else model
-
-    monkeypatch.setattr(fcs.Descent, "__call__", first_alone)
+    watch(monkeypatch, lambda number: number == 0)
     given = class_case.problem(budget=1.0)
     after = FCS(batch_size=8, flatten_lr=0.001)(class_case.model(), given)
     batch = given.forget.batch(torch.arange(len(given.forget)))
@@ -87,7 +74,7 @@ def test_the_first_phase_flattens_the_forget_outputs(class_case: Case, monkeypat
 
 
 def test_only_the_first_convolution_is_harmed_before_the_repair(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cfw.Descent, "__call__", lambda self, model, *_, **__: model)
+    watch(monkeypatch, lambda _: False)
     model = CFW(sigma=0.6)(case.model(), case.problem())
     moved = changed(case.original, model)
     assert moved == {next(name for name, _ in case.original.named_parameters())}
@@ -136,7 +123,7 @@ def test_refill_rounding_and_noise_by_their_laws() -> None:
 
 
 def test_both_ends_are_reset_and_nothing_else(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kde.Descent, "__call__", lambda self, model, *_, **__: model)
+    watch(monkeypatch, lambda _: False)
     torch.manual_seed(0)
     model = KDE()(case.model(), case.problem())
     ends = {id(parameter) for end in (first_convolution(model), classifier(model)) for parameter in end.parameters()}
@@ -145,21 +132,14 @@ def test_both_ends_are_reset_and_nothing_else(case: Case, monkeypatch: pytest.Mo
 
 def test_validation_comes_first_without_its_labels(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Phase one must work with labels withheld and the retain set out of reach, phase two without validation data."""
-    lr_seen: list[float] = []
-    real = kde.Descent.__call__
-
-    def first_alone(self, model, problem, loss, *, steps):  # type: ignore[no-untyped-def]
-        lr_seen.append(self.lr)
-        return real(self, model, problem, loss, steps=steps) if len(lr_seen) == 1 else model
-
-    monkeypatch.setattr(kde.Descent, "__call__", first_alone)
+    seen = watch(monkeypatch, lambda number: number == 0)
     sets = class_case.sets
     given = class_case.problem(retain=poisoned(sets.train), validation=unlabelled(sets.validation))
     KDE(validation_lr=0.001, lr=0.002)(class_case.model(), given)
-    assert lr_seen == [0.001, 0.002]
+    assert [phase.lr for phase in seen] == [0.001, 0.002]
     assert given.meter.spent.forward % 2 == 0 and given.meter.spent.forward == 2 * given.meter.spent.backward  # teacher too
     with pytest.raises(AssertionError, match="was read"):
-        lr_seen.clear()
+        seen.clear()
         KDE()(class_case.model(), class_case.problem(validation=poisoned(sets.validation)))
 
 
@@ -168,7 +148,7 @@ def test_the_student_comes_closer_to_the_original(class_case: Case, monkeypatch:
     torch.manual_seed(0)
     given = class_case.problem(budget=3.0)
     taught = KDE(batch_size=8)(class_case.model(), given)
-    monkeypatch.setattr(kde.Descent, "__call__", lambda self, model, *_, **__: model)
+    watch(monkeypatch, lambda _: False)
     reset = KDE(batch_size=8)(class_case.model(), class_case.problem()).eval()
     image = given.validation.batch(torch.arange(len(given.validation))).image_BCHW
     with torch.no_grad():
@@ -226,19 +206,11 @@ def test_choose_tensors_avoids_norms_and_follows_from_the_generator(case: Case) 
 @pytest.mark.long
 def test_frozen_tensors_stay_bit_for_bit(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stretch by stretch: at most nine tensors and the norms move; noise comes from the second stretch on."""
-    model, states, noisy = case.model(), [], []
-    real = rni.Descent.__call__
-
-    def spy(self, net, problem, loss, **kwargs):  # type: ignore[no-untyped-def]
-        before = snapshot(net)
-        real(self, net, problem, loss, **kwargs)
-        states.append((before, snapshot(net), kwargs.get("trainable"), kwargs["steps"]))
-        return net
+    model, states, noisy = case.model(), watch(monkeypatch), list[tuple[int, float, int]]()
 
     def spy_noise(parameters: list[Tensor], sigma: float, generator: torch.Generator) -> None:
         noisy.append((len(parameters), sigma, len(states)))
 
-    monkeypatch.setattr(rni.Descent, "__call__", spy)
     monkeypatch.setattr(rni, "add_noise", spy_noise)
     RNI(batch_size=8, sigma=0.04)(model, case.problem(budget=1.0))
     assert noisy == [(6, 0.04, stretch) for stretch in range(1, 5)]
@@ -246,18 +218,18 @@ def test_frozen_tensors_stay_bit_for_bit(case: Case, monkeypatch: pytest.MonkeyP
     everywhere = set(names.values())
     norms = {names[id(parameter)] for parameter in norm_parameters(model)}
     assert len(states) == 6
-    for before, after, trainable, steps in states[:5]:
-        allowed = {names[id(parameter)] for parameter in trainable}
-        moved = changed(before, after) & everywhere
-        assert steps >= 1 and moved <= allowed and len(allowed - norms) == 9
+    for phase in states[:5]:
+        allowed = {names[id(parameter)] for parameter in phase.how["trainable"]}
+        moved = changed(phase.before, phase.after) & everywhere
+        assert phase.how["steps"] >= 1 and moved <= allowed and len(allowed - norms) == 9
         assert moved & norms and moved - norms
-    before, after, trainable, steps = states[5]
-    assert trainable is None and changed(before, after) >= everywhere
-    assert sum(item[3] for item in states[:5]) / (steps + sum(item[3] for item in states[:5])) == pytest.approx(5 / 9, abs=0.1)
+    assert states[5].how.get("trainable") is None and changed(states[5].before, states[5].after) >= everywhere
+    steps = [phase.how["steps"] for phase in states]
+    assert sum(steps[:5]) / sum(steps) == pytest.approx(5 / 9, abs=0.1)
 
 
 def test_only_the_classifier_is_reset(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rni.Descent, "__call__", lambda self, model, *_, **__: model)
+    watch(monkeypatch, lambda _: False)
     torch.manual_seed(0)
     model = RNI(noisy=0)(case.model(), case.problem())
     head: nn.Linear = classifier(model)

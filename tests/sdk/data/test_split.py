@@ -65,16 +65,16 @@ def test_sizes_are_the_fractions_where_subjects_do_not_bind() -> None:
     split = make_split(people([None] * 200), validation=0.1, test=0.25)
     assert (len(split.train), len(split.validation), len(split.test)) == (130, 20, 50)
     assert make_split(people([None] * 200), seed=1).test != make_split(people([None] * 200), seed=2).test
+    for validation, test in ((0, 0.2), (0.1, 0), (0.5, 0.5), (-0.1, 0.2), (float("nan"), 0.2), (0.1, 1)):
+        with pytest.raises(DataError, match="leave nothing to train on"):
+            make_split(people([None] * 20), validation=validation, test=test)
+    for fraction in (0.0, 1.0, -1.0, float("nan")):
+        with pytest.raises(DataError, match="out of range"):
+            pick_forget(people([None] * 200), split, fraction=fraction, seed=0)
     with pytest.raises(DataError, match="validation set empty"):
         make_split(people([None] * 4))
     with pytest.raises(DataError, match="set empty"):
         make_split(people([1] * 40))
-
-
-@pytest.mark.parametrize(("validation", "test"), [(0, 0.2), (0.1, 0), (0.5, 0.5), (-0.1, 0.2), (float("nan"), 0.2), (0.1, 1)])
-def test_fractions_that_leave_nothing_are_refused(validation: float, test: float) -> None:
-    with pytest.raises(DataError, match="leave nothing to train on"):
-        make_split(people([None] * 20), validation=validation, test=test)
 
 
 def parted(*parts: str | None, subjects: bool = False) -> Dataset:
@@ -161,9 +161,3 @@ def test_a_random_forget_set_is_whole_subjects_of_train(seed: int, fraction: flo
     assert chosen <= set(split.train)
     wanted = max(1, round(fraction * len(split.train)))
     assert wanted <= len(chosen) < wanted + 4, "as few whole subjects as reach the fraction"
-
-
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -1.0, float("nan")])
-def test_a_fraction_out_of_range_is_refused(split: Split, fraction: float) -> None:
-    with pytest.raises(DataError, match="out of range"):
-        pick_forget(people([None] * 40), split, fraction=fraction, seed=0)

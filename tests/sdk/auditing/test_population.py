@@ -142,9 +142,6 @@ def test_rmia_population_golden_and_ordered() -> None:
         assert item.low is not None and item.high is not None and item.low < item.value < item.high
     assert (found.models, found.oracle_models, found.samples) == (3, 4, F)
     assert abs(found.oracle.value - 0.5) < 0.06
-
-
-def test_rmia_population_needs_three_retrained_models() -> None:
     with pytest.raises(InputError, match="Give at least 1 and 3"):
         rmia_population([model(1)], [model(2), model(3)], np.arange(F), np.arange(U))
 

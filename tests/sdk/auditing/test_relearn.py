@@ -91,26 +91,13 @@ def test_an_original_needs_nothing_and_a_trace_saves_time(original: nn.Module) -
     assert late.mean.low is not None and late.mean.high is not None and late.mean.low <= late.mean.value <= late.mean.high
 
 
-def test_models_are_left_alone_and_seeds_repeat() -> None:
+def test_models_are_left_alone_seeds_repeat_and_bad_settings_are_refused() -> None:
     model = Tiny(2)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     one, same, other = (run(model, 0.5, seeds=seeds) for seeds in ((1,), (1,), (7,)))
     assert one == same and isinstance(one, RelearnTime) and isinstance(other, RelearnTime)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert one.mean.low is None, "one run has no interval"
-
-
-def test_the_cap_gives_a_reason_instead_of_a_number(original: nn.Module) -> None:
-    stopped = run(Tiny(5), 1e-6, max_epochs=2, seeds=(0, 1))
-    assert isinstance(stopped, Censored)
-    assert stopped.passes == (None, None) and stopped.cap == 48
-    assert "2 of 2 runs" in stopped.reason and "48 sample passes" in stopped.reason
-    target = forget_loss(original, FORGET, TASK)
-    mixed = relearn([original, Tiny(5)], FORGET, TASK, target_loss=target, seeds=(0,), lr=1e-6, max_epochs=1)
-    assert isinstance(mixed, Censored) and mixed.passes == (0, None)
-
-
-def test_settings_that_cannot_run_are_refused() -> None:
     with pytest.raises(InputError, match="no model"):
         relearn([], FORGET, TASK, target_loss=1.0)
     for settings in ({"lr": 0.0}, {"batch_size": 1}, {"max_epochs": 0}):
@@ -121,3 +108,13 @@ def test_settings_that_cannot_run_are_refused() -> None:
     one = replace(FORGET.subset([0]))
     with pytest.raises(InputError, match="1 samples"):
         relearn([Tiny(0)], one, TASK, target_loss=1.0)
+
+
+def test_the_cap_gives_a_reason_instead_of_a_number(original: nn.Module) -> None:
+    stopped = run(Tiny(5), 1e-6, max_epochs=2, seeds=(0, 1))
+    assert isinstance(stopped, Censored)
+    assert stopped.passes == (None, None) and stopped.cap == 48
+    assert "2 of 2 runs" in stopped.reason and "48 sample passes" in stopped.reason
+    target = forget_loss(original, FORGET, TASK)
+    mixed = relearn([original, Tiny(5)], FORGET, TASK, target_loss=target, seeds=(0,), lr=1e-6, max_epochs=1)
+    assert isinstance(mixed, Censored) and mixed.passes == (0, None)

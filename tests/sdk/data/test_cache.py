@@ -60,7 +60,7 @@ def test_the_second_load_decodes_nothing_and_gives_the_same(pets: Path, decoded:
     assert [problem.id for problem in second.problems] == ["bad.png"] and second.problems == first.problems
 
 
-def test_changed_content_is_seen_and_decoded(pets: Path, draw: Draw, decoded: list[str]) -> None:
+def test_changed_content_labels_and_ids_are_seen(pets: Path, draw: Draw, decoded: list[str]) -> None:
     first = load(pets)
     decoded.clear()
     status = (pets / "pets" / "2.png").stat()
@@ -69,9 +69,6 @@ def test_changed_content_is_seen_and_decoded(pets: Path, draw: Draw, decoded: li
     second = load(pets)
     assert "2.png" in decoded and second.digest != first.digest
     assert second.pixels([2]).max() == 99 == second.pixels([2]).min() and first.pixels([2]).max() == 20
-
-
-def test_the_digest_covers_labels_and_order_of_ids(pets: Path) -> None:
     first = load(pets).digest
     (pets / "pets" / "0.png").rename(pets / "pets" / "renamed.png")
     renamed = load(pets).digest
@@ -145,7 +142,7 @@ def test_processes_give_the_pixels_of_this_process() -> None:
         assert (dataset.pixels([index])[0] == source.decode(source.listing().samples[index], 16)).all()
 
 
-def test_results_come_in_the_order_asked_for_and_bad_files_keep_their_place(draw: Draw, tmp_path: Path) -> None:
+def test_what_workers_give_has_its_order_and_its_errors(draw: Draw, tmp_path: Path) -> None:
     for number in range(CHUNK + 8):
         draw(f"pets/{number:03d}.png", number)
     (tmp_path / "pets" / "005.png").write_bytes(b"broken")
@@ -157,9 +154,6 @@ def test_results_come_in_the_order_asked_for_and_bad_files_keep_their_place(draw
             assert isinstance(result, Problem) and result.id == "005.png"
         else:
             assert not isinstance(result, Problem) and (result == position).all()
-
-
-def test_what_cannot_be_listed_any_more_is_a_typed_error() -> None:
     with pytest.raises(DataError, match="no such folder"):
         list(decode_in_processes("imagefolder:/nowhere", range(200), 8, 2))
 

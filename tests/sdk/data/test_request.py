@@ -86,15 +86,12 @@ def test_missing_files_folders_and_giants_are_refused(tmp_path: Path, dataset: D
         read_forget_file(giant, dataset)
 
 
-def test_a_request_is_told_in_one_line_before_the_work(dataset: Dataset) -> None:
+def test_a_request_is_told_in_one_line_with_the_same_pictures(dataset: Dataset) -> None:
     line = describe_request(("a.png", "b.png", "c.png", "d.png"), dataset)
     assert line == "forgets 4 of 9 pictures: all 2 of subject anna; all 1 of subject bob; d.png without a subject"
     assert describe_request(("a.png",), dataset) == "forgets 1 of 9 pictures: 1 of 2 of subject anna"
     many = describe_request(dataset.ids, dataset)
     assert many.endswith("and 3 more") and "\u2028" not in many
-
-
-def test_the_same_picture_under_another_id_is_reported(dataset: Dataset) -> None:
     dataset.images[1] = dataset.images[0]
     assert same_pictures(("a.png",), dataset) == (("a.png", "b.png"),)
     assert "a.png is b.png" in describe_request(("a.png",), dataset)

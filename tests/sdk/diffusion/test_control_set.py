@@ -136,7 +136,15 @@ def test_samples_without_the_condition_are_left_out(base: Any, faces: Dataset, m
     assert [[a == b for b in people] for a in people] == [[a == b for b in numbers] for a in numbers]
 
 
-def test_conditions_are_those_of_the_pictures_and_settings(control_set: ControlSet, faces: Dataset, base: Any) -> None:
+def test_pictures_are_read_piece_by_piece_and_give_the_conditions(faces: Dataset, control_set: ControlSet, base: Any) -> None:
+    # With pictures left out, the rows of the data set are not those on disk.
+    some = replace(faces, rows=faces.rows[[1, 4, 9, 11]], samples=tuple(faces.samples[row] for row in (1, 4, 9, 11)))
+    pictures: Any = module._Pictures(some)
+    assert len(pictures) == 4 and pictures.shape == (4, SIZE, SIZE, 3)
+    assert np.array_equal(pictures[1:9], faces.pixels([4, 9, 11]))
+    whole: Any = module._Pictures(faces)
+    assert _digest(whole) == _digest(faces.images)
+    assert _digest(pictures) == _digest(faces.pixels([1, 4, 9, 11]))
     for place in (0, 13):
         expected = build_condition("canny").render(faces.pixels([place])[0], SIZE)
         assert expected.any() and np.array_equal(control_set.condition[control_set.rows[place]], expected)
@@ -159,14 +167,3 @@ def test_a_cache_is_found_by_its_condition(base: Any, faces: Dataset, tmp_path: 
         load_control_set(base, faces, "face_landmark", {"task": str(tmp_path / name)}, show=False)
     assert found[0] == found[1] and found[0][0] != found[2][0]
     assert {digest for _, digest in found} == {f"data {faces.digest}"}
-
-
-def test_pictures_are_read_piece_by_piece(faces: Dataset) -> None:
-    """With pictures left out, the rows of the data set are not those on disk."""
-    some = replace(faces, rows=faces.rows[[1, 4, 9, 11]], samples=tuple(faces.samples[row] for row in (1, 4, 9, 11)))
-    pictures: Any = module._Pictures(some)
-    assert len(pictures) == 4 and pictures.shape == (4, SIZE, SIZE, 3)
-    assert np.array_equal(pictures[1:9], faces.pixels([4, 9, 11]))
-    whole: Any = module._Pictures(faces)
-    assert _digest(whole) == _digest(faces.images)
-    assert _digest(pictures) == _digest(faces.pixels([1, 4, 9, 11]))

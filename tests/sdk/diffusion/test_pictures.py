@@ -91,7 +91,7 @@ def test_the_bare_base_and_latents_a_few_at_a_time(base: Any, monkeypatch: pytes
     assert sizes == [3, 2, 1] and all(far(a, b) <= 1 for a, b in zip(together, apart, strict=True))
 
 
-def test_strengths_from_none_to_double(base: Any, plugin_folder: Path, edges: Path) -> None:
+def test_strengths_from_none_to_double(base: Any, plugin_folder: Path, edges: Path, tmp_path: Path) -> None:
     how: dict[str, Any] = {"seeds": [0, 1], "steps": 2}
     bare = arrays(draw_pictures(base, PROMPTS[:2], **how)[0])
     steering = Steering(plugin=str(plugin_folder), image=edges)
@@ -103,9 +103,6 @@ def test_strengths_from_none_to_double(base: Any, plugin_folder: Path, edges: Pa
     assert far(drawn[1][0], bare[0]) > 3 and far(drawn[2][0], drawn[1][0]) > 3
     _, conditions = draw_pictures(base, PROMPTS[:1], [steering], seeds=[0], steps=1)
     assert np.array_equal(np.asarray(conditions[0]), np.asarray(Image.open(edges)))
-
-
-def test_two_plugins_in_their_own_strengths(base: Any, plugin_folder: Path, edges: Path, tmp_path: Path) -> None:
     save_checkpoint(steering_plugin(base.unet, 8), tmp_path / "other", record={}, card="")
     one, other = Steering(plugin=str(plugin_folder), image=edges), Steering(plugin=str(tmp_path / "other"), image=edges)
     how: dict[str, Any] = {"seeds": [0, 1], "steps": 2}
@@ -160,7 +157,7 @@ def test_what_ships_wins_over_a_folder(base: Any, plugin_folder: Path, tmp_path:
     assert {load_plugin(name).config.condition for name in ("./canny", str(tmp_path / "canny"), "mine")} == {"depth"}
 
 
-def test_conditions_of_every_mode_and_size(edges: Path, tmp_path: Path) -> None:
+def test_conditions_of_every_mode_and_size(edges: Path, tmp_path: Path, face: Path) -> None:
     whole = Image.open(edges)
     wide = Image.new("RGB", (SIZE + 40, SIZE), (255, 0, 0))
     wide.paste(whole, (20, 0))
@@ -171,6 +168,12 @@ def test_conditions_of_every_mode_and_size(edges: Path, tmp_path: Path) -> None:
         assert found.mode == "RGB" and found.size == (SIZE, SIZE)
         error = np.abs(np.asarray(found).astype(int) - np.asarray(whole))
         assert error.mean() < 25 if changed is large else error.max() == 0
+    found = read_condition(Steering(plugin="x", image=face, photo=True), "canny", SIZE)
+    assert np.array_equal(np.asarray(found), np.asarray(Image.open(edges)))
+    loose = read_condition(Steering(plugin="x", image=face, photo=True, options={"low": "10", "high": "20"}), "canny", SIZE)
+    assert np.asarray(loose).sum() > np.asarray(found).sum()
+    with pytest.raises(InputError, match="condition canny: it has no setting 'task'"):
+        read_condition(Steering(plugin="x", image=face, photo=True, options={"task": "x"}), "canny", SIZE)
 
 
 @pytest.mark.filterwarnings("error")
@@ -187,15 +190,6 @@ def test_pictures_that_are_none(tmp_path: Path, edges: Path, photo: bool) -> Non
     for name in ("text", "cut", "bomb", "gone"):
         with pytest.raises(DataError, match=f"{name}.png"):
             read_condition(Steering(plugin="x", image=tmp_path / f"{name}.png", photo=photo), "canny", SIZE)
-
-
-def test_a_photograph_becomes_its_condition(face: Path, edges: Path) -> None:
-    found = read_condition(Steering(plugin="x", image=face, photo=True), "canny", SIZE)
-    assert np.array_equal(np.asarray(found), np.asarray(Image.open(edges)))
-    loose = read_condition(Steering(plugin="x", image=face, photo=True, options={"low": "10", "high": "20"}), "canny", SIZE)
-    assert np.asarray(loose).sum() > np.asarray(found).sum()
-    with pytest.raises(InputError, match="condition canny: it has no setting 'task'"):
-        read_condition(Steering(plugin="x", image=face, photo=True, options={"task": "x"}), "canny", SIZE)
 
 
 def test_a_grid_puts_every_picture_in_its_place() -> None:

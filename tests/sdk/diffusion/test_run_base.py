@@ -249,7 +249,7 @@ def test_what_a_record_says_of_a_base_by_hand(base: Any, faces: Dataset, split: 
     assert found["loss"] == pytest.approx(float(table.mean()), rel=1e-4)
 
 
-def test_pairs_take_prompts_of_their_own_picture(tmp_path: Path) -> None:
+def test_pairs_and_sizes_of_the_small_base(tmp_path: Path) -> None:
     tokenizer = train_tokenizer(["one two three"], tmp_path, vocabulary=520, length=8)
     captions = [("one", "two"), ("three",), ("one two", "two one")]
     ids = tokenize(tokenizer, captions)
@@ -263,6 +263,10 @@ def test_pairs_take_prompts_of_their_own_picture(tmp_path: Path) -> None:
         assert float(gone.float().mean()) == pytest.approx(drop, abs=0.1 * (0 < drop < 1))
         for row, words in zip(batch["latent_Bchw"][~gone, 0, 0, 0].int().tolist(), batch["ids_BL"][~gone], strict=True):
             assert any(torch.equal(words, own.long()) for own in ids[row])
+    # As its docstrings and the issue say: 5 to 20 M parameters of UNet, an autoencoder of factor 8.
+    millions = [sum(value.numel() for value in part.parameters()) / 1e6 for part in (build_unet(16), build_vae(128))]
+    assert 5 < millions[0] < 20 and abs(millions[0] - 10.8) < 0.1 and millions[1] < 5
+    assert len(build_vae(128).config.block_out_channels) == 4 and json.dumps(build_scheduler().config["prediction_type"])
 
 
 def test_the_loss_is_min_snr_weighted_and_reaches_the_text(tmp_path: Path) -> None:
@@ -283,10 +287,3 @@ def test_the_loss_is_min_snr_weighted_and_reaches_the_text(tmp_path: Path) -> No
     found.backward()
     lost = [name for name, value in model.named_parameters() if value.grad is None]
     assert not lost
-
-
-def test_sizes_of_the_small_base() -> None:
-    """As its docstrings and the issue say: 5 to 20 M parameters of UNet, an autoencoder of factor 8."""
-    millions = [sum(value.numel() for value in part.parameters()) / 1e6 for part in (build_unet(16), build_vae(128))]
-    assert 5 < millions[0] < 20 and abs(millions[0] - 10.8) < 0.1 and millions[1] < 5
-    assert len(build_vae(128).config.block_out_channels) == 4 and json.dumps(build_scheduler().config["prediction_type"])

@@ -31,16 +31,13 @@ def tensors(path: Path) -> Iterator[torch.Tensor]:
         yield from (handle.get_tensor(name) for name in handle.keys())  # noqa: SIM118
 
 
-def test_all_weights_together_are_small_and_finite() -> None:
+def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made() -> None:
     files = sorted(WEIGHTS.rglob("*.safetensors"))
     assert {file.relative_to(WEIGHTS).parts[0] for file in files} == {"base", *PLUGINS}
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
     for file in files:
         for value in tensors(file):
             assert not value.is_floating_point() or (value.dtype == torch.float16 and bool(value.isfinite().all())), file
-
-
-def test_their_card_has_the_commands_that_made_them() -> None:
     card = (WEIGHTS / "README.md").read_text(encoding="utf-8")
     record = base_record("small")
     assert "unplug train base" in card and record["data"]["spec"] in card

@@ -87,7 +87,7 @@ def test_no_more_tokens_than_asked_for(tmp_path: Path, vocabulary: int) -> None:
     assert sorted(made.get_vocab().values()) == list(range(vocabulary))
 
 
-def test_the_saved_folder_gives_the_same_ids(tmp_path: Path) -> None:
+def test_the_saved_folder_gives_the_same_ids(tmp_path: Path, tokenizer: Any) -> None:
     from transformers import CLIPTokenizer
 
     made = train_tokenizer(WORDS, tmp_path, vocabulary=560, length=LENGTH)
@@ -96,9 +96,6 @@ def test_the_saved_folder_gives_the_same_ids(tmp_path: Path) -> None:
     texts = [*WORDS, "", "Ünïcode ñ 漢字 😀", "don't 123", "A  B\n\tc", "x" * 100]
     assert loaded.model_max_length == LENGTH and len(loaded) == len(made)
     assert encode(loaded, texts).tolist() == encode(made, texts).tolist()
-
-
-def test_prompts_are_padded_and_cut(tokenizer: Any) -> None:
     short, empty, long = encode(tokenizer, ["a child", "", "zebra " * 50]).tolist()
     start, end = tokenizer.bos_token_id, tokenizer.eos_token_id
     assert empty == [start] + [end] * (LENGTH - 1)

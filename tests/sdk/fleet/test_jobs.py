@@ -111,6 +111,12 @@ def test_has_result_knows_both_fingerprints(tmp_path: Path) -> None:
     assert not has_result(tmp_path, job.name, "other")
     assert not has_result(tmp_path, job.name, job_fingerprint(job, THREE, "other"))
     assert not has_result(tmp_path, "add-1", "given")
+    for error in (DataError("a", "b", "c"), errors.GateFailed("a"), TrainingError("a", "b")):
+        revived = revive(describe(error))
+        assert type(revived) is type(error) and str(revived) == str(error)
+    extra = revive(describe(MissingExtraError("ray", "cluster")))
+    assert str(extra) == str(MissingExtraError("ray", "cluster"))
+    assert type(revive({"kind": "annotations", "what": "a", "why": "", "fix": ""})) is errors.UnplugError
 
 
 # What goes wrong
@@ -178,15 +184,6 @@ def test_a_context_that_cannot_be_built_stops_the_run(backend: str, tmp_path: Pa
     if backend == "processes":
         with pytest.raises(TrainingError, match="die while they build the context"):
             start("die")
-
-
-def test_typed_errors_survive_the_way() -> None:
-    for error in (DataError("a", "b", "c"), errors.GateFailed("a"), TrainingError("a", "b")):
-        revived = revive(describe(error))
-        assert type(revived) is type(error) and str(revived) == str(error)
-    extra = revive(describe(MissingExtraError("ray", "cluster")))
-    assert str(extra) == str(MissingExtraError("ray", "cluster"))
-    assert type(revive({"kind": "annotations", "what": "a", "why": "", "fix": ""})) is errors.UnplugError
 
 
 def test_bad_requests(tmp_path: Path) -> None:

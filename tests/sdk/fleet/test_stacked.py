@@ -106,7 +106,12 @@ def test_float32_differs_by_its_rounding_alone(make: Any) -> None:
         assert yardstick < 0.1 * float(logits(other).abs().max())  # the yardstick itself is small
 
 
-def test_width_changes_nothing() -> None:
+def test_stack_and_unstack_are_inverse_and_width_changes_nothing() -> None:
+    family = class_family()
+    models = [new_model(family, TRAIN, seed) for seed in range(3)]
+    others = [new_model(family, TRAIN, seed) for seed in range(10, 13)]
+    unstack(stack(models, matmul=True), others)
+    assert [distance(a, b) for a, b in zip(others, models, strict=True)] == [0.0, 0.0, 0.0]
     family = age_family(WideAgeFamily, epochs=1, dropout=0.2)
     at_once = fit_stacked(family, TRAIN, VALIDATION, seeds=(5, 6, 7))
     in_parts = fit_stacked(family, TRAIN, VALIDATION, seeds=(5, 6, 7), width=2)
@@ -166,6 +171,9 @@ def test_what_cannot_be_stacked_is_refused() -> None:
         fit_stacked(age_family(), TRAIN.subset([0]), VALIDATION, seeds=(0,))
     with pytest.raises(InputError, match="width 0"):
         fit_stacked(age_family(), TRAIN, VALIDATION, seeds=(0,), width=0)
+    models = [Mixing() for _ in range(2)]
+    with pytest.raises(InputError, match="its logits are not those of the models"):
+        check_stack(stack(models, matmul=False), models, [torch.rand(2, 3, 4, 4)])
 
 
 # The parts
@@ -193,14 +201,6 @@ def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> No
     for name, value in net.named_buffers():  # batch norm counted each model's batch alone
         if "running" in name:
             assert torch.allclose(value, torch.cat([dict(model.named_buffers())[name] for model in models]), atol=1e-5)
-
-
-def test_stack_and_unstack_are_inverse() -> None:
-    family = class_family()
-    models = [new_model(family, TRAIN, seed) for seed in range(3)]
-    others = [new_model(family, TRAIN, seed) for seed in range(10, 13)]
-    unstack(stack(models, matmul=True), others)
-    assert [distance(a, b) for a, b in zip(others, models, strict=True)] == [0.0, 0.0, 0.0]
 
 
 def test_draws_are_those_of_the_loop() -> None:
@@ -231,12 +231,6 @@ class Mixing(nn.Module):
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         x = self.conv(x).mean(dim=(2, 3))
         return {"logits": self.linear(x.roll(x.shape[1] // 2, dims=1))}
-
-
-def test_a_forward_pass_that_mixes_models_is_refused() -> None:
-    models = [Mixing() for _ in range(2)]
-    with pytest.raises(InputError, match="its logits are not those of the models"):
-        check_stack(stack(models, matmul=False), models, [torch.rand(2, 3, 4, 4)])
 
 
 # Memory

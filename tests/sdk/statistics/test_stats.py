@@ -127,10 +127,7 @@ def test_resampling_keeps_subjects_together_and_follows_from_the_seed() -> None:
     assert (one.forget_RF == same.forget_RF).all() and (one.unseen_RU == same.unseen_RU).all()
     assert (one.forget_RF != other.forget_RF).any()
     assert (one.forget_RF != one.unseen_RU).any(), "both sides share their draws"
-
-
-def test_whole_subjects_widen_the_interval() -> None:
-    """Ten copies of each person hold no more information than one: the interval must not shrink with them."""
+    # Ten copies of each person hold no more information than one: the interval must not shrink with them.
     rng = np.random.default_rng(5)
     forget_F, unseen_U = rng.normal(size=30), rng.normal(size=30)
     single = interval(bootstrap_auc(forget_F, unseen_U, resamples(np.arange(30), np.arange(30))))

@@ -43,7 +43,7 @@ def test_a_backward_pass_counts_twice_and_a_charge_refuses_before_the_work() -> 
         meter.charge(forward=1, backward=0)
 
 
-def test_wall_time_is_enforced_beyond_a_grace_of_seconds() -> None:
+def test_wall_time_is_enforced_beyond_a_grace_and_nothing_without_a_budget() -> None:
     clock = Clock()
     meter = Meter(retraining(wall_s=1000.0), 0.05, clock)  # 50 s, and 5 s of grace
     clock.now += 54.9
@@ -54,9 +54,6 @@ def test_wall_time_is_enforced_beyond_a_grace_of_seconds() -> None:
         meter.charge(forward=1, backward=1)
     with pytest.raises(BudgetExceeded, match="wall cost"):
         meter.finish()
-
-
-def test_no_budget_counts_without_a_limit() -> None:
     clock = Clock()
     meter = Meter(retraining(passes=10), None, clock)
     meter.charge(forward=10**9, backward=10**9)

@@ -64,7 +64,7 @@ def aged(count: int, mean: float, std: float, seed: int) -> ImageSet:
     return replace(coloured(count, seed), age_N=age_N)
 
 
-def test_forget_ages_have_the_mean_and_deviation_of_the_retain_ages() -> None:
+def test_drawn_ages_have_the_law_of_the_retain_ages_and_joined_keeps_order() -> None:
     retain, forget = aged(300, 45.0, 7.0, seed=1), aged(2000, 3.0, 1.0, seed=2)
     drawn = amnesiac(forget, retain, EDGES, torch.Generator().manual_seed(0))
     assert float(drawn.age_N.mean()) == pytest.approx(float(retain.age_N.mean()), abs=4 * 7 / 2000**0.5)
@@ -74,9 +74,6 @@ def test_forget_ages_have_the_mean_and_deviation_of_the_retain_ages() -> None:
     assert (ranked - normal)[100:-100].abs().max() < 0.12  # a Gaussian, not merely its moments
     assert drawn.group_N.tolist() == age_groups(drawn.age_N.numpy(), EDGES).tolist()
     assert torch.equal(drawn.image_NCHW, forget.image_NCHW) and drawn.ids == forget.ids
-
-
-def test_joined_keeps_order() -> None:
     one, other = whole_batch(aged(3, 20.0, 1.0, seed=1)), whole_batch(aged(2, 60.0, 1.0, seed=2))
     both = joined(one, other)
     assert len(both) == 5 and torch.equal(both.age_B, torch.cat([one.age_B, other.age_B]))

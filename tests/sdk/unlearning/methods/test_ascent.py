@@ -148,7 +148,7 @@ def test_the_step_equals_autograd(case: Case) -> None:
     assert (given.meter.spent.forward, given.meter.spent.backward) == (37, 37)
 
 
-def test_buffers_stay_and_the_forget_loss_rises_more(case: Case) -> None:
+def test_buffers_stay_the_forget_loss_rises_more_and_a_short_budget_reads_less(case: Case, class_case: Case) -> None:
     given = case.problem(budget=None)
     before, after = case.model(), IAU(lr=1e-3)(case.model(), given)
     assert changed(before, after) <= {name for name, _ in after.named_parameters()}
@@ -160,9 +160,6 @@ def test_buffers_stay_and_the_forget_loss_rises_more(case: Case) -> None:
 
     gap = [loss(model, "forget") - loss(model, "retain") for model in (before, after)]
     assert gap[1] > gap[0]
-
-
-def test_a_short_budget_takes_part_of_both_sets(class_case: Case) -> None:
     given = class_case.problem(budget=0.1)  # 57.6 passes: 9 of 16 to forget at half of it, then 10 of 80 to keep
     IAU()(class_case.model(), given)
     assert given.meter.spent.forward == pytest.approx(19, abs=1)

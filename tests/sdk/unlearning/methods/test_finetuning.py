@@ -30,12 +30,9 @@ def test_the_last_three_layers_change_and_nothing_else(class_case: Case) -> None
     assert "blocks.7.norm1.running_var" in moved
 
 
-def test_one_layer_is_the_classifier(case: Case) -> None:
+def test_one_layer_is_the_classifier_and_more_than_all_are_refused(case: Case) -> None:
     model = CFk(k=1)(case.model(), case.problem())
     assert changed(case.original, model) == {"classifier.weight", "classifier.bias"}
-
-
-def test_more_layers_than_there_are_is_refused(case: Case) -> None:
     with pytest.raises(InputError, match="layers"):
         CFk(k=len(layers(case.original)) + 1)(case.model(), case.problem())
 
@@ -93,6 +90,11 @@ def test_two_steps_are_the_formula(class_case: Case) -> None:
     given = class_case.problem(recipe=PLAIN, retain=retain, compute=2 * len(retain))
     model = L1Sparse(gamma=GAMMA, lr=LR, optimizer="sgd")(class_case.model(), given)
     assert_weights(model, dict(slow.named_parameters()), class_case.original)
+    layer = torch.nn.Linear(2, 1)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[-1.5, 2.0]]))
+        layer.bias.fill_(-0.25)
+    assert float(absolute_sum(layer).detach()) == 3.75
 
 
 @pytest.mark.long
@@ -103,11 +105,3 @@ def test_it_makes_more_weights_tiny(class_case: Case) -> None:
         return float((flat.abs() < 2e-3).float().mean())
 
     assert tiny(0.01) > 1.5 * tiny(0.0)
-
-
-def test_absolute_sum_counts_every_parameter() -> None:
-    layer = torch.nn.Linear(2, 1)
-    with torch.no_grad():
-        layer.weight.copy_(torch.tensor([[-1.5, 2.0]]))
-        layer.bias.fill_(-0.25)
-    assert float(absolute_sum(layer).detach()) == 3.75

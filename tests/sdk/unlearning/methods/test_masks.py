@@ -35,7 +35,7 @@ def model(age_case: Case) -> AgePredictor:
 # CT
 
 
-def test_transpose_golden() -> None:
+def test_goldens_of_kernels_rates_and_masks() -> None:
     convolution = nn.Conv2d(1, 1, 3, bias=True)
     with torch.no_grad():
         convolution.weight.copy_(torch.arange(9.0).view(1, 1, 3, 3))
@@ -45,6 +45,20 @@ def test_transpose_golden() -> None:
     before = oblong.weight.detach().clone()
     transpose_kernels(nn.Sequential(oblong))
     assert torch.equal(oblong.weight, before), "an oblong kernel was turned"
+    assert [_up_down(step, 4, 1.0) for step in range(4)] == [0.25, 0.75, 0.75, 0.25]
+    # Over all tensors together: a tensor of small numbers is masked out whole.
+    sizes = {"a": torch.tensor([9.0, 1.0]), "b": torch.tensor([[0.2, 0.1]]), "c": torch.tensor([5.0, 6.0])}
+    mask = top_share(sizes, 0.5)
+    assert {name: value.tolist() for name, value in mask.items()} == {"a": [1, 0], "b": [[0, 0]], "c": [1, 1]}
+    assert all(bool((value == 1).all()) for value in top_share(sizes, 1.0).values())
+    # The standard deviation must be sqrt(2 / (C_out k k)), whatever the fan-in.
+    net = nn.Sequential(nn.Conv2d(8, 64, 3, bias=False))
+    with torch.no_grad():
+        net[0].weight.zero_()
+    reinitialise(net, {"0.weight": torch.zeros(64, 8, 3, 3)}, 0.999, 1.0, torch.Generator().manual_seed(0))
+    weight = net[0].weight.detach()
+    drawn = weight[weight != 0]
+    assert float(drawn.std()) == pytest.approx(math.sqrt(2 / (64 * 9)), rel=0.05)
 
 
 def test_transpose_is_an_involution_and_touches_large_kernels_alone(model: AgePredictor) -> None:
@@ -88,11 +102,16 @@ def test_difference_gradient_equals_the_formula(age_case: Case, model: AgePredic
     assert (given.meter.spent.forward, given.meter.spent.backward) == (2 * size, 2 * size)
 
 
-def test_the_retain_sample_is_as_large_as_the_forget_set(age_case: Case, model: AgePredictor) -> None:
+def test_a_small_forget_set_and_a_small_budget(age_case: Case, model: AgePredictor) -> None:
     small = age_case.sets.forget.subset([0, 1, 2])
     given = age_case.problem(forget=small)
     difference_gradient(model, given)
     assert given.meter.spent.forward == 2 * 3
+    given = age_case.problem(budget=0.05)  # 0.05 * 0.8 * 3 epochs * about 140 samples is under one batch of 32
+    before = snapshot(model)
+    with pytest.raises(BudgetExceeded, match="does not cover one step"):
+        Repair(lr=0.001)(model, given)
+    assert not changed(before, model)
 
 
 @pytest.mark.parametrize("ratio", [0.05, 0.3, 0.9])
@@ -111,17 +130,6 @@ def test_reinitialise_draws_the_smallest_gradients_anew(model: AgePredictor, rat
     assert changed(before, model) <= gradients.keys()
 
 
-def test_reinitialise_draws_kaiming_fan_out() -> None:
-    """The standard deviation must be sqrt(2 / (C_out k k)), whatever the fan-in."""
-    net = nn.Sequential(nn.Conv2d(8, 64, 3, bias=False))
-    with torch.no_grad():
-        net[0].weight.zero_()
-    reinitialise(net, {"0.weight": torch.zeros(64, 8, 3, 3)}, 0.999, 1.0, torch.Generator().manual_seed(0))
-    weight = net[0].weight.detach()
-    drawn = weight[weight != 0]
-    assert float(drawn.std()) == pytest.approx(math.sqrt(2 / (64 * 9)), rel=0.05)
-
-
 def test_keep_zero_freezes_what_was_not_drawn_anew(age_case: Case, model: AgePredictor) -> None:
     given = age_case.problem()
     scale = reinitialise(model, difference_gradient(model, given), 0.3, 0.0, given.generator)
@@ -135,26 +143,6 @@ def test_keep_zero_freezes_what_was_not_drawn_anew(age_case: Case, model: AgePre
 
 
 # Repair
-
-
-def test_up_down_golden() -> None:
-    assert [_up_down(step, 4, 1.0) for step in range(4)] == [0.25, 0.75, 0.75, 0.25]
-
-
-def test_repair_refuses_a_budget_below_one_step(age_case: Case, model: AgePredictor) -> None:
-    given = age_case.problem(budget=0.05)  # 0.05 * 0.8 * 3 epochs * about 140 samples is under one batch of 32
-    before = snapshot(model)
-    with pytest.raises(BudgetExceeded, match="does not cover one step"):
-        Repair(lr=0.001)(model, given)
-    assert not changed(before, model)
-
-
-def test_top_share_golden() -> None:
-    """Over all tensors together: a tensor of small numbers is masked out whole."""
-    sizes = {"a": torch.tensor([9.0, 1.0]), "b": torch.tensor([[0.2, 0.1]]), "c": torch.tensor([5.0, 6.0])}
-    mask = top_share(sizes, 0.5)
-    assert {name: value.tolist() for name, value in mask.items()} == {"a": [1, 0], "b": [[0, 0]], "c": [1, 1]}
-    assert all(bool((value == 1).all()) for value in top_share(sizes, 1.0).values())
 
 
 def test_saliency_is_the_gradient_of_the_forget_loss(class_case: Case) -> None:

@@ -148,7 +148,16 @@ def test_unlearning_equals_training_without_bit_for_bit(ensemble: SisaEnsemble, 
         assert all(torch.equal(value, other[name]) for name, value in one.items())
 
 
-def test_one_request_after_another_equals_both_at_once(ensemble: SisaEnsemble) -> None:
+def test_the_training_seed_and_every_part_matter(ensemble: SisaEnsemble) -> None:
+    # So that the equalities above compare something.
+    assert same(ensemble, METHOD.train(given(without(set()))))
+    other = METHOD.train(given(DATA, seed=4))
+    assert not any(
+        torch.equal(one.state_dict()["classifier.weight"], two.state_dict()["classifier.weight"])
+        for one, two in zip(ensemble.members, other.members, strict=True)
+    )
+    weights = [member.state_dict()["classifier.weight"] for member in ensemble.members]
+    assert not torch.equal(weights[0], weights[1])
     first, second = in_part(0, 1, 1), in_part(0, 0, 1) | in_part(2, 2, 1)
     model = METHOD(copy.deepcopy(ensemble), given(without(first)))
     model = METHOD(model, given(without(first | second)))
@@ -159,18 +168,6 @@ def test_one_request_after_another_equals_both_at_once(ensemble: SisaEnsemble) -
 def test_shards_without_data_know_nothing_of_other_shards(missing: set[str]) -> None:
     model = METHOD(METHOD.train(given(without(missing))), given(without(missing | in_part(0, 0, 1))))
     assert isinstance(model, SisaEnsemble) and same(model, METHOD.train(given(without(missing | in_part(0, 0, 1)))))
-
-
-def test_the_training_seed_and_every_part_matter(ensemble: SisaEnsemble) -> None:
-    """So that the equalities above compare something."""
-    assert same(ensemble, METHOD.train(given(without(set()))))
-    other = METHOD.train(given(DATA, seed=4))
-    assert not any(
-        torch.equal(one.state_dict()["classifier.weight"], two.state_dict()["classifier.weight"])
-        for one, two in zip(ensemble.members, other.members, strict=True)
-    )
-    weights = [member.state_dict()["classifier.weight"] for member in ensemble.members]
-    assert not torch.equal(weights[0], weights[1])
 
 
 def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
@@ -270,11 +267,6 @@ def test_it_runs_as_any_method_does(ensemble: SisaEnsemble) -> None:
             apply_method(METHOD, original, sets, ShardedFamily(inner=FAMILY), whole, 1.0, seed=0)
 
 
-def test_it_is_a_training_hook() -> None:
-    assert isinstance(build_method("sisa"), TrainingHook) and not isinstance(Finetune(), TrainingHook)
-    assert not METHOD.prepared(Small())
-
-
 def test_what_it_cannot_train_or_forget_is_refused(ensemble: SisaEnsemble, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="was not trained on"):
         METHOD(copy.deepcopy(ensemble), given(coloured(8, seed=9)))
@@ -285,3 +277,5 @@ def test_what_it_cannot_train_or_forget_is_refused(ensemble: SisaEnsemble, monke
     monkeypatch.setattr(ClassTask, "loss", lambda _, outputs, batch: outputs["logits"].sum(1) * math.nan)
     with pytest.raises(TrainingError, match="not a number"):
         METHOD.train(given(DATA))
+    assert isinstance(build_method("sisa"), TrainingHook) and not isinstance(Finetune(), TrainingHook)
+    assert not METHOD.prepared(Small())

@@ -75,7 +75,7 @@ def test_the_first_phase_flattens_the_forget_outputs(class_case: Case, monkeypat
     assert not any("running" in name for name in changed(class_case.original, after))  # forget batches leave statistics
 
 
-def test_only_the_first_convolution_is_harmed_before_the_repair(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_harmed_or_reset_before_the_repair(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     watch(monkeypatch, lambda _: False)
     model = CFW(sigma=0.6)(case.model(), case.problem())
     moved = changed(case.original, model)
@@ -83,6 +83,17 @@ def test_only_the_first_convolution_is_harmed_before_the_repair(case: Case, monk
     noise = (snapshot(model)[next(iter(moved))] - snapshot(case.original)[next(iter(moved))]).flatten()
     assert len(noise) > 400
     assert float(noise.std()) == pytest.approx(0.6, rel=0.1) and abs(float(noise.mean())) < 0.1
+    watch(monkeypatch, lambda _: False)
+    torch.manual_seed(0)
+    model = KDE()(case.model(), case.problem())
+    ends = {id(parameter) for end in (first_convolution(model), classifier(model)) for parameter in end.parameters()}
+    assert changed(case.original, model) == {name for name, value in model.named_parameters() if id(value) in ends}
+    watch(monkeypatch, lambda _: False)
+    torch.manual_seed(0)
+    model = RNI(noisy=0)(case.model(), case.problem())
+    head: nn.Linear = classifier(model)
+    ends = {name for name, value in model.named_parameters() if any(value is item for item in head.parameters())}
+    assert changed(case.original, model) == ends
 
 
 def test_late_noise_comes_once_before_the_last_quarter(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,14 +133,6 @@ def test_refill_rounding_and_noise_by_their_laws() -> None:
     for weight in (first, second):
         add_noise([weight], 2.0, torch.Generator().manual_seed(1))
     assert torch.equal(first, second) and 1.5 < float(first.std()) < 2.5
-
-
-def test_both_ends_are_reset_and_nothing_else(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch(monkeypatch, lambda _: False)
-    torch.manual_seed(0)
-    model = KDE()(case.model(), case.problem())
-    ends = {id(parameter) for end in (first_convolution(model), classifier(model)) for parameter in end.parameters()}
-    assert changed(case.original, model) == {name for name, value in model.named_parameters() if id(value) in ends}
 
 
 def test_validation_comes_first_without_its_labels(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +196,7 @@ def test_the_entropy_term_compares_with_the_original(class_case: Case, monkeypat
     assert float((student - teacher).square().mean()) < float((harmed - teacher).square().mean())
 
 
-def test_choose_tensors_avoids_norms_and_follows_from_the_generator(case: Case) -> None:
+def test_choose_tensors_avoids_norms_and_follows_from_the_generator(case: Case, class_case: Case) -> None:
     model = case.model()
     chosen = choose_tensors(model, 9, torch.Generator().manual_seed(0))
     norms = {id(parameter) for parameter in norm_parameters(model)}
@@ -203,6 +206,9 @@ def test_choose_tensors_avoids_norms_and_follows_from_the_generator(case: Case) 
     assert [id(item) for item in chosen] == [id(item) for item in again] != [id(item) for item in other]
     everything = choose_tensors(model, 10_000, torch.Generator())
     assert len(everything) + len(norms) == len(list(model.parameters()))
+    given = class_case.problem(budget=0.6)  # 345 passes: 7 steps of 16
+    RNI(batch_size=16)(class_case.model(), given)
+    assert given.meter.spent.forward == 7 * 16
 
 
 @pytest.mark.long
@@ -228,21 +234,6 @@ def test_frozen_tensors_stay_bit_for_bit(case: Case, monkeypatch: pytest.MonkeyP
     assert states[5].how.get("trainable") is None and changed(states[5].before, states[5].after) >= everywhere
     steps = [phase.how["steps"] for phase in states]
     assert sum(steps[:5]) / sum(steps) == pytest.approx(5 / 9, abs=0.1)
-
-
-def test_only_the_classifier_is_reset(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch(monkeypatch, lambda _: False)
-    torch.manual_seed(0)
-    model = RNI(noisy=0)(case.model(), case.problem())
-    head: nn.Linear = classifier(model)
-    ends = {name for name, value in model.named_parameters() if any(value is item for item in head.parameters())}
-    assert changed(case.original, model) == ends
-
-
-def test_fewer_steps_than_stretches(class_case: Case) -> None:
-    given = class_case.problem(budget=0.6)  # 345 passes: 7 steps of 16
-    RNI(batch_size=16)(class_case.model(), given)
-    assert given.meter.spent.forward == 7 * 16
 
 
 def measured(case: Case, noise: ImageBatch) -> float:

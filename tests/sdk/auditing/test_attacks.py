@@ -148,9 +148,6 @@ def test_attacks_with_references_beat_the_loss_on_a_planted_overfit(attack: Any)
     assert curve[3] > auc(*LossAttack()(gaussian(1, 1.0), [])) + 0.1
 
 
-# LiRA and the attacks on errors
-
-
 def test_error_lira_and_lira_by_their_laws() -> None:
     # P = exp(-score) of a sample whose Gaussian is known is uniform, and a perfect answer does not overflow.
     rng = np.random.default_rng(5)
@@ -205,9 +202,6 @@ def test_calibrated_a_is_that_of_the_best_simulated_attack() -> None:
         calibrate(references[:1])
     with pytest.raises(InputError, match="0 to 1"):
         RMIA(a=1.5)
-
-
-# The audit's alarms
 
 
 @dataclass(frozen=True)

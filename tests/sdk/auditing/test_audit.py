@@ -146,9 +146,6 @@ def test_odd_forget_sets_are_audited_and_marked(world: World, kind: str) -> None
     assert AuditReport(**vars(found)).to_dict()["schema"] == "unplug-audit/1"
 
 
-# From paths
-
-
 def config_for(world: World, *subjects: Path, **options: object) -> AuditConfig:
     plain = AuditConfig(
         subjects=subjects, spec=world.spec, on_bad="error", forget_file=world.forget_file, original=None, retrained=None,

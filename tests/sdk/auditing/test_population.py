@@ -1,14 +1,18 @@
-"""Populations of models: uLiRA, RMIA and KLoM by hand and against loops, at chance where there is nothing to find."""
+"""Populations of models: uLiRA, RMIA, KLoM, relearn time; by hand, against loops, at chance where there is nothing to find."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from unplug.core import InputError
 from unplug.sdk.auditing import Signals, klom, rmia_population, ulira, years_from_oracle
@@ -16,8 +20,10 @@ from unplug.sdk.auditing.attacks.rmia import RMIA
 from unplug.sdk.auditing.half_samples import draw_halves, weighted_mean, weighted_p95
 from unplug.sdk.auditing.klom_metric import divergence
 from unplug.sdk.auditing.population import held_out_pairs, lira_online
+from unplug.sdk.auditing.relearn import Censored, RelearnTime, forget_loss, relearn
 from unplug.sdk.statistics import auc
-from unplug.sdk.training import Predictions
+from unplug.sdk.training import ImageSet, Predictions
+from unplug.sdk.training.task import ClassTask
 
 from .planted import says
 
@@ -87,9 +93,6 @@ def test_ulira_rises_with_what_is_left_and_sees_a_narrower_population() -> None:
     assert found.accuracy.unlearned.value > 0.75
     with pytest.raises(InputError, match="6 unlearned"):
         ulira(np.zeros((5, 3)), np.zeros((9, 3)))
-
-
-# Halves
 
 
 def test_halves_and_their_weights() -> None:
@@ -205,3 +208,106 @@ def test_klom_is_its_null_grows_with_the_shift_and_finds_the_few() -> None:
     found = klom(own, oracle, replicates=20)
     assert found.p95.unlearned.value > 2 * found.p95.oracle.value
     assert found.p95.unlearned.value > found.mean.unlearned.value
+
+
+class Tiny(nn.Module):
+    """A linear classifier with batch norm in front, so that modes matter."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.norm, self.linear = nn.BatchNorm2d(3), nn.Linear(48, 4)
+
+    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.linear(self.norm(image_BCHW).flatten(1))}
+
+
+def pictures(count: int = 24, seed: int = 0) -> ImageSet:
+    generator = torch.Generator().manual_seed(seed)
+    return ImageSet(
+        ids=tuple(str(number) for number in range(count)),
+        image_NCHW=torch.randint(0, 256, (count, 3, 4, 4), dtype=torch.uint8, generator=generator),
+        age_N=torch.full((count,), float("nan")), group_N=torch.randint(0, 4, (count,), generator=generator),
+        subject_N=np.arange(count),
+    )  # fmt: skip
+
+
+FORGET, TASK = pictures(), ClassTask()
+SETTINGS = {"lr": 0.02, "batch_size": 8, "max_epochs": 40}
+
+
+def run(model: nn.Module, target: float, **other: object) -> RelearnTime | Censored:
+    return relearn([model], FORGET, TASK, target_loss=target, **{**SETTINGS, **other})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def original() -> nn.Module:
+    """Knows the forget set by heart."""
+    model = Tiny(0)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.03)
+    batch = FORGET.batch(torch.arange(24))
+    for _ in range(60):
+        loss = TASK.loss(model(batch.image_BCHW), batch).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+def test_forget_loss_and_student_interval_by_hand() -> None:
+    model = Tiny(1)
+    model.eval()
+    batch = FORGET.batch(torch.arange(24))
+    by_hand = float(nn.functional.cross_entropy(model(batch.image_BCHW)["logits"], FORGET.group_N).detach())
+    model.train()
+    assert forget_loss(model, FORGET, TASK) == pytest.approx(by_hand, rel=1e-6)
+    assert model.training, "the mode is put back"
+    # Two models, one seed each: t(.975, 1) = 12.706, cut at 0.
+    found = relearn([Tiny(2), Tiny(3)], FORGET, TASK, target_loss=0.6, seeds=(0,), lr=0.02, batch_size=8)
+    assert isinstance(found, RelearnTime)
+    one, two = found.passes
+    half = 12.7062 * abs(one - two) / math.sqrt(2) / math.sqrt(2)
+    assert found.mean.high == pytest.approx((one + two) / 2 + half, rel=1e-4)
+    assert found.mean.low == pytest.approx(max(0.0, (one + two) / 2 - half), rel=1e-4)
+
+
+def test_an_original_needs_nothing_and_a_trace_saves_time(original: nn.Module) -> None:
+    target = max(0.2, forget_loss(original, FORGET, TASK))
+    stranger, trace = Tiny(5), copy.deepcopy(original)
+    with torch.no_grad():
+        trace.get_submodule("linear").weight.mul_(0.1)  # type: ignore[operator]
+    at_once, soon, late = (run(model, target) for model in (original, trace, stranger))
+    assert isinstance(at_once, RelearnTime) and isinstance(soon, RelearnTime) and isinstance(late, RelearnTime)
+    assert at_once.passes == (0, 0, 0)
+    assert 0 < soon.mean.value < late.mean.value
+    assert len(late.passes) == 3 and all(item % 8 == 0 for item in late.passes)
+    assert late.mean.low is not None and late.mean.high is not None and late.mean.low <= late.mean.value <= late.mean.high
+
+
+def test_models_are_left_alone_seeds_repeat_and_bad_settings_are_refused() -> None:
+    model = Tiny(2)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    one, same, other = (run(model, 0.5, seeds=seeds) for seeds in ((1,), (1,), (7,)))
+    assert one == same and isinstance(one, RelearnTime) and isinstance(other, RelearnTime)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert one.mean.low is None, "one run has no interval"
+    with pytest.raises(InputError, match="no model"):
+        relearn([], FORGET, TASK, target_loss=1.0)
+    for settings in ({"lr": 0.0}, {"batch_size": 1}, {"max_epochs": 0}):
+        with pytest.raises(InputError, match="Give at least 2"):
+            run(Tiny(0), 1.0, **settings)
+    with pytest.raises(InputError, match="finite target"):
+        run(Tiny(0), float("nan"))
+    one = replace(FORGET.subset([0]))
+    with pytest.raises(InputError, match="1 samples"):
+        relearn([Tiny(0)], one, TASK, target_loss=1.0)
+
+
+def test_the_cap_gives_a_reason_instead_of_a_number(original: nn.Module) -> None:
+    stopped = run(Tiny(5), 1e-6, max_epochs=2, seeds=(0, 1))
+    assert isinstance(stopped, Censored)
+    assert stopped.passes == (None, None) and stopped.cap == 48
+    assert "2 of 2 runs" in stopped.reason and "48 sample passes" in stopped.reason
+    target = forget_loss(original, FORGET, TASK)
+    mixed = relearn([original, Tiny(5)], FORGET, TASK, target_loss=target, seeds=(0,), lr=1e-6, max_epochs=1)
+    assert isinstance(mixed, Censored) and mixed.passes == (0, None)

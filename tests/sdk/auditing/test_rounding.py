@@ -25,8 +25,6 @@ from unplug.sdk.training import Predictions, predict
 from ..conftest import CPU, World
 from .test_audit import config_for
 
-# By hand
-
 
 def says(probabilities: list[list[float]], ages: list[float]) -> Predictions:
     n = len(ages)
@@ -77,9 +75,6 @@ def test_the_outcome_is_what_the_intervals_say(item: Rounding, outcome: str, wor
     assert item.outcome == outcome
     assert words in item.sentence()
     assert ("nothing back" in item.sentence()) == (outcome == "nothing back")
-
-
-# On files
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,7 @@ from unplug.plugins.conditions import build_condition
 from unplug.sdk.cli import main
 from unplug.sdk.data import load_dataset
 
-from ..diffusion.conftest import SIZE, SPEC, steering_plugin, tiny_unet
-from ..diffusion.test_lora import save_lora
+from ..diffusion.conftest import SIZE, SPEC, save_lora, steering_plugin, tiny_unet
 from .calls import fail, leftovers, spawn
 
 FACE_TASK = os.environ.get("UNPLUG_FACE_LANDMARKER", "")

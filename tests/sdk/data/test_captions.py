@@ -39,9 +39,6 @@ def table(folder: Path, *lines: object, raw: bytes = b"") -> None:
     (folder / "metadata.jsonl").write_bytes(text.encode() + raw)
 
 
-# --- tables
-
-
 def test_tables_caption_images_below_them(draw: Draw, tmp_path: Path) -> None:
     for name, value in (("d/a.png", 10), ("d/train/b.JPG", 20), ("d/train/deep/c.png", 30), ("d/e.png", 40)):
         draw(name, value)
@@ -131,9 +128,6 @@ def test_tables_are_bounded(draw: Draw, tmp_path: Path, monkeypatch: pytest.Monk
         load(f"captions:{tmp_path}/d", "skip")
 
 
-# --- text files
-
-
 def test_text_files_caption_the_image_of_their_name(draw: Draw, tmp_path: Path) -> None:
     for name in ("a.png", "sub/b.c.jpg", "sub/d.webp"):
         draw(f"d/{name}")
@@ -185,9 +179,6 @@ def test_data_without_captions_says_which_have_some(draw: Draw, tmp_path: Path) 
         load(f"captions:{tmp_path}/d")
 
 
-# --- synthetic faces
-
-
 def test_synthetic_faces_have_a_full_prompt_and_drawn_ones() -> None:
     dataset, source = load("synth:n=4,subjects=2,seed=3", size=16), SynthSource("n=4,subjects=2,seed=3")
     found = captions_of(dataset, seed=1, variants=4)
@@ -206,9 +197,6 @@ def test_synthetic_faces_have_a_full_prompt_and_drawn_ones() -> None:
     for seed, variants in ((-1, 1), (0, 0)):
         with pytest.raises(InputError, match="out of range"):
             captions_of(dataset, seed=seed, variants=variants)
-
-
-# --- all sources
 
 
 def test_captions_follow_the_samples_that_are_left(draw: Draw, tmp_path: Path) -> None:

@@ -61,9 +61,6 @@ def rows(dataset: Dataset) -> dict[str, tuple[str, int]]:
     return {sample.id: (texts[0], grey) for sample, texts, grey in zip(dataset.samples, found, greys, strict=True)}
 
 
-# --- what shards hold
-
-
 @pytest.mark.parametrize("format_", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_samples_are_files_of_one_key(tmp_path: Path, format_: int) -> None:
     deep = f"{'folder/' * 12}{'n' * 60}"  # longer than a header's name field
@@ -190,9 +187,6 @@ def test_a_shard_gives_back_what_was_written(captions: dict[str, str], as_json: 
     assert contents == list(captions)
 
 
-# --- patterns
-
-
 def test_patterns_name_shards_in_order(tmp_path: Path) -> None:
     for place, name in enumerate(("s/08.tar", "s/09.tar", "s/10.tar", "s/x.tar", "t/08.tar")):
         tar(tmp_path / name, pair("000", place))
@@ -232,9 +226,6 @@ def test_patterns_that_name_nothing_are_refused(tmp_path: Path, pattern: str, wo
     tar(tmp_path / "08.tar", pair("a"))
     with pytest.raises(DataError, match=words):
         parse_spec(f"webdataset:{tmp_path}/{pattern}")
-
-
-# --- damage
 
 
 @pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz"])

@@ -23,9 +23,6 @@ def greys(dataset: Dataset) -> dict[str, int]:
     return {sample.id: int(dataset.pixels([row])[0, 4, 4, 0]) for row, sample in enumerate(dataset.samples)}
 
 
-# --- specs
-
-
 @pytest.mark.parametrize("kind", [kind for kind in SOURCES if kind != "synth"])
 def test_missing_and_empty_places_are_data_errors(kind: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no such (file|folder)"):
@@ -50,9 +47,6 @@ def test_specs_are_kind_and_argument() -> None:
     for argument in ("n=0", "n=x", "n=-1", "n=²", "n=2,subjects=3", "subjects=0", "m=3", "n=9999999", "n=" + "9" * 5000):
         with pytest.raises(DataError):
             SynthSource(argument)
-
-
-# --- utkface
 
 
 def test_utkface_reads_ages_and_names_what_it_cannot_read(draw: Draw, tmp_path: Path) -> None:
@@ -83,9 +77,6 @@ def test_links_that_lead_out_or_in_a_circle_are_not_followed(draw: Draw, tmp_pat
     (tmp_path / "faces" / "60_0_0_loop.png").symlink_to(tmp_path / "faces" / "60_0_0_loop.png")
     (tmp_path / "faces" / "70_0_0_gone.png").symlink_to(tmp_path / "none.png")
     assert load(f"utkface:{tmp_path}/faces").ids == ("20_0_0_a.png", "21_0_0_inner.png")
-
-
-# --- mufac
 
 
 def mufac(draw: Draw, tmp_path: Path, rows: list[tuple[str, str]]) -> str:
@@ -128,9 +119,6 @@ def test_mufac_names_bad_rows_and_missing_tables(draw: Draw, tmp_path: Path) -> 
         load(spec)
 
 
-# --- mucac
-
-
 def test_mucac_reads_three_attributes_and_identities(draw: Draw, tmp_path: Path) -> None:
     def line(name: str, male: int, smiling: int, young: int) -> str:
         values = ["-1"] * 40
@@ -155,9 +143,6 @@ def test_mucac_reads_three_attributes_and_identities(draw: Draw, tmp_path: Path)
     assert set(reasons(dataset)) == {"9.png", "../x.png", "1.png"}
 
 
-# --- facesynthetics, imagefolder
-
-
 def test_facesynthetics_and_imagefolder_read_names_and_folders(draw: Draw, tmp_path: Path) -> None:
     for name in ("000000.png", "000001.png", "000000_seg.png", "preview.png", "0000001.png"):
         draw(f"fs/{name}")
@@ -177,9 +162,6 @@ def test_facesynthetics_and_imagefolder_read_names_and_folders(draw: Draw, tmp_p
         ("dog/a.PNG", 1),
         ("loose.webp", None),
     ]
-
-
-# --- csv
 
 
 def table(tmp_path: Path, text: str, encoding: str = "utf-8") -> str:
@@ -243,9 +225,6 @@ def test_csv_that_is_no_table_is_refused(tmp_path: Path, content: bytes, words: 
     (tmp_path / "labels.csv").write_bytes(content)
     with pytest.raises(DataError, match=words):
         load(f"csv:{tmp_path}/labels.csv", "skip")
-
-
-# --- synth
 
 
 def test_synth_is_what_its_spec_says() -> None:

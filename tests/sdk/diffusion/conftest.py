@@ -119,3 +119,16 @@ def kill_after(patch: pytest.MonkeyPatch, drawer: type, count: int) -> None:
         return drawn(self, generator, size)
 
     patch.setattr(drawer, "__call__", stops)
+
+
+def save_lora(base_folder: Path, folder: Path, seed: int) -> Path:
+    """Random low-rank updates of attention, written as diffusers writes them."""
+    from diffusers import StableDiffusionPipeline
+    from peft import LoraConfig
+    from peft.utils import get_peft_model_state_dict
+
+    unet = load_base(str(base_folder), device=CPU).unet
+    torch.manual_seed(seed)
+    unet.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_v"], init_lora_weights=False))
+    StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=get_peft_model_state_dict(unet))
+    return folder

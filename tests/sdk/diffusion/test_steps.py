@@ -334,9 +334,6 @@ def test_recipes_come_back_from_json(kind: type[StepRecipe]) -> None:
             kind.from_dict(raw)
 
 
-# The processes of a training
-
-
 def test_one_process_and_none_without_accelerate(monkeypatch: pytest.MonkeyPatch) -> None:
     processes(CPU).device = torch.device("cuda")  # as an earlier training on a GPU leaves accelerate
     team = processes(CPU)

@@ -22,7 +22,7 @@ from unplug.plugins.conditioning import SD15_BLOCKS, SD15_CHANNELS
 from unplug.sdk.diffusion import load_base, load_loras
 from unplug.sdk.diffusion.load import WEIGHTS_NAME
 
-from .conftest import CPU, SIZE, steering_plugin, tiny_pipeline
+from .conftest import CPU, SIZE, save_lora, steering_plugin, tiny_pipeline
 
 SHRUNK = tuple(channels // 40 for channels in SD15_CHANNELS)
 
@@ -65,19 +65,6 @@ def test_a_plugin_steers_stock_diffusers_saved_and_opened(sd15: Path, plugin: Pa
 
 
 Tensors = dict[str, torch.Tensor]
-
-
-def save_lora(base_folder: Path, folder: Path, seed: int) -> Path:
-    """Random low-rank updates of attention, written as diffusers writes them."""
-    from diffusers import StableDiffusionPipeline
-    from peft import LoraConfig
-    from peft.utils import get_peft_model_state_dict
-
-    unet = load_base(str(base_folder), device=CPU).unet
-    torch.manual_seed(seed)
-    unet.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_v"], init_lora_weights=False))
-    StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=get_peft_model_state_dict(unet))
-    return folder
 
 
 @pytest.fixture(scope="module")

@@ -52,9 +52,6 @@ def wait_for(what: Any, seconds: float = 20.0) -> None:
         time.sleep(0.01)
 
 
-# What is written
-
-
 @pytest.mark.parametrize("backend", LOCAL)
 def test_results_are_the_functions_own(backend: str, tmp_path: Path) -> None:
     summary = run(adds(3), tmp_path, backend=backend)
@@ -83,9 +80,6 @@ def test_a_context_is_built_once_a_worker(tmp_path: Path) -> None:
 def test_workers_compute_with_one_thread_and_need_no_context(tmp_path: Path) -> None:
     run([Job(name="threads", target="fleet_jobs:threads")], tmp_path, None, backend="processes")
     assert read_result(tmp_path, "threads").facts == {"torch": 1, "omp": "1"}
-
-
-# What is skipped
 
 
 def test_finished_jobs_are_skipped_and_changed_ones_run_again(tmp_path: Path) -> None:
@@ -117,9 +111,6 @@ def test_has_result_knows_both_fingerprints(tmp_path: Path) -> None:
     extra = revive(describe(MissingExtraError("ray", "cluster")))
     assert str(extra) == str(MissingExtraError("ray", "cluster"))
     assert type(revive({"kind": "annotations", "what": "a", "why": "", "fix": ""})) is errors.UnplugError
-
-
-# What goes wrong
 
 
 @pytest.mark.parametrize("backend", LOCAL)
@@ -232,9 +223,6 @@ def test_ray_missing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_gpus_are_dealt_out(gpus: float, actors: int, share: float) -> None:
     assert _share(gpus, actors) == share
     assert share * actors <= gpus
-
-
-# Kills
 
 
 DRIVER = """

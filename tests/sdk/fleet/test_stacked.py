@@ -119,9 +119,6 @@ def test_stack_and_unstack_are_inverse_and_width_changes_nothing() -> None:
     assert fit_stacked(family, TRAIN, VALIDATION, seeds=()) == []
 
 
-# Repair
-
-
 def looped_repair(model: nn.Module, family: Family, repair: Repair, seed: int, steps: int) -> nn.Module:
     """`Repair` as a method calls it, with a budget of just that many steps."""
     size = min(repair.batch_size, len(TRAIN))
@@ -174,9 +171,6 @@ def test_what_cannot_be_stacked_is_refused() -> None:
     models = [Mixing() for _ in range(2)]
     with pytest.raises(InputError, match="its logits are not those of the models"):
         check_stack(stack(models, matmul=False), models, [torch.rand(2, 3, 4, 4)])
-
-
-# The parts
 
 
 @pytest.mark.parametrize("matmul", [False, True])
@@ -233,9 +227,6 @@ class Mixing(nn.Module):
         return {"logits": self.linear(x.roll(x.shape[1] // 2, dims=1))}
 
 
-# Memory
-
-
 @pytest.mark.parametrize("fits", [2, 1, 0])
 def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[int] = []
@@ -277,9 +268,6 @@ def test_the_estimate_counts_weights_and_activations_and_gives_the_width(monkeyp
     for free, width in ((10_000_000, 64), (2000, 14), (10, 1)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, free))
         assert stack_width(net, Data(), 5) == width  # type: ignore[arg-type]
-
-
-# What cannot be trained
 
 
 def test_a_broken_loss_names_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,9 +87,6 @@ def test_threshold_accuracy_on_noise_on_separable_scores_and_on_gaussians() -> N
     assert value == pytest.approx(0.5 * (1 + math.erf(1 / math.sqrt(2))), abs=0.015)
 
 
-# Resampling
-
-
 def naive_bootstrap(forget_F: Array, unseen_U: Array, draws: Resamples) -> Array:
     """The definition, one replicate and one pair at a time."""
     values = []
@@ -167,9 +164,6 @@ def test_auc_interval_covers_the_truth_with_people_of_three_pictures() -> None:
     assert naive < covered
 
 
-# Confidence
-
-
 def of_logits(logits: list[list[float]], groups: list[int]) -> Predictions:
     none = np.full(len(groups), np.nan)
     return Predictions(logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups))
@@ -183,9 +177,6 @@ def test_confidence_by_hand() -> None:
     np.testing.assert_allclose(phi, [900.0 - math.log(2), -900.0 - math.log(2)])
     with pytest.raises(InputError, match="no second class"):
         confidence(of_logits([[1.0]], [0]))
-
-
-# The starting kit's logistic regression
 
 
 def test_logistic_fit_minimizes_its_objective_and_stays_finite() -> None:

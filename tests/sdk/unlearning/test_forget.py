@@ -130,9 +130,6 @@ def test_a_taken_place_is_refused_before_the_work(world: World, tmp_path: Path, 
     assert (tmp_path / "out" / "thesis.txt").read_text() == "mine"
 
 
-# The oracle
-
-
 @pytest.mark.long
 def test_retrain_cost_is_timed_here_and_the_oracles_own_time_is_shown(world: World) -> None:
     split = request_split(world.original, world.dataset, world.forget_ids)
@@ -181,9 +178,6 @@ def shown(world: World, *needs: Need) -> ForgetProblem:
     return seen.pop()
 
 
-# What is shown
-
-
 @pytest.mark.parametrize("need", ["retain data", "forget data", "validation data", None])
 def test_a_set_that_was_not_declared_is_empty(world: World, need: Need | None) -> None:
     problem = shown(world, *([need] if need else []))
@@ -207,9 +201,6 @@ def test_what_is_shown_is_what_was_declared(world: World) -> None:
     sets = shown_to(Finetune(), world.sets, world.original.model, withhold=["forget data", "validation data", "ages"])
     assert sets.train.ids == world.sets.train.ids and len(sets.forget) == len(sets.validation) == 0
     assert CLI_NEEDS == NEEDS
-
-
-# What is refused
 
 
 @pytest.mark.parametrize("need", MSG.needs)
@@ -262,9 +253,6 @@ def test_forget_refuses_before_it_writes(world: World, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     done = step(world, tmp_path / "out", "finetune", withhold=["forget data"])
     assert done.record["forget"]["needs"] == ["retain data", "labels"]
-
-
-# Requests at the edges: each done, or refused with the reason
 
 
 def members(world: World, request_name: str) -> list[str]:

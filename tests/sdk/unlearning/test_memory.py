@@ -172,9 +172,6 @@ def test_the_refusal_says_where_nothing_helps() -> None:
     assert found is None or found > 2**20
 
 
-# What is free
-
-
 def system(root: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -219,9 +216,6 @@ GROUP = "sys/fs/cgroup/"
 )  # fmt: skip
 def test_free_memory(tmp_path: Path, files: dict[str, str], free: int | None) -> None:
     assert free_memory(CPU, system(tmp_path, files)) == free
-
-
-# In the step
 
 
 def test_what_does_not_fit_is_refused_before_it_is_loaded(

@@ -1,18 +1,28 @@
-"""Bad teacher and distil to delete: one step by hand, and whom the forget set comes to resemble."""
+"""Methods that teach: bad teacher, distil to delete, Blindspot, Gaussian-Amnesiac and Lens; their steps by hand, their pull."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unplug.plugins import AGE_EDGES
+from unplug.sdk.training import Augment, ImageSet, augment_as_drawn, draw_augment, joined, through
+from unplug.sdk.training.images import age_groups
+from unplug.sdk.unlearning import Descent, Lens
 from unplug.sdk.unlearning.anatomy import embeddings
+from unplug.sdk.unlearning.descent import norms_fixed, plan
 from unplug.sdk.unlearning.distil import random_network
+from unplug.sdk.unlearning.methods import blindspot
 from unplug.sdk.unlearning.methods.bad_teacher import BadTeacher
+from unplug.sdk.unlearning.methods.blindspot import Blindspot, attention_difference, attention_map, last_features
 from unplug.sdk.unlearning.methods.distil_to_delete import DistilToDelete
+from unplug.sdk.unlearning.methods.gaussian_amnesiac import GaussianAmnesiac, amnesiac
 
-from .conftest import PLAIN, Case, assert_weights, changed, sgd_step, whole_batch
+from .conftest import PLAIN, Case, assert_weights, changed, coloured, poisoned, sgd_step, watch, whole_batch
 
 
 def apart(one: nn.Module, other: nn.Module, image: Tensor) -> float:
@@ -112,3 +122,186 @@ def test_retained_outputs_stay_closer_than_deleted_ones(class_case: Case) -> Non
         for data in (class_case.sets.forget, class_case.sets.train)
     )
     assert gone > 1.1 * kept
+
+
+def test_attention_map_golden_and_features_without_a_hook(age_case: Case) -> None:
+    # Channels (3, 0) and (0, 4) at two positions: mean squares 4.5 and 8, of length one (9, 16) / sqrt(337).
+    x_BCHW = torch.tensor([[3.0, 0.0], [0.0, 4.0]]).view(1, 2, 1, 2)
+    expected = [9 / 337**0.5, 16 / 337**0.5]
+    assert attention_map(x_BCHW)[0].tolist() == pytest.approx(expected)
+    assert torch.allclose(attention_map(-7 * x_BCHW), attention_map(x_BCHW))  # neither sign nor scale counts
+    other = torch.tensor([[1.0, 0.0], [0.0, 0.0]]).view(1, 2, 1, 2)
+    by_hand = ((expected[0] - 1.0) ** 2 + expected[1] ** 2) / 2
+    assert float(attention_difference(x_BCHW, other)) == pytest.approx(by_hand)
+    model = age_case.model()
+    with last_features(model) as seen:
+        model(torch.zeros(2, 3, 32, 32))
+    assert seen[0].shape[:2] == (2, 384)
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_the_blind_model_is_new_and_trained_without_the_forget_set(age_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = watch(monkeypatch, lambda number: number == 0)
+    model = age_case.model()
+    given = age_case.problem(budget=1.0, forget=poisoned(age_case.sets.forget))
+    Blindspot(batch_size=16)(model, given)
+    blind, student = (phase.model for phase in trained)
+    assert student is model and not changed(model, age_case.original)
+    assert changed(blind, age_case.original) >= {name for name, _ in blind.named_parameters()}
+
+
+@pytest.mark.long
+def test_forget_predictions_follow_the_blind_model(age_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    blinds: list[torch.nn.Module] = []
+    real = blindspot.random_network
+    monkeypatch.setattr(blindspot, "random_network", lambda problem: blinds.append(real(problem)) or blinds[-1])
+    given = age_case.problem(budget=2.0)
+    model = Blindspot(batch_size=16, attention=0.0)(age_case.model(), given)
+    image = whole_batch(given.forget).image_BCHW
+    with torch.no_grad():
+        target, before, after = (net.train()(image)["expected_age"] for net in (blinds[0], age_case.model(), model))
+    assert (after - target).abs().mean() < (before - target).abs().mean()
+
+
+EDGES = tuple(map(float, AGE_EDGES))
+
+
+def aged(count: int, mean: float, std: float, seed: int) -> ImageSet:
+    age_N = mean + std * torch.randn(count, generator=torch.Generator().manual_seed(seed))
+    return replace(coloured(count, seed), age_N=age_N)
+
+
+def test_drawn_ages_have_the_law_of_the_retain_ages_and_joined_keeps_order() -> None:
+    retain, forget = aged(300, 45.0, 7.0, seed=1), aged(2000, 3.0, 1.0, seed=2)
+    drawn = amnesiac(forget, retain, EDGES, torch.Generator().manual_seed(0))
+    assert float(drawn.age_N.mean()) == pytest.approx(float(retain.age_N.mean()), abs=4 * 7 / 2000**0.5)
+    assert float(drawn.age_N.std()) == pytest.approx(float(retain.age_N.std()), rel=0.08)
+    ranked = ((drawn.age_N - drawn.age_N.mean()) / drawn.age_N.std()).sort().values
+    normal = torch.distributions.Normal(0.0, 1.0).icdf((torch.arange(2000) + 0.5) / 2000)
+    assert (ranked - normal)[100:-100].abs().max() < 0.12  # a Gaussian, not merely its moments
+    assert drawn.group_N.tolist() == age_groups(drawn.age_N.numpy(), EDGES).tolist()
+    assert torch.equal(drawn.image_NCHW, forget.image_NCHW) and drawn.ids == forget.ids
+    one, other = whole_batch(aged(3, 20.0, 1.0, seed=1)), whole_batch(aged(2, 60.0, 1.0, seed=2))
+    both = joined(one, other)
+    assert len(both) == 5 and torch.equal(both.age_B, torch.cat([one.age_B, other.age_B]))
+    assert torch.equal(both.image_BCHW[3:], other.image_BCHW) and torch.equal(both.group_B[:3], one.group_B)
+
+
+@pytest.mark.long
+def test_forget_predictions_move_towards_the_retain_mean(age_case: Case) -> None:
+    """Where the drawn ages say nothing of the images, the best answer is their mean."""
+    given = age_case.problem(budget=1.5, forget=age_case.sets.train.subset(range(16)))
+    old = replace(
+        given.retain, age_N=torch.full_like(given.retain.age_N, 90.0), group_N=torch.full_like(given.retain.group_N, 9)
+    )
+    model = GaussianAmnesiac(batch_size=16)(age_case.model(), replace(given, retain=old))
+    image = whole_batch(given.forget).image_BCHW
+    with torch.no_grad():
+        assert model(image)["expected_age"].mean() > age_case.original(image)["expected_age"].mean() + 5.0
+
+
+@pytest.mark.long
+def test_targets_are_the_logits_seen_through_the_drawn_lenses(case: Case) -> None:
+    given = case.problem(seed=4)
+    found_FG = Lens(lenses=2, strength=3, clear=0.4).targets(case.model(), given)
+    draw = torch.Generator().manual_seed(4)
+    draws = [[draw_augment(1, draw) for _ in range(3)] for _ in range(2)]
+    model, rows = case.model(), []
+    for image_CHW in whole_batch(case.sets.forget).image_BCHW:
+        seen = []
+        for changes in draws:
+            view = image_CHW[None]
+            for change in changes:
+                view = augment_as_drawn(view, "standard", change)
+            with torch.no_grad():
+                seen.append(given.task.logits(model(view)))
+        with torch.no_grad():
+            plain = given.task.logits(model(image_CHW[None]))
+        rows.append(0.4 * plain + 0.6 * (seen[0] + seen[1]) / 2)
+    assert torch.allclose(found_FG, torch.cat(rows), atol=1e-4)
+    assert (given.meter.spent.forward, given.meter.spent.backward) == (3 * len(case.sets.forget), 0)
+
+
+def test_one_lens_serves_the_whole_run_and_another_run_has_another(class_case: Case) -> None:
+    """Forty copies of one picture, in batches of 16, get the same target."""
+    copies = class_case.sets.forget.subset([3] * 40)
+
+    def targets(seed: int) -> Tensor:
+        given = class_case.problem(seed=seed, forget=copies)
+        assert given.recipe.batch_size < len(copies)
+        return Lens(lenses=1, clear=0.0).targets(class_case.model(), given)
+
+    one_FG, other_FG = targets(0), targets(1)
+    assert torch.allclose(one_FG, one_FG[:1].expand_as(one_FG), atol=1e-5)
+    assert torch.equal(one_FG, targets(0)) and (one_FG[0] - other_FG[0]).abs().max() > 0.05
+
+
+def test_batch_norm_stays_bit_for_bit(case: Case) -> None:
+    moved = changed(case.original, Lens()(case.model(), case.problem()))
+    assert moved and not moved & {name for name, _ in case.original.named_buffers()}
+
+
+@pytest.mark.long
+def test_without_weight_it_is_repair_with_fixed_norms(case: Case) -> None:
+    method = Lens(weight=0.0)
+    found = method(case.model(), case.problem(seed=2))
+    model, given = case.model(), case.problem(seed=2)
+    method.targets(model, given)  # what it draws and costs
+    size = min(method.forget_size, len(given.forget))
+    retain, forget = given.batches(given.retain, method.batch_size), given.batches(given.forget, size)
+
+    def loss() -> Tensor:
+        batch = next(retain)
+        next(forget)  # both share one generator
+        with norms_fixed(model):
+            return given.loss(model, batch)
+
+    steps = plan(given, 3.0 * (method.batch_size + size))
+    assert steps > 1
+    assert not changed(found, Descent(lr=method.lr)(model, given, loss, steps=steps))
+
+
+def test_one_step_is_the_formula(case: Case) -> None:
+    """L(D_r) + w KL( p(T x; theta_0) || p(x; theta) ), batch norm as it is at use."""
+    kept, gone = case.sets.train.subset(range(24)), case.sets.forget.subset(range(8))
+    options = {"recipe": PLAIN, "retain": kept, "forget": gone, "seed": 6}
+    method = Lens(lenses=3, weight=4.0, lr=0.05, batch_size=24, forget_size=8, optimizer="sgd")
+    target_FG = method.targets(case.model(), case.problem(**options))  # type: ignore[arg-type]
+    given = case.problem(compute=24 + 8 + 32 / 3, **options)  # type: ignore[arg-type]  # four forward passes of F
+
+    def loss(model: nn.Module) -> Tensor:
+        batch = whole_batch(kept)
+        says = given.task.logits(model.eval()(whole_batch(gone).image_BCHW))
+        apart = F.kl_div(says.log_softmax(dim=1), target_FG.softmax(dim=1), reduction="none").sum(dim=1)
+        return given.task.loss(model(batch.image_BCHW), batch).mean() + 4.0 * apart.mean()
+
+    model = method(case.model(), given)
+    assert given.meter.spent.backward == 24 + 8, "one step"
+    assert_weights(model, sgd_step(case.original, loss, 0.05), case.original)
+
+
+@pytest.mark.long
+def test_the_weight_pulls_the_forget_set_to_its_targets(class_case: Case) -> None:
+    image = whole_batch(class_case.sets.forget).image_BCHW
+    target_FG = Lens().targets(class_case.model(), class_case.problem(seed=1))
+
+    def apart(weight: float) -> float:
+        model = Lens(weight=weight)(class_case.model(), class_case.problem(seed=1, budget=2.0))
+        with torch.no_grad():
+            said = model(image)["logits"].softmax(dim=1)
+        return float((said - target_FG.softmax(dim=1)).abs().sum(dim=1).mean())
+
+    assert apart(20.0) < 0.7 * apart(0.0)
+
+
+@pytest.mark.parametrize(("augment", "changes"), [("flip", 2), ("standard", 3)])
+def test_a_lens_goes_beyond_what_the_recipe_trains_with(class_case: Case, augment: Augment, changes: int) -> None:
+    """A change that the network was trained with hides nothing from it."""
+    given = class_case.problem(seed=4)
+    family = replace(given.family, recipe=replace(given.recipe, augment=augment))
+    found_FG = Lens(lenses=1, strength=2, clear=0.0).targets(class_case.model(), replace(given, family=family))
+    draw = torch.Generator().manual_seed(4)
+    draws = [draw_augment(1, draw) for _ in range(changes)]
+    with torch.no_grad():
+        seen = class_case.model().eval()(through(whole_batch(class_case.sets.forget).image_BCHW, draws))["logits"]
+    assert torch.allclose(found_FG, seen, atol=1e-5)

@@ -32,9 +32,6 @@ def model(age_case: Case) -> AgePredictor:
     return copied
 
 
-# CT
-
-
 def test_goldens_of_kernels_rates_and_masks() -> None:
     convolution = nn.Conv2d(1, 1, 3, bias=True)
     with torch.no_grad():
@@ -68,9 +65,6 @@ def test_transpose_is_an_involution_and_touches_large_kernels_alone(model: AgePr
     assert changed(before, model) == large
     transpose_kernels(model)
     assert not changed(before, model)
-
-
-# MSG
 
 
 def naive_difference_gradient(model: AgePredictor, retain: ImageSet, forget: ImageSet) -> dict[str, Tensor]:
@@ -140,9 +134,6 @@ def test_keep_zero_freezes_what_was_not_drawn_anew(age_case: Case, model: AgePre
         assert torch.equal(after[name][weight == 0], before[name][weight == 0]), name
         assert (after[name][weight == 1] != before[name][weight == 1]).float().mean() > 0.9, name
     assert not torch.equal(after["classifier.weight"], before["classifier.weight"])
-
-
-# Repair
 
 
 def test_saliency_is_the_gradient_of_the_forget_loss(class_case: Case) -> None:

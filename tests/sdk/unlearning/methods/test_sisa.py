@@ -205,9 +205,6 @@ def test_the_ensemble_averages_probabilities_and_an_empty_shard_has_no_say(ensem
         assert torch.allclose(model(image)["logits"].exp(), mean, atol=1e-6)
 
 
-# Places and costs
-
-
 def test_places_follow_from_the_id_alone_and_costs_are_those_in_the_docstring() -> None:
     plan = Plan(shards=4, slices=5, seed=0)
     whole, less = plan.parts(str(number) for number in range(2000)), plan.parts(str(number) for number in range(1, 2000))
@@ -245,9 +242,6 @@ def test_price_is_what_unlearning_is_charged_and_refused_before_any_work(ensembl
         METHOD(model, given(without(gone), budget=0.5))
     assert same(model, ensemble)
     METHOD(model, given(without(in_part(0, 2, 1)), budget=0.5))
-
-
-# What it takes part in
 
 
 def test_it_runs_as_any_method_does(ensemble: SisaEnsemble) -> None:

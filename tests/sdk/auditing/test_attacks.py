@@ -265,6 +265,11 @@ def test_alarms_fire_on_planted_shifts_and_stay_silent_without() -> None:
         assert gap is not None and (gap.value, gap.low, gap.high) == (0.0, 0.0, 0.0)
     assert report.model("retrained").attacks["loss"].minus_retrained is None
     assert {alarm.model for alarm in report.alarms} == {"remembers", "overdone"}
+    # Two folders may both be called `nano`.
+    report = planted_run([Planted("nano", "unlearned", signals(1, forget_shift=3.0)), Planted("nano", "unlearned", signals(2))])
+    first, second = (model.attacks["loss"].auc.value for model in report.models)
+    assert first == pytest.approx(auc(*LossAttack()(signals(1, forget_shift=3.0), [])))
+    assert second == pytest.approx(auc(*LossAttack()(signals(2), [])))
 
 
 def test_differences_by_hand() -> None:
@@ -282,14 +287,6 @@ def test_differences_by_hand() -> None:
     assert distance["test"].value == pytest.approx(np.abs(one.unseen.age_N - two.unseen.age_N).mean())
     low, high = distance["test"].low, distance["test"].high
     assert low is not None and high is not None and low < distance["test"].value < high
-
-
-def test_models_of_one_name_keep_their_own_numbers() -> None:
-    """Two folders may both be called `nano`."""
-    report = planted_run([Planted("nano", "unlearned", signals(1, forget_shift=3.0)), Planted("nano", "unlearned", signals(2))])
-    first, second = (model.attacks["loss"].auc.value for model in report.models)
-    assert first == pytest.approx(auc(*LossAttack()(signals(1, forget_shift=3.0), [])))
-    assert second == pytest.approx(auc(*LossAttack()(signals(2), [])))
 
 
 def test_what_an_audit_cannot_tell_is_said() -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from unplug.plugins import ConditioningPlugin, save_checkpoint
@@ -132,3 +134,10 @@ def save_lora(base_folder: Path, folder: Path, seed: int) -> Path:
     unet.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_v"], init_lora_weights=False))
     StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=get_peft_model_state_dict(unet))
     return folder
+
+
+def picture(pipe: Any, **more: Any) -> NDArray[np.float32]:
+    """What two steps draw, as latents where nothing else is asked for."""
+    pipe.set_progress_bar_config(disable=True)
+    how = {"height": SIZE, "width": SIZE, "num_inference_steps": 2, "output_type": "latent"} | more
+    return np.asarray(pipe("a child", generator=torch.Generator().manual_seed(0), **how).images)

@@ -92,7 +92,7 @@ def test_a_failure_leaves_nothing(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_digests_are_of_values_and_names(base: Any) -> None:
+def test_digests_are_of_values_words_and_names(base: Any, tmp_path: Path, base_folder: Path) -> None:
     unet, half = base.unet, copy.deepcopy(base.unet).half()
     digest = weights_digest(unet)
     assert weights_digest(copy.deepcopy(unet)) == digest
@@ -100,6 +100,24 @@ def test_digests_are_of_values_and_names(base: Any) -> None:
     assert weights_digest(half.float()) == weights_digest(copy.deepcopy(half).half()) != digest
     renamed = torch.nn.ModuleDict({"a": torch.nn.Linear(1, 1)})
     assert weights_digest(renamed) != weights_digest(torch.nn.ModuleDict({"b": renamed["a"]}))
+    other = twin(base)
+    other.tokenizer = train_tokenizer(["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS)
+    assert base_digest(other) != base_digest(base)
+    words = words_of(base.tokenizer)
+    assert len(words["vocabulary"]) == len(base.tokenizer) and len(words["merges"]) == len(base.tokenizer) - 514
+    assert json.loads(json.dumps(words))["length"] == TOKENS
+    wrapped = nn.Module()
+    wrapped.text_model = base.text_encoder
+    assert next(iter(wrapped.state_dict())).startswith("text_model.")
+    assert weights_digest(wrapped) == weights_digest(base.text_encoder)
+    # A folder written before they were there, and one written after.
+    shutil.copytree(base_folder, tmp_path / "base")
+    path = tmp_path / "base/unet/config.json"
+    raw = json.loads(path.read_text())
+    del raw["resnet_skip_time_act"], raw["conv_in_kernel"]
+    path.write_text(json.dumps(raw | {"_diffusers_version": "0.20.0"}))
+    assert base_digest(load_base(str(tmp_path / "base"), device=CPU)) == base_digest(base)
+    assert settings_of(base.unet)["class"] == "UNet2DConditionModel" and "conv_in_kernel" not in settings_of(base.unet)
 
 
 def test_latents_are_scaled_means_in_half_precision(base: Any, faces: Dataset, place: Path) -> None:
@@ -224,27 +242,3 @@ def test_what_makes_another_base_and_what_leaves_it_as_it_is(base: Any) -> None:
         other = twin(base)
         change(other)
         assert (base_digest(other) != own) == (name in CHANGES), name
-
-
-def test_words_count_and_the_names_of_older_transformers_do_not(base: Any, tmp_path: Path) -> None:
-    other = twin(base)
-    other.tokenizer = train_tokenizer(["smiling"], tmp_path / "other", vocabulary=len(base.tokenizer), length=TOKENS)
-    assert base_digest(other) != base_digest(base)
-    words = words_of(base.tokenizer)
-    assert len(words["vocabulary"]) == len(base.tokenizer) and len(words["merges"]) == len(base.tokenizer) - 514
-    assert json.loads(json.dumps(words))["length"] == TOKENS
-    wrapped = nn.Module()
-    wrapped.text_model = base.text_encoder
-    assert next(iter(wrapped.state_dict())).startswith("text_model.")
-    assert weights_digest(wrapped) == weights_digest(base.text_encoder)
-
-
-def test_settings_that_a_newer_version_adds_change_nothing(base_folder: Path, base: Any, tmp_path: Path) -> None:
-    """A folder written before they were there, and one written after."""
-    shutil.copytree(base_folder, tmp_path / "base")
-    path = tmp_path / "base/unet/config.json"
-    raw = json.loads(path.read_text())
-    del raw["resnet_skip_time_act"], raw["conv_in_kernel"]
-    path.write_text(json.dumps(raw | {"_diffusers_version": "0.20.0"}))
-    assert base_digest(load_base(str(tmp_path / "base"), device=CPU)) == base_digest(base)
-    assert settings_of(base.unet)["class"] == "UNet2DConditionModel" and "conv_in_kernel" not in settings_of(base.unet)

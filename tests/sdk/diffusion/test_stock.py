@@ -22,7 +22,7 @@ from unplug.plugins.conditioning import SD15_BLOCKS, SD15_CHANNELS
 from unplug.sdk.diffusion import load_base, load_loras
 from unplug.sdk.diffusion.load import WEIGHTS_NAME
 
-from .conftest import CPU, SIZE, save_lora, steering_plugin, tiny_pipeline
+from .conftest import CPU, SIZE, picture, save_lora, steering_plugin, tiny_pipeline
 
 SHRUNK = tuple(channels // 40 for channels in SD15_CHANNELS)
 
@@ -71,15 +71,6 @@ Tensors = dict[str, torch.Tensor]
 def loras(base_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     root = tmp_path_factory.mktemp("lora")
     return save_lora(base_folder, root / "a", 1), save_lora(base_folder, root / "b", 2)
-
-
-def picture(pipe: Any, **more: Any) -> NDArray[np.float32]:
-    pipe.set_progress_bar_config(disable=True)
-    out: NDArray[np.float32] = pipe(
-        "a child", height=SIZE, width=SIZE, num_inference_steps=2, output_type="latent",
-        generator=torch.Generator().manual_seed(0), **more,
-    ).images.numpy()  # fmt: skip
-    return out
 
 
 def far(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:

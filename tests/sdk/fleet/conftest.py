@@ -1,11 +1,22 @@
-"""The tests' job functions on the path, as a user's own module would be."""
+"""Job functions on the path, as a module of a user would be; tiny data and families, in float64 to compare last digits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
+
+from unplug.plugins import AGE_EDGES, SIZES, AgePredictor
+from unplug.plugins.age_sizes import Size, Stage
+from unplug.sdk.training import AgeFamily, AgeTask, ClassFamily, ImageSet, Recipe
+from unplug.sdk.training.resnet import ResNet18
+from unplug.sdk.training.task import ClassTask, group_centers
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -13,3 +24,72 @@ def jobs_on_path() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(Path(__file__).parent))
         yield
+
+
+EDGES = tuple(map(float, AGE_EDGES))
+SHORT = Size(stem=8, stages=(Stage(channels=8, blocks=1, expand=1), Stage(channels=12, blocks=2)), head=32)
+"""A nano with all its kinds of layer and few of each: float64 convolutions are slow."""
+
+
+def faces(count: int, seed: int = 0) -> ImageSet:
+    """Noise that is lighter the older it is."""
+    generator = torch.Generator().manual_seed(seed)
+    group_N = torch.randint(0, 10, (count,), generator=generator)
+    noise = torch.rand(count, 3, 32, 32, generator=generator) * 128 + group_N[:, None, None, None] * 12
+    return ImageSet(
+        ids=tuple(f"face {number}" for number in range(count)),
+        image_NCHW=noise.to(torch.uint8).contiguous(memory_format=torch.channels_last),
+        age_N=group_N * 9.0 + 3.0, group_N=group_N, subject_N=np.arange(count),
+    )  # fmt: skip
+
+
+def age_family(kind: type[AgeFamily] = AgeFamily, **recipe: Any) -> AgeFamily:
+    return kind(recipe=Recipe(**{"size": "nano", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}), edges=EDGES)
+
+
+def class_family(kind: type[ClassFamily] = ClassFamily, **recipe: Any) -> ClassFamily:
+    settings = {"size": "resnet18", "loss": "ce", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}
+    return kind(recipe=Recipe(**settings), classes=10, width=8)
+
+
+class WideAge(AgePredictor):
+    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+        return super().forward(image_BCHW.double())
+
+
+class WideResNet(ResNet18):
+    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+        return super().forward(image_BCHW.double())
+
+
+class WideAgeTask(AgeTask):
+    def logits(self, outputs: Any) -> Tensor:
+        return outputs[self.output].double()
+
+
+class WideClassTask(ClassTask):
+    def logits(self, outputs: Any) -> Tensor:
+        return outputs[self.output].double()
+
+
+class WideAgeFamily(AgeFamily):
+    """`AgeFamily` in float64, with a shorter network."""
+
+    def build(self, train: ImageSet) -> nn.Module:
+        centers = group_centers(train.age_N, train.group_N, self.edges)
+        with patch.dict(SIZES, nano=SHORT):
+            model = WideAge(size="nano", image_size=32, age_edges=EDGES, age_centers=centers, dropout=self.recipe.dropout)
+        return model.double()
+
+    def task(self, model: Any) -> AgeTask:
+        return WideAgeTask(centers=model.age_centers, loss_name=self.recipe.loss)
+
+
+class WideClassFamily(ClassFamily):
+    """`ClassFamily` in float64."""
+
+    def build(self, train: ImageSet) -> nn.Module:
+        return WideResNet(classes=10, width=8, dropout=self.recipe.dropout).double()
+
+    def task(self, model: nn.Module) -> ClassTask:
+        return WideClassTask()

@@ -21,7 +21,7 @@ from unplug.sdk.fleet import BACKENDS, Context, Job, fit_many, has_result, job_f
 from unplug.sdk.fleet.backend import describe, revive
 from unplug.sdk.fleet.backends.cluster import _share
 
-from .models import class_family, faces
+from .conftest import class_family, faces
 
 LOCAL = ("loop", "processes")
 THREE = Context(target="fleet_jobs:number", arguments={"start": 3})

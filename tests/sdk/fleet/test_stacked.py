@@ -36,7 +36,7 @@ from unplug.sdk.training import AgeFamily, Family, fit, fit_new, new_model, seed
 from unplug.sdk.training.augment import augment
 from unplug.sdk.unlearning import Cost, ForgetProblem, Meter, Repair, RetrainCost
 
-from .models import WideAgeFamily, WideClassFamily, age_family, class_family, faces
+from .conftest import WideAgeFamily, WideClassFamily, age_family, class_family, faces
 
 DOUBLE_TOLERANCE = 1e-9
 """Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ by 1e-16; AdamW divides by

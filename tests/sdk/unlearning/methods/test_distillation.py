@@ -32,10 +32,16 @@ def apart(one: nn.Module, other: nn.Module, image: Tensor) -> float:
     return float((said[0] - said[1]).abs().sum(dim=1).mean())
 
 
-def test_mixture_golden() -> None:
-    """20 : 294 of 32, at least one and at least two, and no more than there are."""
+def test_mixture_golden_and_a_random_network_of_the_seed(case: Case) -> None:
+    # 20 : 294 of 32, at least one and at least two, and no more than there are.
     golden = {(980, 20): (30, 2), (85, 15): (20, 12), (1000, 1): (31, 1), (10, 90): (2, 30), (5, 3): (5, 3)}
     assert {sizes: BadTeacher().mixture(*sizes) for sizes in golden} == golden
+    one, again, other = (random_network(case.problem(seed=seed)) for seed in (0, 0, 1))
+    assert not changed(one, again)
+    assert changed(one, other)
+    before = torch.random.get_rng_state()
+    random_network(case.problem())
+    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_bad_teacher_one_step_is_the_formula(class_case: Case) -> None:
@@ -70,15 +76,6 @@ def test_the_forget_set_comes_to_resemble_the_random_network(class_case: Case) -
     gone, kept = (whole_batch(data).image_BCHW for data in (class_case.sets.forget, class_case.sets.train))
     assert apart(model, bad, gone) < 0.8 * apart(class_case.original, bad, gone)
     assert apart(model, class_case.original, kept) < apart(model, class_case.original, gone)
-
-
-def test_the_random_network_follows_from_the_seed(case: Case) -> None:
-    one, again, other = (random_network(case.problem(seed=seed)) for seed in (0, 0, 1))
-    assert not changed(one, again)
-    assert changed(one, other)
-    before = torch.random.get_rng_state()
-    random_network(case.problem())
-    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def run(model: nn.Module, image: Tensor) -> tuple[Tensor, Tensor]:

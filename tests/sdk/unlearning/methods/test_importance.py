@@ -60,8 +60,15 @@ def test_fisher_equals_a_loop_over_samples(case: Case) -> None:
     assert (given.meter.spent.forward, given.meter.spent.backward) == (5, 5)
 
 
-def test_the_importance_of_all_data_is_the_mean_over_all_data(class_case: Case) -> None:
-    """F = (n_r F_r + n_f F_f) / n, from one pass over each set."""
+def test_importance_closed_form_and_over_all_data(class_case: Case) -> None:
+    # d ||W x||^2 / dW = 2 (W x) x^T.
+    model, data = Linear(), unlabelled(coloured(6, seed=4))
+    given = class_case.problem()
+    found = importance(model, given, data, lambda outputs, _: outputs["logits"].square().sum(dim=1), power=1.0)
+    x_N3 = (data.image_NCHW.float() / 255).mean(dim=(2, 3))
+    expected = torch.stack([(2 * (model.classifier.weight @ x)[:, None] * x[None, :]).abs() for x in x_N3]).mean(dim=0)
+    assert torch.allclose(found["classifier.weight"], expected, rtol=1e-4)
+    # F = (n_r F_r + n_f F_f) / n, from one pass over each set.
     forget, retain = class_case.sets.forget.subset(range(4)), class_case.sets.train.subset(range(6))
     union = class_case.sets.train.subset(range(6))
     measure = loss_of(class_case)
@@ -82,7 +89,7 @@ def test_an_alpha_that_selects_nothing_is_refused(class_case: Case, method: SSD 
     assert changed(snapshot(class_case.original), changing)
 
 
-def test_smaller_alphas_shrink_more(class_case: Case) -> None:
+def test_smaller_alphas_shrink_more_and_short_budgets_read_less(class_case: Case) -> None:
     before = snapshot(class_case.original)
     shrunk = SSD(alpha=1.0)(class_case.model(), class_case.problem(budget=None))
     moved = changed(before, shrunk)
@@ -93,9 +100,6 @@ def test_smaller_alphas_shrink_more(class_case: Case) -> None:
     counts = [dampen(class_case.model(), forget, everything, alpha, 1.0) for alpha in (1.0, 2.0, 4.0, 6.01)]
     assert counts == sorted(counts, reverse=True) and counts[0] > counts[2]
     assert counts[3] == 0  # n / n_f = 96 / 16 = 6 cannot be exceeded
-
-
-def test_a_random_part_of_a_set_is_read_where_the_budget_is_short(class_case: Case) -> None:
     given = class_case.problem(budget=0.1)  # 0.1 * 0.8 * 3 epochs * 80 samples * 3 = 57.6 passes
     assert sample_within(given, class_case.sets.train, 1.0, 3.0).ids != class_case.sets.train.ids[:19]
     assert len(sample_within(given, class_case.sets.train, 1.0, 3.0)) == 19
@@ -114,16 +118,6 @@ class Linear(nn.Module):
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         return {"logits": self.classifier(image_BCHW.mean(dim=(2, 3)))}
-
-
-def test_importance_closed_form_on_a_linear_model(class_case: Case) -> None:
-    """d ||W x||^2 / dW = 2 (W x) x^T."""
-    model, data = Linear(), unlabelled(coloured(6, seed=4))
-    given = class_case.problem()
-    found = importance(model, given, data, lambda outputs, _: outputs["logits"].square().sum(dim=1), power=1.0)
-    x_N3 = (data.image_NCHW.float() / 255).mean(dim=(2, 3))
-    expected = torch.stack([(2 * (model.classifier.weight @ x)[:, None] * x[None, :]).abs() for x in x_N3]).mean(dim=0)
-    assert torch.allclose(found["classifier.weight"], expected, rtol=1e-4)
 
 
 def test_goldens() -> None:

@@ -114,7 +114,7 @@ def test_it_leaves_the_teacher_on_the_forget_set(class_case: Case) -> None:
     assert distance(model, class_case.original, class_case.sets.train) < apart[0]
 
 
-def test_the_samples_that_are_compared(class_case: Case) -> None:
+def test_the_samples_that_are_compared_and_their_losses(class_case: Case) -> None:
     validation, forget = class_case.sets.validation, class_case.sets.forget
     alike = SCRUBR().some(validation, forget)
     assert sorted(set(alike.group_N.tolist())) == [0, 2]
@@ -125,6 +125,11 @@ def test_the_samples_that_are_compared(class_case: Case) -> None:
         SCRUBR()(class_case.model(), class_case.problem(validation=other))
     with pytest.raises(InputError, match="max_rounds=4"):
         build_method("scrub", {"rounds": "3", "max_rounds": "4"})
+    problem, model = class_case.problem(), class_case.model().train()
+    found = scrub_r.losses(model, problem, class_case.sets.validation)
+    assert torch.allclose(found, slow_losses(class_case.model(), class_case.sets.validation), atol=1e-5)
+    assert model.training
+    assert (problem.meter.spent.forward, problem.meter.spent.backward) == (24, 0)
 
 
 def test_goldens_of_the_round() -> None:
@@ -155,14 +160,6 @@ def test_it_goes_back_to_the_closest_round(class_case: Case, monkeypatch: pytest
     right = {0.1: 0, 0.52: 3, 0.75: 4, 5.0: 2}[reference]
     assert len(states) == 5
     assert [bool(changed(state, model)) for state in states] == [number != right for number in range(5)]
-
-
-def test_measured_losses_are_the_models(class_case: Case) -> None:
-    problem, model = class_case.problem(), class_case.model().train()
-    found = scrub_r.losses(model, problem, class_case.sets.validation)
-    assert torch.allclose(found, slow_losses(class_case.model(), class_case.sets.validation), atol=1e-5)
-    assert model.training
-    assert (problem.meter.spent.forward, problem.meter.spent.backward) == (24, 0)
 
 
 def test_the_last_round_is_scrub(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_goldens() -> None:
 
 
 def test_phases_in_order_with_falling_rates(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One pass that flattens, then contrast and repair in turn, the rates falling by a cosine."""
+    # One pass that flattens, then contrast and repair in turn, the rates falling by a cosine.
     seen = watch(monkeypatch)
     method = FCS(rounds=2, batch_size=8, flatten_lr=0.001, contrast_lr=0.002, lr=0.004)
     method(class_case.model(), class_case.problem(budget=2.0))
@@ -62,6 +62,11 @@ def test_phases_in_order_with_falling_rates(class_case: Case, monkeypatch: pytes
     flattens, *rounds = (phase.how["steps"] for phase in seen)
     assert flattens == 2  # 16 samples by 8
     assert rounds[0] == rounds[2] == 2 and rounds[1] > 5 and rounds[3] > 5  # never more than a pass over the forget set
+    # The impairing steps alone make the classes of the noise worse than the repaired model has them.
+    seen = watch(monkeypatch)
+    given = class_case.problem(budget=1.0)
+    UNSIR(batch_size=8, impair_lr=0.002, lr=0.001)(class_case.model(), given)
+    assert [phase.lr for phase in seen] == [0.002, 0.001]
 
 
 def test_the_first_phase_flattens_the_forget_outputs(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,11 +281,3 @@ def test_the_first_noise_step_is_adam_on_the_formula(class_case: Case) -> None:
     clear = gradient.abs() > 1e-5
     step = after.image_BCHW - start.image_BCHW
     assert torch.allclose(step[clear], -0.01 * gradient[clear].sign(), atol=1e-4) and clear.float().mean() > 0.9
-
-
-def test_impair_comes_before_repair(class_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The impairing steps alone make the classes of the noise worse than the repaired model has them."""
-    seen = watch(monkeypatch)
-    given = class_case.problem(budget=1.0)
-    UNSIR(batch_size=8, impair_lr=0.002, lr=0.001)(class_case.model(), given)
-    assert [phase.lr for phase in seen] == [0.002, 0.001]

@@ -94,9 +94,7 @@ def test_a_report_survives_json_with_its_intervals_or_reasons(report: AuditRepor
     assert not [alarm for alarm in report.alarms if alarm.model == "twin"]
 
 
-def test_utility_is_what_the_predictions_say_and_a_file_runs_by_itself(
-    world: World, report: AuditReport, artifacts: dict[str, Artifact]
-) -> None:
+def test_utility_of_models_and_files(world: World, report: AuditReport, artifacts: dict[str, Artifact]) -> None:
     for name, part in (("retain", world.sets.train), ("forget", world.sets.forget), ("test", world.sets.test)):
         said = predict(world.unlearned.model, part)
         utility = report.model("unlearned").utility[name]
@@ -119,7 +117,7 @@ def test_utility_is_what_the_predictions_say_and_a_file_runs_by_itself(
         assert shipped.utility[name].mae.value == pytest.approx(utility.mae.value, abs=1e-3)
 
 
-def test_a_seed_is_a_report_and_what_it_skips_has_its_reason(world: World) -> None:
+def test_a_seed_is_a_report_and_the_original_is_found(world: World) -> None:
     item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
     one, same, other = run(world, item, seed=1), run(world, item, seed=1), run(world, item, seed=2)
     assert asdict(one) == asdict(same)
@@ -131,6 +129,15 @@ def test_a_seed_is_a_report_and_what_it_skips_has_its_reason(world: World) -> No
     assert {"rmia", "lira"} <= set(found.skipped)
     assert "reference" in found.skipped["rmia"]
     assert "retain privacy" in found.skipped and "oracle" in found.skipped
+    found = run_audit(config_for(world, world.unlearned.path, retrained=world.oracle.path), CPU, print, False)
+    assert [(model.name, model.sha256) for model in found.models] == [
+        ("original", world.original.sha256),
+        ("unlearned", world.unlearned.sha256),
+        ("retrained", world.oracle.sha256),
+    ]
+    assert found.settings["split_sha256"] == world.unlearned.record["split"]["sha256"]
+    alone = run_audit(config_for(world, world.original.path), CPU, print, False)
+    assert [model.name for model in alone.models] == ["original"]
 
 
 def part(world: World, keep: NDArray[np.bool_]) -> World:
@@ -172,18 +179,6 @@ def config_for(world: World, *subjects: Path, **options: object) -> AuditConfig:
         references=(), train_references=0, attacks=None, seed=0, work=Path("/nowhere"),
     )  # fmt: skip
     return replace(plain, **options)  # type: ignore[arg-type]
-
-
-def test_the_original_is_found_through_the_record(world: World) -> None:
-    found = run_audit(config_for(world, world.unlearned.path, retrained=world.oracle.path), CPU, print, False)
-    assert [(model.name, model.sha256) for model in found.models] == [
-        ("original", world.original.sha256),
-        ("unlearned", world.unlearned.sha256),
-        ("retrained", world.oracle.sha256),
-    ]
-    assert found.settings["split_sha256"] == world.unlearned.record["split"]["sha256"]
-    alone = run_audit(config_for(world, world.original.path), CPU, print, False)
-    assert [model.name for model in alone.models] == ["original"]
 
 
 def test_refused_before_work(
@@ -308,9 +303,7 @@ def test_an_exact_export_keeps_the_edit(audited: AuditReport, original_files: li
     assert found.outcome == "nothing back"
 
 
-def test_the_distance_is_the_predictions_and_an_undone_edit_is_told(
-    world: World, audited: AuditReport, original_files: list[Artifact]
-) -> None:
+def test_distances_and_an_undone_edit(world: World, audited: AuditReport, original_files: list[Artifact]) -> None:
     own, before = predict(world.unlearned.model, world.sets.forget), predict(world.original.model, world.sets.forget)
     found = audited.rounding[0].checkpoint["forget"]
     assert found.years.value == pytest.approx(np.abs(own.age_N - before.age_N).mean())

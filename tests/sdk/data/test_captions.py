@@ -179,7 +179,7 @@ def test_data_without_captions_says_which_have_some(draw: Draw, tmp_path: Path) 
         load(f"captions:{tmp_path}/d")
 
 
-def test_synthetic_faces_have_a_full_prompt_and_drawn_ones() -> None:
+def test_synthetic_faces_have_a_full_prompt_and_a_digest_of_words() -> None:
     dataset, source = load("synth:n=4,subjects=2,seed=3", size=16), SynthSource("n=4,subjects=2,seed=3")
     found = captions_of(dataset, seed=1, variants=4)
     for index, texts in enumerate(found):
@@ -197,6 +197,9 @@ def test_synthetic_faces_have_a_full_prompt_and_drawn_ones() -> None:
     for seed, variants in ((-1, 1), (0, 0)):
         with pytest.raises(InputError, match="out of range"):
             captions_of(dataset, seed=seed, variants=variants)
+    by_hand = hashlib.sha256(b'["a", "b"]\n["\\u00e9"]\n').hexdigest()
+    assert captions_digest((("a", "b"), ("é",))) == by_hand
+    assert len({captions_digest(item) for item in ([["a", "b"]], [["a"], ["b"]], [["b", "a"]], [['a", "b']], [])}) == 5
 
 
 def test_captions_follow_the_samples_that_are_left(draw: Draw, tmp_path: Path) -> None:
@@ -208,12 +211,6 @@ def test_captions_follow_the_samples_that_are_left(draw: Draw, tmp_path: Path) -
     dataset = load(f"captions:{tmp_path}/d", "skip")
     assert captions_of(dataset, seed=0, variants=1) == (("caption of a",), ("caption of d",))
     assert set(reasons(dataset)) == {"b.png", "c.png"}
-
-
-def test_the_digest_is_of_the_words_in_their_order() -> None:
-    by_hand = hashlib.sha256(b'["a", "b"]\n["\\u00e9"]\n').hexdigest()
-    assert captions_digest((("a", "b"), ("é",))) == by_hand
-    assert len({captions_digest(item) for item in ([["a", "b"]], [["a"], ["b"]], [["b", "a"]], [['a", "b']], [])}) == 5
 
 
 def test_inspect_shows_captions(draw: Draw, tmp_path: Path) -> None:

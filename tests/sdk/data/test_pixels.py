@@ -290,15 +290,12 @@ def test_nobody_writes_into_the_cache_and_unknown_ids_are_a_data_error(pets: Pat
         dataset.indices(["0.png", "x.png"])
 
 
-def test_processes_give_the_pixels_of_this_process() -> None:
+def test_workers_give_the_pixels_of_this_process_in_its_order(draw: Draw, tmp_path: Path) -> None:
     count = SERIAL_BELOW + 3
     spec = f"synth:n={count},subjects=5"
     source, dataset = parse_spec(spec), load_dataset(f"synth:n={count},subjects=5", 16, show=False)
     for index in (0, 1, CHUNK - 1, CHUNK, count - 1):  # both sides of a border between two workers
         assert (dataset.pixels([index])[0] == source.decode(source.listing().samples[index], 16)).all()
-
-
-def test_what_workers_give_has_its_order_and_its_errors(draw: Draw, tmp_path: Path) -> None:
     for number in range(CHUNK + 8):
         draw(f"pets/{number:03d}.png", number)
     (tmp_path / "pets" / "005.png").write_bytes(b"broken")

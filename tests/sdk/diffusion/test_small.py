@@ -70,12 +70,25 @@ def test_against_counting_anew_after_every_merge(words: list[str], most: int) ->
     assert learn_merges(words, most) == merges
 
 
-def test_every_process_learns_the_same(tokenizer: Any) -> None:
-    """The trainer numbers letters at the end of words by a hash table, where they are not told to it."""
+def test_every_process_learns_the_same_and_the_folder_gives_the_same_ids(tokenizer: Any, tmp_path: Path) -> None:
+    # The trainer numbers letters at the end of words by a hash table, where they are not told to it.
     code = f"from unplug.sdk.diffusion.tokenizer import learn_merges; print(learn_merges({_words(WORDS)!r}, 46))"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     merges = [tuple(pair) for pair in model_of(tokenizer)["merges"]]
     assert ast.literal_eval(said.stdout) == merges == learn_merges(_words(WORDS), 46)
+    from transformers import CLIPTokenizer
+
+    made = train_tokenizer(WORDS, tmp_path, vocabulary=560, length=LENGTH)
+    loaded = CLIPTokenizer.from_pretrained(tmp_path)
+    assert model_of(open_tokenizer(tmp_path)) == model_of(made)
+    texts = [*WORDS, "", "Ünïcode ñ 漢字 😀", "don't 123", "A  B\n\tc", "x" * 100]
+    assert loaded.model_max_length == LENGTH and len(loaded) == len(made)
+    assert encode(loaded, texts).tolist() == encode(made, texts).tolist()
+    short, empty, long = encode(tokenizer, ["a child", "", "zebra " * 50]).tolist()
+    start, end = tokenizer.bos_token_id, tokenizer.eos_token_id
+    assert empty == [start] + [end] * (LENGTH - 1)
+    assert short[0] == start and end not in short[1:3] and short[3:] == [end] * (LENGTH - 3)
+    assert len(long) == LENGTH and (long[0], long[-1]) == (start, end) and end not in long[1:-1]
 
 
 def test_merges_counted_by_hand(tmp_path: Path) -> None:
@@ -93,22 +106,6 @@ def test_no_more_tokens_than_asked_for(tmp_path: Path, vocabulary: int) -> None:
     made = train_tokenizer(WORDS, tmp_path, vocabulary=vocabulary, length=8)
     assert len(made) == vocabulary
     assert sorted(made.get_vocab().values()) == list(range(vocabulary))
-
-
-def test_the_saved_folder_gives_the_same_ids(tmp_path: Path, tokenizer: Any) -> None:
-    from transformers import CLIPTokenizer
-
-    made = train_tokenizer(WORDS, tmp_path, vocabulary=560, length=LENGTH)
-    loaded = CLIPTokenizer.from_pretrained(tmp_path)
-    assert model_of(open_tokenizer(tmp_path)) == model_of(made)
-    texts = [*WORDS, "", "Ünïcode ñ 漢字 😀", "don't 123", "A  B\n\tc", "x" * 100]
-    assert loaded.model_max_length == LENGTH and len(loaded) == len(made)
-    assert encode(loaded, texts).tolist() == encode(made, texts).tolist()
-    short, empty, long = encode(tokenizer, ["a child", "", "zebra " * 50]).tolist()
-    start, end = tokenizer.bos_token_id, tokenizer.eos_token_id
-    assert empty == [start] + [end] * (LENGTH - 1)
-    assert short[0] == start and end not in short[1:3] and short[3:] == [end] * (LENGTH - 3)
-    assert len(long) == LENGTH and (long[0], long[-1]) == (start, end) and end not in long[1:-1]
 
 
 def mapped(count: int = 3, side: int = 24) -> Dataset:

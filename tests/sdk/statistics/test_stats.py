@@ -133,7 +133,14 @@ def test_resampling_keeps_subjects_together_and_follows_from_the_seed() -> None:
     assert repeated == pytest.approx(single, abs=1e-9)
 
 
-def test_intervals_by_hand() -> None:
+def test_confidence_and_intervals_by_hand() -> None:
+    # p = (.5, .3, .2): ln(.5 / .5) = 0 for the first class, ln(.2 / .8) for the last.
+    rows = [list(np.log([0.5, 0.3, 0.2]) + 7.0)] * 2
+    np.testing.assert_allclose(confidence(of_logits(rows, [0, 2])), [0.0, math.log(0.25)], atol=1e-12)
+    phi = confidence(of_logits([[900.0, 0.0, 0.0], [-900.0, 0.0, 0.0]], [0, 0]))
+    np.testing.assert_allclose(phi, [900.0 - math.log(2), -900.0 - math.log(2)])
+    with pytest.raises(InputError, match="no second class"):
+        confidence(of_logits([[1.0]], [0]))
     assert interval(np.arange(0.0, 101.0)) == pytest.approx((2.5, 97.5))
     assert interval(np.arange(0.0, 101.0), 0.5) == pytest.approx((25.0, 75.0))
     values_N = np.random.default_rng(7).normal(3.0, 2.0, size=400)
@@ -167,16 +174,6 @@ def test_auc_interval_covers_the_truth_with_people_of_three_pictures() -> None:
 def of_logits(logits: list[list[float]], groups: list[int]) -> Predictions:
     none = np.full(len(groups), np.nan)
     return Predictions(logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups))
-
-
-def test_confidence_by_hand() -> None:
-    # p = (.5, .3, .2): ln(.5 / .5) = 0 for the first class, ln(.2 / .8) for the last.
-    rows = [list(np.log([0.5, 0.3, 0.2]) + 7.0)] * 2
-    np.testing.assert_allclose(confidence(of_logits(rows, [0, 2])), [0.0, math.log(0.25)], atol=1e-12)
-    phi = confidence(of_logits([[900.0, 0.0, 0.0], [-900.0, 0.0, 0.0]], [0, 0]))
-    np.testing.assert_allclose(phi, [900.0 - math.log(2), -900.0 - math.log(2)])
-    with pytest.raises(InputError, match="no second class"):
-        confidence(of_logits([[1.0]], [0]))
 
 
 def test_logistic_fit_minimizes_its_objective_and_stays_finite() -> None:

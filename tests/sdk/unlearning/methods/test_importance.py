@@ -142,7 +142,7 @@ def test_goldens() -> None:
     assert value.item() == pytest.approx(5.0 + 0.025 * LATENT * 0.5 * (math.e**2 - 3.0), rel=1e-5)
 
 
-def test_a_vae_knows_what_it_was_fitted_to(class_case: Case) -> None:
+def test_a_vae_knows_what_it_was_fitted_to_and_is_charged_by_operations(class_case: Case) -> None:
     draw = torch.Generator().manual_seed(0)
     basis = torch.randn(2, 20, generator=draw)
     seen, other = torch.randn(200, 2, generator=draw) @ basis, 3 * torch.randn(200, 20, generator=draw)
@@ -151,19 +151,6 @@ def test_a_vae_knows_what_it_was_fitted_to(class_case: Case) -> None:
     assert not any(parameter.requires_grad for parameter in vae.parameters())
     assert float(bounded(vae, seen).mean()) < float(bounded(vae, other).mean()) - 0.02
     assert float((seen - vae.reconstruct(seen)).square().sum()) < 0.5 * float(seen.square().sum())
-
-
-def test_embeddings_are_what_the_classifier_is_given(case: Case) -> None:
-    model, given = case.model(), case.problem(budget=None)
-    z_NF = embed(model, given, given.forget)
-    batch = given.forget.batch(torch.arange(len(given.forget)))
-    with torch.no_grad():
-        logits = given.task.logits(model(batch.image_BCHW))
-        assert torch.allclose(classifier(model)(z_NF), logits, atol=1e-4)
-    assert (given.meter.spent.forward, given.meter.spent.backward) == (len(given.forget), 0)
-
-
-def test_the_vae_is_charged_by_its_operations(class_case: Case) -> None:
     model, given = class_case.model(), class_case.problem(budget=None)
     macs = 0
 
@@ -183,6 +170,16 @@ def test_the_vae_is_charged_by_its_operations(class_case: Case) -> None:
     fit_vae(torch.randn(100, 64), given, model, 10, 1.0)
     trained = given.meter.spent.backward - before.backward
     assert trained == math.ceil(10 * 64 * weights / macs)
+
+
+def test_embeddings_are_what_the_classifier_is_given(case: Case) -> None:
+    model, given = case.model(), case.problem(budget=None)
+    z_NF = embed(model, given, given.forget)
+    batch = given.forget.batch(torch.arange(len(given.forget)))
+    with torch.no_grad():
+        logits = given.task.logits(model(batch.image_BCHW))
+        assert torch.allclose(classifier(model)(z_NF), logits, atol=1e-4)
+    assert (given.meter.spent.forward, given.meter.spent.backward) == (len(given.forget), 0)
 
 
 @pytest.mark.long

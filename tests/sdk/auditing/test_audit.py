@@ -303,6 +303,7 @@ def test_an_exact_export_keeps_the_edit(audited: AuditReport, original_files: li
     assert found.outcome == "nothing back"
 
 
+@pytest.mark.long
 def test_distances_and_an_undone_edit(world: World, audited: AuditReport, original_files: list[Artifact]) -> None:
     own, before = predict(world.unlearned.model, world.sets.forget), predict(world.original.model, world.sets.forget)
     found = audited.rounding[0].checkpoint["forget"]
@@ -321,6 +322,7 @@ def test_distances_and_an_undone_edit(world: World, audited: AuditReport, origin
     assert "100 % (100 to 100 %)" in found.sentence()
 
 
+@pytest.mark.long
 def test_files_that_do_not_fit(
     world: World, artifacts: dict[str, Artifact], original_files: list[Artifact], tmp_path: Path
 ) -> None:

@@ -109,11 +109,11 @@ def test_what_a_table_may_hold(draw: Draw, tmp_path: Path) -> None:
     draw("d/a.png")
     table(tmp_path / "d", "\ufeff" + json.dumps({"file_name": "a.png", "text": "é" * MAX_CHARACTERS}))
     assert words(load(f"captions:{tmp_path}/d")) == {"a.png": "é" * MAX_CHARACTERS}
-    draw("d/a.png")
-    (tmp_path / "d" / "a.txt").write_text("inside")
+    draw("linked/a.png")
+    (tmp_path / "linked" / "a.txt").write_text("inside")
     table(tmp_path, {"file_name": "a.png", "text": "outside"})
-    (tmp_path / "d" / "metadata.jsonl").symlink_to(tmp_path / "metadata.jsonl")
-    assert words(load(f"captions:{tmp_path}/d")) == {"a.png": "inside"}
+    (tmp_path / "linked" / "metadata.jsonl").symlink_to(tmp_path / "metadata.jsonl")
+    assert words(load(f"captions:{tmp_path}/linked")) == {"a.png": "inside"}
 
 
 def test_tables_are_bounded(draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,9 +64,9 @@ def test_utkface_reads_ages_and_names_what_it_cannot_read(draw: Draw, tmp_path: 
     assert greys(dataset) == {"122_0_0_1.png": 122, "29_0_1_2017.png": 29, "deep/0_1_1_x.chip.png": 10}
     assert len(reasons(dataset)) == 7 and "not plausible" in reasons(dataset)["123_0_1_2.png"]
     assert all(sample.subject is None for sample in dataset.samples)
-    draw("faces/a.png")
+    draw("wrong/a.png")
     with pytest.raises(DataError, match="none of its 1 files can be used"):
-        load(f"utkface:{tmp_path}/faces", "skip")
+        load(f"utkface:{tmp_path}/wrong", "skip")
 
 
 def test_links_that_lead_out_or_in_a_circle_are_not_followed(draw: Draw, tmp_path: Path) -> None:

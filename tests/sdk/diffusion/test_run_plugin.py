@@ -144,7 +144,7 @@ def test_refused_places_splits_and_batches(run: Run, tmp_path: Path, split: Spli
     monkeypatch.setattr(module, "processes", lambda _: Team(0, []))
     with pytest.raises(InputError, match=r"batch_size 3: it does not divide among 2 process"):
         run(tmp_path / "plugin", recipe=replace(RECIPE, batch_size=3))
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["notes"]
 
 
 class Team:

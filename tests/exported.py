@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -40,30 +40,38 @@ def calibration_of(checkpoint: Path) -> dict[str, np.ndarray]:
     return random_inputs(load_checkpoint(checkpoint).model.iospec, CALIBRATION_SAMPLES, seed=1)
 
 
-def age_files(factory: pytest.TempPathFactory) -> dict[str, Artifact]:
-    """Every precision of every target, by file name; nobody may write to them."""
-    wanted = {name: TARGETS.get(name).precisions for name in TARGETS}
-    return _made(factory, "exported", wanted, "NCHW")
+class Files(Mapping[str, Artifact]):
+    """Exported files by name; a target's are made when the first of them is asked for. Nobody may write to them."""
+
+    def __init__(self, factory: pytest.TempPathFactory, wanted: dict[str, tuple[str, ...]], layout: str) -> None:
+        self.factory, self.wanted, self.layout = factory, wanted, layout
+        self.targets = {
+            f"age.{precision}{TARGETS.get(target).suffix}": target for target in wanted for precision in wanted[target]
+        }
+
+    def __getitem__(self, name: str) -> Artifact:
+        target = self.targets[name]
+        return load_artifact(once(self.factory, f"exported-{target}-{self.layout}", lambda out: self._make(target, out)) / name)
+
+    def _make(self, target: str, out: Path) -> None:
+        checkpoint, precisions = age_checkpoint(self.factory), self.wanted[target]
+        export_checkpoint(
+            checkpoint, targets=[target], precisions=precisions, out=out, calibration=calibration_of(checkpoint),
+            layout=self.layout,
+        )  # fmt: skip
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.targets)
+
+    def __len__(self) -> int:
+        return len(self.targets)
 
 
-def age_files_channels_last(factory: pytest.TempPathFactory) -> dict[str, Artifact]:
-    """`CHANNELS_LAST`, by file name."""
-    return _made(factory, "exported-nhwc", CHANNELS_LAST, "NHWC")
+def age_files(factory: pytest.TempPathFactory) -> Files:
+    """Every precision of every target."""
+    return Files(factory, {name: TARGETS.get(name).precisions for name in TARGETS}, "NCHW")
 
 
-def _made(factory: pytest.TempPathFactory, name: str, wanted: dict[str, tuple[str, ...]], layout: str) -> dict[str, Artifact]:
-    def make(out: Path) -> None:
-        checkpoint = age_checkpoint(factory)
-        calibration = calibration_of(checkpoint)
-
-        def convert(target: str) -> None:
-            export_checkpoint(
-                checkpoint, targets=[target], precisions=wanted[target], out=out, calibration=calibration, layout=layout
-            )
-
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(convert, wanted))
-
-    out = once(factory, name, make)
-    files = [f"age.{precision}{TARGETS.get(target).suffix}" for target in wanted for precision in wanted[target]]
-    return {file: load_artifact(out / file) for file in files}
+def age_files_channels_last(factory: pytest.TempPathFactory) -> Files:
+    """`CHANNELS_LAST`."""
+    return Files(factory, CHANNELS_LAST, "NHWC")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import json
 import pkgutil
 import re
 import subprocess
@@ -12,6 +13,8 @@ import types
 from pathlib import Path
 
 import pytest
+
+from unplug.core import schema_text
 
 ROOT = Path(__file__).parent.parent
 OUTER = ("core", "plugins", "export", "mobile_bench", "sdk")
@@ -159,6 +162,17 @@ def test_door_is_complete_and_sorted(package: str) -> None:
         getattr(door, "nothing_of_that_name")  # noqa: B009 (a plain access is what ruff would drop)
 
 
+@pytest.mark.parametrize("package", ["unplug.export", "unplug.mobile_bench", "unplug.sdk"])
+def test_committed_schemas_are_current_and_none_is_left_over(package: str) -> None:
+    schemas = importlib.import_module(f"{package}.schemas").SCHEMAS
+    folder = SOURCES[package].parent / "schemas"
+    assert {path.name for path in folder.glob("*.json")} == set(schemas)
+    for name, kind in schemas.items():
+        text = (folder / name).read_text(encoding="utf-8")
+        assert text == schema_text(kind), f"run: python -m {package}.schemas"
+        assert json.loads(text)["properties"]["schema"]["const"] == name.removesuffix(".json").replace("-1", "/1")
+
+
 @pytest.mark.parametrize("package", DOORS)
 def test_no_public_name_is_also_a_submodule(package: str) -> None:
     """Importing a sub-module sets it as an attribute of its package: it would hide the object of the same name."""
@@ -167,16 +181,17 @@ def test_no_public_name_is_also_a_submodule(package: str) -> None:
     assert modules.isdisjoint(door.__all__)
 
 
-def test_sdk_and_help_import_nothing_heavy() -> None:
+def test_doors_above_the_networks_and_help_import_nothing_heavy() -> None:
     code = """
-import sys, unplug.sdk
+import sys, unplug.sdk, unplug.export, unplug.mobile_bench, unplug.sdk.faces
 from unplug.sdk.cli import main
 for word in ("--help", "--version"):
     try:
         main([word])
     except SystemExit as stop:
         assert not stop.code, stop.code
-heavy = ("torch", "numpy", "scipy", "cv2", "tensorflow", "matplotlib", "pydantic", "PIL", "huggingface_hub", "jinja2")
+heavy = ("torch", "numpy", "scipy", "cv2", "tensorflow", "matplotlib", "pydantic", "PIL", "huggingface_hub", "jinja2",
+         "onnx", "onnxruntime", "litert_torch", "ai_edge_litert", "coremltools", "mediapipe")
 print("HEAVY", [name for name in heavy if name in sys.modules])
 """
     assert python(code).splitlines()[-1] == "HEAVY []"
@@ -186,6 +201,7 @@ def test_doors_themselves_import_no_torch() -> None:
     assert python(f"import sys, {', '.join(DOORS)}; print('torch' in sys.modules)") == "False\n"
 
 
+@pytest.mark.long
 def test_core_trains_and_saves_a_checkpoint_with_what_a_gpu_server_has(tmp_path: Path) -> None:
     code = f"""
 CORE = {CORE!r}

@@ -113,6 +113,7 @@ def parse(command: click.Command, words: list[str], line: str) -> None:
     command.make_context(line, list(words))
 
 
+@pytest.mark.long
 def test_the_readme_is_short_and_its_python_walks_the_whole_journey(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,7 @@ needs_utkface = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 @needs_utkface
 def test_every_photograph_decodes_and_its_age_is_the_one_in_its_name() -> None:
     dataset = load_dataset(f"utkface:{UTKFACE}", 32, show=False)
@@ -30,6 +31,7 @@ def test_every_photograph_decodes_and_its_age_is_the_one_in_its_name() -> None:
     assert spread.min() > 5.0, "an image decoded to one colour"
 
 
+@pytest.mark.long
 @needs_utkface
 def test_three_epochs_beat_the_best_constant(tmp_path: Path) -> None:
     """The best constant is the median training age; a net that learns nothing cannot beat it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,18 +27,18 @@ def other_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def by_name(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
+def by_name(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Artifact]:
     """All targets in all precisions; tests must not write to these files."""
     return age_files(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def channels_last(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Artifact]:
+def channels_last(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Artifact]:
     return age_files_channels_last(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def exported(by_name: dict[str, Artifact]) -> list[Artifact]:
+def exported(by_name: Mapping[str, Artifact]) -> list[Artifact]:
     """Those without samples."""
     return [item for item in by_name.values() if item.card.precision in ("fp32", "fp16")]
 
@@ -91,14 +91,6 @@ def edit(job):
         convs[3].type = "fancy_conv"
     elif job.values["what"] == "dynamic":
         main.inputs[0].type.tensorType.dimensions[0].unknown.variadic = False
-    elif job.values["what"] == "outside":
-        for item in block.operations:
-            if item.type == "const" and item.attributes["val"].WhichOneof("value") == "blobFileValue":
-                item.attributes["val"].blobFileValue.fileName = "@model_path/../../../../secret"
-    elif job.values["what"] == "offset":
-        for item in block.operations:
-            if item.type == "const" and item.attributes["val"].WhichOneof("value") == "blobFileValue":
-                item.attributes["val"].blobFileValue.offset = 2**63
     file.write_bytes(spec.SerializeToString())
     return Reply(values={})
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -86,7 +86,7 @@ def kernels(checkpoint: Path) -> list[str]:
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("suffix", [".tflite", ".onnx", ".mlpackage"])
 def test_every_convolution_is_found_and_near(
-    by_name: dict[str, Artifact], checkpoint: Path, kernels: list[str], precision: str, suffix: str
+    by_name: Mapping[str, Artifact], checkpoint: Path, kernels: list[str], precision: str, suffix: str
 ) -> None:
     item = by_name[f"age.{precision}{suffix}"]
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=1))
@@ -96,14 +96,14 @@ def test_every_convolution_is_found_and_near(
     assert [row.layer for row in found.layers[-2:]] == ["age_logits", "expected_age"]
 
 
-def test_channels_last_and_eight_bits(channels_last: dict[str, Artifact], checkpoint: Path, kernels: list[str]) -> None:
+def test_channels_last_and_eight_bits(channels_last: Mapping[str, Artifact], checkpoint: Path, kernels: list[str]) -> None:
     item = channels_last["age.int8-static.tflite"]
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=2))
     assert len(found.layers) > len(kernels) and found.first is None
     assert max(row.psnr_db or EXACT_DB for row in found.layers) < 70  # it is the quantized tensors that are looked at
 
 
-def test_a_planted_weight_is_named(by_name: dict[str, Artifact], checkpoint: Path, changed: Change, edit: Edit) -> None:
+def test_a_planted_weight_is_named(by_name: Mapping[str, Artifact], checkpoint: Path, changed: Change, edit: Edit) -> None:
     item = changed(by_name["age.fp32.mlpackage"], edit("weight"))
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=1))
     assert found.first is found.layers[0] and found.first.layer == "stem.0" and found.first.operator == "conv"
@@ -111,7 +111,7 @@ def test_a_planted_weight_is_named(by_name: dict[str, Artifact], checkpoint: Pat
 
 
 @pytest.mark.slow
-def test_a_planted_padding_is_named(by_name: dict[str, Artifact], checkpoint: Path, changed: Change, edit: Edit) -> None:
+def test_a_planted_padding_is_named(by_name: Mapping[str, Artifact], checkpoint: Path, changed: Change, edit: Edit) -> None:
     """The second padded convolution is the first depthwise one; all before it is untouched."""
     item = changed(by_name["age.fp16.mlpackage"], edit("padding"))
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=1))
@@ -119,13 +119,13 @@ def test_a_planted_padding_is_named(by_name: dict[str, Artifact], checkpoint: Pa
     assert found.layers[0].within and found.layers[0].layer == "stem.0"
 
 
-def test_other_weights_leave_at_the_first_layer(by_name: dict[str, Artifact], other_checkpoint: Path) -> None:
+def test_other_weights_leave_at_the_first_layer(by_name: Mapping[str, Artifact], other_checkpoint: Path) -> None:
     item = by_name["age.fp32.onnx"]
     found = explain(item, other_checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=1))
     assert found.first is not None and found.first.layer.startswith("stem.")
 
 
-def test_the_command_draws_and_writes(by_name: dict[str, Artifact], checkpoint: Path, tmp_path: Path) -> None:
+def test_the_command_draws_and_writes(by_name: Mapping[str, Artifact], checkpoint: Path, tmp_path: Path) -> None:
     file, folder = by_name["age.fp16.onnx"].path, tmp_path / "layers"
     words = ["parity", str(file), "--checkpoint", str(checkpoint), "--samples", "2", "--explain", "--layers", str(folder)]
     done = CliRunner().invoke(main, [*words, "--json"])

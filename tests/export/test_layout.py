@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def operators(job):
 
 
 @pytest.fixture(scope="module")
-def artifacts(channels_last: dict[str, Artifact]) -> list[Artifact]:
+def artifacts(channels_last: Mapping[str, Artifact]) -> list[Artifact]:
     return list(channels_last.values())
 
 
@@ -54,7 +55,7 @@ def test_channels_first_in_channels_first_out(artifacts: list[Artifact], checkpo
 
 @pytest.mark.parametrize("precision", ["fp32", "int8-static"])
 def test_a_litert_file_has_no_transposes(
-    channels_last: dict[str, Artifact], precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    channels_last: Mapping[str, Artifact], precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "operators.py").write_text(OPERATORS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

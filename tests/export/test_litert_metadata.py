@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def reader() -> Any:
     return module
 
 
-def test_it_names_describes_and_scales_tensors(channels_last: dict[str, Artifact], reader: Any) -> None:
+@pytest.mark.long
+def test_it_names_describes_and_scales_tensors(channels_last: Mapping[str, Artifact], reader: Any) -> None:
     item = channels_last["age.fp32.tflite"]
     model = litert_schema.ModelT.InitFromPackedBuf(item.path.read_bytes(), 0)
     (entry,) = [entry for entry in model.metadata if entry.name == FIELD.encode()]

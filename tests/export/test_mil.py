@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -241,15 +241,9 @@ def test_what_torch_computes_after_coremltools_converted_it(tmp_path: Path, monk
     [
         ("operator", r"fancy_conv cannot be evaluated here \(first: operator fancy_conv"),
         pytest.param("dynamic", "'image' has a dynamic shape", marks=pytest.mark.slow),
-        pytest.param(
-            "outside",
-            r"a constant lies in '@model_path/\.\./\.\./\.\./\.\./secret', which is no file of this package",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("offset", r"no constant begins at byte 9223372036854775808", marks=pytest.mark.slow),
     ],
 )
-def test_hostile_programs(by_name: dict[str, Artifact], changed: Change, edit: Edit, what: str, words: str) -> None:
+def test_hostile_programs(by_name: Mapping[str, Artifact], changed: Change, edit: Edit, what: str, words: str) -> None:
     artifact = changed(by_name["age.fp32.mlpackage"], edit(what))
     with pytest.raises(ArtifactError, match=words):
         Session(artifact).run(random_inputs(artifact.card.iospec, 1, seed=0))
@@ -277,7 +271,7 @@ def empty(path: Path) -> None:
         pytest.param(empty, "0 model files", marks=pytest.mark.slow),
     ],
 )
-def test_broken_packages(by_name: dict[str, Artifact], changed: Change, change: Callable[[Path], None], words: str) -> None:
+def test_broken_packages(by_name: Mapping[str, Artifact], changed: Change, change: Callable[[Path], None], words: str) -> None:
     artifact = changed(by_name["age.fp16.mlpackage"], change)
     with pytest.raises(ArtifactError, match=words):
         Session(artifact).run(random_inputs(artifact.card.iospec, 1, seed=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from unplug.core import ConversionError, InputError, ReportError
-from unplug.export import RUNTIMES, Artifact, ParityReport, load_artifact, measure_parity, random_inputs
+from unplug.export import RUNTIMES, Artifact, ParityReport, Reference, load_artifact, measure_parity, random_inputs
 from unplug.export.artifact import write_card
 from unplug.plugins import load_checkpoint
 
@@ -35,6 +36,7 @@ def test_every_artifact_passes(report: ParityReport) -> None:
     assert report.passed
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "darwin", reason="Core ML itself runs on macOS")
 def test_rows_of_core_ml_say_what_computed_them(report: ParityReport) -> None:
     assert {(row.target, row.runtime) for row in report.rows} == {("litert", "litert"), ("onnx", "onnx"), ("coreml", "mil")}
@@ -54,6 +56,7 @@ def test_nothing_run_is_not_a_pass(
         assert row.reason == "no such machine" and row.psnr_db is None and not row.exact
 
 
+@pytest.mark.long
 def test_report_round_trip_and_hostile_reports(report: ParityReport, tmp_path: Path) -> None:
     path = tmp_path / "parity.json"
     report.save(path)
@@ -69,7 +72,7 @@ def test_report_round_trip_and_hostile_reports(report: ParityReport, tmp_path: P
 
 @pytest.mark.long
 def test_other_weights_fail_and_a_forged_card_does_not_help(
-    by_name: dict[str, Artifact], other_checkpoint: Path, tmp_path: Path
+    by_name: Mapping[str, Artifact], other_checkpoint: Path, tmp_path: Path
 ) -> None:
     artifact = by_name["age.fp16.onnx"]
     inputs = random_inputs(artifact.card.iospec, SAMPLES, seed=0)
@@ -99,7 +102,7 @@ class FakeSession:
 
 @pytest.mark.long
 def test_nan_and_crashes_fail_their_rows(
-    by_name: dict[str, Artifact], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+    by_name: Mapping[str, Artifact], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     artifact = by_name["age.fp32.onnx"]
     inputs = random_inputs(artifact.card.iospec, 1, seed=0)
@@ -113,7 +116,19 @@ def test_nan_and_crashes_fail_their_rows(
     assert {row.status for row in rows} == {"fail"} and "SIGSEGV" in (rows[0].reason or "")
 
 
-def test_bad_requests(by_name: dict[str, Artifact], checkpoint: Path) -> None:
+def test_zeros_of_an_untrained_network_are_no_parity(
+    by_name: Mapping[str, Artifact], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = by_name["age.fp32.onnx"]
+    zeros = {item.name: np.zeros(item.shape, np.float32) for item in artifact.card.iospec.outputs}
+    reference = Reference(checkpoint_sha256=artifact.card.checkpoint_sha256, model_type="age", outputs=zeros)
+    monkeypatch.setattr("unplug.export.parity.reference_outputs", lambda *_: reference)
+    monkeypatch.setattr("unplug.export.parity.Session.run", lambda *_: zeros)
+    for row in measure_parity(artifact, checkpoint, random_inputs(artifact.card.iospec, 1, seed=0)).rows:
+        assert row.status == "fail" and row.exact and str(row.reason).startswith("the checkpoint gives zeros only")
+
+
+def test_bad_requests(by_name: Mapping[str, Artifact], checkpoint: Path) -> None:
     with pytest.raises(InputError, match="no artifact is given"):
         measure_parity([], checkpoint, {})
     first = by_name["age.fp32.onnx"]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from unplug.export import Artifact, Session, compare, export_checkpoint, measure_parity, verdict
+from unplug.plugins import load_checkpoint
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.diffusion import shipped_folder
 from unplug.sdk.diffusion.shipped import PARTS, WEIGHTS, shipped_plugins
@@ -51,6 +52,9 @@ def test_what_ships() -> None:
 
 
 def test_parity_on_every_target(exported: Exported) -> None:
+    source = load_checkpoint(exported.checkpoint)
+    assert all(item.card.iospec == source.model.iospec for item in exported.files.values())
+    assert {item.card.checkpoint_sha256 for item in exported.files.values()} == {source.sha256}
     report = measure_parity(list(exported.files.values()), exported.checkpoint, exported.inputs)
     assert report.passed, [row for row in report.rows if row.status != "pass"]
     assert {(row.target, row.precision) for row in report.rows} == {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,14 +22,14 @@ needs_browser = pytest.mark.skipif(any(reasons.values()), reason=str(next(filter
 
 
 @pytest.fixture(scope="module")
-def int8(by_name: dict[str, Artifact]) -> dict[str, Artifact]:
+def int8(by_name: Mapping[str, Artifact]) -> dict[str, Artifact]:
     return {target: by_name[f"age.int8-static.{suffix}"] for target, suffix in (("litert", "tflite"), ("onnx", "onnx"))}
 
 
 @pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize("name", ["age.fp32.tflite", "age.fp16.onnx"])
-def test_webassembly_agrees_with_python(by_name: dict[str, Artifact], name: str) -> None:
+def test_webassembly_agrees_with_python(by_name: Mapping[str, Artifact], name: str) -> None:
     item = by_name[name]
     inputs = random_inputs(item.card.iospec, SAMPLES, seed=2)
     here, there = Session(item).run(inputs), Session(item, runtime=f"{item.card.target}-web").run(inputs)
@@ -46,7 +47,7 @@ def test_eight_bits_and_the_command_line_of_parity(int8: dict[str, Artifact], ch
 @pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize("name", ["age.fp16.tflite"])
-def test_webgpu_takes_all_of_a_litert_file(by_name: dict[str, Artifact], name: str) -> None:
+def test_webgpu_takes_all_of_a_litert_file(by_name: Mapping[str, Artifact], name: str) -> None:
     item = by_name[name]
     inputs = random_inputs(item.card.iospec, SAMPLES, seed=2)
     here, there = Session(item).run(inputs), Session(item, runtime="litert-web", delegate="webgpu").run(inputs)
@@ -61,16 +62,17 @@ def test_what_webgpu_does_not_take_is_no_silent_fallback(int8: dict[str, Artifac
         Session(item, runtime="onnx-web", delegate="webgpu").run(random_inputs(item.card.iospec, 1, seed=0))
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize("name", ["age.fp32.tflite", pytest.param("age.fp32.onnx", marks=pytest.mark.slow)])
-def test_a_truncated_file_is_refused_in_the_browser(by_name: dict[str, Artifact], tmp_path: Path, name: str) -> None:
+def test_a_truncated_file_is_refused_in_the_browser(by_name: Mapping[str, Artifact], tmp_path: Path, name: str) -> None:
     item = by_name[name]
     forged = resigned(item, tmp_path, item.path.read_bytes()[:5000])
     with pytest.raises(ArtifactError, match=f"{item.card.target}-web refuses it on wasm"):
         Session(forged, runtime=f"{item.card.target}-web").run(random_inputs(forged.card.iospec, 1, seed=0))
 
 
-def test_without_its_packages_it_says_how_to_get_them(by_name: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_packages_it_says_how_to_get_them(by_name: Mapping[str, Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNPLUG_CHROMIUM", "/usr/bin/true")
     monkeypatch.delenv("UNPLUG_WEB_MODULES", raising=False)
     with pytest.raises(InputError, match=r"npm packages are not here \(make web-runtimes"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from unplug.export import Artifact, Placement
-from unplug.mobile_bench import DEVICES, BenchRow, Plan, bench_artifacts
+from unplug.mobile_bench import DEVICES, BenchReport, BenchRow, Plan, Repeat, bench_artifacts, summarize
 from unplug.mobile_bench.devices.base import DeviceInfo, Job, Order, State, Timing, Untimed
 from unplug.mobile_bench.drive import drive
+from unplug.mobile_bench.rows import derived
 
 
 class FakeDevice:
@@ -91,3 +92,28 @@ def on_fake(device: FakeDevice, onnx: Artifact, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("unplug.mobile_bench.drive._load", lambda: None)
     given.setdefault("plan", Plan(iterations=9, repeats=3))
     return bench_artifacts([replace(onnx, card=replace(onnx.card, flops=10**5))], on="fake", **given).rows
+
+
+def repeat_of(latencies: Sequence[float], **changes: Any) -> Repeat:
+    """A cold start with these timed runs."""
+    made = Repeat(
+        init_ms=3.0, first_inference_ms=2.0, latencies_ms=tuple(latencies), summary=summarize(latencies), compared=1,
+        parity_db=90.0, parity_reason=None,
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def row_of(latencies: Sequence[Sequence[float]], **changes: Any) -> BenchRow:
+    """A row of a phone with these cold starts; what follows from them is worked out before the changes."""
+    base = BenchRow(
+        file="age.fp32.tflite", model_type="age", model_sha256="0" * 64, artifact_sha256="1" * 64, target="litert",
+        precision="fp32", bytes=1_500_000, where="device", device="Google Pixel 7", os="Android 14", runtime="litert",
+        runtime_version="2.3.0", threads=2, delegate_asked="xnnpack", status="ok", valid=True,
+        reasons=(), warmup=1, iterations=len(latencies[0]), repeats=tuple(map(repeat_of, latencies)),
+        parity_reference="checkpoint", inputs_sha256="2" * 64, flops=10,
+    )  # fmt: skip
+    return replace(derived(base), **changes)
+
+
+def report_of(*rows: BenchRow) -> BenchReport:
+    return BenchReport(rows=rows, seed=0, versions={}, git_revision=None)

@@ -1,35 +1,27 @@
-"""The benchmark on this machine, and every rule that refuses a row."""
+"""The benchmark on this machine, what runs where, and every rule that refuses a row."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import unplug.mobile_bench
-from unplug.core import InputError, ReportError, schema_text, sha256_tree
+from unplug.core import InputError, sha256_tree
 from unplug.export import Artifact, card_path, load_artifact
 from unplug.export.artifact import write_card
 from unplug.mobile_bench import DEVICES, BenchReport, Plan, bench_artifacts
-from unplug.mobile_bench.schemas import SCHEMAS
+from unplug.mobile_bench.devices.base import Job, Order
+from unplug.mobile_bench.jobs import RunsFiles, plan_jobs
 from unplug.sdk.cli import main
 
 from .fakes import FakeDevice, on_fake
 
-NEVER_HERE = (
-    "soc",
-    "gpu_driver",
-    "init_ms_cached",
-    "thermal_before",
-    "thermal_during",
-    "thermal_after",
-    "thermal_gate",
-)
+NEVER_HERE = ("soc", "gpu_driver", "init_ms_cached", "thermal_before", "thermal_during", "thermal_after", "thermal_gate")
 
 
 @pytest.fixture(scope="session")
@@ -56,6 +48,7 @@ def test_a_host_row_is_complete(report: BenchReport, onnx: Artifact) -> None:
     assert all(getattr(row, name) is None for name in NEVER_HERE)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_is_that_of_the_child_alone(report: BenchReport) -> None:
     import resource
@@ -67,22 +60,12 @@ def test_memory_is_that_of_the_child_alone(report: BenchReport) -> None:
     assert 20e6 < row.base_memory_bytes < row.peak_memory_bytes < 0.6 * parent_peak_bytes
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "darwin", reason="Core ML runs on macOS")
 def test_core_ml_is_not_run_and_says_why(report: BenchReport) -> None:
     row = report.rows[1]
     assert (row.status, row.valid, row.repeats, row.summary) == ("not_run", False, (), None)
     assert "macOS only" in row.reasons[0]
-
-
-def test_report_round_trip(report: BenchReport, tmp_path: Path) -> None:
-    path = tmp_path / "bench.json"
-    report.save(path)
-    assert BenchReport.load(path) == report
-    raw = json.loads(path.read_text())
-    raw["rows"][0]["p50"] = 1.0
-    path.write_text(json.dumps(raw))
-    with pytest.raises(ReportError, match=r"rows\.0\.p50"):
-        BenchReport.load(path)
 
 
 @pytest.mark.long
@@ -139,19 +122,6 @@ def test_bad_requests(onnx: Artifact) -> None:
         bench_artifacts([onnx, onnx])
 
 
-def test_door_and_schema() -> None:
-    door = unplug.mobile_bench
-    assert door.__all__ == sorted(door.__all__)
-    assert all(getattr(door, name) is not None for name in door.__all__)
-    script = "import sys, unplug.mobile_bench; print([name for name in ('torch', 'numpy', 'pydantic') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-    for name, kind in SCHEMAS.items():
-        committed = Path(door.__file__).parent / "schemas" / name
-        assert committed.read_text() == schema_text(kind), "run: python -m unplug.mobile_bench.schemas"
-        assert json.loads(committed.read_text())["properties"]["schema"]["const"] == name.removesuffix("-1.json") + "/1"
-
-
 @pytest.mark.parametrize("name", list(DEVICES))
 def test_device_contract(name: str) -> None:
     assert callable(DEVICES.get(name).bench)
@@ -162,3 +132,56 @@ def test_the_command_fails_where_nothing_was_timed(onnx: Artifact, coreml: Artif
     run = [*("bench", "--iterations", "1", "--repeats", "1", "--threads", "1", "--json"), str(coreml.path)]
     assert CliRunner().invoke(main, run).exit_code == 1
     assert CliRunner().invoke(main, [*run, str(onnx.path)]).exit_code == 0
+
+
+APP = RunsFiles(
+    name="the app", by_suffix={".mlpackage": "coreml-app", ".tflite": "litert-app"},
+    by_runtime={"coreml-app": ("all", "ane"), "litert-app": ("xnnpack", "gpu")},
+)  # fmt: skip
+
+
+@pytest.fixture
+def files(onnx: Artifact) -> dict[str, Artifact]:
+    targets = {"tflite": "litert", "onnx": "onnx", "mlpackage": "coreml"}
+    return {end: replace(onnx, path=Path(f"a.{end}"), card=replace(onnx.card, target=name)) for end, name in targets.items()}
+
+
+def plan(files: dict[str, Artifact], *ends: str, every: bool = False, **asked: Any) -> list[Job]:
+    order = Order(
+        artifacts=tuple(files[end] for end in ends), plan=Plan(), inputs_of=lambda _: {"x": np.zeros(1, np.float32)},
+        reference_of=lambda _: None, runtime=asked.get("runtime"), delegates=asked.get("delegates", ()),
+    )  # fmt: skip
+    return plan_jobs(APP, order, every=every)
+
+
+def shown(jobs: list[Job]) -> list[tuple[str, str, str | None]]:
+    return [(job.runtime, job.delegate, job.not_run) for job in jobs]
+
+
+def test_the_first_delegate_or_every_one(files: dict[str, Artifact]) -> None:
+    assert shown(plan(files, "mlpackage")) == [("coreml-app", "all", None)]
+    assert shown(plan(files, "mlpackage", every=True)) == [("coreml-app", "all", None), ("coreml-app", "ane", None)]
+
+
+def test_files_that_nothing_runs_say_so_whatever_was_asked(files: dict[str, Artifact]) -> None:
+    for asked in ({}, {"delegates": ("xnnpack",)}, {"runtime": "litert-app"}):
+        first, other = plan(files, "tflite", "onnx", **asked)
+        assert first.not_run is None
+        assert (other.runtime, other.not_run) == ("none", "the app does not run onnx files")
+    assert shown(plan(files, "onnx", runtime="x", delegates=("y",))) == [("none", "y", "the app does not run onnx files")]
+
+
+def test_what_only_some_files_have(files: dict[str, Artifact]) -> None:
+    jobs = plan(files, "tflite", "mlpackage", delegates=("gpu", "ane"))
+    assert shown(jobs) == [("litert-app", "gpu", None), ("coreml-app", "ane", None)]
+    (_, other) = plan(files, "tflite", "mlpackage", delegates=("gpu",))
+    assert other.not_run == "coreml-app has no delegate gpu (all, ane)"
+    (_, other) = plan(files, "tflite", "mlpackage", runtime="litert-app")
+    assert other.not_run == "litert-app does not run this file, coreml-app does"
+
+
+def test_what_no_file_has_is_refused(files: dict[str, Artifact]) -> None:
+    with pytest.raises(InputError, match=r"delegate 'npu': nothing here has it. Known: xnnpack, gpu"):
+        plan(files, "tflite", "onnx", delegates=("gpu", "npu"))
+    with pytest.raises(InputError, match=r"runtime 'coreml-app': it does not run a.tflite. Use litert-app"):
+        plan(files, "tflite", runtime="coreml-app")

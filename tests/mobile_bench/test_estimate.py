@@ -17,23 +17,14 @@ from hypothesis import strategies as st
 from unplug.core import ArtifactError, InputError, sha256_tree
 from unplug.export import Artifact
 from unplug.export.artifact import write_card
-from unplug.mobile_bench import (
-    LABEL,
-    BenchReport,
-    BenchRow,
-    EstimateReport,
-    Repeat,
-    estimate_artifacts,
-    fit,
-    leave_one_out,
-    summarize,
-)
+from unplug.mobile_bench import LABEL, BenchRow, EstimateReport, estimate_artifacts, fit, leave_one_out
 from unplug.mobile_bench.estimate.devices import device_slug, pick_device
 from unplug.mobile_bench.estimate.model import COLUMNS
 from unplug.mobile_bench.estimate.operators import KINDS, MAC_KINDS, Features, read_features
 from unplug.mobile_bench.estimate.published import numeric_of, throughput
-from unplug.mobile_bench.rows import derived
 from unplug.sdk.cli.bench_estimate import estimate
+
+from .fakes import report_of, row_of
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("ai_edge_litert")
@@ -97,30 +88,12 @@ def files(onnx: Artifact, tmp_path_factory: pytest.TempPathFactory) -> list[Arti
 
 
 def row(artifact: Artifact, milliseconds: float, **changes: Any) -> BenchRow:
-    spread = [0.99 * milliseconds, milliseconds, 1.01 * milliseconds]
-    repeats = tuple(
-        Repeat(
-            init_ms=1.0,
-            first_inference_ms=1.0,
-            latencies_ms=(value,),
-            summary=summarize([value]),
-            compared=1,
-            parity_db=90.0,
-            parity_reason=None,
-        )
-        for value in spread
-    )
-    base = BenchRow(
-        file=artifact.card.file, model_type="age", model_sha256="0" * 64, artifact_sha256=artifact.card.sha256, target="litert",
-        precision="fp32", where="device", device="Google Pixel 7", os="Android 14", runtime="litert", runtime_version="2.3.0",
-        threads=2, delegate_asked="xnnpack", status="ok", valid=True, reasons=(), warmup=1, iterations=1, repeats=repeats,
-        parity_reference="checkpoint", inputs_sha256="2" * 64, flops=10,
-    )  # fmt: skip
-    return replace(derived(base), **changes)
+    own = {"file": artifact.card.file, "artifact_sha256": artifact.card.sha256}
+    return row_of([[0.99 * milliseconds], [milliseconds], [1.01 * milliseconds]], **own | changes)
 
 
 def saved(rows: list[BenchRow], path: Path) -> Path:
-    BenchReport(rows=tuple(rows), seed=0, versions={}, git_revision=None).save(path)
+    report_of(*rows).save(path)
     return path
 
 

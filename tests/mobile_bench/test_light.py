@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from unplug.export import Artifact
 
 BLOCKED = ("torch", "cv2", "matplotlib", "PIL", "huggingface_hub", "safetensors")
@@ -39,6 +41,7 @@ print(json.dumps([shapes, [row.status for row in rows], "scipy" in sys.modules])
 """
 
 
+@pytest.mark.long
 def test_neither_torch_nor_pictures_are_needed(onnx: Artifact, litert: Artifact, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(SITE)
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))

@@ -1,8 +1,9 @@
-"""Latency statistics against values worked out by hand, numpy's percentiles, and a simulation."""
+"""Latency statistics against values worked out by hand, numpy's percentiles and a simulation; counters of energy."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unplug.mobile_bench import Estimate, drift, outlier_share, relative_spread, summarize, throttling, typical_latency
+from unplug.mobile_bench.devices.host_child import Meter
 from unplug.mobile_bench.sustained import windows
 
 
@@ -79,16 +81,6 @@ def test_the_interval_covers_in_93_to_97_percent(noise: str, repeats: int) -> No
     assert 0.93 <= covered / 2000 <= 0.97
 
 
-def test_a_bootstrap_of_all_runs_would_cover_far_less() -> None:
-    """Why there is none: it takes the runs of one cold start for independent."""
-    generator, trials, covered = np.random.default_rng(3), 300, 0
-    for _ in range(trials):
-        pooled = cold_starts(generator, 5, **NOISE["usual"]).ravel()
-        low, high = np.percentile(np.median(generator.choice(pooled, (300, pooled.size)), axis=1), [2.5, 97.5])
-        covered += low <= 1.0025 <= high
-    assert covered / trials < 0.80
-
-
 @given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=20), st.floats(1e-3, 1e3))
 def test_the_interval_scales_with_the_clock(medians: list[float], factor: float) -> None:
     one, other = typical_latency(medians), typical_latency([factor * value for value in medians])
@@ -126,3 +118,27 @@ def test_windows_and_what_is_left_of_the_speed() -> None:
     assert curve[0].start_s == 0.0 and curve[-1].end_s == pytest.approx(0.15)
     assert throttling(curve) == pytest.approx(1.0)
     assert throttling(curve[:3]) is None and windows([], []) == ()
+
+
+def zone(folder: Path, name: str, microjoules: int | str) -> Path:
+    path = folder / name
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "energy_uj").write_text(f"{microjoules}\n")
+    (path / "max_energy_range_uj").write_text("1000000\n")
+    return path
+
+
+def test_packages_are_summed_and_their_parts_are_not(tmp_path: Path) -> None:
+    for name in ("intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0"):
+        zone(tmp_path, name, 500_000)
+    meter = Meter(tmp_path)
+    zone(tmp_path, "intel-rapl:0", 700_000)
+    zone(tmp_path, "intel-rapl:0:0", 900_000)
+    zone(tmp_path, "intel-rapl:1", 100_000)  # went round: 500 mJ to the end, 100 mJ from there
+    assert meter.millijoules() == 200.0 + 600.0
+
+
+def test_machines_that_do_not_tell(tmp_path: Path) -> None:
+    assert Meter(tmp_path).millijoules() is None
+    zone(tmp_path, "intel-rapl:0", "secret")
+    assert Meter(tmp_path).millijoules() is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -22,13 +21,7 @@ ROUNDING = 1e-4  # float32 softmax and a sum of ten ages of up to 90 years
 def test_parameter_counts(size: str) -> None:
     with torch.device("meta"):
         count = sum(parameter.numel() for parameter in AgePredictor(size=size).parameters())
-    assert abs(count / PROMISED[size] - 1) <= SLACK
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_every_size_fits_the_plugin_budget(size: str) -> None:
-    with torch.device("meta"):
-        assert sum(parameter.numel() for parameter in AgePredictor(size=size).parameters()) <= 6.0e6
+    assert abs(count / PROMISED[size] - 1) <= SLACK and count <= 6.0e6
 
 
 def test_last_feature_map_is_four_to_seven_pixels_for_every_image_size() -> None:
@@ -130,11 +123,3 @@ def test_dropout_acts_in_training_only() -> None:
 def test_arguments_out_of_range_are_input_errors(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         AgePredictor(**arguments)
-
-
-def test_same_seed_same_weights() -> None:
-    weights = []
-    for seed in (0, 0, 1):
-        torch.manual_seed(seed)
-        weights.append(AgePredictor(image_size=32).stem[0].weight.detach().numpy())
-    assert np.array_equal(weights[0], weights[1]) and not np.array_equal(weights[0], weights[2])

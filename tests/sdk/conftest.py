@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
+from tests.once import once
 
 from unplug.export import Artifact, load_artifact
-from unplug.plugins import Checkpoint
+from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split, pick_forget, resolve_names
 from unplug.sdk.releasing import Gates, Release, ReleaseConfig, release
 from unplug.sdk.training import Recipe, Sets, load_sets, train_age
@@ -45,9 +47,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="session")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    root = tmp_path_factory.mktemp("world")
+def train_world(root: Path) -> None:
+    """The files of `World`."""
     dataset = load_dataset(SPEC, RECIPE.image_size, show=False)
     split = make_split(dataset)
     original = train_age(dataset, split, RECIPE, root / "original", seed=0, device=CPU, show=False)
@@ -55,12 +56,19 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     (root / "forget.txt").write_text("".join(f"{name}\n" for name in names))
     ids = resolve_names(names, dataset, "test")
     oracle = forget(original, dataset, ids, "retrain", root / "retrained", seed=5, device=CPU, show=False)
-    unlearned = forget(
-        original, dataset, ids, "msg", root / "unlearned", budget=0.6, oracle=oracle, seed=0, device=CPU, show=False
-    )
+    forget(original, dataset, ids, "msg", root / "unlearned", budget=0.6, oracle=oracle, seed=0, device=CPU, show=False)
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    root = once(tmp_path_factory, "world", train_world)
+    dataset = load_dataset(SPEC, RECIPE.image_size, show=False)
+    split, file = make_split(dataset), root / "forget.txt"
+    ids = resolve_names(file.read_text().split(), dataset, "test")
+    original, oracle, unlearned = (load_checkpoint(root / role) for role in ("original", "retrained", "unlearned"))
     edges = tuple(original.model.age_edges)
     return World(
-        spec=SPEC, dataset=dataset, split=split, forget_ids=ids, forget_file=root / "forget.txt", original=original,
+        spec=SPEC, dataset=dataset, split=split, forget_ids=ids, forget_file=file, original=original,
         oracle=oracle, unlearned=unlearned, sets=load_sets(dataset, split.with_forget(ids), edges, CPU),
     )  # fmt: skip
 
@@ -80,11 +88,15 @@ QUICK = ReleaseConfig(
 @pytest.fixture(scope="session")
 def released(world: World, tmp_path_factory: pytest.TempPathFactory) -> Release:
     """A bundle; tests must copy it before they harm it."""
-    root = tmp_path_factory.mktemp("released")
-    return release(
-        world.original, world.dataset, world.forget_ids, root / "age.unplug", root / "work", QUICK,
-        oracle=world.oracle, device=CPU, say=lambda _: None, show=False,
-    )  # fmt: skip
+
+    def make(root: Path) -> None:
+        release(
+            world.original, world.dataset, world.forget_ids, root / "age.unplug", root / "work", QUICK,
+            oracle=world.oracle, device=CPU, say=lambda _: None, show=False,
+        )  # fmt: skip
+
+    root = once(tmp_path_factory, "released", make)
+    return Release(bundle=root / "age.unplug", reports=(), summary=json.loads((root / "work" / "release.json").read_text()))
 
 
 @pytest.fixture(scope="session")

@@ -83,14 +83,7 @@ class Phone:
         self.process: subprocess.Popen[bytes] | None = None
         # Holds the memory disk while adbd is away.
         self.keeper = subprocess.Popen(
-            [
-                "unshare",
-                "-m",
-                "sh",
-                "-c",
-                MOUNT.format(size=STORAGE_MB, data=self.data),
-            ],
-            stdout=subprocess.PIPE,
+            ["unshare", "-m", "sh", "-c", MOUNT.format(size=STORAGE_MB, data=self.data)], stdout=subprocess.PIPE
         )
         assert self.keeper.stdout is not None and self.keeper.stdout.readline() == b"up\n"
 

@@ -50,6 +50,7 @@ def test_a_row_from_a_phone(phone: Phone, tool: Path, tflite: Artifact, checkpoi
     assert phone.inside(f"ls {phone.data}") == "", "nothing is left on the phone"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("fault", "delegate", "status", "words"),
     [
@@ -177,19 +178,6 @@ def test_a_wait_for_a_cool_phone_keeps_the_watchdog_away(
     assert row.valid and row.thermal_gate is not None and row.thermal_gate.startswith("waited ")
 
 
-@pytest.mark.parametrize(
-    "answer", [pytest.param("echo deprecated", marks=pytest.mark.slow), "echo 'Failed to set' >&2; exit 255"]
-)
-def test_fixed_performance_mode_is_switched_off_whatever_the_phone_says(
-    phone: Phone, tool: Path, tflite: Artifact, answer: str
-) -> None:
-    phone.shim("cmd", f'echo "$*" >> $STATE/cmd\n[ "$3" = true ] && {{ {answer}; }}\ntrue')
-    (row,) = bench_artifacts([tflite], on=f"adb:{phone.serial}", plan=Plan(threads=1, iterations=5, repeats=1)).rows
-    assert row.clock_mode == ("default" if "255" in answer else "fixed-performance")
-    assert (phone.state / "cmd").read_text().splitlines()[-1] == "power set-fixed-performance-mode-enabled false"
-    assert phone.inside(f"ls {phone.data}") == ""
-
-
 @pytest.mark.long
 def test_what_else_lies_there_is_left_alone(phone: Phone, tool: Path, tflite: Artifact) -> None:
     phone.inside(
@@ -220,6 +208,7 @@ def test_a_file_that_arrives_as_another(phone: Phone, tool: Path, tflite: Artifa
     assert phone.inside(f"ls {phone.data}") == ""
 
 
+@pytest.mark.long
 def test_builds_that_cannot_do_it(phone: Phone, tool: Path, tflite: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     phone.set(faults="old")
     with pytest.raises(DeviceError, match="this build does not know result_file_path: it is too old"):
@@ -238,6 +227,7 @@ def test_builds_that_cannot_do_it(phone: Phone, tool: Path, tflite: Artifact, mo
     assert phone.inside(f"ls {phone.data}") == ""
 
 
+@pytest.mark.long
 def test_a_hot_phone_and_one_without_fixed_performance(phone: Phone, tool: Path, tflite: Artifact) -> None:
     phone.set(thermal="3", celsius="47.5", **{"no-fixed": ""})
     plan = Plan(threads=1, iterations=5, repeats=1, cool_down_s=0.0)

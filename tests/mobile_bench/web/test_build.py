@@ -86,6 +86,7 @@ def test_thresholds_are_those_of_the_precisions() -> None:
     assert known == {name: PRECISIONS.get(name).min_psnr_db for name in PRECISIONS}
 
 
+@pytest.mark.long
 def test_the_page_names_no_other_origin(built: Any) -> None:
     for file in built.page.rglob("*"):
         if file.suffix in (".html", ".css", ".svg") and file.is_file():

@@ -187,12 +187,6 @@ def test_not_a_number_is_refused(job: Job) -> None:
         check_received(body, [job], PLAN)
 
 
-def test_a_report_of_checked_rows_can_be_saved(job: Job, tmp_path: Any) -> None:
-    report = BenchReport(rows=(taken(job, row_of(job)),), seed=0, versions={}, git_revision=None)
-    report.save(tmp_path / "bench.json")
-    assert BenchReport.load(tmp_path / "bench.json") == report
-
-
 def test_a_report_that_nobody_asked_for_is_worked_out_anew(job: Job) -> None:
     honest = taken(job, row_of(job))
     lies = replace(

@@ -26,10 +26,6 @@ from unplug.plugins.conditions import (
 )
 
 
-def test_the_four_conditions_are_there() -> None:
-    assert {"canny", "depth", "face_landmark", "holistic"} <= set(CONDITIONS)
-
-
 @pytest.mark.parametrize("kind", CONDITIONS)
 def test_every_condition_describes_itself_and_is_settings_alone(kind: str) -> None:
     condition = build_condition(kind)

@@ -1,4 +1,4 @@
-"""What counts as a picture, and which part of it is the centre square."""
+"""Pictures made square; Canny by closed forms: across a vertical step of h grey levels the 3x3 Sobel gradient is 4 h."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from unplug.core import DataError, InputError
-from unplug.plugins.conditions import checked, checked_size
+from unplug.plugins.conditions import Canny, checked, checked_size
 from unplug.plugins.conditions.picture import centre_square, square_window
 from unplug.sdk.data import square
 
@@ -55,3 +55,42 @@ def test_the_window_tells_where_the_square_shows_a_point() -> None:
     y, x = (float(axis.mean()) + 0.5 for axis in np.nonzero(shown[:, :, 0] > 127))
     assert (x, y) == pytest.approx(((74 - window.left) * 2, (24 - window.top) * 2), abs=0.5)
     assert window.holds(np.array([74.0, 24.0])) and not window.holds(np.array([20.0, 24.0]))
+
+
+def step(*heights: int) -> np.ndarray:  # type: ignore[type-arg]
+    """A picture whose right half is brighter; each height counts for 32 rows."""
+    picture = np.zeros((32 * len(heights), 64, 3), np.uint8)
+    for band, height in enumerate(heights):
+        picture[32 * band : 32 * (band + 1), 32:] = height
+    return picture
+
+
+@pytest.mark.parametrize(("height", "edges"), [(49, 0), (51, 1)])
+def test_a_step_is_an_edge_where_its_gradient_passes_the_high_threshold(height: int, edges: int) -> None:
+    found = Canny(low=100, high=200)(step(height))
+    assert found.dtype == np.uint8 and found.shape == (32, 64, 3)
+    assert (found[:, :, 0] == 255).any(axis=0).sum() == edges
+    assert set(np.unique(found)) <= {0, 255}
+    assert np.array_equal(found[..., 0], found[..., 1]) and np.array_equal(found[..., 0], found[..., 2])
+
+
+def test_a_weak_edge_counts_where_it_continues_a_strong_one() -> None:
+    bands = step(60, 30)
+    assert (Canny(low=100, high=200)(bands)[48, :, 0] == 255).sum() == 1
+    assert (Canny(low=130, high=200)(bands)[48, :, 0] == 255).sum() == 0
+    assert (Canny(low=100, high=200)(step(30))[16, :, 0] == 255).sum() == 0
+
+
+def test_luminance_weighs_the_colours() -> None:
+    picture = step(0)
+    picture[:, 32:, 1] = 100  # green weighs 0.587: a step of 59
+    assert Canny(low=100, high=230)(picture).any() and not Canny(low=100, high=240)(picture).any()
+    picture[:, 32:] = (0, 0, 100)  # blue weighs 0.114: a step of 11
+    assert not Canny(low=40, high=60)(picture).any() and Canny(low=40, high=42)(picture).any()
+
+
+def test_edges_are_found_at_the_size_wanted() -> None:
+    picture = np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)
+    small = Canny().render(picture, 64)
+    assert small.shape == (64, 64, 3) and set(np.unique(small)) <= {0, 255}
+    assert Canny().render(picture, 64).tobytes() == small.tobytes()

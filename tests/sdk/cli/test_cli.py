@@ -1,21 +1,24 @@
-"""The command line itself: helps, JSON, laziness, tables."""
+"""The command line itself: helps, JSON, laziness, tables, options that come from a configuration dataclass, written splits."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from unplug.core import InputError, table
-from unplug.sdk.cli import main
+from unplug.sdk.cli import main, options
 from unplug.sdk.cli.base import clean, names, percent, settings
 from unplug.sdk.cli.list import REGISTRIES
 from unplug.sdk.cli.main import COMMANDS
+from unplug.sdk.data import load_split, save_split
 from unplug.sdk.releasing import Release
 
 
@@ -58,6 +61,7 @@ def test_list(kind: str) -> None:
         assert row["name"] in text
 
 
+@pytest.mark.long
 def test_bundle_commands_as_json(released: Release) -> None:
     verified = json.loads(CliRunner().invoke(main, ["bundle", "verify", str(released.bundle), "--json"]).stdout)
     assert verified["signed"] is False and verified["files"] > 8
@@ -83,3 +87,87 @@ def test_settings_and_names() -> None:
 def test_table_aligns_numbers_to_the_right() -> None:
     assert table(("name", "value"), [("a", "1.5"), ("long", "10.25")]) == "name  value\na       1.5\nlong  10.25"
     assert (percent(0.051), percent(None)) == ("5.1 %", "?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slow:
+    """How slow.
+
+    Args:
+        steps, turns: how often, at
+            least 1.
+        fast: whether it hurries.
+    """
+
+    steps: int = 3
+    turns: int = 4
+    fast: bool = False
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {"steps": (1, 9)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slower(Slow):
+    """Slower still.
+
+    Args:
+        rate_of: a share.
+        mode: what it is.
+    """
+
+    rate_of: float = 0.5
+    mode: Literal["a", "b"] = "a"
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("", {}),
+        (
+            "--steps 9 --turns 99 --fast --rate-of 2 --mode b",
+            {"steps": 9, "turns": 99, "fast": True, "rate_of": 2.0, "mode": "b"},
+        ),
+        ("--steps 10", "--steps"),
+        ("--mode c", "--mode"),
+    ],
+)
+def test_fields_are_options(words: str, given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, Any] = {}
+    monkeypatch.setattr(options, "import_module", lambda _: type("module", (), {"Slower": Slower}))
+    command = options.ConfiguredCommand("slow", config="somewhere:Slower", callback=lambda **found: seen.update(found))
+    done = CliRunner().invoke(command, words.split())
+    if isinstance(given, str):
+        assert done.exit_code == 2 and given in done.stderr
+    else:
+        assert done.exit_code == 0, done.stderr
+        assert {key: value for key, value in seen.items() if value} == given
+        assert Slower(**{key: value for key, value in seen.items() if value is not None}) == Slower(**given)
+    text = " ".join(CliRunner().invoke(command, ["--help"]).stdout.split())
+    assert "How often, at least 1 (default 4)." in text and "A share (default 0.5)." in text and "Whether it hurries." in text
+
+
+def test_every_option_of_a_configuration_has_a_help() -> None:
+    for name in COMMANDS:
+        found = main.get_command(click.Context(main), name)
+        for command in found.commands.values() if isinstance(found, click.Group) else [found]:
+            if isinstance(command, options.ConfiguredCommand):
+                context = click.Context(command)
+                assert all(item.help for item in command.get_params(context) if isinstance(item, click.Option)), command.name
+
+
+SPEC = "synth:n=40,subjects=20"
+
+
+def test_a_written_split_is_read_back_and_one_with_a_forget_set_is_not_trained_on(tmp_path: Path) -> None:
+    out = tmp_path / "split.json"
+    done = CliRunner().invoke(main, ["data", "split", SPEC, "--size", "32", "--out", str(out), "--json", "--seed", "3"])
+    said = json.loads(done.stdout)
+    split = load_split(out)
+    assert done.exit_code == 0 and said["sha256"] == split.sha256 and said["subject_disjoint"]
+    assert (said["train"], said["validation"], said["test"]) == (len(split.train), len(split.validation), len(split.test))
+
+    save_split(split.with_forget(split.train[:2]), out)
+    refused = CliRunner().invoke(
+        main, ["train", "age", "--data", SPEC, "--image-size", "32", "--split", str(out), "--out", str(tmp_path / "age")]
+    )
+    assert refused.exit_code == 2 and "it names a forget set" in refused.stderr
+    assert not (tmp_path / "age").exists()

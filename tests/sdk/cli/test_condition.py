@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +11,9 @@ from click.testing import CliRunner
 from PIL import Image
 
 from unplug.plugins.conditions import Canny
-from unplug.sdk import faces
 from unplug.sdk.cli import main
 
-from .calls import fail, interrupt_when, leftovers, save_face, spawn
+from .calls import fail, leftovers, save_face
 
 
 def run(*args: object) -> str:
@@ -91,23 +88,3 @@ def test_what_is_no_picture(tmp_path: Path) -> None:
     save_face(tmp_path / "tiny.jpg", size=8)
     assert "tiny.jpg: 8x8 pixels are too few" in fail(*call, tmp_path / "tiny.jpg").line
     assert leftovers(tmp_path) == ["notes.txt", "tiny.jpg"]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(
-    not Path(os.environ.get("UNPLUG_FACE_LANDMARKER", "")).is_file() or find_spec("mediapipe") is None,
-    reason="set UNPLUG_FACE_LANDMARKER to face_landmarker.task and install mediapipe",
-)
-def test_ctrl_c_leaves_whole_files_and_nothing_else(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    face = faces.render(faces.sample_face(faces.sample_identity(rng), 30.0, rng, frontal=True), 96).image
-    (tmp_path / "in").mkdir()
-    for number in range(400):
-        Image.fromarray(face).save(tmp_path / "in" / f"{number}.png")
-    out = tmp_path / "out"
-    process = spawn("condition", "--kind", "face_landmark", tmp_path / "in", "-o", out, "--size", 512)
-    interrupt_when(process, lambda: len(list(out.glob("*.png"))) >= 3)
-    left = leftovers(out)
-    assert 3 <= len(left) < 400 and not [name for name in left if name.startswith(".")]
-    for name in left:
-        assert np.asarray(Image.open(out / name)).any()

@@ -6,15 +6,13 @@ Every call here has ``--json``: standard output must then be JSON whatever happe
 from __future__ import annotations
 
 import json
-import os
-import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from click.testing import CliRunner
+from tests.exported import age_files
 
 from unplug.sdk.cli import main
 from unplug.sdk.releasing import Release
@@ -154,29 +152,6 @@ def test_other_weights_without_a_record(world: World, tmp_path: Path) -> None:
     assert "names no recipe" in fail(*forget(world, tmp_path / "out", model=bare)).line
 
 
-@pytest.mark.long
-def test_pickles_are_never_loaded(world: World, tmp_path: Path) -> None:
-    class Bomb:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return os.system, (f"touch {tmp_path}/ran",)
-
-    folder = Path(shutil.copytree(world.original.path, tmp_path / "pickled"))
-    (folder / "model.safetensors").write_bytes(pickle.dumps(Bomb()))
-    assert "this is a pickle under another name" in fail("export", folder, "--out", tmp_path / "out").line
-    torch.save({"weight": torch.zeros(2)}, folder / "model.safetensors")
-    assert "this is a pickle under another name" in fail(*forget(world, tmp_path / "out", model=folder)).line
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    assert "pytorch_model.bin" in fail(*forget(world, tmp_path / "out", model=folder)).line
-    (tmp_path / "model.pt").write_bytes(pickle.dumps(Bomb()))
-    for args in (
-        forget(world, tmp_path / "out", model=tmp_path / "model.pt"),
-        ("run", tmp_path / "model.pt", "--image", "x.png"),
-    ):
-        assert "a pickle, which can run code" in fail(*args).line
-    assert not (tmp_path / "ran").exists()
-    assert not [item for item in leftovers(tmp_path) if item.startswith("out/")]
-
-
 # Names
 
 
@@ -218,22 +193,6 @@ def test_unknown_targets_precisions_and_devices(world: World, artifacts: object,
 # Reports, bundles, pictures
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{", "not valid JSON"),
-        ("[]", "names no schema"),
-        ('{"schema": "unplug-audit/9"}', "reads unplug-audit/1"),
-        ("\x80", "JSON"),
-    ],
-)
-def test_broken_reports(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "audit.json").write_bytes(text.encode("latin-1"))
-    assert message in fail("report", tmp_path / "audit.json", "--out", tmp_path / "r.html").line
-    assert "No such file" in fail("report", tmp_path / "none.json", "--out", tmp_path / "r.html").line
-    assert leftovers(tmp_path) == ["audit.json"]
-
-
 @pytest.mark.long
 def test_a_bundle_that_was_tampered_with(released: Release, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(released.bundle, tmp_path / "copy"))
@@ -249,9 +208,9 @@ def test_a_bundle_that_was_tampered_with(released: Release, tmp_path: Path) -> N
         assert "does not follow its schema" in fail("bundle", word, copied, code=1).line
 
 
-def test_run_on_what_is_no_picture(world: World, released: Release, tmp_path: Path) -> None:
+def test_run_on_what_is_no_picture(world: World, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no picture")
-    for model in (world.unlearned.path, released.bundle / "artifacts" / "age.fp32.tflite"):
+    for model in (world.unlearned.path, age_files(tmp_path_factory)["age.fp32.onnx"].path):
         assert "notes.txt: not a readable image" in fail("run", model, "--image", tmp_path / "notes.txt").line
         assert "No such file" in fail("run", model, "--image", tmp_path / "none.png").line
         assert "none.png" in fail("run", model, "--image", tmp_path / "none.png").line

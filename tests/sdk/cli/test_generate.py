@@ -117,6 +117,7 @@ def test_several_seeds_and_their_grid(base_folder: Path, plugin_folder: Path, pi
     assert np.abs(pixels(tmp_path / "one.png") - pixels(tmp_path / "a-8.png")).max() <= 1
 
 
+@pytest.mark.long
 def test_conditions_photographs_and_strengths(base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path) -> None:
     def drawn(name: str, *more: object) -> Any:
         said(*call(base_folder, tmp_path / name, *more))

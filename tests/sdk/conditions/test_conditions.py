@@ -209,14 +209,6 @@ def test_files_of_another_version_are_ours_and_drawn_again(folder: Path, tmp_pat
     assert statuses(condition_folder("canny", {}, folder, tmp_path / "out", 32)) == ["kept", "written", "kept"]
 
 
-def test_what_a_new_version_draws_otherwise_is_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    images, out = noise(), tmp_path / "canny.npy"
-    conditions_in_worker("canny", {}, images, 32, out=out)
-    monkeypatch.setattr(Canny, "version", 2)
-    monkeypatch.setattr(Canny, "render", lambda *_: np.full((32, 32, 3), 9, np.uint8))
-    assert (np.asarray(conditions_in_worker("canny", {}, images, 32, out=out)[0]) == 9).all()
-
-
 def test_a_digest_that_the_caller_has_spares_reading_the_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images, out = noise(), tmp_path / "canny.npy"
     monkeypatch.setattr(arrays, "_digest", lambda _: pytest.fail("it was read"))

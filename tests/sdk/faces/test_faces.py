@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
 
@@ -26,11 +24,7 @@ def _face(seed: int, age: float = 30.0, *, frontal: bool = False) -> faces.FaceP
     return faces.sample_face(faces.sample_identity(rng), age, rng, frontal=frontal)
 
 
-def test_all_is_complete_and_sorted() -> None:
-    names = sorted(faces.__all__, key=lambda n: (not n.isupper(), n))
-    assert list(faces.__all__) == sorted(n for n in names if n.isupper()) + sorted(
-        n for n in names if n[0].isupper() and not n.isupper()
-    ) + sorted(n for n in names if n[0].islower())
+def test_every_public_name_is_there() -> None:
     for name in faces.__all__:
         assert getattr(faces, name) is not None
     assert dir(faces) == sorted(faces.__all__)
@@ -38,20 +32,11 @@ def test_all_is_complete_and_sorted() -> None:
         faces.nothing  # noqa: B018
 
 
-def test_import_is_light() -> None:
-    code = "import sys, unplug.sdk.faces; print([m for m in ('cv2', 'torch', 'mediapipe') if m in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
-
-
 def test_same_seed_same_bytes() -> None:
     first, second = (faces.render(_face(7), SIZE) for _ in range(2))
+    assert first.image.tobytes() != faces.render(_face(8), SIZE).image.tobytes()
     assert first.image.tobytes() == second.image.tobytes()
     assert first.landmarks.tobytes() == second.landmarks.tobytes()
-
-
-def test_other_seed_other_bytes() -> None:
-    assert faces.render(_face(7), SIZE).image.tobytes() != faces.render(_face(8), SIZE).image.tobytes()
 
 
 def test_rendering_does_not_depend_on_what_was_drawn_before() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.plots.audit import shared_edges
 
 from .conftest import journey
+from .test_page import text_of
 
 Json = dict[str, Any]
 Write = Callable[..., list[Path]]
@@ -62,10 +62,6 @@ def html(tmp_path_factory: pytest.TempPathFactory) -> str:
         paths.append(folder / f"{name}.json")
         paths[-1].write_text(json.dumps(value), encoding="utf-8")
     return render_html(collect(paths), title="A plugin")
-
-
-def text_of(html: str) -> str:
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.split("</style>", 1)[1]).replace("\xa0", " "))
 
 
 @pytest.mark.long

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.once import once
 
 from unplug.sdk.data import load_dataset, make_split, save_split
 from unplug.sdk.diffusion import ControlRecipe, StepRecipe
 from unplug.sdk.diffusion.small import assemble, build_scheduler, build_text_encoder, build_vae
 from unplug.sdk.diffusion.tokenizer import train_tokenizer
-from unplug.sdk.studies.control import CompareRequest, ComparisonReport, compare_controls
+from unplug.sdk.studies.control import CompareRequest, ComparisonReport, compare_controls, read_comparison
 
 pytest.importorskip("diffusers")
 
@@ -41,9 +42,7 @@ def build_base(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("base") / "tiny"
-    build_base(folder)
-    return folder
+    return once(tmp_path_factory, "control-base", lambda root: build_base(root / "tiny")) / "tiny"
 
 
 @pytest.fixture(scope="session")
@@ -67,15 +66,19 @@ def ask(tiny_base: Path, split_file: Path) -> Ask:
     return request
 
 
+@dataclass(frozen=True)
 class Made:
     """A comparison that was run once; tests must copy its folder before they change it."""
 
-    def __init__(self, request: CompareRequest) -> None:
-        self.request, self.out = request, request.out
-        self.lines: list[str] = []
-        self.report: ComparisonReport = compare_controls(request, device=CPU, show=False, say=self.lines.append)
+    request: CompareRequest
+    out: Path
+    report: ComparisonReport
 
 
 @pytest.fixture(scope="session")
 def made(ask: Ask, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return Made(ask(tmp_path_factory.mktemp("compare") / "canny"))
+    def make(root: Path) -> None:
+        compare_controls(ask(root / "canny"), device=CPU, show=False)
+
+    out = once(tmp_path_factory, "compare", make) / "canny"
+    return Made(ask(out), out, read_comparison(out / "compare.json"))

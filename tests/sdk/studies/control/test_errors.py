@@ -14,14 +14,7 @@ from hypothesis.extra.numpy import arrays
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.data import load_dataset
 from unplug.sdk.faces import LANDMARK_NAMES, MEDIAPIPE_INDEX
-from unplug.sdk.studies.control.errors import (
-    TOLERANCE,
-    edge_scores,
-    eye_distance,
-    landmark_errors,
-    mean_error,
-    under,
-)
+from unplug.sdk.studies.control.errors import TOLERANCE, edge_scores, eye_distance, landmark_errors, mean_error, under
 
 
 def face(eyes: float = 40.0) -> np.ndarray:

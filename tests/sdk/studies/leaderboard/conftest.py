@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from tests.once import once
 
 from unplug.sdk.fleet import Result
-from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, LeaderboardReport, Pool, Truths, run_leaderboard
+from unplug.sdk.studies.leaderboard import (
+    PROTOCOLS,
+    LeaderboardConfig,
+    LeaderboardReport,
+    Pool,
+    Truths,
+    read_leaderboard,
+    run_leaderboard,
+)
 from unplug.sdk.studies.leaderboard.pool import PARTS, Truth
 
 SPEC = "synth:n=120,subjects=60,seed=3"
@@ -68,15 +77,15 @@ def config_for(
     return replace(config, **changes)  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True)
 class Made:
     """A leaderboard that was run once; tests must copy its folder before they change it."""
 
-    def __init__(self, out: Path) -> None:
-        self.out = out
-        self.lines: list[str] = []
-        self.report: LeaderboardReport = run_leaderboard(config_for(out), self.lines.append)
+    out: Path
+    report: LeaderboardReport
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return Made(tmp_path_factory.mktemp("leaderboard") / "board")
+    folder = once(tmp_path_factory, "leaderboard", lambda root: run_leaderboard(config_for(root / "board"), lambda _: None))
+    return Made(folder / "board", read_leaderboard(folder / "board" / "leaderboard.json"))

@@ -36,12 +36,6 @@ def report(made: Made) -> LeaderboardReport:
     return replace(made.report, rows=rows)
 
 
-@pytest.mark.long
-def test_written_and_read_again(report: LeaderboardReport, tmp_path: Path) -> None:
-    report.save(tmp_path / "l.json")
-    assert read_leaderboard(tmp_path / "l.json") == report
-
-
 def change(raw: Any, path: str, value: Any) -> None:
     *parents, last = path.split(".")
     for part in parents:

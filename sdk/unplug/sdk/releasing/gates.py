@@ -10,8 +10,12 @@ from typing import Any
 from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport
+from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import AuditReport, ModelAudit, Utility
 from unplug.sdk.bundle import Gate
+
+EQUAL = 1e-8
+"""Weights are equal within this: the sums behind them are integers, but a solver may use another number of threads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +76,10 @@ class ReleaseConfig:
     """How to release.
 
     Args:
-        method: of the forget step.
+        method: of the forget step; None takes the design's own way, or `DEFAULT_METHOD`.
         options: its hyperparameters, as text.
-        budget: fraction of retraining.
-        references: reference models (RMIA needs one, LiRA two), each a retraining with another seed.
+        budget: fraction of retraining, for a model without a design.
+        references: reference models (RMIA needs one, LiRA two), each a retraining with another seed; a design needs none.
         targets, precisions: what to export.
         gates: what must hold.
         bench_iterations, bench_repeats, threads: of the host bench.
@@ -84,7 +88,7 @@ class ReleaseConfig:
         seed: of everything random.
     """
 
-    method: str = "msg"
+    method: str | None = None
     options: dict[str, str] = field(default_factory=dict)
     budget: float = 0.05
     references: int = 1
@@ -97,6 +101,15 @@ class ReleaseConfig:
     workers: int = 2
     rounding: bool = True
     seed: int = 0
+
+
+def equality_gate(unlearned: Checkpoint, retrained: Checkpoint) -> Gate:
+    """Of an exact design: the largest difference of any weight from those of the same model computed without the forgotten."""
+    mine, theirs = (model.model.state_dict() for model in (unlearned, retrained))
+    worst = max(float((value.double() - theirs[name].double()).abs().max()) for name, value in mine.items())
+    same = sum(bool((value == theirs[name]).all()) for name, value in mine.items())
+    detail = f"{same} of {len(mine)} tensors are the same bit for bit; no attack is needed to say so"
+    return _upto("equality", worst, EQUAL, " largest difference of a weight from a refit without them", detail)
 
 
 def forgetting_gates(gates: Gates, report: AuditReport) -> list[Gate]:

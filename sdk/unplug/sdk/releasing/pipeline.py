@@ -19,9 +19,10 @@ from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
 from unplug.sdk.data import Dataset
 from unplug.sdk.report import ReleaseRecord
 from unplug.sdk.tasks import Kind, kind_of
+from unplug.sdk.unlearning import DEFAULT_METHOD, check_design_request, design_of
 
 from .contents import bundle_card, processing, write_vectors
-from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
+from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate, equality_gate, forgetting_gates, parity_gate
 from .stages import Evidence, Stages
 
 Say = Callable[[str], None]
@@ -75,7 +76,10 @@ def release(
         DataError: a forget set that cannot be forgotten or audited.
         OutputError: something else is at `out`.
     """
-    check_forget_size(len(set(forget_ids)))
+    design = design_of(original)
+    check_forget_size(len(set(forget_ids)), exact=design is not None)
+    if design is not None:
+        check_design_request(design, config.method, config.options)
     check_free(out)
     seconds: dict[str, float] = {}
     stages = Stages(
@@ -105,9 +109,11 @@ def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[s
     config = stages.config
     with _timed("oracle (given)" if oracle else "retrain (oracle)", say, seconds):
         retrained = oracle or stages.retrain("retrained", config.seed)
-    with _timed(f"train {config.references} reference model(s)", say, seconds):
-        references = [stages.retrain(f"reference-{n}", config.seed + 1000 + n) for n in range(config.references)]
-    with _timed(f"forget by {config.method}", say, seconds):
+    references: list[Checkpoint] = []
+    if stages.design is None:
+        with _timed(f"train {config.references} reference model(s)", say, seconds):
+            references = [stages.retrain(f"reference-{n}", config.seed + 1000 + n) for n in range(config.references)]
+    with _timed(f"forget by {config.method or stages.design or DEFAULT_METHOD}", say, seconds):
         unlearned = stages.unlearn(retrained)
     with _timed("export", say, seconds):
         calibration = stages.calibration(unlearned)
@@ -129,10 +135,15 @@ def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[s
 
 
 def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
-    """Every gate of a release."""
+    """Every gate of a release; an exact design is held to equality, where attacks would only show what they can see."""
+    step = evidence.unlearned.record["forget"]
+    forgotten = (
+        [equality_gate(evidence.unlearned, evidence.retrained)]
+        if step.get("exact")
+        else [*forgetting_gates(gates, evidence.audit), budget_gate(gates, step["cost"])]
+    )
     return [
-        *forgetting_gates(gates, evidence.audit),
-        budget_gate(gates, evidence.unlearned.record["forget"]["cost"]),
+        *forgotten,
         parity_gate(gates, evidence.parity),
         artifact_gate(gates, evidence.audit),
         bench_gate(gates, evidence.bench),

@@ -26,7 +26,7 @@ from unplug.sdk.auditing import (
 from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.tasks import Kind
-from unplug.sdk.unlearning import forget, request_split
+from unplug.sdk.unlearning import design_of, forget, request_split
 
 from .contents import face_samples
 from .gates import ReleaseConfig
@@ -67,6 +67,11 @@ class Stages:
         """The original's split with this request's forget set."""
         return request_split(self.original, self.dataset, self.forget_ids)
 
+    @property
+    def design(self) -> str | None:
+        """The original's design, or None."""
+        return design_of(self.original)
+
     def retrain(self, name: str, seed: int) -> Checkpoint:
         """The oracle or a reference model; a folder that fits the request and the seed is used again."""
         path = self.work / name
@@ -90,11 +95,13 @@ class Stages:
     def unlearn(self, oracle: Checkpoint) -> Checkpoint:
         """The forget step."""
         config = self.config
+        if self.design is not None:
+            return self._forget(config.method, self.work / "unlearned", config.seed)
         return self._forget(
             config.method, self.work / "unlearned", config.seed, budget=config.budget, options=config.options, oracle=oracle
         )
 
-    def _forget(self, method: str, path: Path, seed: int, **options: Any) -> Checkpoint:
+    def _forget(self, method: str | None, path: Path, seed: int, **options: Any) -> Checkpoint:
         return forget(
             self.original, self.dataset, self.forget_ids, method, path,
             kind=self.kind, seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
@@ -163,6 +170,7 @@ class Stages:
                 CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, kind=kind) for item in references
             ],
             exports=compared[0],
+            exact=self.design is not None,
             seed=self.config.seed,
             show=self.show,
         )

@@ -8,6 +8,7 @@ from .descent import Repair as Repair
 from .design import DESIGNS as DESIGNS
 from .design import Design as Design
 from .design import build_design as build_design
+from .design import check_design_request as check_design_request
 from .design import design_of as design_of
 from .design import train_forgettable as train_forgettable
 from .designs.closed_form import ClosedForm as ClosedForm

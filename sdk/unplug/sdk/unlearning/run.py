@@ -140,14 +140,17 @@ def forget(
 
 
 def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
-    """The original's split with the forget set taken out of train; refuses other data."""
+    """The original's split with the forget set taken out of train; refuses other data.
+
+    Who was forgotten by an earlier request stays out as well: no later one may train on them again.
+    """
     split = split_of(original)
     if split.data_digest != dataset.digest:
         raise DataError(
             f"data {dataset.spec}", f"it is not the data that {original.path} was trained on (digest differs)",
             "Give the data spec of its training, unchanged",
         )  # fmt: skip
-    return split.with_forget(forget_ids)
+    return split.with_forget(sorted({*split.forget, *forget_ids}) if forget_ids else ())
 
 
 def retrain_cost(original: nn.Module, split: Split, kind: Kind, sets: Sets, oracle: Checkpoint | None = None) -> RetrainCost:

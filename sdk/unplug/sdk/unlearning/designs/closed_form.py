@@ -18,6 +18,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
+from tqdm import tqdm
 
 from unplug.core import CheckpointError, DataError, InputError, sha256_file, versions
 from unplug.plugins import SUMS, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
@@ -77,8 +78,8 @@ class ClosedForm:
         Learning, 2009, section 2 (random rectified features).
     """
 
-    random_features: int = 1024
-    ridge: float = 1e-2
+    random_features: int = 512
+    ridge: float = 0.03
 
     def __post_init__(self) -> None:
         if not (1 <= self.random_features <= 4096 and 0.0 < self.ridge < float("inf")):
@@ -114,7 +115,7 @@ class ClosedForm:
         model, facts = lifted(trunk, trunk_data, self, seed=seed, device=device)
         personal = to_tensors(dataset, split.retain, model.age_edges, device)
         sums = HeadSums.empty(self.random_features, model.groups)
-        sums.add(contribution(model, facts["grid"], personal, show=show))
+        sums.add(contribution(model, facts["grid"], personal, pooled_NC=pooled(model, personal, show=show)))
         fill_head(model, sums, self.ridge, facts["scale"])
         cost = Cost(forward=len(personal), backward=0, wall_s=time.perf_counter() - start)
         parts = {"train": split.retain, "validation": split.validation, "test": split.test}
@@ -176,7 +177,7 @@ class ClosedForm:
             rest = to_tensors(dataset, split.retain, model.age_edges, device)
             forward += len(rest)
             sums = HeadSums.empty(self.random_features, model.groups)
-            sums.add(contribution(model, facts["grid"], rest, show=show))
+            sums.add(contribution(model, facts["grid"], rest, pooled_NC=pooled(model, rest, show=show)))
         fill_head(model, sums, self.ridge, facts["scale"])
         cost = Cost(forward=forward, backward=0, wall_s=time.perf_counter() - start)
         parts = {"retain": split.retain, "forget": split.forget, "test": split.test}
@@ -363,7 +364,7 @@ def lifted(
     grid = 2.0 ** round(float(spread_C.median().log2())) / GRID
     return model, {
         "grid": grid,
-        "scale": _scale(model, grid, seen, held, settings.ridge),
+        "scale": _scale(model, grid, seen, pooled_NC, held, settings.ridge),
         "trunk_sha256": trunk_sha256(model),
         "trunk": {"sha256": trunk.sha256, "data": trunk.record["data"]},
     }
@@ -378,38 +379,38 @@ def _coarse(value: Tensor) -> Tensor:
 _HEAD = ("lift.weight", "lift.bias", "classifier.weight", "classifier.bias")
 
 
-def _scale(model: AgePredictor, grid: float, seen: ImageSet, held: ImageSet, ridge: float) -> float:
-    """The factor of the group scores that fits the trunk's own validation pictures best, by cross entropy."""
+def _scale(model: AgePredictor, grid: float, seen: ImageSet, pooled_NC: Tensor, held: ImageSet, ridge: float) -> float:
+    """The factor of the group scores that fits the trunk's own validation pictures best, by cross entropy; 1 at least."""
     sums = HeadSums.empty(model.lift.out_features, model.groups)  # type: ignore[union-attr]
-    sums.add(contribution(model, grid, seen))
+    sums.add(contribution(model, grid, seen, pooled_NC=pooled_NC))
     weight_KD, bias_K = sums.solve(ridge)
     other = contribution(model, grid, held)
     score_NG = (other.feature_ND @ weight_KD.T + bias_K)[:, : model.groups]
-    return best_scale(score_NG, other.target_NK[:, : model.groups])
+    return max(1.0, best_scale(score_NG, other.target_NK[:, : model.groups]))
 
 
 @torch.no_grad()
 def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor:
-    """Pooled features (N, C) in float64 on the CPU, `BATCH` pictures a pass."""
+    """Pooled features (N, C) in float64 on the CPU, `BATCH` pictures a pass; `show` draws a progress bar."""
     rows = []
-    for start in range(0, len(data), BATCH):
+    for start in tqdm(range(0, len(data), BATCH), "features", disable=not show, unit="batch", leave=False):
         index_B = torch.arange(start, start + BATCH, device=data.device) % len(data)
         rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())
     return torch.cat(rows)[: len(data)]
 
 
 @torch.no_grad()
-def contribution(model: AgePredictor, grid: float, data: ImageSet, *, show: bool = False) -> Contribution:
+def contribution(model: AgePredictor, grid: float, data: ImageSet, *, pooled_NC: Tensor | None = None) -> Contribution:
     """What some samples add to the sums.
 
     Args:
         model: with its lift; its head plays no part.
         grid: pooled features are rounded to multiples of this.
         data: with ages.
-        show: progress bar.
+        pooled_NC: their pooled features, where they are known already.
     """
     assert model.lift is not None
-    steps_NC = (pooled(model, data, show=show) / grid).round()
+    steps_NC = ((pooled(model, data) if pooled_NC is None else pooled_NC) / grid).round()
     lift = model.lift.weight.double().cpu(), model.lift.bias.double().cpu()
     feature_ND = (steps_NC * grid @ lift[0].T + lift[1]).relu().clamp(max=2.0**FEATURE_RANGE)
     task = AgeTask(centers=model.age_centers.cpu(), loss_name="ordinal")
@@ -452,14 +453,17 @@ def check_apart(personal: Dataset, consented: Dataset) -> None:
     """
     fix = "Take them out of the trunk's data, or train the trunk again without them"
     theirs = {_digest(consented, position): name for position, name in enumerate(consented.ids)}
-    for position, name in enumerate(personal.ids):
-        if other := theirs.get(_digest(personal, position)):
-            raise DataError(f"sample {name}", f"its picture is in the trunk's data too, as {other}", fix)
+    mine = {name: _digest(personal, position) for position, name in enumerate(personal.ids)}
+    both = [name for name, digest in mine.items() if digest in theirs]
+    if both:
+        shown = ", ".join(f"{name} (there: {theirs[mine[name]]})" for name in both[:3])
+        more = ", ..." if len(both) > 3 else ""
+        raise DataError("trunk's data", f"{len(both)} personal pictures are in it too: {shown}{more}", fix)
     if _namespace(personal.spec) == _namespace(consented.spec):
         known = {sample.subject for sample in consented.samples if sample.subject}
-        both = sorted({sample.subject for sample in personal.samples if sample.subject} & known)
-        if both:
-            raise DataError(f"subject {both[0]}", f"{len(both)} people are in the trunk's data too", fix)
+        people = sorted({sample.subject for sample in personal.samples if sample.subject} & known)
+        if people:
+            raise DataError("trunk's data", f"{len(people)} of the people are in it too (first: {people[0]})", fix)
 
 
 def _digest(dataset: Dataset, position: int) -> bytes:

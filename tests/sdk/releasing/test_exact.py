@@ -1,0 +1,53 @@
+"""The release of a model that was made to forget: one person with one picture, held to equality instead of attacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from unplug.core import InputError, read_json
+from unplug.plugins import load_checkpoint
+from unplug.sdk.bundle import verify_bundle
+from unplug.sdk.data import load_dataset, make_split
+from unplug.sdk.releasing import release
+from unplug.sdk.releasing.gates import equality_gate
+from unplug.sdk.report import write_report
+from unplug.sdk.training import Recipe
+from unplug.sdk.unlearning import ClosedForm
+
+from ..conftest import CPU, QUICK
+
+pytestmark = pytest.mark.long
+
+
+def test_one_picture_is_forgotten_and_ships_on_equality(tmp_path: Path) -> None:
+    personal, consented = (load_dataset(f"synth:n=90,subjects=45,seed={seed}", 32, show=False) for seed in (1, 2))
+    split = make_split(personal, seed=0)
+    recipe = Recipe(size="nano", image_size=32, epochs=1)
+    original = ClosedForm(random_features=32).train(
+        personal, split, recipe, tmp_path / "age", trunk_data=consented, device=CPU, show=False
+    )
+    config = replace(QUICK, method=None, targets=("onnx",), rounding=False)
+    done = release(
+        original, personal, split.train[:1], tmp_path / "age.unplug", tmp_path / "work", config, device=CPU,
+        say=lambda _: None, show=False,
+    )  # fmt: skip
+    gates = {gate["name"]: gate for gate in done.summary["gates"]}
+    assert gates["equality"]["value"] == 0.0 and gates["equality"]["passed"]
+    assert not any(name.startswith(("forgotten", "budget")) for name in gates)
+    assert verify_bundle(done.bundle).lineage.method == "closed-form"
+    assert read_json(tmp_path / "work" / "unlearned" / "unplug.json")["forget"]["samples"] == 1
+    write_report(done.reports, tmp_path / "report.html", title="one picture")
+    assert "closed-form" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+    unlearned = load_checkpoint(tmp_path / "work" / "unlearned")
+    gate = equality_gate(unlearned, original)  # whoever was not forgotten shows
+    assert not gate.passed and gate.value is not None and gate.value > 0
+    with pytest.raises(InputError, match="another method would end that"):
+        release(
+            original, personal, split.train[:1], tmp_path / "b.unplug", tmp_path / "w2", replace(config, method="msg"),
+            device=CPU, say=lambda _: None, show=False,
+        )  # fmt: skip
+    assert not (tmp_path / "b.unplug").exists()

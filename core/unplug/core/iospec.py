@@ -35,7 +35,7 @@ class TensorSpec:
 
     @property
     def height(self) -> int:
-        """Of an image."""
+        """The height of an image tensor in pixels."""
         return self.shape[self.layout.index("H")]
 
     def in_layout(self, layout: str) -> TensorSpec:
@@ -109,7 +109,7 @@ class IOSpec:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> IOSpec:
-        """The inverse of `to_dict`."""
+        """The inverse of `to_dict`; `InputError` where the shape of the JSON is another."""
         return cls(
             inputs=tuple(TensorSpec.from_dict(item) for item in raw["inputs"]),
             outputs=tuple(TensorSpec.from_dict(item) for item in raw["outputs"]),

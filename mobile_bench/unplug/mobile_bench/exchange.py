@@ -64,7 +64,7 @@ class Exchange:
         self._read_journal()
 
     def sign(self) -> None:
-        """The browser is there."""
+        """Notes that the browser has shown a sign of life."""
         self._last_sign, self.begun = time.monotonic(), True
 
     @property

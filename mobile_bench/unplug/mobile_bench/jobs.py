@@ -33,15 +33,15 @@ class RunsFiles:
         return tuple(name for suffix, name in self.by_suffix.items() if suffix == artifact.path.suffix)
 
     def delegates(self, runtime: str) -> tuple[str, ...]:
-        """The runtime's own."""
+        """The delegates that the runtime itself offers."""
         return self.by_runtime[runtime]
 
     def version(self, runtime: str) -> str | None:
-        """Told by its report."""
+        """The runtime's version, which only its report tells."""
         return None
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
-        """Files of other targets."""
+        """Why the runtime cannot take a file: it is of another target."""
         return None if artifact.path.suffix in self.by_suffix else f"{self.name} does not run {artifact.card.target} files"
 
 

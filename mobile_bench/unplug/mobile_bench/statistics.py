@@ -74,7 +74,7 @@ class Estimate:
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """The interval, or None."""
+        """Both ends of the interval, or None where there is none."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 

@@ -30,7 +30,7 @@ class DepthwiseConv2d(nn.Conv2d):
         super().__init__(channels, channels, kernel, stride, kernel // 2, groups=channels, bias=False)
 
     def forward(self, x_BCHW: Tensor) -> Tensor:
-        """The convolution."""
+        """Convolves every channel (B, C, H, W) with its own kernel."""
         if x_BCHW.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
             with torch.autocast("cpu", enabled=False):
                 return super().forward(x_BCHW.float())

@@ -52,7 +52,7 @@ class Base:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """See `residual_levels`."""
+        """The encoder levels that a plugin adds its residuals to; see `residual_levels`."""
         return residual_levels(self.block_out_channels, self.down_block_types)
 
 

@@ -62,7 +62,7 @@ class Nearness:
         return np.where(np.isnan(found), -math.inf, np.minimum(found, EXACT_DB))
 
     def max_abs_error(self, row: int, column: int) -> float:
-        """Of one pair."""
+        """The largest absolute difference between the two tensors of a pair."""
         return float(self._largest[row, column])
 
 

@@ -63,7 +63,7 @@ class PythonPackage:
     package: str
 
     def version(self) -> str | None:
-        """Of the distribution."""
+        """The installed version of the distribution that holds the runtime."""
         return installed_versions([self.package]).get(self.package)
 
 

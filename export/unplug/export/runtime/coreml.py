@@ -19,7 +19,7 @@ COMPUTE_UNITS = {"cpu": "CPU_ONLY", "gpu": "CPU_AND_GPU", "ane": "CPU_AND_NE", "
 
 @dataclass(frozen=True)
 class CoreML(PythonPackage):
-    """`coremltools.models.MLModel.predict`."""
+    """Runs ML Programs with `coremltools.models.MLModel.predict`, on macOS alone."""
 
     name: str = "coreml"
     suffix: str = ".mlpackage"

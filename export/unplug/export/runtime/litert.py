@@ -31,7 +31,7 @@ class LiteRT(PythonPackage):
     delegates: tuple[str, ...] = ("xnnpack", "none", "gpu")
 
     def unavailable(self) -> str | None:
-        """It runs everywhere."""
+        """None: the interpreter runs on every platform that its package installs on."""
         return None
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:

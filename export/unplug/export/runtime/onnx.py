@@ -30,7 +30,7 @@ class OnnxRuntime(PythonPackage):
     delegates: tuple[str, ...] = tuple(PROVIDERS)
 
     def unavailable(self) -> str | None:
-        """It runs everywhere."""
+        """None: the runtime works on every platform that its package installs on."""
         return None
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:

@@ -26,7 +26,7 @@ class Torch(PythonPackage):
     delegates: tuple[str, ...] = ("eager", "compiled", "eager-cuda", "compiled-cuda")
 
     def unavailable(self) -> str | None:
-        """It runs everywhere."""
+        """None: torch works on every platform that it installs on."""
         return None
 
     def open(self, path: Path, iospec: IOSpec, *, threads: int, delegate: str) -> Runner:

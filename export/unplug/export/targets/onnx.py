@@ -28,7 +28,7 @@ class Onnx:
     runtime: str = "onnx"
 
     def prepare(self, source: Source) -> Any:
-        """The fp32 graph."""
+        """Converts the checkpoint to the fp32 graph that every precision starts from."""
         import torch
 
         from .wrappers import Positional, examples

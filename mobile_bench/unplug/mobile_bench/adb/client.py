@@ -86,7 +86,7 @@ class Adb:
         self._transfer("pull", remote, str(local))
 
     def state(self) -> str:
-        """Of `devices`, or "absent"."""
+        """What `devices` says of the phone, or "absent" where it does not list it."""
         return devices().get(self.serial, "absent")
 
     def wait(self, seconds: float) -> bool:

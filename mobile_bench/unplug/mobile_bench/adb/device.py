@@ -79,7 +79,7 @@ class Phone:
         self._runs: dict[tuple[str, str], int] = {}
 
     def describe(self) -> DeviceInfo:
-        """See `Driven.describe`."""
+        """Model, SoC, OS and what else a row says of the phone; see `Driven.describe`."""
         return read_info(self._adb.shell(ASK).text, self._space.clock_mode)
 
     def state(self) -> State:
@@ -88,7 +88,7 @@ class Phone:
         return replace(read_state(self._adb.shell(ASK_STATE).text), clock_mode=self._space.clock_mode)
 
     def runtimes(self, artifact: Artifact) -> tuple[str, ...]:
-        """The benchmark tool alone."""
+        """LiteRT's benchmark tool is all that runs files over adb."""
         return (RUNTIME,)
 
     def delegates(self, runtime: str) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ def read_edges(path: Path) -> Edges:
 
 
 def describe(job: Job) -> Reply:
-    """The child's side."""
+    """What the child process answers: the names and shapes at the edges of a model."""
     import numpy as np
     from ai_edge_litert.interpreter import Interpreter
 

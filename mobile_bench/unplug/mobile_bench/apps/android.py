@@ -28,7 +28,7 @@ class AndroidApp:
     """Any phone that adb knows, with the demo app installed."""
 
     def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
-        """See `Device.bench`."""
+        """Sends the jobs to the app on the phone and waits for its rows; see `Device.bench`."""
         with claimed(place) as adb:
             return bench_by_app(_App(adb), order)
 
@@ -46,7 +46,7 @@ class _App:
         return read_info(self._adb.shell(ASK).text, None)
 
     def start(self, folder: Path) -> None:
-        """One archive, one activity."""
+        """Pushes one archive of files and starts one activity that works through it."""
         self.clean()
         archive = folder.with_suffix(".tar")
         with tarfile.open(archive, "w") as tar:

@@ -204,7 +204,7 @@ class Runs(Protocol):
         ...
 
     def version(self, runtime: str) -> str | None:
-        """Of the runtime."""
+        """The version of the runtime, as rows record it."""
         ...
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:

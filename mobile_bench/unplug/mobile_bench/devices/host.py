@@ -30,7 +30,7 @@ class Host:
     """The machine that runs this code."""
 
     def bench(self, place: str | None, order: Order) -> tuple[BenchRow, ...]:
-        """See `Device.bench`."""
+        """Times every file in a child process of its own; see `Device.bench`."""
         if place is not None:
             raise InputError(f"host:{place}", "there is one host only", "Write --on host")
         return drive(self, order, "host")
@@ -73,12 +73,12 @@ class Host:
         return own, *others
 
     def delegates(self, runtime: str) -> tuple[str, ...]:
-        """The runtime's own."""
+        """The delegates that the runtime itself offers on this machine."""
         found = RUNTIMES.get(runtime)
         return found.delegates
 
     def version(self, runtime: str) -> str | None:
-        """Of the runtime's package."""
+        """The installed version of the runtime's package."""
         found = RUNTIMES.get(runtime)
         return found.version()
 
@@ -91,16 +91,16 @@ class Host:
         return None
 
     def peak_flops(self, artifact: Artifact, plan: Plan, delegate: str) -> float | None:
-        """See `unplug.mobile_bench.validity.peak_flops`."""
+        """The arithmetic bound of this machine; see `unplug.mobile_bench.validity.peak_flops`."""
         return peak_flops(artifact.card.precision, delegate, plan.threads)
 
     def untimed(self, job: Job, plan: Plan) -> Untimed:
-        """See `Driven.untimed`."""
+        """Runs a file once for its outputs; see `Driven.untimed`."""
         reply = self._call("measure_memory", job, plan)
         return Untimed(outputs=reply.arrays, **reply.values)
 
     def timed(self, job: Job, plan: Plan) -> Timing:
-        """See `Driven.timed`."""
+        """Runs a file as the plan says; see `Driven.timed`."""
         reply = self._call("time_runs", job, plan)
         values = dict(reply.values)
         return Timing(
@@ -113,7 +113,7 @@ class Host:
         )
 
     def returned(self, seconds: float) -> bool:
-        """It never vanishes."""
+        """True: this machine cannot vanish as a phone can."""
         return True
 
     def _call(self, function: str, job: Job, plan: Plan) -> Reply:

@@ -94,7 +94,7 @@ class Runs:
         return bool(self.ends) and (self.ends[-1] >= sustain_s or len(self.ends) >= MAX_SUSTAINED)
 
     def one(self) -> None:
-        """One run."""
+        """Runs the file once and reads its outputs back."""
         index = len(self.latencies) % len(self._samples)
         before = time.perf_counter()
         self._runner.feed(self._samples[index])

@@ -37,12 +37,12 @@ class Features:
 
     @property
     def total_macs(self) -> int:
-        """Of all kinds."""
+        """Multiply-accumulates of all kinds of operators together."""
         return sum(self.macs.values())
 
     @property
     def total_bytes(self) -> int:
-        """Of all kinds."""
+        """Bytes moved by all kinds of operators together."""
         return sum(self.bytes.values())
 
 

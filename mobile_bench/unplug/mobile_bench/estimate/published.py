@@ -69,6 +69,6 @@ def error_of(rows: Sequence[PublishedRow]) -> HeldOut | None:
 
 
 def citation(row: PublishedRow, baselines: Baselines) -> str:
-    """Where a row stands."""
+    """Where a published row stands: title, date and address."""
     source = baselines.sources[row.source]
     return f"{source.title}, {source.published or f'undated, read {baselines.retrieved}'}, {source.url}"

@@ -85,7 +85,7 @@ class PageServer:
 
     @property
     def port(self) -> int:
-        """That it listens on."""
+        """The TCP port that the server listens on."""
         return self._http.server_port
 
     def url(self, host: str = "127.0.0.1") -> str:
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self._get)
 
     def do_POST(self) -> None:
-        """Progress, rows, the report."""
+        """Takes what the page sends: signs of progress, rows, and the finished report."""
         self._answer(self._post)
 
     def _answer(self, act: Callable[[str], None]) -> None:

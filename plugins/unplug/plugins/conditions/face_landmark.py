@@ -106,7 +106,7 @@ class FaceLandmark(LineDrawing):
         return self._chosen(checked(image_HWC), whole(image_HWC))[0]
 
     def figures(self, image_HWC: Picture, window: Window) -> list[Figure]:
-        """One figure a face."""
+        """One figure for each face that was found, in the detector's order."""
         lines = face_lines(self.style)
         everything = np.ones(POINTS, bool)
         return [Figure(points_K2=face, visible_K=everything, lines=lines) for face in self._chosen(image_HWC, window)]

@@ -96,7 +96,7 @@ class Holistic(LineDrawing):
         return {part: pixels(points, image_HWC) for part, points in self._found(image_HWC).items()}
 
     def figures(self, image_HWC: Picture, window: Window) -> list[Figure]:
-        """One figure a part."""
+        """One figure for each part that was found: the pose, the hands, the face."""
         found = self._found(image_HWC)
         lines = {"pose": pose_lines(frozenset(found)), "face": face_lines("unplug")}
         return [

@@ -57,7 +57,7 @@ def checked_size(size: int) -> int:
 
 
 def whole(image_HWC: Picture) -> Window:
-    """All of a picture."""
+    """The box that holds all of a picture, for conditions that crop nothing."""
     return Window(left=0.0, top=0.0, width=float(image_HWC.shape[1]), height=float(image_HWC.shape[0]))
 
 

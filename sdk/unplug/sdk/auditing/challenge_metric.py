@@ -166,7 +166,7 @@ def credits_of(epsilon_S: Array, variant: Variant = "code") -> Array:
 
 
 def forgetting(epsilon_S: Array, variant: Variant = "code") -> float:
-    """F = mean H."""
+    """F = mean over samples of H(s), the challenge's forgetting quality."""
     return float(credits_of(epsilon_S, variant).mean())
 
 

@@ -55,11 +55,11 @@ class CheckpointPredictor:
 
     @property
     def sha256(self) -> str:
-        """Of the weights."""
+        """SHA-256 of the checkpoint's weight file."""
         return self.checkpoint.sha256
 
     def signals(self, sets: Sets) -> Signals:
-        """Predictions by torch."""
+        """What torch says of every set, as the attacks read it."""
         device = sets.train.device
         network = self.checkpoint.model if self.kind is None else self.kind.network(self.checkpoint.model)
         model = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -78,17 +78,17 @@ class ArtifactPredictor:
 
     @property
     def sha256(self) -> str:
-        """Of the file."""
+        """SHA-256 of the exported file."""
         return str(self.artifact.card.sha256)
 
     @property
     def target(self) -> str:
-        """litert, onnx or coreml."""
+        """What the file was exported for: litert, onnx or coreml."""
         return str(self.artifact.card.target)
 
     @property
     def precision(self) -> str:
-        """fp32, fp16, ..."""
+        """How the file stores its numbers: fp32, fp16, int8-weight, ..."""
         return str(self.artifact.card.precision)
 
     def signals(self, sets: Sets) -> Signals:

@@ -281,7 +281,7 @@ class Alarm:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditReport:
-    """``unplug-audit/1``."""
+    """``unplug-audit/1``: every model under every attack, with intervals and what was skipped."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -301,9 +301,9 @@ class AuditReport:
         return next(item for item in self.models if item.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The report as ``unplug-audit/1``, ready for JSON."""
         return asdict(self)
 
     def save(self, path: Path) -> None:
-        """Writes the report, atomically."""
+        """Writes the report, atomically; `OutputError` where the place cannot be written."""
         write_json(path, self.to_dict())

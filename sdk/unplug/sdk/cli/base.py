@@ -145,5 +145,5 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def percent(value: float | None) -> str:
-    """0.051 as "5.1 %"."""
+    """A fraction as text: 0.051 as "5.1 %", None as "?"."""
     return "?" if value is None else f"{100 * value:.1f} %"

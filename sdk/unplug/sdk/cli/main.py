@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """The command itself."""
+        """The command of a name, whose module is imported only now."""
         if name not in COMMANDS:
             return None
         module, attribute = COMMANDS[name][0].split(":")

@@ -21,7 +21,7 @@ NEEDS = ("retain data", "forget data", "labels", "validation data", "ages", "tra
 
 
 def data_option(function: F) -> F:
-    """--data SPEC and --on-bad."""
+    """Adds --data SPEC and --on-bad, what to do with unusable samples."""
     function = click.option(
         "--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True,
         help="What to do with unreadable images or wrong labels: refuse, or go on without them and count them.",
@@ -32,7 +32,7 @@ def data_option(function: F) -> F:
 
 
 def forget_option(function: F) -> F:
-    """--forget FILE."""
+    """Adds --forget FILE, the request."""
     return click.option(
         "--forget", "forget_file", required=True, type=click.Path(path_type=Path), metavar="FILE",
         help="Sample ids or subject:NAME, one a line.",
@@ -40,7 +40,7 @@ def forget_option(function: F) -> F:
 
 
 def without_option(help_text: str) -> Callable[[F], F]:
-    """--without NEED, repeatable."""
+    """Adds --without NEED, what a method must do without; it may be repeated."""
     return click.option("--without", multiple=True, type=click.Choice(NEEDS), help=help_text)
 
 
@@ -52,7 +52,7 @@ def _no_device(ctx: click.Context, parameter: click.Parameter, value: Path | Non
 
 
 def out_option(help_text: str, *, required: bool = True, default: Path | None = None) -> Callable[[F], F]:
-    """--out PATH."""
+    """Adds --out PATH, which may be no device and no pipe."""
     return click.option(
         "--out", "-o", required=required, default=default, type=click.Path(path_type=Path), metavar="PATH", help=help_text,
         show_default=default is not None, callback=_no_device,
@@ -68,7 +68,7 @@ def shipped_or_given(_context: click.Context, _parameter: click.Parameter, value
 
 
 def each_shipped_or_given(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[Path, ...]:
-    """The same of several."""
+    """The same as `shipped_or_given` for several names."""
     return tuple(map(shipped_folder, values))
 
 

@@ -44,7 +44,7 @@ class Pool:
         )
 
     def tick(self, count: int = 1) -> None:
-        """Moves the progress bar."""
+        """Moves the progress bar by one picture."""
         with self._lock:
             self._bar.update(count)
 

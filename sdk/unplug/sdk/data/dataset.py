@@ -62,7 +62,7 @@ class Dataset:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Sample ids."""
+        """The sample ids, in the source's order."""
         return tuple(sample.id for sample in self.samples)
 
     def indices(self, ids: Sequence[str]) -> NDArray[np.int64]:

@@ -56,7 +56,7 @@ class Split:
         return replace(self, forget=tuple(name for name in self.train if name in wanted))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, with its hash."""
+        """The split ready for JSON, with the hash of its content."""
         return {"schema": SCHEMA, "sha256": self.sha256, **self._content()}
 
     @classmethod

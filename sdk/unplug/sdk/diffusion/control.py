@@ -116,7 +116,7 @@ def check_range(plugin: ConditioningPlugin) -> None:
 
 
 class PluginControl(_InsideBlocks):
-    """Our `ConditioningPlugin`."""
+    """Our `ConditioningPlugin`, run once a picture."""
 
     label: ClassVar[str] = "plugin"
 
@@ -167,5 +167,5 @@ class ControlNetControl:
         return {"down_block_additional_residuals": down, "mid_block_additional_residual": middle}
 
     def pipeline(self, base: Any, network: Any) -> Any:
-        """``StableDiffusionControlNetPipeline``."""
+        """The stock ``StableDiffusionControlNetPipeline`` with this ControlNet."""
         return diffusers().StableDiffusionControlNetPipeline(controlnet=network, **parts_of(base))

@@ -41,7 +41,7 @@ class PluginFamily:
         return Steered(network, self.frame)
 
     def task(self, model: nn.Module) -> NoiseTask:
-        """Predicting noise."""
+        """The task of predicting the noise that was added to a latent."""
         return NoiseTask()
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:

@@ -73,7 +73,7 @@ class StepRecipe:
         return self.steps * self.batch_size
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The recipe's fields, ready for JSON."""
         return asdict(self)
 
     @classmethod

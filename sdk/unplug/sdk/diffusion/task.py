@@ -108,15 +108,15 @@ class NoiseTask:
     output: ClassVar[str] = "loss"
 
     def loss(self, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
-        """Training loss (B,)."""
+        """Training loss (B,): the squared error of each sample's prediction, weighted by its noise level."""
         return outputs["loss"]
 
     def log_prob(self, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
-        """-loss (B,)."""
+        """The negative loss (B,), which attacks read as a log likelihood."""
         return -outputs["loss"]
 
     def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """There are none."""
+        """Raises `InputError`: a model of noise has no classes."""
         raise InputError("a plugin", "it says no class logits", "Choose a method that needs none")
 
     def ignorance(self, classes: int) -> float:
@@ -163,7 +163,7 @@ class NoiseSet(SampleSet):
 
     @property
     def device(self) -> torch.device:
-        """`place`."""
+        """The device that batches are made on, `place`."""
         return self.place
 
     @property

@@ -77,7 +77,7 @@ class Context:
         _check_call("context", self.target, self.arguments)
 
     def build(self) -> Any:
-        """Calls the function."""
+        """Calls the function that the job names, with its arguments."""
         return resolve(self.target)(**self.arguments)
 
 

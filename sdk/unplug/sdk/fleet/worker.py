@@ -37,7 +37,7 @@ def one_thread() -> None:
 
 
 def order_from(raw: dict[str, Any]) -> Order:
-    """The inverse of ``asdict``."""
+    """The inverse of ``asdict`` for an order that came as JSON."""
     return Order(job=Job(**raw["job"]), fingerprint=raw["fingerprint"], given=raw["given"])
 
 

@@ -93,7 +93,7 @@ class Stages:
         return found if fits else None
 
     def unlearn(self, oracle: Checkpoint) -> Checkpoint:
-        """The forget step."""
+        """The forget step, by the design where the original has one."""
         config = self.config
         if self.design is not None:
             return self._forget(config.method, self.work / "unlearned", config.seed)

@@ -41,12 +41,12 @@ def giga(value: float | None) -> str:
 
 
 def picture_seconds(row: Row) -> str:
-    """Median seconds a picture."""
+    """The median seconds that a picture takes."""
     return NONE if row.speed is None else f"{row.speed.median:.3f}"
 
 
 def over_base(row: Row) -> str:
-    """Seconds over the base's."""
+    """The seconds that steering adds to a picture of the bare base."""
     return NONE if row.speed is None else f"{row.speed.ratio:.2f}×"
 
 

@@ -38,7 +38,7 @@ class Good:
     best: float | None = None
 
     def of(self, row: Row) -> float:
-        """Larger is better."""
+        """The metric of a row, turned so that larger is better and nothing beyond the best value counts."""
         value = row.metrics[self.metric].value
         value = -value if self.flip else value
         return value if self.best is None else min(value, self.best)
@@ -93,7 +93,7 @@ def render_page(report: LeaderboardReport) -> str:
 
 
 def write_page(report: LeaderboardReport, path: Path) -> None:
-    """Writes the page, atomically."""
+    """Writes the leaderboard as one HTML file, atomically."""
     html = render_page(report)
     with atomic_path(path) as temporary:
         temporary.write_text(html, encoding="utf-8")

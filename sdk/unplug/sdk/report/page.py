@@ -130,7 +130,7 @@ class FaceCard:
 
 @dataclass(frozen=True, kw_only=True)
 class FaceGrid:
-    """Thumbnails of one set."""
+    """A block of thumbnails of one set, each with the models' answers."""
 
     kind: ClassVar[str] = "faces"
     heading: str
@@ -139,7 +139,7 @@ class FaceGrid:
 
 @dataclass(frozen=True, kw_only=True)
 class Notes:
-    """Plain sentences."""
+    """A block of plain sentences."""
 
     kind: ClassVar[str] = "notes"
     lines: Sequence[str]

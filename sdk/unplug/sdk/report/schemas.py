@@ -154,7 +154,7 @@ class Face:
 
 @dataclass(frozen=True, kw_only=True)
 class FaceSheet:
-    """``unplug-faces/1``."""
+    """``unplug-faces/1``: small pictures with the models' answers, for the report."""
 
     __pydantic_config__: ClassVar = STRICT
 

@@ -90,7 +90,7 @@ class Meter:
 
     @property
     def spent(self) -> Cost:
-        """So far."""
+        """The passes and the wall time that were spent so far."""
         return Cost(forward=self._forward, backward=self._backward, wall_s=self._clock() - self._start)
 
     def charge(self, *, forward: int, backward: int) -> None:

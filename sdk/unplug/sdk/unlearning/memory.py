@@ -49,7 +49,7 @@ class MemoryEstimate:
 
     @property
     def total(self) -> int:
-        """The sum."""
+        """Bytes of all parts together."""
         return sum(getattr(self, field.name) for field in fields(self) if field.name not in ("phase", "batch_size"))
 
 

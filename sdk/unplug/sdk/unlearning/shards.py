@@ -127,12 +127,12 @@ class ShardedFamily:
 
     @property
     def recipe(self) -> Recipe:
-        """The members'."""
+        """The recipe that every member is trained by."""
         return self.inner.recipe
 
     @property
     def edges(self) -> tuple[float, ...]:
-        """The members'."""
+        """The age-group borders of the members."""
         return self.inner.edges
 
     def build(self, train: SampleSet) -> nn.Module:

@@ -42,7 +42,7 @@ class Web:
     delegates: tuple[str, ...] = ("wasm", "webgpu")
 
     def version(self) -> str | None:
-        """Of the npm package."""
+        """The version of the npm package that the page loads."""
         folder = _packages()
         facts = None if folder is None else folder / self.package / "package.json"
         if facts is None or not facts.is_file():

@@ -41,7 +41,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Of the page."""
+        """The address of the page that the browser is sent to."""
         return f"http://127.0.0.1:{self._http.server_port}/{self.secret}/"
 
     def ask(self, question: bytes) -> bytes:

@@ -69,7 +69,7 @@ class CaptionsSource(FileSource):
         return Listing(samples=samples, problems=tuple(problems))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
-        """The one caption."""
+        """The one caption that lies beside the picture."""
         return (sample.payload.caption,)
 
     def fingerprint(self, sample: Sample) -> bytes:
@@ -77,7 +77,7 @@ class CaptionsSource(FileSource):
         return fingerprint_file(sample.payload.path)
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
-        """(size, size, 3) RGB."""
+        """The picture as RGB pixels (size, size, 3), uint8."""
         return decode_file(sample.payload.path, size)
 
     def _name(self, path: Path) -> str:

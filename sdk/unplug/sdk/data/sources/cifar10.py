@@ -83,7 +83,7 @@ class CIFAR10Source:
         return hashlib.sha256(sample.payload.tobytes()).digest()
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
-        """(size, size, 3) RGB."""
+        """The picture as RGB pixels (size, size, 3), uint8."""
         if isinstance(sample.payload, Path):
             return decode_file(sample.payload, size)
         image = Image.fromarray(sample.payload).resize((size, size), Image.Resampling.BILINEAR)

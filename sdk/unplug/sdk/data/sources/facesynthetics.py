@@ -21,7 +21,7 @@ class FaceSyntheticsSource(FileSource):
         self.root = existing_dir(argument, "facesynthetics")
 
     def listing(self) -> Listing:
-        """Samples without labels."""
+        """All pictures of the folder; the data set gives no labels."""
         samples = tuple(
             Sample(id=path.name, payload=path, subject=path.stem) for path in image_files(self.root) if _IMAGE.match(path.name)
         )

@@ -19,11 +19,11 @@ class FileSource:
     parallel: Literal["thread", "process"] = "thread"
 
     def fingerprint(self, sample: Sample) -> bytes:
-        """SHA-256 of the file."""
+        """SHA-256 of the sample's file, 32 bytes."""
         return fingerprint_file(sample.payload)
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
-        """(size, size, 3) RGB."""
+        """The file's picture as RGB pixels (size, size, 3), uint8."""
         return decode_file(sample.payload, size)
 
 

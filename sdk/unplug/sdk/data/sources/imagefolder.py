@@ -13,7 +13,7 @@ class ImageFolderSource(FileSource):
         self.root = existing_dir(argument, "imagefolder")
 
     def listing(self) -> Listing:
-        """Samples with class labels."""
+        """The pictures of each class folder, with the folder's name for a label."""
         paths = list(image_files(self.root))
         names = [path.relative_to(self.root) for path in paths]
         classes = tuple(sorted({name.parts[0] for name in names if len(name.parts) > 1}))

@@ -46,7 +46,7 @@ class SynthSource:
 
     @cached_property
     def options(self) -> dict[str, int]:
-        """``n``, ``subjects`` and ``seed``."""
+        """The settings ``n``, ``subjects`` and ``seed`` that the spec gives."""
         values: dict[str, int] = {"n": 3000, "seed": 0}
         for item in filter(None, self.argument.split(",")):
             key, _, text = item.partition("=")
@@ -93,7 +93,7 @@ class SynthSource:
         return hashlib.sha256(text.encode()).digest()
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
-        """(size, size, 3) RGB."""
+        """The drawn face as RGB pixels (size, size, 3), uint8."""
         if not MIN_SIZE <= size <= MAX_SIZE:
             raise DataError("synthetic faces", f"they cannot be drawn at {size} px", f"Use {MIN_SIZE} to {MAX_SIZE} pixels")
         image: NDArray[np.uint8] = _faces().render(self.params(sample.payload), size).image

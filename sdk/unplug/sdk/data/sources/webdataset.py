@@ -71,7 +71,7 @@ class WebDatasetSource:
         return Listing(samples=tuple(samples), problems=tuple(problems))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
-        """The one caption."""
+        """The one caption that the shard has for the sample."""
         return (sample.payload.caption,)
 
     def fingerprint(self, sample: Sample) -> bytes:
@@ -79,7 +79,7 @@ class WebDatasetSource:
         return hashlib.sha256(self._bytes(sample)).digest()
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
-        """(size, size, 3) RGB."""
+        """The picture as RGB pixels (size, size, 3), uint8."""
         return decode_bytes(self._bytes(sample), f"{sample.payload.shard}/{sample.payload.name}", size)
 
     def _bytes(self, sample: Sample) -> bytes:

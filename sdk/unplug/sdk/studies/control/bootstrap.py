@@ -85,7 +85,7 @@ class Shares:
         return _over(self.sums_SM.sum(axis=1), self.parts_SM.sum(axis=1))
 
     def where(self, kept_SM: NDArray[np.bool_]) -> Shares:
-        """Without the other pictures."""
+        """The shares over some pictures alone, without the others."""
         return Shares(sums_SM=np.where(kept_SM, self.sums_SM, 0.0), parts_SM=np.where(kept_SM, self.parts_SM, 0.0))
 
     def replicates(self, picture_RM: Array) -> Array:
@@ -145,7 +145,7 @@ class Resampled:
 
     @property
     def value(self) -> float:
-        """Mean over trainings."""
+        """The estimate: the mean over all trainings."""
         return float(self.value_S.mean())
 
     @property
@@ -160,7 +160,7 @@ class Resampled:
         return with_trainings(_percentiles(self.value, self.moved_R), self.value_S)
 
     def minus(self, other: Resampled) -> Estimate:
-        """Paired difference."""
+        """The difference from another measure, resample by resample."""
         found = _percentiles(self.value - other.value, self.moved_R - other.moved_R)
         return with_trainings(found, self.value_S - other.value_S)
 

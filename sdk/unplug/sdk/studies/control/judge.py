@@ -132,7 +132,7 @@ class Judge(nn.Module):
         return feature_BD
 
     def read(self, feature_BD: Tensor) -> dict[str, Tensor]:
-        """Logits of each attribute."""
+        """The logits (M, classes) of each attribute of M pictures."""
         return {name: head(feature_BD) for name, head in zip(self.words, self.heads, strict=True)}
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
@@ -230,7 +230,7 @@ def agreement(read: Mapping[str, Sequence[str]], wanted: Sequence[Mapping[str, s
 
 
 def parameters(module: Any) -> int:
-    """Numbers in a network."""
+    """How many numbers a network holds."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 

@@ -345,11 +345,11 @@ class ComparisonReport:
         return tuple(name for name in METRICS if any(name in row.measures for row in self.rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The report ready for JSON."""
         return asdict(self)
 
     def save(self, path: Path) -> None:
-        """Writes the report, atomically."""
+        """Writes the report, atomically; `OutputError` where the place cannot be written."""
         write_json(path, self.to_dict())
 
 

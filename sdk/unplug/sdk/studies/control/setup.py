@@ -117,7 +117,7 @@ class CompareRequest:
 
     @property
     def training_seeds(self) -> tuple[int, ...]:
-        """One a training."""
+        """The seeds of the trainings, one each."""
         return tuple(range(self.seed, self.seed + self.seeds))
 
     @property
@@ -183,17 +183,17 @@ class Setup:
 
     @cached_property
     def source_NHWC(self) -> NDArray[np.uint8]:
-        """The M source pictures."""
+        """The M source pictures (M, size, size, 3) that conditions were made from."""
         return self.dataset.pixels(self.dataset.indices(self.sources.ids))
 
     @cached_property
     def other_NHWC(self) -> NDArray[np.uint8]:
-        """The other held-out pictures."""
+        """The held-out pictures that no condition was made from."""
         return self.dataset.pixels(self.dataset.indices(self.others.ids))
 
     @cached_property
     def condition_NHWC(self) -> NDArray[np.uint8]:
-        """The M conditions."""
+        """The conditions (M, size, size, 3) of the source pictures."""
         return np.asarray(self.sources.condition[self.sources.rows])
 
     @cached_property

@@ -138,7 +138,7 @@ def _trained_on(setup: Setup, split: Any) -> set[str] | None:
 def report_of(
     setup: Setup, rows: tuple[Row, ...], features: FeatureFacts, judge: JudgeFacts | None, timing: dict[str, Any]
 ) -> ComparisonReport:
-    """The whole report."""
+    """The whole report from what every contender drew and took."""
     request, dataset = setup.request, setup.dataset
     base: Any = setup.base
     recipe = {name: value for name, value in request.recipe.to_dict().items() if name != "lr"}

@@ -92,7 +92,7 @@ class Bench:
 
     @property
     def kind(self) -> str:
-        """As in `BenchmarkProtocol`."""
+        """The kind of models, as in `BenchmarkProtocol`."""
         return "class" if bool(torch.isnan(pictures(self.sets.train).age_N).any()) else "age"
 
     @cached_property

@@ -50,7 +50,7 @@ class Truths:
 
     @classmethod
     def of(cls, sets: Sets) -> Truths:
-        """Without the pixels."""
+        """The labels of a set without its pixels."""
         parts = {"forget": sets.forget, "test": sets.test, "validation": sets.validation, "retain": sets.train}
         return cls(**{name: _truth(pictures(part)) for name, part in parts.items()})
 

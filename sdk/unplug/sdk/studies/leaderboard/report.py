@@ -119,11 +119,11 @@ class LeaderboardReport:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The report ready for JSON."""
         return asdict(self)
 
     def save(self, path: Path) -> None:
-        """Writes the report, atomically."""
+        """Writes the report, atomically; `OutputError` where the place cannot be written."""
         write_json(path, self.to_dict())
 
 

@@ -217,7 +217,7 @@ class HeadSums:
 
     @classmethod
     def empty(cls, features: int, groups: int) -> HeadSums:
-        """Sums over nobody."""
+        """The sums over nobody, with ranges that do not depend on any data."""
         exponent_K = torch.tensor([FEATURE_RANGE] * features + [1] + [1] * groups + [AGE_RANGE])
         return cls(head=RidgeHead(features, 1.0, exponent_K, slices=1), committed={})
 

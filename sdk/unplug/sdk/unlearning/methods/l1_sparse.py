@@ -55,5 +55,5 @@ class L1Sparse(Stepped):
 
 
 def absolute_sum(model: nn.Module) -> Tensor:
-    """||theta||_1 of all parameters."""
+    """||theta||_1, the sum of the absolute values of all parameters."""
     return torch.stack([parameter.abs().sum() for parameter in model.parameters()]).sum()

@@ -78,7 +78,7 @@ class Lens(Stepped):
         return norms_fixed(model)
 
     def kept(self, model: nn.Module, problem: ForgetProblem, batch: Batch) -> Tensor:
-        """The retain term."""
+        """The loss term that holds the answers on the retain set."""
         return problem.loss(model, batch)
 
     @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from huggingface_hub.errors import EntryNotFoundError
 from safetensors.torch import load_file, save_file
 
-from unplug.core import CheckpointError, OutputError
+from unplug.core import CheckpointError, OutputError, sha256_file
 from unplug.plugins import AgePredictor, age, load_checkpoint, save_checkpoint
 from unplug.plugins.checkpoint import MAX_CONFIG_BYTES
 
@@ -65,6 +66,13 @@ def edit_weights(folder: Path, **changes: torch.Tensor | None) -> None:
     save_file(tensors, folder / "model.safetensors")
 
 
+def bind(folder: Path) -> None:
+    """Makes the record one of the weights that lie beside it now."""
+    record = json.loads((folder / "unplug.json").read_text())
+    record["weights_sha256"] = sha256_file(folder / "model.safetensors")
+    (folder / "unplug.json").write_text(json.dumps(record))
+
+
 @pytest.mark.parametrize("size", ["nano", "small"])
 def test_round_trip_is_exact_through_both_doors(tmp_path: Path, size: str) -> None:
     edges, centers = (0.0, 7.0, 21.5, 80.0), (3.3333, 15.1, 41.7)
@@ -79,7 +87,9 @@ def test_round_trip_is_exact_through_both_doors(tmp_path: Path, size: str) -> No
         assert theirs.keys() == model.state_dict().keys()
         assert all(torch.equal(theirs[name], value) for name, value in model.state_dict().items())
         assert torch.equal(other(image)["expected_age"], model(image)["expected_age"])
-    assert loaded.record == {"a": [1]} and loaded.model_type == "age" and len(loaded.sha256) == 64
+    assert (
+        loaded.record == {"a": [1], "weights_sha256": loaded.sha256} and loaded.model_type == "age" and len(loaded.sha256) == 64
+    )
     assert (tmp_path / "out" / "README.md").read_text() == "# Card\n"
 
 
@@ -92,7 +102,7 @@ def test_saving_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_nothing_but_checkpoints_is_overwritten(folder: Path, tmp_path: Path) -> None:
     save_checkpoint(model_of(seed=1), folder, record={}, card="")
-    assert load_checkpoint(folder).record == {}
+    assert "seed" not in load_checkpoint(folder).record
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").write_text("precious")
     with pytest.raises(OutputError, match="not written by this command"):
@@ -146,7 +156,8 @@ def test_a_header_length_that_looks_like_a_pickle_is_no_pickle(folder: Path) -> 
     assert wanted > length
     weights.write_bytes(struct.pack("<Q", wanted) + raw[8 : 8 + length].ljust(wanted) + raw[8 + length :])
     assert weights.read_bytes()[:2] == b"PK"
-    assert load_checkpoint(folder).record == {"seed": 3}
+    bind(folder)
+    assert load_checkpoint(folder).record["seed"] == 3
 
 
 @pytest.mark.parametrize("keep", [0, 8, 100, -1])
@@ -190,6 +201,7 @@ def test_wrong_tensors_are_refused_by_both_doors(folder: Path, changes: dict[str
 def test_half_precision_weights_are_taken(folder: Path) -> None:
     half = {name: value.half() for name, value in load_file(folder / "model.safetensors").items() if name == "classifier.bias"}
     edit_weights(folder, classifier__bias=half["classifier.bias"] + 1)
+    bind(folder)
     model = load_checkpoint(folder).model
     assert model.classifier.bias.dtype == torch.float32 and model.classifier.bias.tolist() == [1.0] * 10
 
@@ -244,6 +256,15 @@ def test_a_broken_record_is_refused_and_a_missing_one_is_empty(folder: Path) -> 
     refused(folder, "is not an object")
     (folder / "unplug.json").unlink()
     assert load_checkpoint(folder).record == {}
+
+
+def test_a_record_describes_the_weights_beside_it_or_is_refused(folder: Path, tmp_path: Path) -> None:
+    save_checkpoint(model_of(seed=1, dropout=0.25), tmp_path / "other", record={"role": "retrained"}, card="# Card\n")
+    shutil.copyfile(folder / "model.safetensors", tmp_path / "other" / "model.safetensors")
+    refused(tmp_path / "other", "describes other weights than those beside it")
+    for record in ({"role": "retrained"}, {"weights_sha256": None}, {"weights_sha256": 7}, {"weights_sha256": "0" * 64}):
+        (folder / "unplug.json").write_text(json.dumps(record))
+        refused(folder, "describes other weights than those beside it")
 
 
 def test_the_wrong_model_type_is_refused(folder: Path) -> None:

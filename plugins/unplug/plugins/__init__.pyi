@@ -7,10 +7,12 @@ from .blocks import ConvNormAct as ConvNormAct
 from .blocks import DepthwiseConv2d as DepthwiseConv2d
 from .blocks import InvertedBottleneck as InvertedBottleneck
 from .blocks import init_weights as init_weights
+from .checkpoint import BINDING as BINDING
 from .checkpoint import CHECKPOINT_FILES as CHECKPOINT_FILES
 from .checkpoint import RECORD as RECORD
 from .checkpoint import SUMS as SUMS
 from .checkpoint import Checkpoint as Checkpoint
+from .checkpoint import check_binding as check_binding
 from .checkpoint import load_checkpoint as load_checkpoint
 from .checkpoint import load_weights as load_weights
 from .checkpoint import read_config as read_config

@@ -1,6 +1,7 @@
 """Checkpoint folders: ``config.json``, ``model.safetensors``, a card, and ``unplug.json`` with the record.
 
-The record says where the weights come from: data digest, split, recipe, cost, lineage. It never holds code.
+The record says where the weights come from (data digest, split, recipe, cost, lineage) and which weights it describes, by their
+SHA-256: beside other weights it is refused. It never holds code.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ DIFFUSERS_CLASSES = {"ConditioningPlugin": "plugin", "UNet2DConditionModel": "un
 """Model types of the configurations that diffusers writes: they name a class."""
 
 RECORD = "unplug.json"
+BINDING = "weights_sha256"
+"""Key of a record: SHA-256 of the weight file that it describes."""
 WEIGHTS, DIFFUSERS_WEIGHTS = "model.safetensors", "diffusion_pytorch_model.safetensors"
 SUMS = "sums.safetensors"
 """Of a model whose head forgets in closed form: what the head is computed from."""
@@ -68,7 +71,7 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
     Args:
         model: a network of `MODELS` (it has ``save_pretrained``).
         path: the folder; an older checkpoint there is replaced, anything else is refused.
-        record: JSON-ready facts for ``unplug.json``.
+        record: JSON-ready facts for ``unplug.json``; the hash of the weights is added here.
         card: Markdown for ``README.md``.
         sums: tensors for `SUMS`; the record then names the hash of that file.
 
@@ -85,7 +88,7 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
             if sums is not None:
                 save_file(sums, temporary / SUMS)
                 record = record | {"sums_sha256": sha256_file(temporary / SUMS)}
-        write_json(temporary / RECORD, record)
+        write_json(temporary / RECORD, record | {BINDING: sha256_file(weights_file(temporary))})
 
 
 @contextlib.contextmanager
@@ -109,7 +112,8 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
         expect: the model type that the caller can use; None takes any.
 
     Raises:
-        CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen tensors, NaN weights.
+        CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen tensors, NaN weights, or a
+            record of other weights than these.
 
     Example:
         >>> load_checkpoint("/nowhere")
@@ -119,9 +123,29 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
     folder = Path(path)
     model_type, config = read_config(folder, expect=expect)
     weights = weights_file(folder)
-    record = _read_object(folder / RECORD) if (folder / RECORD).is_file() else {}
+    record = _read_object(folder / RECORD) if (folder / RECORD).is_file() else None
     model = _build(folder, weights, model_type, config)
-    return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256_file(weights), record=record)
+    sha256 = sha256_file(weights)
+    if record is not None:
+        check_binding(record.get(BINDING), sha256, folder / RECORD)
+    return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256, record=record or {})
+
+
+def check_binding(claimed: object, sha256: str, record: Path) -> None:
+    """Refuses a record beside weights that it does not describe: what it says of method, cost and forget set is of others.
+
+    Args:
+        claimed: what the record says under `BINDING`.
+        sha256: of the weight file beside it.
+        record: its path, for the message.
+
+    Raises:
+        CheckpointError: it names no weights, or others.
+    """
+    if claimed != sha256:
+        says = f"{claimed:.12}" if isinstance(claimed, str) and claimed else "none"
+        why = f"it describes other weights than those beside it ({BINDING} {says}, and they are {sha256:.12})"
+        raise CheckpointError(str(record), why, "Restore the two files that were saved together")
 
 
 def read_config(folder: Path, *, expect: str | None = None) -> tuple[str, dict[str, Any]]:

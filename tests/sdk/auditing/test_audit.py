@@ -208,6 +208,21 @@ def test_refused_before_work(
         )
 
 
+def test_the_original_under_an_oracles_record_is_refused(world: World, tmp_path: Path) -> None:
+    """Also where the record's hash was made to fit: an oracle whose weights are the original's was never retrained."""
+    shutil.copytree(world.oracle.path, copy := tmp_path / "retrained")
+    shutil.copyfile(world.original.path / "model.safetensors", copy / "model.safetensors")
+    with pytest.raises(CheckpointError, match="describes other weights"):
+        run_audit(config_for(world, world.unlearned.path, retrained=copy), CPU, print, False)
+    record = json.loads((copy / "unplug.json").read_text())
+    (copy / "unplug.json").write_text(json.dumps(record | {"weights_sha256": world.original.sha256}))
+    for option in ({"retrained": copy}, {"references": [copy]}):
+        with pytest.raises(CheckpointError, match=r"nothing was retrained"):
+            run_audit(config_for(world, world.unlearned.path, **option), CPU, print, False)
+    with pytest.raises(CheckpointError, match="nothing was forgotten"):
+        run_audit(config_for(world, copy, original=world.original.path), CPU, print, False)
+
+
 @pytest.mark.long
 def test_an_artifact_that_cannot_run_is_marked(
     world: World, artifacts: dict[str, Artifact], monkeypatch: pytest.MonkeyPatch

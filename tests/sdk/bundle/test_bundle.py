@@ -93,6 +93,19 @@ def refile(name: str) -> Callable[[dict], object]:  # type: ignore[type-arg]
     return lambda manifest: manifest["files"].update({name: manifest["files"]["README.md"]})
 
 
+def rewrite(bundle: Path, name: str, change: Callable[[dict], object]) -> None:  # type: ignore[type-arg]
+    """A JSON file of the bundle edited, and its new hash in the manifest, as somebody with time would do it."""
+    value = json.loads((bundle / name).read_text())
+    change(value)
+    raw = json.dumps(value).encode()
+    (bundle / name).write_bytes(raw)
+    edit(bundle, lambda m: m["files"].update({name: {"sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}}))
+
+
+def recard(bundle: Path, **changes: object) -> None:
+    rewrite(bundle, "artifacts/age.fp32.tflite.json", lambda card: card.update(changes))
+
+
 TAMPERING: dict[str, tuple[Callable[[Path], object], str]] = {
     "flipped bit": (
         lambda b: harm(b, "artifacts/age.fp32.tflite", lambda raw: raw[:999] + bytes([raw[999] ^ 1]) + raw[1000:]),
@@ -132,6 +145,30 @@ TAMPERING: dict[str, tuple[Callable[[Path], object], str]] = {
     "endless list of files": (
         lambda b: edit(b, lambda m: m["files"].update({f"f{n}": {"sha256": "0" * 64, "bytes": 1} for n in range(5000)})),
         "more than 4096 files",
+    ),
+    "a string for a signature": (
+        lambda b: edit(b, lambda m: m.update(signature="ed25519:AAAA")), "manifest.json: it does not follow",
+    ),
+    "failed gate": (lambda b: edit(b, lambda m: m["gates"][0].update(passed=False)), "does not hold"),
+    "gate beyond its limit": (lambda b: edit(b, lambda m: m["gates"][0].update(value=1e9)), "does not hold"),
+    "gate that measured nothing": (lambda b: edit(b, lambda m: m["gates"][0].update(value=None)), "nothing measured"),
+    "no gates": (lambda b: edit(b, lambda m: m.update(gates=[])), "not judged by the gate 'forgotten'"),
+    "missing gate": (
+        lambda b: edit(b, lambda m: m.update(gates=[g for g in m["gates"] if g["name"] != "parity"])),
+        "not judged by the gate 'parity'",
+    ),
+    "missing attack": (
+        lambda b: edit(b, lambda m: m.update(gates=[g for g in m["gates"] if g["name"] != "forgotten (loss)"])),
+        "not judged by the attack 'loss'",
+    ),
+    "file of another model": (
+        lambda b: recard(b, checkpoint_sha256="0" * 64), "was made from other weights than its lineage names",
+    ),
+    "lineage of another model": (
+        lambda b: edit(b, lambda m: m["lineage"].update(original_sha256="0" * 64)), "its audit is about another original model",
+    ),
+    "report of another release": (
+        lambda b: rewrite(b, "reports/release.json", lambda r: r["gates"].pop()), "its release report has other gates",
     ),
     "deeply nested": (lambda b: (b / "manifest.json").write_text("[" * 200_000), "manifest.json"),
 }  # fmt: skip

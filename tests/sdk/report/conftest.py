@@ -105,7 +105,8 @@ def record(role: str) -> Json:
         "schema": "unplug-split/1", "sha256": SHA["split"], "seed": 3, "subject_disjoint": True, "data_digest": SHA["data"],
     }  # fmt: skip
     raw: Json = {
-        "schema": "unplug-checkpoint/1", "role": role, "seed": 3, "data": {"spec": "synth:n=140"}, "recipe": {"epochs": 2},
+        "schema": "unplug-checkpoint/1", "weights_sha256": SHA[role], "role": role, "seed": 3,
+        "data": {"spec": "synth:n=140"}, "recipe": {"epochs": 2},
         "split": {**split, "train": ["a", "b"], "validation": ["c"], "test": ["d"], "forget": ["b"]},
         "cost": {"forward": 4321, "backward": 4321, "wall_s": 61.0, "device": "cpu"}, "versions": VERSIONS, "metrics": {},
     }  # fmt: skip

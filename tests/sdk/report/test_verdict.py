@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.core import ReportError
+from unplug.core import CheckpointError, ReportError
 from unplug.sdk.report import collect
 from unplug.sdk.report.plots.audit import shared_edges, shares
 from unplug.sdk.report.plots.bench import Timing, latency_svg
@@ -207,6 +207,22 @@ def test_refuses_audits_of_two_requests(write: Write, parts: dict[str, Json]) ->
     other["settings"]["split_sha256"] = "f" * 64
     with pytest.raises(ReportError, match="different splits"):
         collect(write(a=parts["audit"], b=other))
+
+
+def test_a_record_describes_an_audited_model_and_the_weights_beside_it(
+    write: Write, parts: dict[str, Json], tmp_path: Path
+) -> None:
+    """The original under the oracle's record, say: costs and numbers of two models on one page."""
+    parts["retrained/unplug"]["weights_sha256"] = parts["audit"]["models"][0]["sha256"]
+    with pytest.raises(ReportError, match=r"the retrained model that it describes .* is none of those in the audit"):
+        collect(write(**parts))
+    alone = tmp_path / "retrained"
+    alone.mkdir(exist_ok=True)
+    (alone / "unplug.json").write_text(json.dumps(parts["retrained/unplug"]))
+    assert collect([alone / "unplug.json"]).records
+    (alone / "model.safetensors").write_bytes(b"other weights")
+    with pytest.raises(CheckpointError, match="describes other weights"):
+        collect([alone / "unplug.json"])
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

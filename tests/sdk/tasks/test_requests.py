@@ -45,7 +45,7 @@ def test_kinds_are_those_of_the_checkpoints(plugin_world: PluginWorld, world: Wo
     ("edit", "said"),
     [
         (
-            lambda record: record.clear(),
+            lambda record: [record.pop(key) for key in tuple(record) if key != "weights_sha256"],
             "base.name, base.sha256, condition.kind, condition.settings, condition.identity, captions, parameters",
         ),
         (lambda record: record.pop("base"), "base.name, base.sha256"),

@@ -95,6 +95,9 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
         if checkpoint.sha256 != original.sha256:
             _check_unlearned(checkpoint, original, split)
             unlearned["unlearned" if len(checkpoints) == 1 else checkpoint.path.name] = checkpoint
+        elif checkpoint.record.get("role") in ("unlearned", "retrained"):
+            why = "its weights are the original's: nothing was forgotten"
+            raise CheckpointError(str(checkpoint.path), why, "Run `unplug forget` again, with a larger --budget")
     expect = original.model_type
     retrained = None if config.retrained is None else load_checkpoint(config.retrained, expect=expect)
     references = [load_checkpoint(path, expect=expect) for path in config.references]

@@ -25,6 +25,8 @@ from unplug.core import (
 )
 from unplug.export import Artifact
 
+from .binding import gate_problems, model_problems
+
 SCHEMA: Literal["unplug-bundle/1"] = "unplug-bundle/1"
 MANIFEST = "manifest.json"
 BUNDLE_ENTRIES = ("README.md", "artifacts", "reports", "test_vectors")
@@ -83,7 +85,7 @@ class Manifest:
 
     Args:
         schema: always ``unplug-bundle/1``.
-        signature: null until bundles are signed.
+        signature: null, until bundles are signed: a text that nobody can check is refused, for it is no signature.
         model_type: key of `unplug.plugins.checkpoint.MODELS`.
         iospec: the named tensors of every artifact.
         preprocessing, postprocessing: what an app does around the model.
@@ -96,7 +98,7 @@ class Manifest:
     __pydantic_config__: ClassVar = STRICT
 
     schema: Literal["unplug-bundle/1"] = SCHEMA
-    signature: str | None
+    signature: None
     model_type: str
     iospec: IOSpec
     preprocessing: dict[str, Any]
@@ -183,11 +185,15 @@ def read_manifest(bundle: Path) -> Manifest:
 
 
 def verify_bundle(bundle: Path) -> Manifest:
-    """Checks every file of a bundle against its manifest; returns the manifest.
+    """Checks every file of a bundle against its manifest, its gates, and that all of it is about one model.
+
+    Returns:
+        The manifest.
 
     Raises:
         ReportError, BundleCheckFailed: see `read_manifest`.
-        BundleCheckFailed: a file is missing, changed, a link, or not in the manifest.
+        BundleCheckFailed: a file is missing, changed, a link, or not in the manifest; a gate failed or is missing; a card,
+            the audit and the lineage name different weights.
     """
     manifest = read_manifest(bundle)
     # All that is no plain folder: pipes and devices have no place in a bundle either.
@@ -204,4 +210,6 @@ def verify_bundle(bundle: Path) -> Manifest:
         path = bundle / name
         if path.stat().st_size != entry.bytes or sha256_file(path) != entry.sha256:
             raise BundleCheckFailed(str(bundle), f"{name} was changed", DISTRUST)
+    for problem in (*gate_problems(manifest.gates), *model_problems(bundle, manifest)):
+        raise BundleCheckFailed(str(bundle), problem, DISTRUST)
     return manifest

@@ -19,13 +19,17 @@ def bundle() -> None:
 @click.argument("path", type=click.Path(path_type=Path))
 @command
 def verify(path: Path, common: Common) -> Outcome:
-    """Check every file against the manifest (exit 1 where one is missing, changed or extra)."""
+    """Check files, gates and hashes (exit 1: a file is missing, changed or extra, a gate failed, two models are mixed)."""
     from unplug.sdk.bundle import verify_bundle
 
     manifest = verify_bundle(path)
     count = len(manifest.files)
-    text = f"{path}: {count} files match the manifest. It is not signed: this shows integrity, not origin."
-    return Outcome(value={"bundle": str(path), "files": count, "signed": manifest.signature is not None}, text=text)
+    held = len(manifest.gates)
+    text = (
+        f"{path}: {count} files match the manifest, all {held} gates hold, and all of it is about one model. "
+        "It is not signed: this shows integrity, not origin."
+    )
+    return Outcome(value={"bundle": str(path), "files": count, "gates": held, "signed": False}, text=text)
 
 
 @bundle.command()

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unplug.core import InputError, ReportError, read_json, sha256_file
+from unplug.plugins import check_binding, weights_file
 
 from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
-from .schemas import FaceSheet, PluginRecord, Record, ReleaseRecord
+from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
 
 if TYPE_CHECKING:
     from unplug.export import Card, ParityReport
@@ -90,7 +91,8 @@ def collect(paths: Sequence[Path]) -> Inputs:
 
     Raises:
         ReportError: no file, a missing or broken one, an unknown schema or another version of a known one,
-            audits of different splits, or thumbnails that are not small PNG files.
+            audits of different splits, a record of weights that were not audited, or thumbnails that are not small PNG files.
+        CheckpointError: a record beside weights that it does not describe.
     """
     if not 0 < len(paths) <= MAX_FILES:
         raise ReportError("report", f"{len(paths)} files given", f"Give 1 to {MAX_FILES} JSON files that unplug wrote")
@@ -98,6 +100,8 @@ def collect(paths: Sequence[Path]) -> Inputs:
     sources = []
     for path in map(Path, paths):
         schema, value = _read(path)
+        if schema in RECORDS and weights_file(path.parent).is_file():
+            check_binding(value.weights_sha256, sha256_file(weights_file(path.parent)), path)
         found[schema].append(value)
         # Every checkpoint's record has the same file name; its folder says which it is.
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
@@ -105,6 +109,8 @@ def collect(paths: Sequence[Path]) -> Inputs:
     records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
     audits, parities, benches, cards, faces, releases, comparisons = map(tuple, found.values())
     _check_same_split(audits)
+    for record in records:
+        _check_audited(record, audits)
     _check_faces(faces)
     return Inputs(
         sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
@@ -195,6 +201,15 @@ def _check_same_split(audits: Sequence[AuditReport]) -> None:
     splits = {str(audit.settings.get("split_sha256")) for audit in audits}
     if len(splits) > 1:
         raise ReportError("report", "its audits are about different splits", "Make one report for each forget request")
+
+
+def _check_audited(record: AnyRecord, audits: Sequence[AuditReport]) -> None:
+    """Refuses a record of weights that were not audited in their role: its cost would stand beside another model's numbers."""
+    audited = {model.sha256 for audit in audits for model in audit.models if model.role == record.role}
+    references = {str(sha256) for audit in audits for sha256 in audit.settings.get("references") or ()}
+    if audited and record.weights_sha256 not in audited | references:
+        why = f"the {record.role} model that it describes ({record.weights_sha256:.12}) is none of those in the audit"
+        raise ReportError("unplug.json", why, "Give the records of the models that were audited")
 
 
 def _check_faces(sheets: Iterable[FaceSheet]) -> None:

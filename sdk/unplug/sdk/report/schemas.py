@@ -96,6 +96,7 @@ class AnyRecord:
 
     __pydantic_config__: ClassVar = OPEN
 
+    weights_sha256: str
     role: str = "original"
     seed: int | None = None
     data: dict[str, Any] = field(default_factory=dict)

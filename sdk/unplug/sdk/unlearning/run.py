@@ -190,7 +190,9 @@ def estimate_retraining(
 
 
 def check_oracle(oracle: Checkpoint, split: Split, recipe: Any) -> None:
-    """Refuses a "retrained" model of another recipe or another retain set."""
+    """Refuses a "retrained" model of another recipe or another retain set, and the original under its name."""
+    if oracle.sha256 == (oracle.record.get("lineage") or {}).get("original_sha256"):
+        raise CheckpointError(str(oracle.path), "its weights are the original's: nothing was retrained", "Retrain it")
     if oracle.record.get("recipe") != json.loads(json.dumps(recipe.to_dict())):
         raise CheckpointError(str(oracle.path), "the retrained model has another recipe than the original", "Retrain it")
     theirs = split_of(oracle)

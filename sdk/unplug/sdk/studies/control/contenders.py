@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from unplug.core import CheckpointError, read_json, sha256_file, versions
-from unplug.plugins import RECORD, Checkpoint, load_weights, save_checkpoint, weights_file
+from unplug.plugins import BINDING, RECORD, Checkpoint, check_binding, load_weights, save_checkpoint, weights_file
 from unplug.sdk.diffusion import CONTROLS, Control, ControlRecipe, fit_control, mean_loss
 from unplug.sdk.training import check_place, describe_device, fingerprint, training_dir
 
@@ -124,6 +124,7 @@ def contender(setup: Setup, name: str, seed: int, lr: float) -> Contender:
     if not isinstance(record, dict) or record.get("fingerprint") != marks:
         why = "it was trained on another base or other data, or with another recipe"
         raise CheckpointError(str(folder), why, "Give another --out, or remove that folder")
+    check_binding(record.get(BINDING), sha256_file(weights_file(folder)), folder / RECORD)
     training = Training(
         seed=seed, lr=lr, wall_s=float(record["cost"]["wall_s"]), loss=float(record["loss"]), validation=record["validation"],
         device=str(record["cost"]["device"]), sha256=sha256_file(weights_file(folder)), stored=stored_type(folder), given=False,

@@ -1,0 +1,73 @@
+"""A bundle is about one model: its gates held, and its files, its audit and its lineage name the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unplug.core import ArtifactError, InputError, read_json
+from unplug.export import load_artifact
+
+if TYPE_CHECKING:
+    from .bundle import Gate, Manifest
+
+GATES = (
+    ("forgotten (",), ("not over-forgotten (",), ("no alarm",), ("utility",), ("budget",), ("parity",), ("audit on artifacts",),
+    ("bench", "host latency"),
+)  # fmt: skip
+"""What every release is judged by: for each gate the starts of its name, of which one must be there."""
+MAX_REPORT_BYTES = 64 * 2**20
+
+
+def gate_problems(gates: Sequence[Gate]) -> Iterator[str]:
+    """What is wrong with the gates of a bundle: one that failed, that contradicts its own numbers, or that is missing."""
+    for gate in gates:
+        holds = gate.value is not None and (gate.value <= gate.limit if gate.comparison == "<=" else gate.value >= gate.limit)
+        if not (gate.passed and holds):
+            yield f"the gate {gate.explain()}, does not hold"
+    for names in GATES:
+        if not any(gate.name.startswith(names) for gate in gates):
+            yield f"it was not judged by the gate {names[0].rstrip(' (')!r}"
+
+
+def model_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
+    """Where the parts of a bundle are about different models; its files were found whole before."""
+    lineage = manifest.lineage
+    artifacts = {name.split("/")[1].removesuffix(".json") for name in manifest.files if name.startswith("artifacts/")}
+    if not artifacts:
+        yield "it holds no exported file"
+    for name in sorted(artifacts):
+        try:
+            card = load_artifact(bundle / "artifacts" / name).card
+        except ArtifactError as error:
+            yield error.why
+            continue
+        if card.checkpoint_sha256 != lineage.checkpoint_sha256:
+            yield f"artifacts/{name} was made from other weights than its lineage names"
+        if card.model_type != manifest.model_type or card.iospec != manifest.iospec:
+            yield f"artifacts/{name} has other tensors than its manifest says"
+    try:
+        yield from _report_problems(bundle, manifest)
+    except (InputError, KeyError, TypeError, AttributeError) as error:
+        yield f"its reports cannot be read ({type(error).__name__})"
+
+
+def _report_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
+    audit, release = (
+        read_json(bundle / "reports" / name, max_bytes=MAX_REPORT_BYTES) for name in ("audit.json", "release.json")
+    )
+    models: dict[str, Any] = {model["role"]: model for model in audit["models"]}
+    for role, sha256 in (
+        ("unlearned", manifest.lineage.checkpoint_sha256), ("original", manifest.lineage.original_sha256),
+    ):  # fmt: skip
+        if models[role]["sha256"] != sha256:
+            yield f"its audit is about another {role} model than its lineage names"
+    judged = {gate.name for gate in manifest.gates}
+    for attack in models["unlearned"]["attacks"]:
+        if not {f"forgotten ({attack})", f"not over-forgotten ({attack})"} <= judged:
+            yield f"it was not judged by the attack {attack[:60]!r} of its audit"
+    if [(gate["name"], gate["value"], gate["passed"]) for gate in release["gates"]] != [
+        (gate.name, gate.value, gate.passed) for gate in manifest.gates
+    ]:
+        yield "its release report has other gates than its manifest"

@@ -34,6 +34,8 @@ from .files import write_json as write_json
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
 from .lazy import attach as attach
+from .limits import memory_for as memory_for
+from .limits import seconds_for as seconds_for
 from .memory import peak_rss_bytes as peak_rss_bytes
 from .memory import rss_bytes as rss_bytes
 from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
@@ -53,6 +55,9 @@ from .records import STRICT as STRICT
 from .records import read_dataclass as read_dataclass
 from .records import schema_text as schema_text
 from .registry import Registry as Registry
+from .regular import open_regular as open_regular
+from .regular import parse_json as parse_json
+from .regular import read_regular as read_regular
 from .silence import quiet as quiet
 from .store import JsonLines as JsonLines
 from .store import json_sha256 as json_sha256

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InputError, OutputError
+from .regular import MAX_HASHED_BYTES, open_regular, parse_json, read_regular
 
 MAX_JSON_BYTES = 256 * 2**20  # a report with the raw samples of a large audit stays far below
 
@@ -182,25 +183,19 @@ def read_json(path: Path, *, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """Reads a JSON file of bounded size.
 
     Raises:
-        InputError: missing, unreadable, too large or not JSON.
+        InputError: missing, no regular file, unreadable, too large, not JSON, or nested beyond every schema.
     """
-    path = Path(path)
+    raw = read_regular(Path(path), max_bytes=max_bytes)
     try:
-        with path.open("rb") as handle:
-            raw = handle.read(max_bytes + 1)  # not the size that the file claims: /dev/zero says 0
-        if len(raw) > max_bytes:
-            raise InputError(str(path), f"larger than {max_bytes} bytes", "This is not a file that unplug wrote")
-        return json.loads(raw.decode("utf-8"))
-    except OSError as error:
-        raise InputError(str(path), error.strerror or str(error), "Check the path") from error
-    except (ValueError, RecursionError) as error:
+        return parse_json(raw)
+    except ValueError as error:
         raise InputError(str(path), f"not valid JSON ({error})", "Write it again or restore it from a copy") from error
 
 
 def sha256_file(path: Path) -> str:
-    """SHA-256 of a file, as 64 hexadecimal digits."""
+    """SHA-256 of a file, as 64 hexadecimal digits; `InputError` for what is no regular file or beyond 64 GiB."""
     digest = hashlib.sha256()
-    with Path(path).open("rb") as handle:
+    with open_regular(Path(path), max_bytes=MAX_HASHED_BYTES) as handle:
         while block := handle.read(2**20):
             digest.update(block)
     return digest.hexdigest()

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from .errors import ConversionError, OutputError, UnplugError, error_class
 from .files import read_json
+from .limits import TIME_VARIABLE, explain_memory, out_of_memory
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -105,6 +106,7 @@ class Child:
         *,
         what: str,
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        memory: int = 0,
         progress: Progress | None = None,
         cancel: threading.Event | None = None,
     ) -> Reply:
@@ -115,12 +117,13 @@ class Child:
                 self._calls += 1
                 folder = root / str(self._calls)
                 folder.mkdir()
-                write_message(folder / "request.json", {"function": function, "values": dict(values)}, arrays or {})
+                request = {"function": function, "values": dict(values), "memory": memory}
+                write_message(folder / "request.json", request, arrays or {})
                 with contextlib.suppress(BrokenPipeError):  # it is dead already, and waiting for it says of what
                     assert child.stdin is not None
                     child.stdin.write(f"{folder.name}\n".encode())
                     child.stdin.flush()
-                _wait(child, folder, what, timeout, progress, cancel)
+                _wait(child, folder, what, timeout, memory, progress, cancel)
                 reply = _reply(folder)
                 shutil.rmtree(folder, ignore_errors=True)
             except OSError as error:
@@ -165,6 +168,7 @@ def call_in_child(
     *,
     what: str,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    memory: int = 0,
     progress: Progress | None = None,
     cancel: threading.Event | None = None,
 ) -> Reply:
@@ -176,6 +180,7 @@ def call_in_child(
         arrays: arguments that go by file; the child maps them into memory and copies nothing.
         what: the work, named as the user knows it; opens every error message.
         timeout: seconds after which the child is killed.
+        memory: bytes that the child may take (`memory_for` says how many for a file from outside); 0 is no limit.
         progress: told what the child reports.
         cancel: when set, from another thread, the child is killed.
 
@@ -189,7 +194,7 @@ def call_in_child(
         {'n': 3}
     """
     with Child() as child:
-        return child.call(function, values, arrays, what=what, timeout=timeout, progress=progress, cancel=cancel)
+        return child.call(function, values, arrays, what=what, timeout=timeout, memory=memory, progress=progress, cancel=cancel)
 
 
 def cores() -> int:
@@ -266,7 +271,7 @@ def write_message(path: Path, value: dict[str, Any], arrays: Mapping[str, Array]
 
 
 def _wait(
-    child: subprocess.Popen[bytes], folder: Path, what: str, timeout: float, progress: Progress | None,
+    child: subprocess.Popen[bytes], folder: Path, what: str, timeout: float, memory: int, progress: Progress | None,
     cancel: threading.Event | None,
 ) -> None:  # fmt: skip
     """Returns when the call's answer lies in its folder; raises `ConversionError` where none will."""
@@ -278,13 +283,13 @@ def _wait(
         if answered:
             return
         if code is not None:
-            raise _untyped(what, code, error_tail(log))
+            raise _untyped(what, code, error_tail(log), memory)
         if cancel is not None and cancel.is_set():
             raise ConversionError(what, "it was stopped because other work failed", "See the first error")
         elapsed = time.monotonic() - started
         if elapsed > timeout:
             why = f"not done after {timeout:g} s; its last words: {error_tail(log) or 'none'}"
-            raise ConversionError(what, why, "Give it more time, or a smaller model")
+            raise ConversionError(what, why, f"Give it more time ({TIME_VARIABLE}), or a smaller model")
         time.sleep(min(max(elapsed / 10, MIN_POLL_SECONDS), POLL_SECONDS))
 
 
@@ -339,15 +344,16 @@ def _reply(folder: Path) -> Reply | UnplugError:
     return Reply(values=raw["values"], arrays=arrays)
 
 
-def _untyped(what: str, code: int, tail: str) -> ConversionError:
+def _untyped(what: str, code: int, tail: str, memory: int) -> ConversionError:
+    fix = explain_memory(memory) if out_of_memory(tail) else REPORT
     if code < 0:
         why = f"its child process was killed by {signal.Signals(-code).name}; its last words: {tail or 'none'}"
-        memory = "The system may have run out of memory; close other programs or choose a smaller model"
-        return ConversionError(what, why, memory if code == -getattr(signal, "SIGKILL", 9) else REPORT)
+        full = "The system may have run out of memory; close other programs or choose a smaller model"
+        return ConversionError(what, why, full if code == -getattr(signal, "SIGKILL", 9) else fix)
     if operators := missing_operators(tail):
         why = f"the target does not have {', '.join(operators)}; {tail}"
         return ConversionError(what, why, "Build the model from other operators, or choose another target")
-    return ConversionError(what, tail or f"its child process ended with code {code} and said nothing", REPORT)
+    return ConversionError(what, tail or f"its child process ended with code {code} and said nothing", fix)
 
 
 def error_tail(log: Path) -> str:

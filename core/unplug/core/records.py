@@ -11,11 +11,15 @@ from typing import Any, TypeVar
 
 from .errors import InputError
 from .files import MAX_JSON_BYTES
+from .regular import parse_json, read_regular
 
 T = TypeVar("T")
 
 STRICT = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 """What the report and card dataclasses set as ``__pydantic_config__``: no surplus keys, no conversions, no NaN."""
+
+
+_AGAIN = "Write it again with this version of unplug, or restore it from a copy"
 
 
 def read_dataclass(kind: type[T], path: Path, error: type[InputError], *, max_bytes: int = MAX_JSON_BYTES) -> T:
@@ -33,16 +37,16 @@ def read_dataclass(kind: type[T], path: Path, error: type[InputError], *, max_by
     from pydantic import TypeAdapter, ValidationError
 
     try:
-        if path.stat().st_size > max_bytes:
-            raise error(str(path), f"larger than {max_bytes} bytes", "This is not a file that unplug wrote")
-        return TypeAdapter(kind).validate_json(path.read_bytes())
-    except OSError as problem:
-        raise error(str(path), problem.strerror or str(problem), "Check the path") from problem
+        raw = read_regular(path, max_bytes=max_bytes, error=error)
+        parse_json(raw)
+        return TypeAdapter(kind).validate_json(raw)
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"
         why = f"it does not follow its schema ({place}: {first['msg']})"
-        raise error(str(path), why, "Write it again with this version of unplug, or restore it from a copy") from problem
+        raise error(str(path), why, _AGAIN) from problem
+    except ValueError as problem:
+        raise error(str(path), f"it does not follow its schema (the file: {problem})", _AGAIN) from problem
 
 
 def json_schema(kind: type[Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import numpy as np
 
 from .errors import UnplugError
 from .files import read_json
+from .limits import limit_own_memory
 from .processes import ERROR, RESULT, Array, Reply, write_message
 
 
@@ -74,6 +75,7 @@ def answer(folder: Path, kept: dict[str, Any]) -> None:
     """Runs the request in `folder`; typed errors go back as data, all others end the process with a traceback on stderr."""
     request = read_json(folder / "request.json")
     arrays = {name: np.load(folder / file, mmap_mode="r", allow_pickle=False) for name, file in request["arrays"].items()}
+    limit_own_memory(request["memory"])
     module, _, attribute = request["function"].partition(":")
     try:
         reply = getattr(import_module(module), attribute)(Job(folder, request["values"], arrays, kept))

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, ArtifactError, IOSpec, TensorSpec, read_dataclass, sha256_tree, write_json
 
+from .onnx_files import external_tensor
+
 SCHEMA: Literal["unplug-artifact/1"] = "unplug-artifact/1"
 MAX_CARD_BYTES = 2**20
 MAX_ARTIFACT_BYTES = 4 * 2**30  # flatbuffers and protocol buffers end at 2 GiB; an .mlpackage may hold a little more
@@ -181,6 +183,9 @@ def _check_content(file: Path, card: Card) -> None:
         raise ArtifactError(str(file), f"{size} bytes where its card says {card.bytes}", again)
     if sha256_tree(file)[0] != card.sha256:
         raise ArtifactError(str(file), "its SHA-256 differs from its card: it was edited or damaged", again)
+    if file.suffix == ".onnx" and (tensor := external_tensor(file)) is not None:
+        why = f"the numbers of its tensor {tensor!r} lie in another file, which neither card nor hash covers"
+        raise ArtifactError(str(file), why, "Save it with all tensors inside, as `unplug export` does")
 
 
 def _tree(folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.core import Array, IOSpec, Job, Reply, call_in_child, installed_versions, sha256_file
+from unplug.core import Array, IOSpec, Job, Reply, call_in_child, installed_versions, memory_for, sha256_file
 from unplug.plugins import read_config, weights_file
 
 from .artifact import Artifact, Card
@@ -42,7 +42,10 @@ def reference_outputs(checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Arr
     """
     check_inputs(iospec, inputs)
     values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict()}
-    reply = call_in_child("unplug.export.checkpoint:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}")
+    reply = call_in_child(
+        "unplug.export.checkpoint:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}",
+        memory=memory_for(weights_file(Path(checkpoint))),
+    )  # fmt: skip
     return Reference(
         checkpoint_sha256=reply.values["checkpoint_sha256"], model_type=reply.values["model_type"], outputs=reply.arrays
     )
@@ -83,7 +86,9 @@ def checkpoint_artifact(folder: Path) -> Artifact:
     """
     model_type, config = read_config(folder)
     values = {"checkpoint": str(folder.resolve())}
-    found = call_in_child("unplug.export.checkpoint:describe", values, what=f"reading {folder.name}").values
+    found = call_in_child(
+        "unplug.export.checkpoint:describe", values, what=f"reading {folder.name}", memory=memory_for(weights_file(folder))
+    ).values
     weights = weights_file(folder)
     digest = sha256_file(weights)
     card = Card(

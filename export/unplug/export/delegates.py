@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from unplug.core import ArtifactError, IOSpec, Job, Reply, call_in_child
+from unplug.core import ArtifactError, IOSpec, Job, Reply, call_in_child, memory_for, seconds_for
 
 from .artifact import Artifact
 from .runtime import RUNTIMES
@@ -54,7 +54,10 @@ def coverage(artifact: Artifact, delegate: str) -> Coverage:
     check_runtime(runtime, delegate, 1)
     values = {**run_values(artifact), "runtime": runtime.name, "delegate": delegate}
     try:
-        found = call_in_child("unplug.export.delegates:place", values, what=f"{artifact.path.name} on {delegate}").values
+        found = call_in_child(
+            "unplug.export.delegates:place", values, what=f"{artifact.path.name} on {delegate}", timeout=seconds_for(1),
+            memory=memory_for(artifact.path),
+        ).values  # fmt: skip
     except ArtifactError as error:
         return Coverage(file=artifact.path.name, delegate=delegate, whole=False, reason=f"it ({error.why})")
     placement = Placement.from_dict(found)

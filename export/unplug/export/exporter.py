@@ -21,11 +21,13 @@ from unplug.core import (
     atomic_path,
     call_in_child,
     installed_versions,
+    memory_for,
     require_modules,
+    seconds_for,
     sha256_tree,
     writable,
 )
-from unplug.plugins import read_config
+from unplug.plugins import read_config, weights_file
 
 from .artifact import Artifact, Calibrated, Card, write_card
 from .precisions import ALL, ON_REQUEST, PRECISIONS, looks_at_samples
@@ -212,7 +214,8 @@ def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> 
             },
             work.calibration,
             what=what,
-            timeout=work.timeout,
+            timeout=seconds_for(0, work.timeout),
+            memory=memory_for(weights_file(work.checkpoint)),
             progress=work.tally.of(target.name),
             cancel=work.cancel,
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.core import DEFAULT_TIMEOUT_SECONDS, Array, Child, InputError, IOSpec, Job, Progress, Reply, require_modules
+from unplug.core import Array, Child, InputError, IOSpec, Job, Progress, Reply, memory_for, require_modules, seconds_for
 
 from .artifact import Artifact
 from .runtime import RUNTIMES
@@ -84,13 +84,13 @@ class Session:
         return relaid(spec.outputs, self.run(relaid(first.inputs, inputs, spec.inputs)), first.outputs)
 
     def run(
-        self, inputs: Mapping[str, Array], *, timeout: float = DEFAULT_TIMEOUT_SECONDS, progress: Progress | None = None
+        self, inputs: Mapping[str, Array], *, timeout: float | None = None, progress: Progress | None = None
     ) -> dict[str, Array]:
         """Runs N samples one by one, as a phone would.
 
         Args:
             inputs: name to array of N samples, checked against the artifact's IOSpec.
-            timeout: seconds for each 256 MiB of inputs.
+            timeout: seconds for each 256 MiB of inputs; None takes `seconds_for` them.
             progress: called with (samples done, N, file name).
 
         Returns:
@@ -115,11 +115,15 @@ class Session:
             parts.append(self._run_chunk(part, timeout, forward))
         return {tensor.name: np.concatenate([part[tensor.name] for part in parts]) for tensor in spec.outputs}
 
-    def _run_chunk(self, inputs: Mapping[str, Array], timeout: float, progress: Progress) -> dict[str, Array]:
+    def _run_chunk(self, inputs: Mapping[str, Array], timeout: float | None, progress: Progress) -> dict[str, Array]:
         what = f"{self.artifact.path.name} on {self.runtime.name}"
         values = {**run_values(self.artifact), "runtime": self.runtime.name, "delegate": self.delegate, "threads": self.threads}
         function = "unplug.export.session:run_samples"
-        return self._child.call(function, values, inputs, what=what, timeout=timeout, progress=progress).arrays
+        seconds = seconds_for(len(next(iter(inputs.values()))), timeout)
+        memory = memory_for(self.artifact.path)
+        return self._child.call(
+            function, values, inputs, what=what, timeout=seconds, memory=memory, progress=progress
+        ).arrays  # fmt: skip
 
 
 def check_runtime(runtime: Runtime, delegate: str, threads: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.core import Array, ArtifactError, Job, Reply, call_in_child, require_modules
+from unplug.core import Array, ArtifactError, Job, Reply, call_in_child, memory_for, require_modules, seconds_for
 
 from .artifact import Artifact
 from .readers import READERS
@@ -36,8 +36,9 @@ def stored_weights(artifact: Artifact) -> dict[str, Array]:
     require_modules(target.modules, target.extra)
     values = {"path": str(artifact.path.resolve()), "target": card.target}
     reply = call_in_child(
-        "unplug.export.weights:read_weights", values, what=f"weights of {artifact.path.name}", timeout=TIMEOUT_SECONDS
-    )
+        "unplug.export.weights:read_weights", values, what=f"weights of {artifact.path.name}",
+        timeout=seconds_for(0, TIMEOUT_SECONDS), memory=memory_for(artifact.path),
+    )  # fmt: skip
     return reply.arrays
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from unplug.core import STRICT, Array, IOSpec, Job, Reply, call_in_child
+from unplug.core import STRICT, Array, IOSpec, Job, Reply, call_in_child, memory_for
 
 from ..artifact import Artifact
 from ..precisions import PRECISIONS
@@ -105,7 +105,10 @@ def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -
     threshold = PRECISIONS.get(artifact.card.precision).min_psnr_db
     values = {**run_values(artifact), "checkpoint": str(Path(checkpoint).resolve()), "target": artifact.card.target}
     what = f"layers of {artifact.path.name}"
-    found = call_in_child("unplug.export.layers.explain:trace_both", values, inputs, what=what).values
+    found = call_in_child(
+        "unplug.export.layers.explain:trace_both", values, inputs, what=what,
+        memory=memory_for(artifact.path, Path(checkpoint)),
+    ).values  # fmt: skip
     return Explanation(
         file=artifact.path.name,
         artifact_sha256=artifact.card.sha256,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unplug.core import Job, Reply, call_in_child, require_modules
+from unplug.core import Job, Reply, call_in_child, memory_for, require_modules, seconds_for
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,10 @@ def read_edges(path: Path) -> Edges:
         ConversionError: the file ends it.
     """
     require_modules(("ai_edge_litert.interpreter",), "run")
-    found = call_in_child("unplug.mobile_bench.adb.edges:describe", {"path": str(path)}, what=f"reading {path.name}").values
+    found = call_in_child(
+        "unplug.mobile_bench.adb.edges:describe", {"path": str(path)}, what=f"reading {path.name}", timeout=seconds_for(1),
+        memory=memory_for(path),
+    ).values  # fmt: skip
     sides = [[Edge(name, tensor, tuple(shape), dtype) for name, tensor, shape, dtype in found[side]] for side in found]
     return Edges(inputs=tuple(sides[0]), outputs=tuple(sides[1]))
 

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
-from unplug.core import InputError, Reply, call_in_child, require_modules
+from unplug.core import InputError, Reply, call_in_child, memory_for, require_modules, seconds_for
 from unplug.export import RUNTIMES, TARGETS, Artifact, Placement, run_values
 from unplug.export import TARGET as UNEXPORTED
 
@@ -120,7 +120,8 @@ class Host:
         values = {**run_values(job.artifact), **asdict(plan), "runtime": job.runtime, "delegate": job.delegate}
         return call_in_child(
             f"unplug.mobile_bench.devices.host_child:{function}", values, job.inputs,
-            what=f"{job.artifact.path.name} on the host", timeout=MARGIN_S + (plan.sustain_s or 0.0),
+            what=f"{job.artifact.path.name} on the host", timeout=seconds_for(0, MARGIN_S + (plan.sustain_s or 0.0)),
+            memory=memory_for(job.artifact.path),
         )  # fmt: skip
 
 

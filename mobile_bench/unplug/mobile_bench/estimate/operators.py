@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from unplug.core import ArtifactError, InputError, Job, Reply, call_in_child, require_modules
+from unplug.core import ArtifactError, InputError, Job, Reply, call_in_child, memory_for, require_modules, seconds_for
 from unplug.export import AGAIN, Artifact, bounded
 
 KINDS = ("conv1x1", "conv", "depthwise", "dense", "pool", "elementwise", "resize", "other")
@@ -65,7 +65,7 @@ def read_features(artifacts: Sequence[Artifact]) -> list[Features]:
     paths: list[Path] = [artifact.path.resolve() for artifact in artifacts]
     reply = call_in_child(
         "unplug.mobile_bench.estimate.operators:count", {"paths": [str(path) for path in paths]},
-        what="counting operators", timeout=COUNT_SECONDS,
+        what="counting operators", timeout=seconds_for(0, COUNT_SECONDS), memory=memory_for(*paths),
     )  # fmt: skip
     return [Features(**item) for item in reply.values["files"]]
 

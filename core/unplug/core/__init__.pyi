@@ -71,6 +71,7 @@ from .text import fixed as fixed
 from .text import milliseconds as milliseconds
 from .text import percent as percent
 from .text import plain as plain
+from .text import printable as printable
 from .text import seconds as seconds
 from .text import short as short
 from .text import signed as signed

@@ -20,13 +20,17 @@ MAX_DEPTH = 64  # of JSON; the deepest file of ours has nine levels
 MAX_DIGITS = 40  # of an integer; no count or time has more, and float() ends at 309
 
 
-def open_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputError) -> BinaryIO:
+NOT_OURS = "This is not a file that unplug wrote"
+
+
+def open_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputError, too_large: str = NOT_OURS) -> BinaryIO:
     """Opens a regular file for reading, without ever waiting for somebody to write into it.
 
     Args:
         path: the file; links are followed.
         max_bytes: larger files are refused unread. Sparse ones count with the size that they claim.
         error: the type to raise.
+        too_large: what to do about one that is too large.
 
     Raises:
         InputError: of type `error`: it is missing, cannot be read, is a folder, a device or a pipe, or is too large.
@@ -40,7 +44,7 @@ def open_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputE
         if not stat.S_ISREG(status.st_mode):
             raise error(str(path), _not_regular(status.st_mode), "Give a regular file")
         if status.st_size > max_bytes:
-            raise error(str(path), f"larger than {max_bytes} bytes", "This is not a file that unplug wrote")
+            raise error(str(path), f"larger than {max_bytes} bytes", too_large)
         return os.fdopen(number, "rb", buffering=0)
     except BaseException:
         os.close(number)
@@ -51,7 +55,7 @@ def _not_regular(mode: int) -> str:
     return os.strerror(errno.EISDIR) if stat.S_ISDIR(mode) else "it is a device, a pipe or a socket, which may have no end"
 
 
-def read_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputError) -> bytes:
+def read_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputError, too_large: str = NOT_OURS) -> bytes:
     """The bytes of a regular file of bounded size.
 
     Raises:
@@ -59,7 +63,7 @@ def read_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputE
             to read now and may have later (``/proc/kmsg``).
     """
     parts, left = [], max_bytes + 1
-    with open_regular(path, max_bytes=max_bytes, error=error) as handle:
+    with open_regular(path, max_bytes=max_bytes, error=error, too_large=too_large) as handle:
         try:
             while left and (part := os.read(handle.fileno(), min(left, 2**24))):
                 parts.append(part)
@@ -67,7 +71,7 @@ def read_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputE
         except OSError as problem:
             raise error(str(path), problem.strerror or str(problem), "Check the path") from problem
     if not left:
-        raise error(str(path), f"larger than {max_bytes} bytes", "This is not a file that unplug wrote")
+        raise error(str(path), f"larger than {max_bytes} bytes", too_large)
     return b"".join(parts)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 NONE = "\N{EN DASH}"
 MINUS = "\N{MINUS SIGN}"
 PERCENT = "\N{NO-BREAK SPACE}%"
+SPACES = "\N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}\N{THIN SPACE}"
+"""Not printable to `str.isprintable`, and in our own texts: between a number and its unit."""
 
 
 def fixed(value: float | None, digits: int = 3) -> str:
@@ -139,6 +141,29 @@ def plain(text: str, limit: int = 60) -> str:
     """
     clean = "".join(letter if letter.isprintable() else " " for letter in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Text that a terminal only shows: what would move its cursor, colour it or turn its direction is written out.
+
+    Line feeds, tabs and every letter stay. Names of files, tensors and devices come from strangers; so does what they are in.
+
+    Example:
+        >>> printable("a" + chr(27) + "[2Jb"), printable("age" + chr(0x202E) + "gpj.exe"), printable(chr(0xE9))
+        ('a\\\\x1b[2Jb', 'age\\\\u202egpj.exe', 'é')
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(letter if letter in "\n\t" or _shown(letter) else _written_out(letter) for letter in text)
+
+
+def _shown(letter: str) -> bool:
+    return letter.isprintable() or letter in SPACES
+
+
+def _written_out(letter: str) -> str:
+    code = ord(letter)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

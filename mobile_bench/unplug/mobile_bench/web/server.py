@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
 import shutil
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -22,9 +24,10 @@ TYPES = {
     ".wasm": "application/wasm", ".svg": "image/svg+xml", ".json": "application/json",
 }  # fmt: skip
 MAX_POSTS = {"progress": 4 * 2**10, "row": 16 * 2**20, "report": 64 * 2**20}
-SOCKET_S, UPLOAD_S = 30.0, 120.0
-"""Of silence on a connection, and for a whole upload."""
-MAX_CONNECTIONS = 64
+HEAD_S, SOCKET_S, UPLOAD_S = 5.0, 30.0, 120.0
+"""Of silence before a request is known, of silence behind it, and for a whole upload."""
+MAX_CONNECTIONS, MAX_STRANGERS = 64, 8
+"""At once, and of one peer whose requests have not named the secret yet: the oldest of those makes room for a new one."""
 HEADERS = {
     # Isolated pages get a finer clock and threads.
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -94,25 +97,50 @@ class PageServer:
 
 
 class _Server(ThreadingHTTPServer):
+    """One thread a connection, and a bounded number; a browser that knows the secret never waits for those who say nothing."""
+
     daemon_threads = True
 
     def __init__(self, *args: Any) -> None:
-        self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self._lock = threading.Lock()
+        self._strangers: dict[socket.socket, str] = {}  # in the order of their coming
+        self._known: set[socket.socket] = set()
         super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """One thread a connection, and no more than so many."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        """Takes a connection, in the place of a silent one where there are too many."""
+        with self._lock:
+            same = [other for other, peer in self._strangers.items() if peer == client_address[0]]
+            full = len(self._strangers) + len(self._known) >= MAX_CONNECTIONS
+            if len(same) >= MAX_STRANGERS or (full and self._strangers):
+                self._hang_up(same[0] if len(same) >= MAX_STRANGERS else next(iter(self._strangers)))
+            elif full:
+                self.shutdown_request(request)
+                return
+            self._strangers[request] = client_address[0]
+        super().process_request(request, client_address)
+
+    def _hang_up(self, stranger: socket.socket) -> None:
+        """Ends a connection; its thread finds that out and closes it."""
+        del self._strangers[stranger]
+        with contextlib.suppress(OSError):
+            stranger.shutdown(socket.SHUT_RDWR)
+
+    def know(self, request: Any) -> None:
+        """The request on a connection named the secret: it keeps its place, and gets longer pauses."""
+        with self._lock:
+            if self._strangers.pop(request, None) is not None:
+                self._known.add(request)
+        request.settimeout(SOCKET_S)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """See `process_request`."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            with self._lock:
+                self._strangers.pop(request, None)
+                self._known.discard(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke off is the browser's matter."""
@@ -120,7 +148,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     own: PageServer
-    timeout = SOCKET_S
+    server: _Server
+    timeout = HEAD_S
     server_version, sys_version = "unplug", ""
 
     def log_message(self, format: str, *args: object) -> None:
@@ -148,6 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         first, _, rest = self.path.partition("?")[0].removeprefix("/").partition("/")
         if not secrets.compare_digest(first.encode(), self.own.token.encode()):
             raise Refused(404, "nothing is here")
+        self.server.know(self.connection)
         if self.own.used:
             raise Refused(410, "this address has been used; run unplug bench again for a new one")
         self.own.exchange.sign()

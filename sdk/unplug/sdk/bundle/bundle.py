@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -197,7 +198,7 @@ def verify_bundle(bundle: Path) -> Manifest:
     """
     manifest = read_manifest(bundle)
     # All that is no plain folder: pipes and devices have no place in a bundle either.
-    items = [path for path in bundle.rglob("*") if path.is_symlink() or not path.is_dir()]
+    items = [path for path in islice(bundle.rglob("*"), 2 * MAX_FILES) if path.is_symlink() or not path.is_dir()]
     present = {path.relative_to(bundle).as_posix() for path in items}
     listed = set(manifest.files) | {MANIFEST}
     for name in sorted(present ^ listed):

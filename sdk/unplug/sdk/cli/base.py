@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import click
 
-from unplug.core import InputError, InsufficientMemoryError, OutputError, UnplugError
+from unplug.core import InputError, InsufficientMemoryError, OutputError, UnplugError, printable
 
 OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
 
@@ -62,7 +62,7 @@ class Common:
     def say(self, line: str) -> None:
         """A progress line for people, on standard error."""
         if not self.as_json:
-            click.echo(line, err=True)
+            echo(line, err=True)
 
 
 def command(function: Callable[..., Outcome]) -> Callable[..., None]:
@@ -76,8 +76,7 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         common = Common(as_json=as_json, seed=seed, device_name=device_name)
         try:
             outcome = function(*args, common=common, **kwargs)
-            text = json.dumps(clean(outcome.value), indent=1, sort_keys=True, allow_nan=False) if as_json else outcome.text
-            click.echo(text)
+            echo(_json(clean(outcome.value), sort_keys=True) if as_json else outcome.text)
         except UnplugError as error:
             _fail(error, as_json)
         except KeyboardInterrupt:
@@ -94,7 +93,7 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         except Exception as error:  # noqa: BLE001 (a bug must not leave with 1, which means that a gate failed)
             if "allocate memory" in str(error) or "out of memory" in str(error):
                 _fail(InsufficientMemoryError("out of memory", str(error).splitlines()[0], OUT_OF_MEMORY), as_json)
-            traceback.print_exc()
+            echo(traceback.format_exc().rstrip("\n"), err=True)
             _fail(
                 UnplugError("this is a bug in unplug", f"{type(error).__name__}: {error}", "Please report the lines above"),
                 as_json,
@@ -113,9 +112,19 @@ def _weights_errors() -> tuple[type[Exception], ...]:
 def _fail(error: UnplugError, as_json: bool) -> NoReturn:
     if as_json:
         kind = type(error).__name__
-        click.echo(json.dumps({"error": {"type": kind, "what": error.what, "why": error.why, "fix": error.fix}}, indent=1))
-    click.echo(f"error: {' '.join(str(error).split())}", err=True)
+        echo(_json({"error": {"type": kind, "what": error.what, "why": error.why, "fix": error.fix}}))
+    echo(f"error: {' '.join(str(error).split())}", err=True)
     sys.exit(error.exit_code)
+
+
+def _json(value: Any, *, sort_keys: bool = False) -> str:
+    """In ASCII. JSON leaves one control character as it is, which `echo` would write as no JSON does."""
+    return json.dumps(value, indent=1, sort_keys=sort_keys, allow_nan=False).replace("\x7f", "\\u007f")
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """The one way to a terminal: what it shows may come from anybody, and can do nothing but be read."""
+    click.echo(printable(text), err=err)
 
 
 def clean(value: Any) -> Any:

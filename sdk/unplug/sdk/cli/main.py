@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import click
 
-from unplug.core import VERSION, MissingExtraError, extra_of
+from unplug.core import VERSION, MissingExtraError, extra_of, printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("unplug.sdk.cli.demo:demo", "The whole journey on synthetic faces, then an HTML report."),
@@ -44,7 +44,7 @@ class _OneLine(click.ClickException):
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"error: {self.format_message()}", file=file, err=file is None)
+        click.echo(f"error: {printable(self.format_message())}", file=file, err=file is None)
 
 
 @contextlib.contextmanager
@@ -58,6 +58,8 @@ def _one_line() -> Iterator[None]:
         text = " ".join(error.format_message().split()).rstrip(".")
         hint = "" if text.endswith("?") or "--help`" in text else f" Try `{path} --help`."
         raise _OneLine(f"{text}{'' if text.endswith('?') else '.'}{hint}") from error
+    except UnicodeEncodeError as error:  # an argument in bytes that are no text of this locale, on its way to a message
+        raise _OneLine("An argument is not text in this locale. Set LC_ALL=C.UTF-8, or rename the file.") from error
     except (ModuleNotFoundError, MissingExtraError) as error:  # at the top of a command's file, before it handles errors itself
         missing = error if isinstance(error, MissingExtraError) else extra_of(error)
         if missing is None:

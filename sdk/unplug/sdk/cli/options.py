@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import stat
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -46,7 +47,16 @@ def without_option(help_text: str) -> Callable[[F], F]:
 
 def _no_device(ctx: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     """Results replace what is at their path, and root may replace /dev/null."""
-    if value is not None and value.exists() and not (value.is_file() or value.is_dir()):
+    if value is None:
+        return None
+    try:
+        mode = value.stat().st_mode
+    except FileNotFoundError:
+        return value
+    except (OSError, ValueError) as error:  # too long a name; a null byte
+        why = getattr(error, "strerror", None) or str(error)
+        raise click.BadParameter(f"{str(value)[:60]!r}: {why}. Give a path that can be written", ctx, parameter) from error
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise click.BadParameter(f"{value} is a device or a pipe. Give a path for a file or a folder", ctx, parameter)
     return value
 

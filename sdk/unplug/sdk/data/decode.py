@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import stat
 import struct
+import threading
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from unplug.core import DataError
+from unplug.core import DataError, read_regular
 
 MAX_FILE_BYTES = 64 * 2**20  # the largest photographs of today's phones stay below this
 MAX_PIXELS = 64_000_000  # phones stop at 50 megapixels for an ordinary picture; a decompression bomb has more
+LARGE_PIXELS = 16_000_000  # from here on a picture takes 64 MB to 500 MB while it is decoded
+BAND_PIXELS = 1_000_000
+_LARGE = threading.BoundedSemaphore(2)  # of them at once in this process, however many cores there are
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 # What Pillow was seen to raise on damaged files; struct.error comes from EXIF blocks.
@@ -31,7 +36,7 @@ def read_bytes(path: Path) -> bytes:
         size = status.st_size
         if size > MAX_FILE_BYTES:
             raise DataError(str(path), f"{size} bytes are too many for one image", "Shrink it")
-        return path.read_bytes()
+        return read_regular(path, max_bytes=MAX_FILE_BYTES, error=DataError)
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         raise DataError(str(path), getattr(error, "strerror", None) or str(error), "Check the file and its name") from error
 
@@ -66,26 +71,36 @@ def decode_bytes(raw: bytes, name: str, size: int) -> NDArray[np.uint8]:
 
 def decode_upright(path: Path) -> Image.Image:
     """An image file in RGB, turned as its EXIF orientation says; `DataError` where it is broken or too large."""
-    return _upright(path, str(path))
+    return _upright(io.BytesIO(read_bytes(path)), str(path))
 
 
-def _upright(source: Path | io.BytesIO, name: str) -> Image.Image:
+def _upright(source: io.BytesIO, name: str) -> Image.Image:
     try:
         with Image.open(source, formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
+            pixels = image.width * image.height
+            if pixels > MAX_PIXELS:
                 raise DataError(name, f"{image.width}x{image.height} pixels are too many", "Shrink it")
-            return _eight_bits(ImageOps.exif_transpose(image)).convert("RGB")
+            with _LARGE if pixels > LARGE_PIXELS else contextlib.nullcontext():
+                ImageOps.exif_transpose(image, in_place=True)
+                eight = _eight_bits(image)
+                return eight if eight.mode == "RGB" else eight.convert("RGB")
     except DECODER_ERRORS as error:
-        seen = str(error).replace(str(source), Path(name).name)  # Pillow names what it was given: a path, or an address
+        seen = str(error).replace(str(source), Path(name).name)  # Pillow names what it was given, which has an address
         reason = error.strerror if isinstance(error, OSError) and error.strerror else seen
         raise DataError(name, f"not a readable image ({reason})", "Replace or remove it") from error
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:
-    """Pillow's own conversion of 16-bit grey clips at 255, which leaves a white picture."""
+    """Pillow's own conversion of 16-bit grey clips at 255, which leaves a white picture; float64 in bands, not as a whole."""
+    image.load()
     if not image.mode.startswith("I"):
         return image
-    return Image.fromarray((np.asarray(image, dtype=np.float64) / 257.0).round().clip(0, 255).astype(np.uint8))
+    grey_HW = np.empty((image.height, image.width), np.uint8)
+    rows = max(1, BAND_PIXELS // image.width)
+    for top in range(0, image.height, rows):
+        band = image.crop((0, top, image.width, min(top + rows, image.height)))
+        grey_HW[top : top + rows] = (np.asarray(band, dtype=np.float64) / 257.0).round().clip(0, 255)
+    return Image.fromarray(grey_HW)
 
 
 def square(image: Image.Image, size: int) -> NDArray[np.uint8]:

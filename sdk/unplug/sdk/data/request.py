@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import DataError
+from unplug.core import DataError, read_regular
 
 from .dataset import Dataset
 from .sources.records import shown
@@ -39,7 +39,9 @@ def read_forget_file(path: Path, dataset: Dataset) -> tuple[str, ...]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), "too large for a forget file", "List ids, one a line")
-        text = path.read_bytes().decode("utf-8-sig")  # not `read_text`: it turns carriage returns into line feeds
+        text = read_regular(path, max_bytes=MAX_BYTES, error=DataError, too_large="List ids, one a line").decode(
+            "utf-8-sig"
+        )  # not `read_text`: it turns carriage returns into line feeds
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error

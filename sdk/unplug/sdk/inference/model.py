@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec
+from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, open_regular
 from unplug.export import Artifact, Session, check_inputs, load_artifact, random_inputs
 from unplug.plugins import load_checkpoint
 
@@ -23,6 +23,7 @@ from .crop import FACE_MARGIN, crop
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".ckpt")
 """Refused by `load_checkpoint`, with the reason."""
 ARRAYS = (".npz", ".npy")
+MAX_ARRAY_BYTES = 4 * 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,11 +124,16 @@ def _open_checkpoint(path: Path) -> _Model:
 
 def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
     """Never a pickle: numpy refuses object arrays here."""
+    open_regular(path, max_bytes=MAX_ARRAY_BYTES, error=DataError, too_large="Split it").close()
     try:
-        found = np.load(path, allow_pickle=False)
         if path.suffix == ".npz":
-            with found:
-                return {name: found[name] for name in found.files}
+            with ZipFile(path) as archive:
+                unpacked = sum(item.file_size for item in archive.infolist())
+            if unpacked > MAX_ARRAY_BYTES:
+                raise DataError(str(path), f"{unpacked} bytes when unpacked, at most {MAX_ARRAY_BYTES} are read", "Split it")
+            with np.load(path, allow_pickle=False) as several:
+                return {name: several[name] for name in several.files}
+        found = np.load(path, mmap_mode="r", allow_pickle=False)  # a header may claim more numbers than the file holds
     except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is no readable file of arrays"
         raise DataError(str(path), why, "Write it with numpy.savez(path, name=array) or numpy.save") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from pathlib import Path
 from typing import get_args
@@ -11,9 +10,10 @@ from unplug.core import DataError
 
 from ..source import Listing, Partition, Problem, Sample, not_empty
 from .files import FileSource
+from .tables import table_rows
 from .utkface import MAX_AGE
 
-MAX_ROWS = 10_000_000
+COLUMNS = ("path", "id", "age", "label", "subject", "partition")
 
 
 class CSVSource(FileSource):
@@ -45,19 +45,7 @@ class CSVSource(FileSource):
         return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes)
 
     def _rows(self) -> list[dict[str, str]]:
-        try:
-            with self.table.open(newline="", encoding="utf-8-sig") as handle:
-                reader = csv.DictReader(handle)
-                if "path" not in (reader.fieldnames or ()):
-                    raise DataError(f"csv:{self.table}", "it has no column 'path'", "Name the columns in the first line")
-                rows: list[dict[str, str]] = []
-                for row in reader:
-                    rows.append({key: (value or "").strip() for key, value in row.items() if isinstance(key, str)})
-                    if len(rows) > MAX_ROWS:
-                        raise DataError(f"csv:{self.table}", f"more than {MAX_ROWS} rows", "Split it")
-                return rows
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise DataError(f"csv:{self.table}", str(error), "Save it as UTF-8 CSV") from error
+        return table_rows(self.table, f"csv:{self.table}", "Save it as UTF-8 CSV", COLUMNS, needed="path")
 
     def _sample(self, name: str, row: dict[str, str], index: dict[str, int]) -> Sample:
         root = self.table.parent.resolve()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from unplug.core import DataError
-
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
 from .files import FileSource
+from .tables import text_lines
 
 ATTRIBUTES = (("male", 21), ("smiling", 32), ("young", 40))  # columns of CelebA-HQ-attribute.txt, file name first
 CLASSES = tuple(
@@ -44,7 +43,4 @@ class MUCACSource(FileSource):
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(str(path), str(error), "Give the folder with CelebA-HQ's identity and attribute files") from error
+    return list(text_lines(path, "Give the folder with CelebA-HQ's identity and attribute files"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import re
 from pathlib import Path
 
-from unplug.core import DataError
-
 from ..source import Listing, Partition, Problem, Sample, existing_dir, not_empty
 from .files import FileSource
+from .tables import table_rows
 
 AGE_EDGES = (0.0, 7.0, 13.0, 20.0, 31.0, 46.0, 56.0, 67.0, 81.0)
 CLASSES = ("0-6", "7-12", "13-19", "20-30", "31-45", "46-55", "56-66", "67-80")
@@ -68,8 +66,4 @@ _MIDDLES = tuple((low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES)
 
 
 def _rows(table: Path) -> list[dict[str, str]]:
-    try:
-        with table.open(newline="", encoding="utf-8-sig") as handle:
-            return list(csv.DictReader(handle))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(str(table), str(error), "Give the folder that MUFAC was unpacked to") from error
+    return table_rows(table, str(table), "Give the folder that MUFAC was unpacked to", ("image_path", "age_class"))

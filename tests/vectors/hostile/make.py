@@ -1,0 +1,184 @@
+"""Hostile inputs, each a few lines that make it in a folder and the command that is pointed at it.
+
+Files of a kilobyte lie beside this module (`graphs` wrote them); what would be large is made when it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+TERABYTES = 4 * 2**40
+SIDE = 8000  # 64 million pixels, as many as are decoded at all
+ENDLESS = "/proc/kmsg"
+"""A regular file to ``stat``; reading it waits for the kernel's next message."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One hostile input.
+
+    Args:
+        what: the line of the table.
+        make: fills a folder.
+        command: arguments of ``unplug``; ``{}`` is the folder.
+        says: in the one line of the refusal; "" where the input is taken, within bounds.
+        child: whether a child process opens it.
+    """
+
+    what: str
+    make: Callable[[Path], object]
+    command: tuple[str, ...]
+    says: str
+    child: bool = False
+
+
+def sparse(name: str) -> Callable[[Path], object]:
+    """A file of four terabytes that takes no room."""
+
+    def make(folder: Path) -> None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+        try:
+            os.truncate(folder / name, TERABYTES)
+        except OSError:  # a file system with smaller files
+            os.truncate(folder / name, 2**40)
+
+    return make
+
+
+def link(name: str, target: str) -> Callable[[Path], object]:
+    """A link to something that is no plain file."""
+    return lambda folder: (folder / name).symlink_to(target)
+
+
+def text(name: str, content: str | bytes) -> Callable[[Path], object]:
+    """A small file."""
+    return lambda folder: (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def fifo(name: str) -> Callable[[Path], object]:
+    """A pipe that nobody writes into."""
+    return lambda folder: os.mkfifo(folder / name)
+
+
+def png(name: str, depth: int, colour: int, channels: int) -> Callable[[Path], object]:
+    """A picture of 64 million pixels, all of one colour, in a hundred kilobytes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    def make(folder: Path) -> None:
+        packed, row = zlib.compressobj(9), bytes(1 + SIDE * channels * depth // 8)
+        data = b"".join([*(packed.compress(row) for _ in range(SIDE)), packed.flush()])
+        head = struct.pack(">IIBBBBB", SIDE, SIDE, depth, colour, 0, 0, 0)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
+
+    return make
+
+
+def rows(folder: Path) -> None:
+    """A million rows."""
+    (folder / "a.csv").write_text("path,age\n" + "".join(f"{number}.png,3\n" for number in range(1_000_000)))
+
+
+def packed_array(folder: Path) -> None:
+    """Eight gigabytes of zeros as eight megabytes, beside a model that would take an array of that name."""
+    graph("loop")(folder)
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (44739242, 3, 4, 4), }"
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    start = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header
+    block = bytes(2**20)
+    with (
+        zipfile.ZipFile(folder / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("image.npy", "w", force_zip64=True) as file,
+    ):
+        file.write(start)
+        for _ in range(8192):
+            file.write(block)
+
+
+def graph(name: str) -> Callable[[Path], object]:
+    """An ONNX file of this folder and its card."""
+
+    def make(folder: Path) -> None:
+        for file in (f"{name}.onnx", f"{name}.onnx.json"):
+            shutil.copyfile(HERE / file, folder / file)
+
+    return make
+
+
+def crowded(folder: Path) -> None:
+    """A bundle folder with a hundred thousand files that no manifest names."""
+    (folder / "b" / "many").mkdir(parents=True)
+    (folder / "b" / "manifest.json").write_text("{}")
+    for number in range(100_000):
+        (folder / "b" / "many" / str(number)).touch()
+
+
+NESTED = '{"schema": "unplug-bench/1", "rows": ' + "[" * 100_000
+DIGITS = json.dumps({"schema": "unplug-bench/1", "rows": [], "seed": 0, "versions": {}, "git_revision": None}).replace(
+    '"seed": 0', '"seed": ' + "9" * 400
+)
+REPORT, IMPORT = ("report", "{}/a.json", "-o", "{}/a.html"), ("bench", "import", "{}/a.json", "-o", "{}/b.json")
+INSPECT, FOLDER = ("data", "inspect", "csv:{}/a.csv"), ("data", "inspect", "imagefolder:{}/faces")
+LOOK = ("condition", "--kind", "canny", "{}/a.png", "-o", "{}/out.png")
+
+CASES = (
+    Case(what="report: /dev/zero", make=link("a.json", "/dev/zero"), command=REPORT, says="a device"),
+    Case(what="report: a pipe", make=fifo("a.json"), command=REPORT, says="a device, a pipe"),
+    Case(what="report: /proc/kmsg", make=link("a.json", ENDLESS), command=REPORT, says="a.json"),
+    Case(what="report: a sparse file of 4 TiB", make=sparse("a.json"), command=REPORT, says="larger than"),
+    Case(what="report: JSON nested 100,000 deep", make=text("a.json", NESTED), command=REPORT, says="not valid JSON"),
+    Case(what="bench import: /dev/zero", make=link("a.json", "/dev/zero"), command=IMPORT, says="a device"),
+    Case(what="bench import: a pipe", make=fifo("a.json"), command=IMPORT, says="a device, a pipe"),
+    Case(what="bench import: /proc/kmsg", make=link("a.json", ENDLESS), command=IMPORT, says="a.json"),
+    Case(what="bench import: an integer of 400 digits", make=text("a.json", DIGITS), command=IMPORT, says="impossible number"),
+    Case(what="bench import: JSON nested 100,000 deep", make=text("a.json", NESTED), command=IMPORT, says="schema"),
+    Case(what="csv: a million rows", make=rows, command=INSPECT, says="more than 500000 rows"),
+    Case(what="csv: a sparse file of 4 TiB, one line", make=sparse("a.csv"), command=INSPECT, says="larger than"),
+    Case(what="csv: /proc/kmsg", make=link("a.csv", ENDLESS), command=INSPECT, says="a.csv"),
+    Case(
+        what="mufac: a sparse table of 4 TiB", make=sparse("custom_train_dataset.csv"), command=("data", "inspect", "mufac:{}"),
+        says="larger than",
+    ),
+    Case(
+        what="mucac: a sparse list of 4 TiB", make=sparse("CelebA-HQ-identity.txt"), command=("data", "inspect", "mucac:{}"),
+        says="larger than",
+    ),
+    Case(what="picture: 64 million 16-bit greys in 125 kB", make=png("faces/a/a.png", 16, 0, 1), command=FOLDER, says=""),
+    Case(what="picture: 64 million RGBA pixels", make=png("faces/a/a.png", 8, 6, 4), command=FOLDER, says=""),
+    Case(what="picture: /proc/kmsg", make=link("a.png", ENDLESS), command=LOOK, says="a.png"),
+    Case(
+        what="run: 8 GiB of zeros as a .npz of 8 MB", make=packed_array, says="when unpacked",
+        command=("run", "{}/loop.onnx", "--array", "{}/a.npz"),
+    ),
+    Case(
+        what="run: an ONNX file of 300 bytes that asks for 16 GiB", make=graph("memory"), child=True,
+        command=("run", "{}/memory.onnx", "--random"), says="allocate",
+    ),
+    Case(
+        what="run: an ONNX loop without an end", make=graph("loop"), child=True, command=("run", "{}/loop.onnx", "--random"),
+        says="not done after",
+    ),
+    Case(
+        what="run: an ONNX file with numbers in /etc/passwd", make=graph("elsewhere"), says="lie in another file",
+        command=("run", "{}/elsewhere.onnx", "--random"),
+    ),
+    Case(what="bundle verify: 100,000 extra files", make=crowded, command=("bundle", "verify", "{}/b"), says="manifest.json"),
+    Case(
+        what="report: a name with escapes", make=text("\x1b[2J\u202e.json", "{"), says="\\x1b[2J\\u202e",
+        command=("report", "{}/\x1b[2J\u202e.json", "-o", "{}/a.html"),
+    ),
+    Case(what="report: 300 letters for -o", make=text("a.json", "{}"), command=("report", "{}/a.json", "-o", "x" * 300),
+         says="too long"),
+)  # fmt: skip

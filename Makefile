@@ -14,7 +14,7 @@ QUICK = tests/test_layout.py tests/core/test_files.py tests/plugins/test_blocks.
 	tests/sdk/fleet/test_results.py tests/sdk/diffusion/test_noise.py tests/sdk/report/test_pareto.py \
 	tests/sdk/bundle/test_bundle.py tests/sdk/cli/test_cli.py
 
-.PHONY: demo quick test test-all lint fast-tests long-tests bench schemas clean web-runtimes
+.PHONY: demo quick test test-all lint fast-tests long-tests bench sbom schemas clean web-runtimes
 
 # What the demo needs: three converters, no diffusion. torch first and alone: with it in place nothing else pulls another build of it in.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -73,6 +73,10 @@ bench: $(VENV)/.ready-dev
 	$(BIN)/python -m benchmarks.fleet --out out/fleet.json
 	$(BIN)/python -m benchmarks.plugin_latency --out out/plugin-latency.json
 	$(BIN)/python -m benchmarks.overhead --out out/overhead.json
+
+# A bill of materials (CycloneDX) and what pip-audit reads, of what is installed here: out/sbom.cdx.json, out/requirements-audit.txt.
+sbom: $(VENV)/.ready-dev
+	$(BIN)/python -m benchmarks.sbom --out out
 
 schemas: $(VENV)/.ready
 	$(BIN)/python -m unplug.export.schemas

@@ -12,7 +12,7 @@ from unplug.sdk.cli import main
 
 from .vectors.hostile.make import CASES, Case
 
-BIG = ("a million rows", "100,000 extra files", "64 million", "8 GiB of zeros")
+BIG = ("a million rows", "100,000 extra files", "64 million", "1.5 GiB of zeros")
 """Seconds to make or to read; the others take milliseconds."""
 
 

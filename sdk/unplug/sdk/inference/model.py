@@ -23,7 +23,8 @@ from .crop import FACE_MARGIN, crop
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".ckpt")
 """Refused by `load_checkpoint`, with the reason."""
 ARRAYS = (".npz", ".npy")
-MAX_ARRAY_BYTES = 4 * 2**30
+MAX_ARRAY_BYTES, MAX_UNPACKED_BYTES = 4 * 2**30, 2**30
+"""Of a file, which is mapped, and of what a ``.npz`` holds when it is unpacked: a megabyte can hold a gigabyte of zeros."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,8 +130,9 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
         if path.suffix == ".npz":
             with ZipFile(path) as archive:
                 unpacked = sum(item.file_size for item in archive.infolist())
-            if unpacked > MAX_ARRAY_BYTES:
-                raise DataError(str(path), f"{unpacked} bytes when unpacked, at most {MAX_ARRAY_BYTES} are read", "Split it")
+            if unpacked > MAX_UNPACKED_BYTES:
+                why = f"{unpacked} bytes when unpacked, and at most {MAX_UNPACKED_BYTES} are read"
+                raise DataError(str(path), why, "Split it")
             with np.load(path, allow_pickle=False) as several:
                 return {name: several[name] for name in several.files}
         found = np.load(path, mmap_mode="r", allow_pickle=False)  # a header may claim more numbers than the file holds

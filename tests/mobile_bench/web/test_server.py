@@ -222,6 +222,20 @@ def test_unfinished_rows_are_marked(served: PageServer, exchange: Exchange, job:
     assert last is not None and (last.status, last.valid) == ("failed", False) and "the browser ended" in last.reasons[0]
 
 
+def test_silent_connections_keep_no_browser_out(served: PageServer) -> None:
+    """64 of them, and 100 that begin a request and stop: the oldest make room, and few threads wait on them."""
+    silent = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(64)]
+    assert own(served, "plan.json")[0] == 200
+    for number in range(100):
+        silent.append(socket.create_connection(("127.0.0.1", served.port)))
+        if number % 25 == 0:
+            assert own(served, "plan.json")[0] == 200
+    assert len(served._http._strangers) <= server_module.MAX_STRANGERS
+    for connection in silent:
+        connection.close()
+    assert own(served, "plan.json")[0] == 200
+
+
 def test_a_taken_port_is_one_clear_line(served: PageServer, exchange: Exchange) -> None:
     with pytest.raises(DeviceError, match=f"127.0.0.1:{served.port}: .*in use.* Name another port"):
         PageServer(served.page, exchange, "127.0.0.1", served.port)

@@ -163,7 +163,7 @@ def test_more_than_was_said_is_not_read(served: PageServer) -> None:
 
 
 def test_a_silent_upload_ends(served: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module._Handler, "timeout", 0.3)
+    monkeypatch.setattr(server_module, "SOCKET_S", 0.3)
     status, body = raw_post(served, "report", "Content-Length: 50", b"{", close=False)
     assert status == 400 and "1 came" in body
 

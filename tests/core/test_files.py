@@ -136,7 +136,7 @@ def test_json_reads_are_bounded(tmp_path: Path) -> None:
     assert read_json(path, max_bytes=11) == [1] * 5
     with pytest.raises(InputError, match="larger than 10 bytes"):
         read_json(path, max_bytes=10)
-    with pytest.raises(InputError, match="larger than 1000 bytes"):
+    with pytest.raises(InputError, match="a device, a pipe"):
         read_json(Path("/dev/zero"), max_bytes=1000)  # claims 0 bytes and never ends
 
 

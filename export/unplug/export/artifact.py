@@ -5,6 +5,7 @@ A card and its file may come from anywhere, so `load_artifact` trusts neither.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ MAX_CARD_BYTES = 2**20
 MAX_ARTIFACT_BYTES = 4 * 2**30  # flatbuffers and protocol buffers end at 2 GiB; an .mlpackage may hold a little more
 MAX_TREE_FILES = 4096
 MAX_TENSOR_BYTES = 2**30
+MAX_AGE = 1000.0  # years; borders of groups end where the youngest and the oldest of the data do
 DTYPES = {"float32": 4, "float16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1}
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
@@ -159,6 +161,21 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
         yield "its tensors are missing or share a name"
     for tensor in tensors:
         yield from _tensor_problems(tensor)
+    yield from _config_problems(card)
+
+
+def _config_problems(card: Card) -> Iterator[str]:
+    """Of what runs on pictures read from the configuration: borders of age groups, one more than there are groups."""
+    edges = card.config.get("age_edges")
+    if edges is None and "age_edges" not in card.config:
+        return
+    numbers = isinstance(edges, list) and all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in edges)
+    if not numbers or not all(0 <= low < high <= MAX_AGE for low, high in itertools.pairwise(edges or ())):
+        yield "the age_edges of its config are not years that increase"
+        return
+    shapes = {tensor.name: tensor.shape for tensor in card.iospec.outputs}
+    if shapes.get("age_logits") != (1, len(edges) - 1) or shapes.get("expected_age") != (1, 1):
+        yield f"its outputs are not those of {len(edges) - 1} age groups, and its config says so"
 
 
 def _tensor_problems(tensor: TensorSpec) -> Iterator[str]:

@@ -41,6 +41,18 @@ SUMS = "sums.safetensors"
 CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECORD, "metrics.jsonl", SUMS)
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
 MAX_CONFIG_BYTES = 2**20
+MAX_NUMBER = 1e15
+SHAPE: dict[str, Any] = {
+    "schema": str, "role": str, "seed": int, "captions_seed": int, "captions": str, "parameters": int, "image_size": int,
+    "data": {"spec": str, "digest": str, "samples": int, "unusable": int}, "split": {}, "recipe": {}, "history": list,
+    "cost": {"forward": int, "backward": int, "wall_s": float, "device": str}, "metrics": {}, "versions": {}, "design": {},
+    "forget": {
+        "method": str, "samples": int, "settings": {},
+        "cost": {"compute_fraction": float, "wall_s": float, "retrain": {"wall_s": float, "source": str}},
+    },
+    "lineage": {"original": str, "original_sha256": str},
+}  # fmt: skip
+"""What readers of a record take for granted about the values that it has: a kind, or an object with more of them."""
 HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")
 PICKLE_STARTS = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
@@ -113,7 +125,7 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
 
     Raises:
         CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen tensors, NaN weights, or a
-            record of other weights than these.
+            record of other weights than these or of another shape.
 
     Example:
         >>> load_checkpoint("/nowhere")
@@ -128,6 +140,7 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
     sha256 = sha256_file(weights)
     if record is not None:
         check_binding(record.get(BINDING), sha256, folder / RECORD)
+        _check_shape(record, SHAPE, "record", folder / RECORD)
     return Checkpoint(path=folder, model_type=model_type, model=model, sha256=sha256, record=record or {})
 
 
@@ -165,6 +178,24 @@ def read_config(folder: Path, *, expect: str | None = None) -> tuple[str, dict[s
         wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {', '.join(MODELS)}"
         raise CheckpointError(str(folder), f"its config.json says model_type {model_type!r}", f"Give {wanted}")
     return model_type, {key: value for key, value in config.items() if key != "model_type"}
+
+
+def _check_shape(value: Any, shape: Any, place: str, path: Path) -> None:
+    """Refuses a record that holds, where readers look, something of another kind; what is not there they tell of themselves."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict):
+            raise CheckpointError(str(path), f"its {place} is no object", "Restore the file that was saved with the weights")
+        for key in shape.keys() & value.keys():
+            _check_shape(value[key], shape[key], f"{place}.{key}" if place != "record" else key, path)
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    fits = {
+        str: isinstance(value, str), list: isinstance(value, list), int: number and isinstance(value, int),
+        float: number and 0 <= value < MAX_NUMBER,
+    }  # fmt: skip
+    if not fits[shape] or (shape is int and abs(value) >= MAX_NUMBER):
+        wanted = {str: "text", list: "list", int: "whole number", float: "number from 0 on"}[shape]
+        raise CheckpointError(str(path), f"its {place} is no {wanted}", "Restore the file that was saved with the weights")
 
 
 def _read_object(path: Path, **limits: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from unplug.core import ReportError
+from unplug.core import ReportError, parse_json
 from unplug.export import PRECISIONS, digest_inputs
 
 from .devices.base import DeviceInfo, Job, Plan, State
@@ -136,8 +136,8 @@ def _read(raw: bytes, what: str) -> BenchReport:
 
 def _json(raw: bytes, what: str) -> Any:
     try:
-        return json.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        return parse_json(raw)
+    except ValueError as error:
         raise ReportError(what, "it is not valid JSON", AGAIN) from error
 
 
@@ -178,6 +178,9 @@ def _stranger(row: BenchRow, job: Job, plan: Plan) -> Iterator[str]:
 def _impossible(row: BenchRow, plan: Plan) -> Iterator[str]:
     """Numbers and texts that no device gives."""
     yield from _bad_texts(row)
+    for name, least in (("threads", 1), ("warmup", 0), ("iterations", 0), ("flops", 0)):
+        if (value := getattr(row, name)) is not None and not least <= value <= 2**50:
+            yield f"its {name} cannot be {value}"
     if len(row.curve) > MAX_WINDOWS or (row.curve and not plan.sustain_s):
         yield f"a curve of {len(row.curve)} windows"
     for window in row.curve:

@@ -197,6 +197,9 @@ def test_a_report_that_nobody_asked_for_is_worked_out_anew(job: Job) -> None:
     report = BenchReport(rows=(honest, lies, stopped, empty), seed=0, versions={}, git_revision=None)
     rows = rechecked(report).rows
     assert rows[0] == honest
+    for wrong in ({"threads": 0}, {"threads": 10**39}, {"flops": -1}):
+        with pytest.raises(ReportError, match=f"its {next(iter(wrong))} cannot be"):
+            rechecked(replace(report, rows=(replace(honest, **wrong),)))
     assert rows[1].median_ms == honest.median_ms and rows[1].reasons == ("parity: 40.0 dB is below 100 dB",)
     assert (rows[2].status, rows[2].valid, rows[2].reasons) == ("failed", False, stopped.reasons)
     assert (rows[3].status, rows[3].valid) == ("failed", False)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import InputError, IOSpec, TensorSpec
+from unplug.core import CheckpointError, InputError, IOSpec, TensorSpec
 from unplug.export import random_inputs
 from unplug.plugins import Checkpoint
 from unplug.plugins.conditions import build_condition
@@ -102,7 +102,10 @@ def real_inputs(
     drawn = np.random.default_rng(seed).permutation(len(chosen))[:count]
     pixels_NHWC: NDArray[np.uint8] = dataset.pixels([chosen[place] for place in sorted(drawn)])
     if checkpoint.model_type == "plugin":
-        kind = checkpoint.record["condition"]
+        kind = checkpoint.record.get("condition")
+        if not isinstance(kind, dict) or not isinstance(kind.get("kind"), str) or not isinstance(kind.get("settings"), dict):
+            why = "its unplug.json does not say what its conditions are made by"
+            raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
         pixels_NHWC, found_N = conditions_in_worker(kind["kind"], kind["settings"], pixels_NHWC, tensor.height)
         pixels_NHWC = pixels_NHWC[np.asarray(found_N)]
     if not len(pixels_NHWC):

@@ -73,7 +73,7 @@ class Split:
                 **{part: tuple(str(name) for name in raw[part]) for part in PARTS},
             )
             recorded = str(raw["sha256"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(where, f"not a split file ({type(error).__name__}: {error})", "Make the split again") from error
         parts = [name for part in PARTS for name in getattr(split, part)]
         if len(set(parts)) != len(parts) or not set(split.forget) <= set(split.train):

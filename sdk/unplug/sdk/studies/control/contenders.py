@@ -125,10 +125,15 @@ def contender(setup: Setup, name: str, seed: int, lr: float) -> Contender:
         why = "it was trained on another base or other data, or with another recipe"
         raise CheckpointError(str(folder), why, "Give another --out, or remove that folder")
     check_binding(record.get(BINDING), sha256_file(weights_file(folder)), folder / RECORD)
-    training = Training(
-        seed=seed, lr=lr, wall_s=float(record["cost"]["wall_s"]), loss=float(record["loss"]), validation=record["validation"],
-        device=str(record["cost"]["device"]), sha256=sha256_file(weights_file(folder)), stored=stored_type(folder), given=False,
-    )  # fmt: skip
+    try:
+        training = Training(
+            seed=seed, lr=lr, wall_s=float(record["cost"]["wall_s"]), loss=float(record["loss"]),
+            validation=record["validation"], device=str(record["cost"]["device"]), sha256=record[BINDING],
+            stored=stored_type(folder), given=False,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"its unplug.json does not say how it was trained ({type(error).__name__}: {error})"
+        raise CheckpointError(str(folder), why, "Remove that folder") from error
     return Contender(setup=setup, name=name, control=control, folder=folder, training=training)
 
 

@@ -87,7 +87,7 @@ def test_an_exif_block_that_pillow_stumbles_over_is_a_data_error(tmp_path: Path,
     """Seen in a fuzzing run: struct.error is no ValueError."""
     from unplug.sdk.data import decode
 
-    def stumble(_: Image.Image) -> Image.Image:
+    def stumble(_: Image.Image, *, in_place: bool) -> None:
         raise struct.error("required argument is not an integer")
 
     path = tmp_path / "a.png"

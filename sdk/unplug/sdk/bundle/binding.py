@@ -12,11 +12,11 @@ from unplug.export import load_artifact
 if TYPE_CHECKING:
     from .bundle import Gate, Manifest
 
-GATES = (
-    ("forgotten (",), ("not over-forgotten (",), ("no alarm",), ("utility",), ("budget",), ("parity",), ("audit on artifacts",),
-    ("bench", "host latency"),
-)  # fmt: skip
-"""What every release is judged by: for each gate the starts of its name, of which one must be there."""
+EXACT = "equality"
+"""The gate of a model made to forget, in the place of those of attacks."""
+ATTACKED = (("forgotten (",), ("not over-forgotten (",), ("no alarm",), ("utility",), ("budget",))
+ALWAYS = (("parity",), ("audit on artifacts",), ("bench", "host latency"))
+"""What a release is judged by: for each gate the starts of its name, of which one must be there."""
 MAX_REPORT_BYTES = 64 * 2**20
 
 
@@ -26,7 +26,8 @@ def gate_problems(gates: Sequence[Gate]) -> Iterator[str]:
         holds = gate.value is not None and (gate.value <= gate.limit if gate.comparison == "<=" else gate.value >= gate.limit)
         if not (gate.passed and holds):
             yield f"the gate {gate.explain()}, does not hold"
-    for names in GATES:
+    forgotten = ((EXACT,),) if any(gate.name == EXACT for gate in gates) else ATTACKED
+    for names in (*forgotten, *ALWAYS):
         if not any(gate.name.startswith(names) for gate in gates):
             yield f"it was not judged by the gate {names[0].rstrip(' (')!r}"
 
@@ -65,7 +66,7 @@ def _report_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
             yield f"its audit is about another {role} model than its lineage names"
     judged = {gate.name for gate in manifest.gates}
     for attack in models["unlearned"]["attacks"]:
-        if not {f"forgotten ({attack})", f"not over-forgotten ({attack})"} <= judged:
+        if EXACT not in judged and not {f"forgotten ({attack})", f"not over-forgotten ({attack})"} <= judged:
             yield f"it was not judged by the attack {attack[:60]!r} of its audit"
     if [(gate["name"], gate["value"], gate["passed"]) for gate in release["gates"]] != [
         (gate.name, gate.value, gate.passed) for gate in manifest.gates

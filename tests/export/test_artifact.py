@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,26 @@ def test_edited_and_truncated_files(artifact: Artifact) -> None:
         load_artifact(artifact.path)
     artifact.path.write_bytes(content[:-3])
     with pytest.raises(ArtifactError, match="18 bytes where its card says 21"):
+        load_artifact(artifact.path)
+
+
+@pytest.mark.parametrize(
+    "edges", [None, 7, "0-20", [], [0.0, "a"], [20.0, 0.0], [-1.0, 5.0], [0.0, 1e9], [True, 5.0], {"a": 1}]
+)
+def test_age_edges_of_another_shape(artifact: Artifact, edges: object) -> None:
+    write_card(artifact.path, replace(artifact.card, config={"age_edges": edges}))
+    with pytest.raises(ArtifactError, match="the age_edges of its config|its outputs are not those of"):
+        load_artifact(artifact.path)
+
+
+def test_age_edges_that_fit_the_outputs(artifact: Artifact) -> None:
+    logits = TensorSpec(name="age_logits", shape=(1, 2), layout="NC")
+    outputs = (logits, TensorSpec(name="expected_age", shape=(1, 1), layout="NC"))
+    fits = replace(artifact.card, iospec=replace(SPEC, outputs=outputs), config={"age_edges": [0, 20.0, 100]})
+    write_card(artifact.path, fits)
+    assert load_artifact(artifact.path).card == fits
+    write_card(artifact.path, replace(fits, config={"age_edges": [0, 20, 40, 100]}))
+    with pytest.raises(ArtifactError, match="its outputs are not those of 3 age groups"):
         load_artifact(artifact.path)
 
 

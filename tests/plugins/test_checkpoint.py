@@ -267,6 +267,23 @@ def test_a_record_describes_the_weights_beside_it_or_is_refused(folder: Path, tm
         refused(folder, "describes other weights than those beside it")
 
 
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        ({"cost": 3}, "cost is no object"), ({"cost": {"wall_s": "long"}}, "cost.wall_s is no number"),
+        ({"cost": {"wall_s": -1}}, "cost.wall_s is no number"), ({"seed": 1e30}, "seed is no whole number"),
+        ({"seed": 10**30}, "seed is no whole number"), ({"seed": True}, "seed is no whole number"),
+        ({"forget": {"cost": {"retrain": []}}}, "forget.cost.retrain is no object"), ({"lineage": None}, "lineage is no object"),
+        ({"lineage": {"original": ["a"]}}, "lineage.original is no text"), ({"history": {}}, "history is no list"),
+        ({"split": "none"}, "split is no object"), ({"recipe": [1]}, "recipe is no object"), ({"role": 1}, "role is no text"),
+    ],
+)  # fmt: skip
+def test_a_record_of_another_shape(folder: Path, change: dict[str, Any], place: str) -> None:
+    record = json.loads((folder / "unplug.json").read_text())
+    (folder / "unplug.json").write_text(json.dumps(record | change))
+    refused(folder, place)
+
+
 def test_the_wrong_model_type_is_refused(folder: Path) -> None:
     with pytest.raises(CheckpointError, match=r"model_type 'age'.*Give a checkpoint of type 'plugin'"):
         load_checkpoint(folder, expect="plugin")

@@ -67,7 +67,7 @@ def test_edited_and_truncated_files(artifact: Artifact) -> None:
 )
 def test_age_edges_of_another_shape(artifact: Artifact, edges: object) -> None:
     write_card(artifact.path, replace(artifact.card, config={"age_edges": edges}))
-    with pytest.raises(ArtifactError, match=r"the age_edges of its config|its outputs are not those of"):
+    with pytest.raises(ArtifactError, match="the age_edges of its config"):
         load_artifact(artifact.path)
 
 

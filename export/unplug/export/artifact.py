@@ -166,11 +166,12 @@ def _card_problems(card: Card, file: Path) -> Iterator[str]:
 
 def _config_problems(card: Card) -> Iterator[str]:
     """Of what runs on pictures read from the configuration: borders of age groups, one more than there are groups."""
-    edges = card.config.get("age_edges")
-    if edges is None and "age_edges" not in card.config:
+    if "age_edges" not in card.config:
         return
-    numbers = isinstance(edges, list) and all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in edges)
-    if not numbers or not all(0 <= low < high <= MAX_AGE for low, high in itertools.pairwise(edges or ())):
+    given = card.config["age_edges"]
+    edges = given if isinstance(given, list) else []
+    numbers = all(isinstance(edge, int | float) and not isinstance(edge, bool) for edge in edges)
+    if len(edges) < 2 or not numbers or not all(0 <= low < high <= MAX_AGE for low, high in itertools.pairwise(edges)):
         yield "the age_edges of its config are not years that increase"
         return
     shapes = {tensor.name: tensor.shape for tensor in card.iospec.outputs}

@@ -39,19 +39,30 @@ def bundle(tmp_path: Path) -> Path:
     sha256, iospec = sha256_file(file), AgePredictor(image_size=32).iospec
     card = Card(
         target="litert", precision="fp32", file=file.name, sha256=sha256, bytes=2000, model_type="age", iospec=iospec,
-        config={}, checkpoint_sha256="0" * 64, flops=10, versions={}, seconds=1.0, prepare_seconds=2.0,
+        config={}, checkpoint_sha256="1" * 64, flops=10, versions={}, seconds=1.0, prepare_seconds=2.0,
     )  # fmt: skip
+    gates = [
+        {"name": name, "value": 0.01, "limit": 0.1, "comparison": "<=", "passed": True, "unit": "", "detail": ""}
+        for name in (
+            "forgotten (gain)", "forgotten (loss)", "not over-forgotten (gain)", "not over-forgotten (loss)", "no alarm",
+            "utility", "budget", "parity", "audit on artifacts", "bench",
+        )
+    ]  # fmt: skip
+    models = [
+        {"role": role, "sha256": digit * 64, "attacks": {"gain": {}, "loss": {}}}
+        for role, digit in (("original", "2"), ("unlearned", "1"))
+    ]
     lineage = Lineage(
-        original_sha256="0" * 64, checkpoint_sha256="0" * 64, data_digest="0" * 64, forget_samples=3, method="msg",
+        original_sha256="2" * 64, checkpoint_sha256="1" * 64, data_digest="0" * 64, forget_samples=3, method="msg",
         compute_fraction=0.04, ledger_head=None,
     )  # fmt: skip
     facts = {
-        "model_type": "age", "iospec": iospec.to_dict(), "preprocessing": {}, "postprocessing": {}, "gates": [],
+        "model_type": "age", "iospec": iospec.to_dict(), "preprocessing": {}, "postprocessing": {}, "gates": gates,
         "versions": {}, "lineage": asdict(lineage),
     }  # fmt: skip
     content = Content(
         artifacts=[write_card(file, card)],
-        reports={"audit.json": {}},
+        reports={"audit.json": {"models": models}, "release.json": {"gates": gates}},
         vectors=tmp_path / "vectors",
         card="A test.",
         facts=facts,

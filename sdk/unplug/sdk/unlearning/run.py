@@ -170,7 +170,7 @@ def retrain_cost(original: nn.Module, split: Split, kind: Kind, sets: Sets, orac
     if oracle is not None:
         check_oracle(oracle, split, kind.family.recipe)
         kind.check_twin(oracle)
-        recorded = float(oracle.record["cost"]["wall_s"])
+        recorded = float((oracle.record.get("cost") or {}).get("wall_s", 0.0)) or None
     return estimate_retraining(original, sets, kind.family, recorded_wall_s=recorded)
 
 

@@ -72,18 +72,20 @@ def fifo(name: str) -> Callable[[Path], object]:
 
 def png(name: str, depth: int, colour: int, channels: int) -> Callable[[Path], object]:
     """A picture of 64 million pixels, all of one colour, in a hundred kilobytes."""
+    return lambda folder: write_png(folder / name, SIDE, depth, colour, channels)
+
+
+def write_png(path: Path, side: int, depth: int, colour: int, channels: int) -> None:
+    """A black square."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    def make(folder: Path) -> None:
-        packed, row = zlib.compressobj(9), bytes(1 + SIDE * channels * depth // 8)
-        data = b"".join([*(packed.compress(row) for _ in range(SIDE)), packed.flush()])
-        head = struct.pack(">IIBBBBB", SIDE, SIDE, depth, colour, 0, 0, 0)
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
-
-    return make
+    packed, row = zlib.compressobj(9), bytes(1 + side * channels * depth // 8)
+    data = b"".join([*(packed.compress(row) for _ in range(side)), packed.flush()])
+    head = struct.pack(">IIBBBBB", side, side, depth, colour, 0, 0, 0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
 
 
 def rows(folder: Path) -> None:
@@ -113,6 +115,7 @@ def graph(name: str) -> Callable[[Path], object]:
     def make(folder: Path) -> None:
         for file in (f"{name}.onnx", f"{name}.onnx.json"):
             shutil.copyfile(HERE / file, folder / file)
+        write_png(folder / "a.png", 16, 8, 2, 3)
 
     return make
 
@@ -164,15 +167,15 @@ CASES = (
     ),
     Case(
         what="run: an ONNX file of 300 bytes that asks for 16 GiB", make=graph("memory"), child=True,
-        command=("run", "{}/memory.onnx", "--random"), says="allocate",
+        command=("run", "{}/memory.onnx", "--image", "{}/a.png"), says="allocate",
     ),
     Case(
-        what="run: an ONNX loop without an end", make=graph("loop"), child=True, command=("run", "{}/loop.onnx", "--random"),
+        what="run: an ONNX loop without an end", make=graph("loop"), child=True, command=("run", "{}/loop.onnx", "--image", "{}/a.png"),
         says="not done after",
     ),
     Case(
         what="run: an ONNX file with numbers in /etc/passwd", make=graph("elsewhere"), says="lie in another file",
-        command=("run", "{}/elsewhere.onnx", "--random"),
+        command=("run", "{}/elsewhere.onnx", "--image", "{}/a.png"),
     ),
     Case(what="bundle verify: 100,000 extra files", make=crowded, command=("bundle", "verify", "{}/b"), says="manifest.json"),
     Case(

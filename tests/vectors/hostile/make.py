@@ -170,7 +170,8 @@ CASES = (
         command=("run", "{}/memory.onnx", "--image", "{}/a.png"), says="allocate",
     ),
     Case(
-        what="run: an ONNX loop without an end", make=graph("loop"), child=True, command=("run", "{}/loop.onnx", "--image", "{}/a.png"),
+        what="run: an ONNX loop without an end", make=graph("loop"), child=True,
+        command=("run", "{}/loop.onnx", "--image", "{}/a.png"),
         says="not done after",
     ),
     Case(

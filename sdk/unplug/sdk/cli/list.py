@@ -14,6 +14,8 @@ from .options import without_option
 
 REGISTRIES = {
     "methods": "unplug.sdk.unlearning.method:METHODS",
+    "designs": "unplug.sdk.unlearning:DESIGNS",
+    "tasks": "unplug.sdk.tasks:TASKS",
     "attacks": "unplug.sdk.auditing.attack:ATTACKS",
     "targets": "unplug.export:TARGETS",
     "precisions": "unplug.export:PRECISIONS",

@@ -31,8 +31,8 @@ train.add_command(plugin)
 @click.option("--test", type=float, default=0.2, show_default=True, help="Fraction held out for test.")
 @click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
 @click.option(
-    "--forgettable", type=click.Choice(["closed-form"]),
-    help="Make it to forget. closed-form: a head in closed form on a trunk without personal data; exact, in milliseconds.",
+    "--forgettable", metavar="DESIGN",
+    help="Make it to forget, see `unplug list designs`: closed-form is a head on a trunk without personal data, exact.",
 )  # fmt: skip
 @click.option(
     "--trunk-data", metavar="SPEC", help="Of the closed form: pictures that nobody may withdraw; the trunk is trained on them."

@@ -71,6 +71,16 @@ def sequence(original: Checkpoint, dataset: Dataset, requests: int, seed: int) -
     }  # fmt: skip
 
 
+def markdown(facts: dict[str, Any]) -> str:
+    """The table of docs/closed-form.md."""
+    head = ("| model | seed | training MAE | test MAE | error AUC, training against test |", "|---|---|---|---|---|")
+    rows = (
+        f"| {row['model']} | {row['seed']} | {row['train_mae']:.2f} | {row['test_mae']:.2f} | {row['error_auc']:.3f} |"
+        for row in sorted(facts["rows"], key=lambda row: (row["model"], row["seed"]))
+    )
+    return "\n".join((*head, *rows))
+
+
 @click.command()
 @click.option("--trunk", type=click.Path(path_type=Path), required=True, help="An age predictor that saw none of the data.")
 @click.option("--data", "spec", required=True, metavar="SPEC")

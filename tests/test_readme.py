@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.artifacts import markdown as artifacts_table
+from benchmarks.closed_form import markdown as closed_form_table
 from benchmarks.forget_sweep import markdown as sweep_table
 from benchmarks.methods import with_table
 from benchmarks.plugin_files import markdown as plugin_table
@@ -54,6 +55,10 @@ def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
     }  # fmt: skip
     for name, shown in tables.items():
         assert shown(json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))) in page, name
+    closed = json.loads((ROOT / "docs/data/closed-form.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/closed-form.md").read_text(encoding="utf-8")
+    assert closed_form_table(closed) in page and closed["command"] in page
+    assert closed["sequence"]["sums_equal"] and closed["sequence"]["largest_difference"] == 0.0
     sweep = json.loads((ROOT / "docs/data/forget-sweep.json").read_text(encoding="utf-8"))
     assert sweep_table(sweep) in (ROOT / "docs/forgetting.md").read_text(encoding="utf-8")
 

@@ -46,7 +46,9 @@ def measure(case: Case, checkout: Path, max_bytes: float, max_seconds: float) ->
     with tempfile.TemporaryDirectory(prefix="unplug-hostile-") as name:
         folder = Path(name)
         case.make(folder)
-        environment = {**os.environ, "PYTHONPATH": paths, "UNPLUG_CACHE": str(folder / "cache"), "UNPLUG_CHILD_SECONDS": "20"}
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("UNPLUG_")}
+        own = {"PYTHONPATH": paths, "UNPLUG_CACHE": str(folder / "cache"), "UNPLUG_CHILD_SECONDS": "20"}
+        environment = {**plain, **own}
         command = [sys.executable, "-m", "unplug.sdk.cli", *(word.replace("{}", name) for word in case.command)]
         with (folder / "said").open("wb") as said:
             begun = time.monotonic()

@@ -23,6 +23,7 @@ def named(big: bool) -> list[object]:
 def answered(case: Case, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNPLUG_CHILD_SECONDS", "5")
     monkeypatch.setenv("UNPLUG_CACHE", str(folder / "cache"))
+    monkeypatch.delenv("UNPLUG_FACE_LANDMARKER", raising=False)
     case.make(folder)
     before = sorted(folder.iterdir())
     result = CliRunner().invoke(main, [word.replace("{}", str(folder)) for word in case.command])

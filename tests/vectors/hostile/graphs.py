@@ -15,17 +15,24 @@ from unplug.export import Card
 
 HERE = Path(__file__).parent
 IMAGE = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 4, 4])
-OUT = helper.make_tensor_value_info("out", TensorProto.FLOAT, [1, 1])
+OUT = [
+    helper.make_tensor_value_info("age_logits", TensorProto.FLOAT, [1, 2]),
+    helper.make_tensor_value_info("expected_age", TensorProto.FLOAT, [1, 1]),
+]
 SPEC = IOSpec(
     inputs=(TensorSpec(name="image", shape=(1, 3, 4, 4), layout="NCHW", range=(0.0, 1.0)),),
-    outputs=(TensorSpec(name="out", shape=(1, 1), layout="NC"),),
+    outputs=(
+        TensorSpec(name="age_logits", shape=(1, 2), layout="NC"),
+        TensorSpec(name="expected_age", shape=(1, 1), layout="NC"),
+    ),
 )
 
 
 def _mean(source: str) -> list[onnx.NodeProto]:
     return [
         helper.make_node("ReduceMean", [source], ["mean"], keepdims=0),
-        helper.make_node("Reshape", ["mean", "one_by_one"], ["out"]),
+        helper.make_node("Reshape", ["mean", "one_by_one"], ["expected_age"]),
+        helper.make_node("Concat", ["expected_age", "expected_age"], ["age_logits"], axis=1),
     ]
 
 
@@ -44,7 +51,7 @@ def memory() -> onnx.GraphProto:
         helper.make_node("Add", ["zeros", "top"], ["sum"]),
         *_mean("sum"),
     ]
-    return helper.make_graph(nodes, "memory", [IMAGE], [OUT], [_constant("shape", [2**16, 2**15]), SHAPE])
+    return helper.make_graph(nodes, "memory", [IMAGE], OUT, [_constant("shape", [2**16, 2**15]), SHAPE])
 
 
 def loop() -> onnx.GraphProto:
@@ -58,7 +65,7 @@ def loop() -> onnx.GraphProto:
         "body", [number, on, body_in], [goes_on, body_out], [half],
     )  # fmt: skip
     nodes = [helper.make_node("Loop", ["", "yes", "image"], ["last"], body=body), *_mean("last")]
-    return helper.make_graph(nodes, "loop", [IMAGE], [OUT], [numpy_helper.from_array(np.array(True), "yes"), SHAPE])
+    return helper.make_graph(nodes, "loop", [IMAGE], OUT, [numpy_helper.from_array(np.array(True), "yes"), SHAPE])
 
 
 def elsewhere() -> onnx.GraphProto:
@@ -66,7 +73,7 @@ def elsewhere() -> onnx.GraphProto:
     tensor = TensorProto(name="secret", data_type=TensorProto.FLOAT, dims=[1, 3, 4, 4], data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value="../../../../../../etc/passwd")
     nodes = [helper.make_node("Add", ["image", "secret"], ["sum"]), *_mean("sum")]
-    return helper.make_graph(nodes, "elsewhere", [IMAGE], [OUT], [tensor, SHAPE])
+    return helper.make_graph(nodes, "elsewhere", [IMAGE], OUT, [tensor, SHAPE])
 
 
 def main() -> None:
@@ -78,7 +85,8 @@ def main() -> None:
         digest = hashlib.sha256(raw).hexdigest()
         card = Card(
             target="onnx", precision="fp32", file=file.name, sha256=digest, bytes=len(raw), model_type="age", iospec=SPEC,
-            config={}, checkpoint_sha256="0" * 64, flops=None, versions={}, seconds=0.0, prepare_seconds=0.0,
+            config={"age_edges": [0.0, 20.0, 100.0]}, checkpoint_sha256="0" * 64, flops=None, versions={}, seconds=0.0,
+            prepare_seconds=0.0,
         )  # fmt: skip
         write_json(file.with_name(f"{file.name}.json"), asdict(card))
 

@@ -99,6 +99,6 @@ def test_a_card_that_lies_about_the_tensors(by_name: Mapping[str, Artifact], nam
     artifact = resigned(by_name[name], tmp_path, by_name[name].path.read_bytes())
     spec = artifact.card.iospec
     lies = replace(spec, outputs=(replace(spec.outputs[0], name="logits"), spec.outputs[1]))
-    write_card(artifact.path, replace(artifact.card, iospec=lies))
+    write_card(artifact.path, replace(artifact.card, iospec=lies, config={}))
     with pytest.raises(ArtifactError, match=r"its tensors are .* where its card says"):
         Session(load_artifact(artifact.path)).run(random_inputs(spec, 1, seed=0))

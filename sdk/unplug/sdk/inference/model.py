@@ -135,7 +135,8 @@ def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
                 raise DataError(str(path), why, "Split it")
             with np.load(path, allow_pickle=False) as several:
                 return {name: several[name] for name in several.files}
-        found = np.load(path, mmap_mode="r", allow_pickle=False)  # a header may claim more numbers than the file holds
+        # Mapped first: a header may claim more numbers than the file holds. Then copied, for torch wants to be able to write.
+        found = np.array(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is no readable file of arrays"
         raise DataError(str(path), why, "Write it with numpy.savez(path, name=array) or numpy.save") from error

@@ -96,7 +96,7 @@ def unlearn(context: Bench, *, settings: Mapping[str, Any], budget: float, origi
     """A job: one variant on one original, measured as `jobs.unlearn` does it."""
     retrain = context.retrain
     model, cost = apply_method(
-        Variant(**settings), context.original(original), context.sets, context.family, retrain, budget, seed=seed
+        Variant(**settings), context.original(original), context.sets, context.task, retrain, budget, seed=seed
     )
     facts = {"settings": dict(settings), "original": original, "seed": seed, "cost": summary(cost, retrain, budget)}
     return Result(tensors=measure(model, context.sets), facts=facts)

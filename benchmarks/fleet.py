@@ -26,7 +26,8 @@ from torch.func import functional_call, stack_module_state, vmap
 from unplug.core import cores, table, versions, write_json
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.fleet import fit_many, fit_stacked, side_by_side, stack
-from unplug.sdk.training import AgeFamily, ImageSet, Recipe, autocast, describe_device, fit_new, new_model, synchronize
+from unplug.sdk.tasks import AgeTask
+from unplug.sdk.training import ImageSet, Recipe, autocast, describe_device, fit_new, new_model, synchronize
 
 SCHEMA = "unplug-fleet-bench/1"
 
@@ -70,22 +71,22 @@ def threads(count: int) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def ways(family: AgeFamily, train: ImageSet, validation: ImageSet, size: Size) -> dict[str, Callable[[], object]]:
+def ways(task: AgeTask, train: ImageSet, validation: ImageSet, size: Size) -> dict[str, Callable[[], object]]:
     """How the models can be trained on the device of `train`."""
     seeds = range(size.models)
 
     def loop(count: int) -> None:
         with threads(count):
             for seed in seeds:
-                fit_new(family, train, validation, seed=seed)
+                fit_new(task, train, validation, seed=seed)
 
     def processes() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            fit_many(family, train, validation, seeds, Path(folder), backend="processes")
+            fit_many(task, train, validation, seeds, Path(folder), backend="processes")
 
     def stacked(count: int) -> None:
         with threads(count):
-            fit_stacked(family, train, validation, seeds=seeds)
+            fit_stacked(task, train, validation, seeds=seeds)
 
     if train.age_N.device.type == "cuda":
         return {"loop": lambda: loop(1), f"processes, {cores()}": processes, "stacked": lambda: stacked(1)}
@@ -98,10 +99,10 @@ def ways(family: AgeFamily, train: ImageSet, validation: ImageSet, size: Size) -
     }
 
 
-def steps(family: AgeFamily, train: ImageSet, size: Size) -> dict[str, Callable[[], object]]:
+def steps(task: AgeTask, train: ImageSet, size: Size) -> dict[str, Callable[[], object]]:
     """One forward and backward pass of all models, by four ways; without dropout, which `vmap` cannot draw model by model."""
-    family = replace(family, recipe=replace(family.recipe, dropout=0.0))
-    models = [new_model(family, train, seed).train() for seed in range(size.models)]
+    task = replace(task, recipe=replace(task.recipe, dropout=0.0))
+    models = [new_model(task, train, seed).train() for seed in range(size.models)]
     device, batch_size = train.age_N.device, size.batch_size
     index = torch.arange(size.models * batch_size, device=device) % len(train)
     image_NCHW, label_N = train.batch(index).image_BCHW, train.group_N[index]
@@ -116,7 +117,7 @@ def steps(family: AgeFamily, train: ImageSet, size: Size) -> dict[str, Callable[
             loss(outputs, label).backward()
 
     parameters, buffers = stack_module_state(models)
-    skeleton = new_model(family, train, 0).train().to("meta")
+    skeleton = new_model(task, train, 0).train().to("meta")
 
     def one(weights: Any, state: Any, image: Tensor, label: Tensor) -> Tensor:
         return loss(functional_call(skeleton, (weights, state), (image,)), label)
@@ -191,14 +192,14 @@ def main(
         base, place = SIZES[kind], torch.device(kind)
         size = Size(**{**asdict(base), "models": models or base.models, "epochs": epochs or base.epochs})
         recipe = Recipe(size=size.size, image_size=size.image_size, epochs=size.epochs, batch_size=size.batch_size)
-        family = AgeFamily(recipe=recipe, edges=tuple(map(float, AGE_EDGES)))
+        task = AgeTask(recipe=recipe, edges=tuple(map(float, AGE_EDGES)))
         train, validation = noise(size, place, 0), noise(size, place, 1).subset(range(64))
         sizes[kind] = asdict(size) | {"device": describe_device(place)}
-        runs = ways(family, train, validation, size)
+        runs = ways(task, train, validation, size)
         runs = {name: run for name, run in runs.items() if not (one_thread and "all threads" in name)}
         found += rows(measure(runs, rounds, place), next(iter(runs)), size.models, kind, "training")
         with threads(1):
-            timed = measure(steps(family, train, size), rounds, place, STEPS)
+            timed = measure(steps(task, train, size), rounds, place, STEPS)
         found += rows(timed, "one by one", size.models, kind, "step")
     write_json(out, {"schema": SCHEMA, "sizes": sizes, "rounds": rounds, "rows": found, "versions": versions()})
     click.echo(table(("device", "what", "way", "models/min", "ratio (range)"), [_cells(row) for row in found]))

@@ -20,8 +20,8 @@ from unplug.plugins import load_checkpoint
 from unplug.sdk.auditing import CheckpointPredictor, audit
 from unplug.sdk.data import load_dataset, read_forget_file
 from unplug.sdk.releasing import DEMO_SPEC
-from unplug.sdk.tasks import kind_of
-from unplug.sdk.training import AgeFamily, load_sets, recipe_of
+from unplug.sdk.tasks import AgeTask
+from unplug.sdk.training import load_sets, recipe_of
 from unplug.sdk.unlearning import apply_method, build_method, request_split, retrain_cost
 
 SCHEMA = "unplug-forget-sweep/3"
@@ -46,15 +46,16 @@ def sweep(demo: Path) -> Iterator[dict[str, Any]]:
     split = request_split(original, dataset, read_forget_file(demo / "forget.txt", dataset))
     edges = tuple(original.model.age_edges)
     sets = load_sets(dataset, split, edges, device)
-    family = AgeFamily(recipe=recipe, edges=edges)
-    kind = kind_of(original, device=device)
-    cost = retrain_cost(original.model, split, kind, sets, retrained)
+    task = AgeTask(recipe=recipe, edges=edges)
+    cost = retrain_cost(original.model, split, task, sets, retrained)
     cost = replace(cost, cost=replace(cost.cost, wall_s=1e9))  # compute is what is swept; a busy machine must not stop a run
 
-    oracle, reference = (CheckpointPredictor(name="oracle", role="retrained", checkpoint=item) for item in (retrained, other))
+    oracle, reference = (
+        CheckpointPredictor(name="oracle", role="retrained", checkpoint=item, task=task) for item in (retrained, other)
+    )
 
     def measure(model: Any) -> dict[str, float]:
-        item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=replace(original, model=model))
+        item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=replace(original, model=model), task=task)
         data = {"spec": dataset.spec, "digest": dataset.digest}
         report = audit([item, oracle], sets, split, edges=edges, data=data, references=[reference], show=False)
         found = report.model("unlearned")
@@ -72,7 +73,7 @@ def sweep(demo: Path) -> Iterator[dict[str, Any]]:
     for budget in BUDGETS:
         for method, options in SETTINGS:
             for seed in SEEDS:
-                model, _ = apply_method(build_method(method, options), original.model, sets, family, cost, budget, seed=seed)
+                model, _ = apply_method(build_method(method, options), original.model, sets, task, cost, budget, seed=seed)
                 yield {"method": method, "settings": options, "budget": budget, "seed": seed, **common, **measure(model)}
 
 

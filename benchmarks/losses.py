@@ -15,7 +15,8 @@ import torch
 from unplug.core import table, versions, write_json
 from unplug.sdk.data import load_dataset, make_split
 from unplug.sdk.releasing import DEMO_RECIPE, DEMO_SPEC
-from unplug.sdk.training import LOSSES, AgeFamily, edges_of, fit_new, load_sets, predict, summarize
+from unplug.sdk.tasks import AgeTask
+from unplug.sdk.training import LOSSES, edges_of, fit_new, load_sets, predict, summarize
 
 SEEDS = (0, 1)
 VARIANTS = (*((loss, 0.0) for loss in LOSSES), ("ce", 0.1))
@@ -30,7 +31,7 @@ def main(out: Path) -> None:
     for seed in SEEDS:
         for loss, smoothing in VARIANTS:
             recipe = replace(DEMO_RECIPE, loss=loss, smoothing=smoothing)
-            done = fit_new(AgeFamily(recipe=recipe, edges=edges), sets.train, sets.validation, seed=seed)
+            done = fit_new(AgeTask(recipe=recipe, edges=edges), sets.train, sets.validation, seed=seed)
             metrics = summarize(predict(done.model, sets.test), edges)
             runs.append(
                 {"loss": loss, "smoothing": smoothing, "seed": seed, "mae": metrics["mae"], "accuracy": metrics["accuracy"]}

@@ -19,7 +19,7 @@ from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import AuditConfig, AuditReport, ModelAudit, run_audit
 from unplug.sdk.data import Dataset, load_dataset, make_split, pick_forget, read_forget_file
 from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, train_plugin
-from unplug.sdk.tasks import kind_of
+from unplug.sdk.tasks import task_of
 from unplug.sdk.training import describe_device
 from unplug.sdk.unlearning import forget
 
@@ -62,9 +62,9 @@ class World:
         """One forget step, or its folder from an earlier call."""
         out = self.folder / name
         if not out.is_dir():
-            kind = kind_of(original, device=self.device)
+            task = task_of(original, device=self.device)
             ids = read_forget_file(self.request, self.data)
-            forget(original, self.data, ids, method, out, options=options, kind=kind, device=self.device, **more)
+            forget(original, self.data, ids, method, out, options=options, task=task, device=self.device, **more)
         return out
 
     def audited(self, subjects: list[Path], oracle: Path, references: list[Path]) -> AuditReport:

@@ -19,7 +19,8 @@ from torch import nn
 
 from unplug.core import table, versions, write_json
 from unplug.sdk.data import decode_file, load_dataset, make_split, parse_spec, pick_forget, resolve_names
-from unplug.sdk.training import AgeFamily, Recipe, describe_device, edges_of, fit_new, load_sets, new_model, pick_device
+from unplug.sdk.tasks import AgeTask
+from unplug.sdk.training import Recipe, describe_device, edges_of, fit_new, load_sets, new_model, pick_device
 from unplug.sdk.unlearning import Cost, RetrainCost, apply_method, build_method
 
 ROUNDS = 5
@@ -57,20 +58,18 @@ def rows(folder: Path) -> list[Row]:
     count = len(sets.train)
     for size in ("nano", "small"):
         recipe = Recipe(size=size, epochs=1, image_size=64)
-        family = AgeFamily(recipe=recipe, edges=edges)
-        model = new_model(family, sets.train, 0)
+        task = AgeTask(recipe=recipe, edges=edges)
+        model = new_model(task, sets.train, 0)
         cost = RetrainCost(cost=Cost(forward=count, backward=count, wall_s=1e9), source="one epoch")
 
-        def train(family: AgeFamily = family) -> object:
-            return fit_new(family, sets.train, sets.validation, seed=0)
+        def train(task: AgeTask = task) -> object:
+            return fit_new(task, sets.train, sets.validation, seed=0)
 
         found.append(Row(name=f"train {size}, one epoch", images=count, run=train))
         for name in ("finetune", "ct", "msg"):
 
-            def unlearn(
-                name: str = name, model: nn.Module = model, family: AgeFamily = family, cost: RetrainCost = cost
-            ) -> object:
-                return apply_method(build_method(name), model, sets, family, cost, 1.25, seed=0)
+            def unlearn(name: str = name, model: nn.Module = model, task: AgeTask = task, cost: RetrainCost = cost) -> object:
+                return apply_method(build_method(name), model, sets, task, cost, 1.25, seed=0)
 
             found.append(
                 Row(name=f"forget {size} by {name}, one epoch", images=count, run=unlearn, reference=f"train {size}, one epoch")

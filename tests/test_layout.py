@@ -218,7 +218,8 @@ import numpy as np, torch
 from PIL import Image
 torch.set_num_threads(1)
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.training import Recipe, train_age
+from unplug.sdk.tasks import train_age
+from unplug.sdk.training import Recipe
 faces = Path("faces"); faces.mkdir()
 for number in range(20):
     pixels = np.full((32, 32, 3), number * 10, np.uint8)

@@ -28,7 +28,8 @@ from unplug.core import VERSION
 from unplug.sdk.cli import main
 from unplug.sdk.cli.bench import _Bench
 from unplug.sdk.cli.main import COMMANDS as COMMAND_LINES
-from unplug.sdk.training import AgeFamily, ImageSet, Recipe, Sets, new_model
+from unplug.sdk.tasks import AgeTask
+from unplug.sdk.training import ImageSet, Recipe, Sets, new_model
 from unplug.sdk.unlearning import METHODS, Cost, RetrainCost, apply_method
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -161,12 +162,12 @@ def test_the_example_of_a_method_unlearns() -> None:
     exec(compile(code.group(1), "docs/methods.md", "exec", dont_inherit=True), scope)
     shrink = scope[points["shrink"].partition(":")[2]]()
     recipe = Recipe(size="nano", image_size=32, epochs=2, batch_size=8, augment="none")
-    family = AgeFamily(recipe=recipe, edges=(0.0, 30.0, 60.0))
+    task = AgeTask(recipe=recipe, edges=(0.0, 30.0, 60.0))
     retain, forget, none = (random_set(count) for count in (12, 4, 0))
-    original = new_model(family, retain, 0)
+    original = new_model(task, retain, 0)
     whole = RetrainCost(cost=Cost(forward=24, backward=24, wall_s=1e6), source="test")
     sets = Sets(train=retain, forget=forget, validation=none, test=none)
-    model, cost = apply_method(shrink, original, sets, family, whole, 0.7, seed=0)
+    model, cost = apply_method(shrink, original, sets, task, whole, 0.7, seed=0)
     assert 12 <= cost.forward == cost.backward <= 0.7 * 24
     before, after = (float(next(iter(item.parameters())).detach().norm()) for item in (original, model))
     assert 0.7 < after / before < 0.95, "it was shrunk to 0.8, and moved little since"

@@ -11,7 +11,8 @@ import torch
 
 from unplug.sdk import run
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.training import Recipe, train_age
+from unplug.sdk.tasks import train_age
+from unplug.sdk.training import Recipe
 
 UTKFACE = os.environ.get("UNPLUG_UTKFACE", "")
 PORTRAIT = os.environ.get("UNPLUG_PORTRAIT", "")

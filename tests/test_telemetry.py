@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np, torch
 from PIL import Image
 from unplug.export import Session, export_checkpoint, random_inputs
+from unplug.sdk.tasks import train_age
 from unplug.sdk.data import load_dataset, make_split
-from unplug.sdk.training import Recipe, train_age
+from unplug.sdk.training import Recipe
 
 torch.set_num_threads(1)
 faces = Path("faces"); faces.mkdir()

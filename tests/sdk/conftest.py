@@ -15,7 +15,8 @@ from unplug.export import Artifact, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split, pick_forget, resolve_names
 from unplug.sdk.releasing import Gates, Release, ReleaseConfig, release
-from unplug.sdk.training import Recipe, Sets, load_sets, train_age
+from unplug.sdk.tasks import train_age
+from unplug.sdk.training import Recipe, Sets, load_sets
 from unplug.sdk.unlearning import forget
 
 SPEC = "synth:n=240,subjects=80,seed=0"

@@ -49,9 +49,10 @@ def train(
         The saved checkpoint; ``record["metrics"]`` holds accuracy and mean absolute error in years.
 
     Raises:
-        DataError, InputError, TrainingError, OutputError: see `unplug.sdk.training.train_age`.
+        DataError, InputError, TrainingError, OutputError: see `unplug.sdk.tasks.train_age`.
     """
-    from unplug.sdk.training import Recipe, pick_device, train_age
+    from unplug.sdk.tasks import train_age
+    from unplug.sdk.training import Recipe, pick_device
     from unplug.sdk.unlearning import train_forgettable
 
     chosen = Recipe(**{"image_size": data.size} | recipe)

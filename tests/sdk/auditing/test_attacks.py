@@ -25,7 +25,7 @@ from unplug.sdk.auditing.attacks.loss import LossAttack
 from unplug.sdk.auditing.attacks.rmia import GRID, RMIA, calibrate
 from unplug.sdk.auditing.report import Role
 from unplug.sdk.statistics import auc, bootstrap_auc, interval, resamples
-from unplug.sdk.training import Predictions
+from unplug.sdk.training import ClassPredictions
 
 from .planted import model, says
 
@@ -34,7 +34,7 @@ EDGES = (0.0, 50.0, 100.0)
 F, U, Z, R = 60, 90, 70, 50
 
 
-def predictions(logit_N: Array) -> Predictions:
+def predictions(logit_N: Array) -> ClassPredictions:
     """The surer a model is of the group, the better it says the age."""
     return says(logit_N, 20.0 - 10 * np.logaddexp(0.0, -logit_N))
 
@@ -42,7 +42,7 @@ def predictions(logit_N: Array) -> Predictions:
 def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, noise: float = 0.3) -> Signals:
     """A model of its own training seed. Samples differ in difficulty; members' logit of p is higher by `forget_shift`."""
 
-    def part(number: int, count: int, shift: float) -> Predictions:
+    def part(number: int, count: int, shift: float) -> ClassPredictions:
         difficulty = np.random.default_rng([difficulty_seed, number]).normal(0.5, 1.0, count)
         logit = difficulty + np.random.default_rng([seed, number]).normal(0.0, noise, count) + shift
         return predictions(logit)
@@ -130,7 +130,7 @@ def test_non_members_against_non_members_are_at_chance(name: str) -> None:
 def gaussian(seed: int, overfit: float) -> Signals:
     """phi ~ N(mu_x, 0.5) with mu_x ~ N(0, 2) per sample; members' phi is higher by `overfit`."""
 
-    def part(number: int, count: int, shift: float) -> Predictions:
+    def part(number: int, count: int, shift: float) -> ClassPredictions:
         phi = np.random.default_rng([7, number]).normal(0.0, 2.0, count)
         phi += np.random.default_rng([seed, number]).normal(0.0, 0.5, count) + shift
         return predictions(phi)
@@ -153,7 +153,7 @@ def test_error_lira_and_lira_by_their_laws() -> None:
     rng = np.random.default_rng(5)
     center = np.repeat([-20.0, 0.0, 8.0], 2000)
 
-    def draw() -> Predictions:
+    def draw() -> ClassPredictions:
         return says([0.0] * 6000, 30.0 + center + rng.normal(0.0, 2.0, 6000))
 
     references = [model(draw(), says([0.0], [30.0 + n])) for n in range(40)]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from unplug.core import ArtifactError, CheckpointError, DataError, InputError, ReportError, read_dataclass
 from unplug.export import RUNTIMES, Artifact, export_checkpoint
+from unplug.plugins import AGE_EDGES
 from unplug.sdk.auditing import (
     ArtifactPredictor,
     AuditConfig,
@@ -36,9 +37,12 @@ from unplug.sdk.cli import main
 from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import load_dataset
 from unplug.sdk.statistics import resamples
-from unplug.sdk.training import Predictions, predict
+from unplug.sdk.tasks import AgeTask
+from unplug.sdk.training import ClassPredictions, predict
 
-from ..conftest import CPU, World
+from ..conftest import CPU, RECIPE, World
+
+AGES = AgeTask(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
 
 ARTIFACT_AUC_TOLERANCE = 0.02  # fp32 outputs differ in the last bits: at most a few ranks change places
 
@@ -53,12 +57,12 @@ def run(world: World, *predictors: CheckpointPredictor | ArtifactPredictor, **op
 def report(world: World, artifacts: dict[str, Artifact]) -> AuditReport:
     return run(
         world,
-        CheckpointPredictor(name="original", role="original", checkpoint=world.original),
-        CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned),
-        CheckpointPredictor(name="retrained", role="retrained", checkpoint=world.oracle),
-        CheckpointPredictor(name="twin", role="unlearned", checkpoint=world.oracle),
-        ArtifactPredictor(name="age.fp32.tflite", artifact=artifacts["age.fp32.tflite"]),
-        references=[CheckpointPredictor(name="reference", role="retrained", checkpoint=world.oracle)],
+        CheckpointPredictor(name="original", role="original", checkpoint=world.original, task=AGES),
+        CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned, task=AGES),
+        CheckpointPredictor(name="retrained", role="retrained", checkpoint=world.oracle, task=AGES),
+        CheckpointPredictor(name="twin", role="unlearned", checkpoint=world.oracle, task=AGES),
+        ArtifactPredictor(name="age.fp32.tflite", artifact=artifacts["age.fp32.tflite"], task=AGES),
+        references=[CheckpointPredictor(name="reference", role="retrained", checkpoint=world.oracle, task=AGES)],
     )
 
 
@@ -118,12 +122,12 @@ def test_utility_of_models_and_files(world: World, report: AuditReport, artifact
 
 
 def test_a_seed_is_a_report_and_the_original_is_found(world: World) -> None:
-    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
+    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned, task=AGES)
     one, same, other = run(world, item, seed=1), run(world, item, seed=1), run(world, item, seed=2)
     assert asdict(one) == asdict(same)
     assert one.models[0].attacks["loss"].auc.low != other.models[0].attacks["loss"].auc.low
     assert one.models[0].attacks["loss"].auc.value == other.models[0].attacks["loss"].auc.value
-    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned)
+    item = CheckpointPredictor(name="unlearned", role="unlearned", checkpoint=world.unlearned, task=AGES)
     found = run(world, item)
     assert "loss" in found.models[0].attacks
     assert {"rmia", "lira"} <= set(found.skipped)
@@ -158,7 +162,7 @@ def test_odd_forget_sets_are_audited_and_marked(world: World, kind: str) -> None
     values, counts = np.unique(labels, return_counts=True)
     smaller = part(world, labels == values[counts.argmax()])
     models = [
-        CheckpointPredictor(name=role, role=role, checkpoint=item)  # type: ignore[arg-type]
+        CheckpointPredictor(name=role, role=role, checkpoint=item, task=AGES)  # type: ignore[arg-type]
         for role, item in (("original", world.original), ("unlearned", world.unlearned), ("retrained", world.oracle))
     ]
     found = run(smaller, *models)
@@ -239,9 +243,9 @@ def test_an_artifact_that_cannot_run_is_marked(
     assert off.rounding == () and off.skipped["rounding"] == "it was switched off"
 
 
-def says(probabilities: list[list[float]], ages: list[float]) -> Predictions:
+def says(probabilities: list[list[float]], ages: list[float]) -> ClassPredictions:
     n = len(ages)
-    return Predictions(
+    return ClassPredictions(
         logits_NG=np.log(np.array(probabilities)) + 3.0, age_N=np.array(ages), true_age_N=np.zeros(n),
         true_group_N=np.zeros(n, np.int64),
     )  # fmt: skip

@@ -22,8 +22,8 @@ from unplug.sdk.auditing.klom_metric import divergence
 from unplug.sdk.auditing.population import held_out_pairs, lira_online
 from unplug.sdk.auditing.relearn import Censored, RelearnTime, forget_loss, relearn
 from unplug.sdk.statistics import auc
-from unplug.sdk.training import ImageSet, Predictions
-from unplug.sdk.training.task import ClassTask
+from unplug.sdk.tasks import ClassTask
+from unplug.sdk.training import ClassPredictions, ImageSet, Recipe
 
 from .planted import says
 
@@ -119,7 +119,7 @@ F, U = 80, 100
 
 
 def model(seed: int, shift: float = 0.0) -> Signals:
-    def part(number: int, count: int, gain: float) -> Predictions:
+    def part(number: int, count: int, gain: float) -> ClassPredictions:
         base = np.random.default_rng([1, number]).normal(0, 2, count)
         return says(base + gain + np.random.default_rng([seed, number, 5]).normal(0, 0.5, count))
 
@@ -232,7 +232,7 @@ def pictures(count: int = 24, seed: int = 0) -> ImageSet:
     )  # fmt: skip
 
 
-FORGET, TASK = pictures(), ClassTask()
+FORGET, TASK = pictures(), ClassTask.of(Recipe(size="resnet18", loss="ce"), classes=4)
 SETTINGS = {"lr": 0.02, "batch_size": 8, "max_epochs": 40}
 
 
@@ -247,7 +247,7 @@ def original() -> nn.Module:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.03)
     batch = FORGET.batch(torch.arange(24))
     for _ in range(60):
-        loss = TASK.loss(model(batch.image_BCHW), batch).mean()
+        loss = TASK.loss(model, model(batch.image_BCHW), batch).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

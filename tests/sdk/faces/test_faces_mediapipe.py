@@ -15,7 +15,7 @@ import torch
 from unplug.sdk import faces
 from unplug.sdk.data import load_dataset, make_split
 from unplug.sdk.releasing import DEMO_RECIPE, DEMO_SPEC
-from unplug.sdk.training import train_age
+from unplug.sdk.tasks import train_age
 
 TASK_VARIABLE = "UNPLUG_FACE_LANDMARKER"
 SIZE = 256

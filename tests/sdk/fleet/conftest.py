@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES, SIZES, AgePredictor
 from unplug.plugins.age_sizes import Size, Stage
-from unplug.sdk.training import AgeFamily, AgeTask, ClassFamily, ImageSet, Recipe
-from unplug.sdk.training.resnet import ResNet18
-from unplug.sdk.training.task import ClassTask, group_centers
+from unplug.sdk.tasks import AgeTask, ClassTask
+from unplug.sdk.tasks.classes import ResNet18
+from unplug.sdk.training import ImageSet, Recipe, SampleSet
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -43,13 +43,13 @@ def faces(count: int, seed: int = 0) -> ImageSet:
     )  # fmt: skip
 
 
-def age_family(kind: type[AgeFamily] = AgeFamily, **recipe: Any) -> AgeFamily:
+def age_task(kind: type[AgeTask] = AgeTask, **recipe: Any) -> AgeTask:
     return kind(recipe=Recipe(**{"size": "nano", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}), edges=EDGES)
 
 
-def class_family(kind: type[ClassFamily] = ClassFamily, **recipe: Any) -> ClassFamily:
+def class_task(kind: type[ClassTask] = ClassTask, **recipe: Any) -> ClassTask:
     settings = {"size": "resnet18", "loss": "ce", "image_size": 32, "epochs": 2, "batch_size": 16, **recipe}
-    return kind(recipe=Recipe(**settings), classes=10, width=8)
+    return kind.of(Recipe(**settings), classes=10, width=8)
 
 
 class WideAge(AgePredictor):
@@ -63,33 +63,24 @@ class WideResNet(ResNet18):
 
 
 class WideAgeTask(AgeTask):
+    """`AgeTask` in float64, with a shorter network."""
+
+    def build(self, train: SampleSet) -> nn.Module:
+        with patch.dict(SIZES, nano=SHORT):
+            model = WideAge(
+                size="nano", image_size=32, age_edges=EDGES, age_centers=self._centers(train), dropout=self.recipe.dropout
+            )
+        return model.double()
+
     def logits(self, outputs: Any) -> Tensor:
         return outputs[self.output].double()
 
 
 class WideClassTask(ClassTask):
-    def logits(self, outputs: Any) -> Tensor:
-        return outputs[self.output].double()
+    """`ClassTask` in float64."""
 
-
-class WideAgeFamily(AgeFamily):
-    """`AgeFamily` in float64, with a shorter network."""
-
-    def build(self, train: ImageSet) -> nn.Module:
-        centers = group_centers(train.age_N, train.group_N, self.edges)
-        with patch.dict(SIZES, nano=SHORT):
-            model = WideAge(size="nano", image_size=32, age_edges=EDGES, age_centers=centers, dropout=self.recipe.dropout)
-        return model.double()
-
-    def task(self, model: Any) -> AgeTask:
-        return WideAgeTask(centers=model.age_centers, loss_name=self.recipe.loss)
-
-
-class WideClassFamily(ClassFamily):
-    """`ClassFamily` in float64."""
-
-    def build(self, train: ImageSet) -> nn.Module:
+    def build(self, train: SampleSet) -> nn.Module:
         return WideResNet(classes=10, width=8, dropout=self.recipe.dropout).double()
 
-    def task(self, model: nn.Module) -> ClassTask:
-        return WideClassTask()
+    def logits(self, outputs: Any) -> Tensor:
+        return outputs[self.output].double()

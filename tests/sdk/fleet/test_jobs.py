@@ -21,7 +21,7 @@ from unplug.sdk.fleet import BACKENDS, Context, Job, fit_many, has_result, job_f
 from unplug.sdk.fleet.backend import describe, revive
 from unplug.sdk.fleet.backends.cluster import _share
 
-from .conftest import class_family, faces
+from .conftest import class_task, faces
 
 LOCAL = ("loop", "processes")
 THREE = Context(target="fleet_jobs:number", arguments={"start": 3})
@@ -314,9 +314,9 @@ def test_a_context_that_refuses_stops_the_run(ray: Any, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_models_are_trained_without_a_shared_disk(ray: Any, tmp_path: Path) -> None:
-    family = class_family(epochs=1, batch_size=6)
-    (model,) = fit_many(family, faces(12), faces(4, seed=1), (3,), tmp_path / "ray", backend="ray", workers=1)
-    (other,) = fit_many(family, faces(12), faces(4, seed=1), (3,), tmp_path / "loop", backend="loop")
+    task = class_task(epochs=1, batch_size=6)
+    (model,) = fit_many(task, faces(12), faces(4, seed=1), (3,), tmp_path / "ray", backend="ray", workers=1)
+    (other,) = fit_many(task, faces(12), faces(4, seed=1), (3,), tmp_path / "loop", backend="loop")
     pairs = zip(model.state_dict().values(), other.state_dict().values(), strict=True)
     assert all(bool((a == b).all()) for a, b in pairs)
 

@@ -32,11 +32,12 @@ from unplug.sdk.fleet.draws import draw_steps, dropout_sites
 from unplug.sdk.fleet.many import FitBackend
 from unplug.sdk.fleet.room import CPU_WIDTH, model_bytes
 from unplug.sdk.fleet.stacking import check_stack, unstack
-from unplug.sdk.training import AgeFamily, Family, fit, fit_new, new_model, seeded
+from unplug.sdk.tasks import AgeTask
+from unplug.sdk.training import Task, fit, fit_new, new_model, seeded
 from unplug.sdk.training.augment import augment
 from unplug.sdk.unlearning import Cost, ForgetProblem, Meter, Repair, RetrainCost
 
-from .conftest import WideAgeFamily, WideClassFamily, age_family, class_family, faces
+from .conftest import WideAgeTask, WideClassTask, age_task, class_task, faces
 
 DOUBLE_TOLERANCE = 1e-9
 """Of weights, relative to the largest of their tensor or to 1. float64 sums in another order differ by 1e-16; AdamW divides by
@@ -58,8 +59,8 @@ def distance(ours: nn.Module, theirs: nn.Module, least: float = 1e-12) -> float:
     return max(float((a.double() - b.double()).abs().max() / b.double().abs().max().clamp(min=least)) for a, b in pairs)
 
 
-def looped(family: Family) -> list[nn.Module]:
-    return [fit_new(family, TRAIN, VALIDATION, seed=seed).model for seed in SEEDS]
+def looped(task: Task) -> list[nn.Module]:
+    return [fit_new(task, TRAIN, VALIDATION, seed=seed).model for seed in SEEDS]
 
 
 def logits(model: nn.Module) -> Tensor:
@@ -77,56 +78,56 @@ SETTINGS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("recipe", SETTINGS)
-@pytest.mark.parametrize("make", [lambda **r: age_family(WideAgeFamily, **r), lambda **r: class_family(WideClassFamily, **r)])
+@pytest.mark.parametrize("make", [lambda **r: age_task(WideAgeTask, **r), lambda **r: class_task(WideClassTask, **r)])
 def test_a_stack_trains_as_the_loop_does(make: Any, recipe: dict[str, Any]) -> None:
-    family = make(**recipe)
-    ours, theirs = fit_stacked(family, TRAIN, VALIDATION, seeds=SEEDS), looped(family)
+    task = make(**recipe)
+    ours, theirs = fit_stacked(task, TRAIN, VALIDATION, seeds=SEEDS), looped(task)
     for mine, other, seed in zip(ours, theirs, SEEDS, strict=True):
         assert distance(mine, other, least=1.0) <= DOUBLE_TOLERANCE
         assert not mine.training
         assert mine.state_dict().keys() == other.state_dict().keys()
-        assert distance(mine, new_model(family, TRAIN, seed)) > 0.1  # it was trained at all
+        assert distance(mine, new_model(task, TRAIN, seed)) > 0.1  # it was trained at all
     assert distance(ours[0], ours[1]) > 0.1  # seeds matter
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("make", [age_family, class_family])
+@pytest.mark.parametrize("make", [age_task, class_task])
 def test_float32_differs_by_its_rounding_alone(make: Any) -> None:
-    family = make(augment="standard", dropout=0.3)
-    ours, theirs = fit_stacked(family, TRAIN, VALIDATION, seeds=SEEDS), looped(family)
+    task = make(augment="standard", dropout=0.3)
+    ours, theirs = fit_stacked(task, TRAIN, VALIDATION, seeds=SEEDS), looped(task)
     for mine, other, seed in zip(ours, theirs, SEEDS, strict=True):
-        off = new_model(family, TRAIN, seed)
+        off = new_model(task, TRAIN, seed)
         generator = torch.Generator().manual_seed(9)
         with torch.no_grad():
             for parameter in off.parameters():
                 parameter.mul_(1 + 2**-23 * torch.randn(parameter.shape, generator=generator))
-        begun_off = fit(off, TRAIN, VALIDATION, family.task(off), family.recipe, seed=seed, edges=family.edges, show=False)
+        begun_off = fit(off, TRAIN, VALIDATION, task, seed=seed)
         yardstick = float((logits(begun_off.model) - logits(other)).abs().max())
         assert float((logits(mine) - logits(other)).abs().max()) <= SINGLE_FACTOR * yardstick
         assert yardstick < 0.1 * float(logits(other).abs().max())  # the yardstick itself is small
 
 
 def test_stack_and_unstack_are_inverse_and_width_changes_nothing() -> None:
-    family = class_family()
-    models = [new_model(family, TRAIN, seed) for seed in range(3)]
-    others = [new_model(family, TRAIN, seed) for seed in range(10, 13)]
+    task = class_task()
+    models = [new_model(task, TRAIN, seed) for seed in range(3)]
+    others = [new_model(task, TRAIN, seed) for seed in range(10, 13)]
     unstack(stack(models, matmul=True), others)
     assert [distance(a, b) for a, b in zip(others, models, strict=True)] == [0.0, 0.0, 0.0]
-    family = age_family(WideAgeFamily, epochs=1, dropout=0.2)
-    at_once = fit_stacked(family, TRAIN, VALIDATION, seeds=(5, 6, 7))
-    in_parts = fit_stacked(family, TRAIN, VALIDATION, seeds=(5, 6, 7), width=2)
+    task = age_task(WideAgeTask, epochs=1, dropout=0.2)
+    at_once = fit_stacked(task, TRAIN, VALIDATION, seeds=(5, 6, 7))
+    in_parts = fit_stacked(task, TRAIN, VALIDATION, seeds=(5, 6, 7), width=2)
     assert all(distance(a, b, least=1.0) <= DOUBLE_TOLERANCE for a, b in zip(at_once, in_parts, strict=True))
-    assert fit_stacked(family, TRAIN, VALIDATION, seeds=()) == []
+    assert fit_stacked(task, TRAIN, VALIDATION, seeds=()) == []
 
 
-def looped_repair(model: nn.Module, family: Family, repair: Repair, seed: int, steps: int) -> nn.Module:
+def looped_repair(model: nn.Module, task: Task, repair: Repair, seed: int, steps: int) -> nn.Module:
     """`Repair` as a method calls it, with a budget of just that many steps."""
     size = min(repair.batch_size, len(TRAIN))
     passes = steps * size
     cost = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e9), source="test")
     with seeded(seed, -2) as generator:
         problem = ForgetProblem(
-            retain=TRAIN, forget=TRAIN.subset([]), validation=VALIDATION, family=family, task=family.task(model),
+            retain=TRAIN, forget=TRAIN.subset([]), validation=VALIDATION, task=task,
             meter=Meter(cost, None), seed=seed, generator=generator,
         )  # fmt: skip
         return repair(model, problem)
@@ -142,11 +143,11 @@ def looped_repair(model: nn.Module, family: Family, repair: Repair, seed: int, s
     ],
 )
 def test_a_stack_repairs_as_the_loop_does(repair: Repair, recipe: dict[str, Any]) -> None:
-    family = age_family(WideAgeFamily, **recipe)
-    harmed = [new_model(family, TRAIN, seed) for seed in (11, 12)]
-    theirs = [looped_repair(copy.deepcopy(model), family, repair, seed, 6) for model, seed in zip(harmed, SEEDS, strict=True)]
+    task = age_task(WideAgeTask, **recipe)
+    harmed = [new_model(task, TRAIN, seed) for seed in (11, 12)]
+    theirs = [looped_repair(copy.deepcopy(model), task, repair, seed, 6) for model, seed in zip(harmed, SEEDS, strict=True)]
     before = copy.deepcopy(harmed)
-    ours = repair_stacked(harmed, TRAIN, family, repair, SEEDS, steps=6)
+    ours = repair_stacked(harmed, TRAIN, task, repair, SEEDS, steps=6)
     for mine, other, model, old in zip(ours, theirs, harmed, before, strict=True):
         assert mine is model and not mine.training
         assert distance(mine, other, least=1.0) <= DOUBLE_TOLERANCE
@@ -156,28 +157,28 @@ def test_a_stack_repairs_as_the_loop_does(repair: Repair, recipe: dict[str, Any]
 def test_what_cannot_be_stacked_is_refused() -> None:
     with pytest.raises(InputError, match=r"layer 1 \(LayerNorm\)"):
         stack([nn.Sequential(nn.Conv2d(3, 4, 1), nn.LayerNorm(4)) for _ in range(2)], matmul=False)
-    family = age_family()
-    models: list[Any] = [new_model(family, TRAIN, 0), new_model(family, TRAIN, 1)]
+    task = age_task()
+    models: list[Any] = [new_model(task, TRAIN, 0), new_model(task, TRAIN, 1)]
     models[1].age_centers.add_(1.0)
     with pytest.raises(InputError, match="age_centers"):
         stack(models, matmul=False)
-    family = age_family()
+    task = age_task()
     with pytest.raises(InputError, match="1 models and 2 seeds"):
-        repair_stacked([new_model(family, TRAIN, 0)], TRAIN, family, Repair(lr=1e-3), (1, 2), steps=1)
+        repair_stacked([new_model(task, TRAIN, 0)], TRAIN, task, Repair(lr=1e-3), (1, 2), steps=1)
     with pytest.raises(TrainingError, match="too few"):
-        fit_stacked(age_family(), TRAIN.subset([0]), VALIDATION, seeds=(0,))
+        fit_stacked(age_task(), TRAIN.subset([0]), VALIDATION, seeds=(0,))
     with pytest.raises(InputError, match="width 0"):
-        fit_stacked(age_family(), TRAIN, VALIDATION, seeds=(0,), width=0)
+        fit_stacked(age_task(), TRAIN, VALIDATION, seeds=(0,), width=0)
     models = [Mixing() for _ in range(2)]
     with pytest.raises(InputError, match="its logits are not those of the models"):
         check_stack(stack(models, matmul=False), models, [torch.rand(2, 3, 4, 4)])
 
 
 @pytest.mark.parametrize("matmul", [False, True])
-@pytest.mark.parametrize("make", [age_family, class_family])
+@pytest.mark.parametrize("make", [age_task, class_task])
 def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> None:
-    family = make(dropout=0.0)
-    models = [new_model(family, TRAIN, seed).train() for seed in range(3)]
+    task = make(dropout=0.0)
+    models = [new_model(task, TRAIN, seed).train() for seed in range(3)]
     net = stack(models, matmul=matmul).train()
     image = TRAIN.image_NCHW[:12].float() / 255.0
     outputs = net(*side_by_side([image], 3))
@@ -199,8 +200,8 @@ def test_outputs_and_gradients_are_the_models_own(make: Any, matmul: bool) -> No
 
 def test_draws_are_those_of_the_loop() -> None:
     """Order and views of seed 4 in epoch 2, and the masks that dropout itself would draw, beside another model's."""
-    family = age_family(dropout=0.5)
-    sites = dropout_sites(new_model(family, TRAIN, 0), TRAIN)
+    task = age_task(dropout=0.5)
+    sites = dropout_sites(new_model(task, TRAIN, 0), TRAIN)
     assert [(site.name, site.shape, site.p) for site in sites] == [("dropout", (384,), 0.5)]
     steps = list(draw_steps(TRAIN, [(9, 2), (4, 2)], 16, 4, "flip", sites))
     assert [len(step.index) for step in steps] == [32, 32, 6, 32]  # and into the next epoch
@@ -237,14 +238,14 @@ def test_the_width_is_halved_when_memory_ends(fits: int, monkeypatch: pytest.Mon
             raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(stacked, "_fit", small)
-    family = age_family(epochs=1)
+    task = age_task(epochs=1)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         if fits:
-            assert len(fit_stacked(family, TRAIN, VALIDATION, seeds=range(5))) == 5
+            assert len(fit_stacked(task, TRAIN, VALIDATION, seeds=range(5))) == 5
         else:
             with pytest.raises(InsufficientMemoryError, match="does not hold one model"):
-                fit_stacked(family, TRAIN, VALIDATION, seeds=range(5))
+                fit_stacked(task, TRAIN, VALIDATION, seeds=range(5))
     assert tried == {2: [5, 2, 2, 1], 1: [5, 2, 1, 1, 1, 1, 1], 0: [5, 2, 1]}[fits]
     told = [str(item.message) for item in said if item.category is RuntimeWarning]
     assert told[0] == "fleet: 5 models at once do not fit the device's memory, going on with 2"
@@ -271,9 +272,9 @@ def test_the_estimate_counts_weights_and_activations_and_gives_the_width(monkeyp
 
 
 def test_a_broken_loss_names_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    family = age_family(epochs=1)
+    task = age_task(epochs=1)
 
-    def build(own: Family, data: Any, seed: int) -> nn.Module:
+    def build(own: Task, data: Any, seed: int) -> nn.Module:
         model = new_model(own, data, seed)
         if seed == 1:
             with torch.no_grad():
@@ -283,11 +284,11 @@ def test_a_broken_loss_names_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stacked, "new_model", build)
     monkeypatch.setattr(stacked, "check_stack", lambda *_: None)
     with pytest.raises(TrainingError, match="not a number with seed 1"):
-        fit_stacked(family, TRAIN, VALIDATION, seeds=(0, 1))
+        fit_stacked(task, TRAIN, VALIDATION, seeds=(0, 1))
 
 
 FEW, LITTLE = faces(12), faces(4, seed=1)
-FAMILY = class_family(epochs=1, batch_size=6)
+TASK = class_task(epochs=1, batch_size=6)
 
 
 def equal(ours: nn.Module, theirs: nn.Module) -> bool:
@@ -298,20 +299,20 @@ def equal(ours: nn.Module, theirs: nn.Module) -> bool:
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["loop", "processes"])
 def test_the_models_are_those_of_the_loop(backend: FitBackend, tmp_path: Path) -> None:
-    models = fit_many(FAMILY, FEW, LITTLE, (4, 2), tmp_path, backend=backend, workers=1)
+    models = fit_many(TASK, FEW, LITTLE, (4, 2), tmp_path, backend=backend, workers=1)
     for model, seed in zip(models, (4, 2), strict=True):
-        assert equal(model, fit_new(FAMILY, FEW, LITTLE, seed=seed).model) and not model.training
+        assert equal(model, fit_new(TASK, FEW, LITTLE, seed=seed).model) and not model.training
     assert sorted(path.name for path in tmp_path.iterdir()) == ["seed-2.safetensors", "seed-4.safetensors"]
     assert read_result(tmp_path, "seed-4").facts["seed"] == 4
 
 
-def test_an_age_family_is_written_down_and_read_again(tmp_path: Path) -> None:
-    family = age_family(epochs=1, batch_size=6)
-    (model,) = fit_many(family, FEW, LITTLE, (1,), tmp_path, backend="loop")
-    assert equal(model, fit_new(family, FEW, LITTLE, seed=1).model)
-    with many._context(family, FEW, LITTLE, in_file=False) as context:
+def test_an_age_task_is_written_down_and_read_again(tmp_path: Path) -> None:
+    task = age_task(epochs=1, batch_size=6)
+    (model,) = fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="loop")
+    assert equal(model, fit_new(task, FEW, LITTLE, seed=1).model)
+    with many._context(task, FEW, LITTLE, in_file=False) as context:
         work: Any = context.build()
-    assert work.family == family
+    assert work.task == task
     for ours, theirs in ((work.train, FEW), (work.validation, LITTLE)):
         assert ours.ids == theirs.ids and (ours.subject_N == theirs.subject_N).all()
         assert ours.image_NCHW.stride() == theirs.image_NCHW.stride()
@@ -319,14 +320,14 @@ def test_an_age_family_is_written_down_and_read_again(tmp_path: Path) -> None:
 
 
 def test_finished_models_are_read_by_any_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = fit_many(FAMILY, FEW, LITTLE, (0, 1), tmp_path, backend="stacked", width=1)
+    first = fit_many(TASK, FEW, LITTLE, (0, 1), tmp_path, backend="stacked", width=1)
     trained: list[int] = []
     monkeypatch.setattr(many, "fit_new", lambda *args, seed, **more: trained.append(seed) or fit_new(*args, seed=seed, **more))
-    again = fit_many(FAMILY, FEW, LITTLE, (1, 5, 0), tmp_path, backend="loop")
+    again = fit_many(TASK, FEW, LITTLE, (1, 5, 0), tmp_path, backend="loop")
     assert trained == [5]
     assert equal(again[0], first[1]) and equal(again[2], first[0])
-    fit_many(FAMILY, faces(12, seed=3), LITTLE, (1,), tmp_path, backend="loop")  # other data
-    fit_many(class_family(epochs=1, batch_size=4), FEW, LITTLE, (1,), tmp_path, backend="loop")  # another recipe
+    fit_many(TASK, faces(12, seed=3), LITTLE, (1,), tmp_path, backend="loop")  # other data
+    fit_many(class_task(epochs=1, batch_size=4), FEW, LITTLE, (1,), tmp_path, backend="loop")  # another recipe
     assert trained == [5, 1, 1]
 
 
@@ -340,28 +341,28 @@ def test_a_kill_loses_one_stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(many, "fit_stacked", killed)
     with pytest.raises(KeyboardInterrupt):
-        fit_many(FAMILY, FEW, LITTLE, range(4), tmp_path, backend="stacked", width=2)
+        fit_many(TASK, FEW, LITTLE, range(4), tmp_path, backend="stacked", width=2)
     assert sorted(path.stem for path in tmp_path.iterdir()) == ["seed-0", "seed-1"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Odd(AgeFamily):
+class Odd(AgeTask):
     centers: torch.Tensor = field(default_factory=lambda: torch.zeros(3))
 
 
 def test_bad_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    family = age_family(epochs=1)
+    task = age_task(epochs=1)
     with pytest.raises(InputError, match="given twice"):
-        fit_many(family, FEW, LITTLE, (1, 1), tmp_path)
+        fit_many(task, FEW, LITTLE, (1, 1), tmp_path)
     with pytest.raises(InputError, match="cannot be written down"):
-        fit_many(age_family(Odd), FEW, LITTLE, (1,), tmp_path)
+        fit_many(age_task(Odd), FEW, LITTLE, (1,), tmp_path)
     with pytest.raises(TrainingError, match="too few"):
-        fit_many(family, FEW.subset([0]), LITTLE, (1,), tmp_path / "few", backend="loop")
+        fit_many(task, FEW.subset([0]), LITTLE, (1,), tmp_path / "few", backend="loop")
     monkeypatch.setattr(many, "fit_new", lambda *_, **__: 1 / 0)
     with pytest.raises(TrainingError, match="1 of 1 models: seed-1 failed"):
-        fit_many(family, FEW, LITTLE, (1,), tmp_path, backend="loop")
+        fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="loop")
     with pytest.raises(InputError, match="no such name"):
-        fit_many(family, FEW, LITTLE, (1,), tmp_path, backend="clouds")  # type: ignore[arg-type]
+        fit_many(task, FEW, LITTLE, (1,), tmp_path, backend="clouds")  # type: ignore[arg-type]
 
 
 def test_weights_of_another_network_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,4 +373,4 @@ def test_weights_of_another_network_are_refused(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(many, "run_jobs", forge)
     with pytest.raises(CheckpointError, match="another network"):
-        fit_many(FAMILY, FEW, LITTLE, (1,), tmp_path, backend="loop")
+        fit_many(TASK, FEW, LITTLE, (1,), tmp_path, backend="loop")

@@ -15,7 +15,8 @@ from unplug.sdk.auditing.report import Role
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.releasing.contents import bundle_card
 from unplug.sdk.releasing.stages import Stages
-from unplug.sdk.tasks import kind_of
+from unplug.sdk.tasks import AgeTask, task_of
+from unplug.sdk.training import Recipe
 
 from ..conftest import CPU, QUICK, World
 
@@ -26,7 +27,7 @@ def stages(world: World, work: Path, rounding: bool) -> Stages:
     return Stages(
         original=world.original, dataset=world.dataset, forget_ids=world.forget_ids,
         config=replace(QUICK, rounding=rounding), work=work, device=CPU,
-        kind=kind_of(world.original, device=CPU), show=False,
+        task=task_of(world.original, device=CPU), show=False,
     )  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def card(mae: Estimate) -> str:
     )  # fmt: skip
     forget = {"samples": 3, "method": "msg", "cost": {"compute_fraction": 0.04}}
     unlearned: Any = SimpleNamespace(model_type="age", model=SimpleNamespace(image_size=32), record={"forget": forget})
-    return bundle_card("age", unlearned, report, [], {"gates": []})
+    return bundle_card("age", AgeTask(recipe=Recipe(), edges=(0.0, 100.0)), unlearned, report, [], {"gates": []})
 
 
 def test_a_card_of_few_subjects_gives_the_number_alone() -> None:

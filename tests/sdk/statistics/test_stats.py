@@ -30,7 +30,7 @@ from unplug.sdk.statistics import (
     tpr_or_reason,
 )
 from unplug.sdk.statistics.stats import fit_logistic, mean_interval
-from unplug.sdk.training import Predictions, confidence
+from unplug.sdk.training import ClassPredictions
 
 Array = NDArray[np.float64]
 
@@ -136,11 +136,11 @@ def test_resampling_keeps_subjects_together_and_follows_from_the_seed() -> None:
 def test_confidence_and_intervals_by_hand() -> None:
     # p = (.5, .3, .2): ln(.5 / .5) = 0 for the first class, ln(.2 / .8) for the last.
     rows = [list(np.log([0.5, 0.3, 0.2]) + 7.0)] * 2
-    np.testing.assert_allclose(confidence(of_logits(rows, [0, 2])), [0.0, math.log(0.25)], atol=1e-12)
-    phi = confidence(of_logits([[900.0, 0.0, 0.0], [-900.0, 0.0, 0.0]], [0, 0]))
+    np.testing.assert_allclose(of_logits(rows, [0, 2]).confidence_N, [0.0, math.log(0.25)], atol=1e-12)
+    phi = of_logits([[900.0, 0.0, 0.0], [-900.0, 0.0, 0.0]], [0, 0]).confidence_N
     np.testing.assert_allclose(phi, [900.0 - math.log(2), -900.0 - math.log(2)])
     with pytest.raises(InputError, match="no second class"):
-        confidence(of_logits([[1.0]], [0]))
+        print(of_logits([[1.0]], [0]).confidence_N)
     assert interval(np.arange(0.0, 101.0)) == pytest.approx((2.5, 97.5))
     assert interval(np.arange(0.0, 101.0), 0.5) == pytest.approx((25.0, 75.0))
     values_N = np.random.default_rng(7).normal(3.0, 2.0, size=400)
@@ -171,9 +171,9 @@ def test_auc_interval_covers_the_truth_with_people_of_three_pictures() -> None:
     assert naive < covered
 
 
-def of_logits(logits: list[list[float]], groups: list[int]) -> Predictions:
+def of_logits(logits: list[list[float]], groups: list[int]) -> ClassPredictions:
     none = np.full(len(groups), np.nan)
-    return Predictions(logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups))
+    return ClassPredictions(logits_NG=np.array(logits), age_N=none, true_age_N=none, true_group_N=np.array(groups))
 
 
 def test_logistic_fit_minimizes_its_objective_and_stays_finite() -> None:

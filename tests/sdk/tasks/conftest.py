@@ -14,7 +14,7 @@ from unplug.sdk.data import Dataset, Split, load_dataset, make_split
 from unplug.sdk.diffusion import ControlRecipe, load_base, train_plugin
 from unplug.sdk.diffusion.small import assemble, build_scheduler, build_text_encoder, diffusers
 from unplug.sdk.diffusion.tokenizer import train_tokenizer
-from unplug.sdk.tasks import Kind, kind_of
+from unplug.sdk.tasks import PluginTask, task_of
 from unplug.sdk.training import Sets
 
 pytest.importorskip("diffusers")
@@ -54,13 +54,13 @@ class PluginWorld:
     forget_ids: tuple[str, ...]
     forget_file: Path
     original: Checkpoint
-    kind: Kind
+    task: PluginTask
     sets: Sets
 
     @property
     def pipe(self) -> Any:
-        """The frozen base of `kind`."""
-        return self.kind.base  # type: ignore[attr-defined]
+        """The frozen base of `task`."""
+        return self.task.frame.base
 
 
 @pytest.fixture(scope="session")
@@ -77,8 +77,9 @@ def plugin_world(tmp_path_factory: pytest.TempPathFactory) -> PluginWorld:
     named = sorted(str(name) for name in people)[:5]
     ids = tuple(sample.id for sample in dataset.samples if sample.subject in named)
     (root / "forget.txt").write_text("".join(f"subject:{name}\n" for name in named))
-    kind = kind_of(original, device=CPU)
+    task = task_of(original, device=CPU)
+    assert isinstance(task, PluginTask)
     return PluginWorld(
         base=root / "base", dataset=dataset, split=split, forget_ids=ids, forget_file=root / "forget.txt", original=original,
-        kind=kind, sets=kind.sets(dataset, split.with_forget(ids)),
+        task=task, sets=task.sets(dataset, split.with_forget(ids), CPU),
     )  # fmt: skip

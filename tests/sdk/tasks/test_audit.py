@@ -46,7 +46,7 @@ def step(world: PluginWorld, method: str, out: Path, seed: int = 0, **more: Any)
 
 
 def predictor(world: PluginWorld, role: Any, model: Checkpoint) -> CheckpointPredictor:
-    return CheckpointPredictor(name=role, role=role, checkpoint=model, kind=world.kind)
+    return CheckpointPredictor(name=role, role=role, checkpoint=model, task=world.task)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def audited(plugin_world: PluginWorld, tmp_path_factory: pytest.TempPathFactory)
     models = {"original": world.original, "unlearned": unlearned, "retrained": retrained}
     report = audit(
         [predictor(world, role, item) for role, item in models.items()],
-        world.sets, world.split.with_forget(world.forget_ids), edges=world.kind.family.edges, data={"spec": world.dataset.spec},
+        world.sets, world.split.with_forget(world.forget_ids), edges=world.task.edges, data={"spec": world.dataset.spec},
         references=[predictor(world, "retrained", item) for item in references], show=False,
     )  # fmt: skip
     return Audited(unlearned=unlearned, retrained=retrained, references=references, report=report)
@@ -120,7 +120,7 @@ def test_who_else_pays_is_measured_too(audited: Audited) -> None:
 def test_learning_again_is_measured_in_sample_passes(plugin_world: PluginWorld, audited: Audited) -> None:
     found = relearn_times(
         plugin_world.original, {"unlearned": audited.unlearned, "original": plugin_world.original}, plugin_world.sets,
-        plugin_world.kind, seed=0,
+        plugin_world.task, seed=0,
     )  # fmt: skip
     assert found["original"].passes == (0, 0, 0)  # it is where it should come back to
     assert found["unlearned"].target_loss == pytest.approx(found["original"].target_loss, rel=1e-6)
@@ -131,7 +131,7 @@ def test_few_unseen_people_raise_no_alarm(plugin_world: PluginWorld, audited: Au
     few = replace(world.sets, test=world.sets.test.subset([0, 1]))
     report = audit(
         [predictor(world, "unlearned", audited.unlearned), predictor(world, "retrained", audited.retrained)],
-        few, world.split.with_forget(world.forget_ids), edges=world.kind.family.edges, data={}, show=False,
+        few, world.split.with_forget(world.forget_ids), edges=world.task.edges, data={}, show=False,
     )  # fmt: skip
     assert "fewer than 5 subjects" in report.skipped["unseen interval"] and report.alarms == ()
     assert "unseen interval" not in audited.report.skipped
@@ -153,10 +153,10 @@ def test_a_file_says_what_its_checkpoint_says(
     plugin_world: PluginWorld, audited: Audited, files: dict[tuple[str, str], Artifact], target: str
 ) -> None:
     part = plugin_world.sets.forget
-    truth = predict(plugin_world.kind.network(audited.unlearned.model), part)
+    truth = predict(plugin_world.task.network(audited.unlearned.model), part)
     assert isinstance(truth, LossPredictions) and truth.plain_N is not None
     for precision, tolerance in (("fp32", FP32_LOSS), ("fp16", FP16_LOSS)):
-        (said,) = plugin_world.kind.predict_artifact(files[target, precision], [part])
+        (said,) = plugin_world.task.predict_artifact(files[target, precision], [part])
         assert isinstance(said, LossPredictions) and said.plain_N is not None
         assert said.error_N == pytest.approx(truth.error_N, rel=tolerance), (target, precision)
         assert said.plain_N.tolist() == truth.plain_N.tolist()
@@ -167,7 +167,7 @@ def test_a_file_says_what_its_checkpoint_says(
 def test_residuals_are_asked_for_in_parts(
     plugin_world: PluginWorld, files: dict[tuple[str, str], Artifact], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    part, kind = plugin_world.sets.forget, plugin_world.kind
+    part, kind = plugin_world.sets.forget, plugin_world.task
     file = files["onnx", "fp32"]
     (whole,) = kind.predict_artifact(file, [part])
     monkeypatch.setattr(given, "CHUNK_BYTES", 5 * sum(int(np.prod(item.shape)) * 4 for item in file.card.iospec.outputs))
@@ -182,7 +182,7 @@ def test_a_file_of_something_else_is_refused(plugin_world: PluginWorld, files: d
     spec = file.card.iospec
     fewer = replace(file, card=replace(file.card, iospec=IOSpec(inputs=spec.inputs, outputs=spec.outputs[:1])))
     with pytest.raises(ArtifactError, match=r"its tensors are adapter_res_samples_00 .*Audit the artifacts of a plugin"):
-        plugin_world.kind.predict_artifact(fewer, [plugin_world.sets.forget])
+        plugin_world.task.predict_artifact(fewer, [plugin_world.sets.forget])
 
 
 def test_rounding_is_measured_on_a_plugins_file(
@@ -193,8 +193,8 @@ def test_rounding_is_measured_on_a_plugins_file(
     file = files["onnx", "fp16"]
     models = [predictor(world, "original", world.original), predictor(world, "unlearned", audited.unlearned)]
     report = audit(
-        [*models, ArtifactPredictor(name="plugin.onnx", artifact=file, kind=world.kind)],
-        world.sets, world.split.with_forget(world.forget_ids), edges=world.kind.family.edges, data={},
+        [*models, ArtifactPredictor(name="plugin.onnx", artifact=file, task=world.task)],
+        world.sets, world.split.with_forget(world.forget_ids), edges=world.task.edges, data={},
         exports=[Exports(artifact=file, original=before)], attacks=["loss", "gain"], show=False,
     )  # fmt: skip
     (row,) = report.rounding
@@ -211,17 +211,17 @@ def test_rounding_is_measured_on_a_plugins_file(
 
 
 def test_the_frozen_base_is_not_counted_as_activations(plugin_world: PluginWorld) -> None:
-    found = plugin_world.kind.footprint(plugin_world.kind.network(plugin_world.original.model))
+    found = plugin_world.task.footprint(plugin_world.task.network(plugin_world.original.model), CPU)
     stored = plugin_world.original.model.state_dict().values()
     assert found.weights == sum(value.numel() * value.element_size() for value in stored)
     base = sum(value.numel() * 4 for value in plugin_world.pipe.unet.parameters())
     assert found.fixed < base / 2
     assert found.measured_at == 64
-    needed = estimate_memory(found, build_method("finetune"), plugin_world.kind.family.recipe, 1000, resident=12_000)
+    needed = estimate_memory(found, build_method("finetune"), plugin_world.task.recipe, 1000, resident=12_000)
     assert needed.data == 12_000 and needed.phase == "step" and needed.batch_size == 32
 
 
 def test_a_steered_module_is_what_is_measured(plugin_world: PluginWorld) -> None:
-    network = plugin_world.kind.network(plugin_world.original.model)
-    assert isinstance(network, Steered) and plugin_world.kind.stored(network) is plugin_world.original.model
-    assert plugin_world.kind.resident(7) == 7 * 12  # an age and a group; all else is mapped from disk
+    network = plugin_world.task.network(plugin_world.original.model)
+    assert isinstance(network, Steered) and plugin_world.task.stored(network) is plugin_world.original.model
+    assert plugin_world.task.resident(7) == 7 * 12  # an age and a group; all else is mapped from disk

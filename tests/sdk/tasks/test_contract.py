@@ -14,7 +14,7 @@ from unplug.core import BudgetExceeded, InputError
 from unplug.plugins import load_checkpoint, save_checkpoint
 from unplug.sdk.cli import main
 from unplug.sdk.diffusion import base_digest
-from unplug.sdk.tasks.plugin import PluginKind
+from unplug.sdk.tasks.plugin import PluginTask
 from unplug.sdk.unlearning import METHODS, Cost, RetrainCost, apply_method, build_method, forget
 
 from .conftest import CPU, PluginWorld
@@ -33,13 +33,13 @@ Applied = tuple[nn.Module, Cost, RetrainCost]
 
 def apply(world: PluginWorld, name: str, *, budget: float | None = BUDGET, seed: int = 0) -> Applied:
     """The method as `unplug forget` runs it, with a wall time that stops nobody."""
-    passes = world.kind.family.recipe.passes(len(world.sets.train))
+    passes = world.task.recipe.passes(len(world.sets.train))
     whole = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
     options = {} if name in NO_BATCH else {"batch_size": "4"}
     if name == "ssd":  # so few samples that no weight matters as much more as its default asks for
         options = {"alpha": "1.2"}
     model, cost = apply_method(
-        build_method(name, options), world.kind.network(world.original.model), world.sets, world.kind.family, whole,
+        build_method(name, options), world.task.network(world.original.model), world.sets, world.task, whole,
         None if name == "retrain" else budget, seed=seed,
     )  # fmt: skip
     return model, cost, whole
@@ -70,7 +70,7 @@ def test_contract(plugin_world: PluginWorld, tmp_path: Path, name: str) -> None:
     assert not model.training and all(parameter.requires_grad for parameter in model.parameters())
     assert base_digest(world.pipe) == base, "the frozen base was changed"
     assert all(torch.equal(value, before[key]) for key, value in world.original.model.state_dict().items())
-    stored = world.kind.stored(model)
+    stored = world.task.stored(model)
     assert any(not torch.equal(value, before[key]) for key, value in stored.state_dict().items())
     spent = cost.compute / whole.cost.compute
     assert (spent == 1.0) if name == "retrain" else (0 < spent <= BUDGET)
@@ -97,8 +97,8 @@ def test_refused_before_anything_is_computed(
     def never(*_: object, **__: object) -> None:
         raise AssertionError("data was read")
 
-    monkeypatch.setattr(PluginKind, "sets", never)
-    monkeypatch.setattr(PluginKind, "footprint", never)
+    monkeypatch.setattr(PluginTask, "sets", never)
+    monkeypatch.setattr(PluginTask, "footprint", never)
     with pytest.raises(InputError, match=r"it needs .*--without 'ages' --without 'class logits'"):
         forget(
             plugin_world.original, plugin_world.dataset, plugin_world.forget_ids, name, tmp_path / "out", device=CPU, show=False

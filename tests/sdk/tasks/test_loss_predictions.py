@@ -12,9 +12,9 @@ from unplug.sdk.auditing import ATTACKS, Signals
 from unplug.sdk.auditing.attacks.gain import gain
 from unplug.sdk.auditing.attacks.residual import residual
 from unplug.sdk.auditing.measure import run_attacks
+from unplug.sdk.auditing.predictor import check_finite
 from unplug.sdk.auditing.rounding import total_variation
-from unplug.sdk.tasks import finite
-from unplug.sdk.training import LossPredictions, Predictions, confidence, predict
+from unplug.sdk.training import ClassPredictions, LossPredictions, classed, predict
 from unplug.sdk.training.evaluate import SMALLEST_LOSS
 
 from ..conftest import World
@@ -31,12 +31,13 @@ def test_log_p_is_minus_the_loss() -> None:
     assert own.log_prob_N == pytest.approx(-LOSSES, rel=1e-12)
     assert own.error_N == pytest.approx(LOSSES, rel=1e-12)
     assert own.answer_N == pytest.approx(LOSSES, rel=1e-12)
-    assert np.isnan(own.age_N).all() and np.isnan(own.true_age_N).all()
+    with pytest.raises(InputError, match="no class logits"):
+        classed(own)
 
 
 def test_confidence_is_the_log_odds_of_exp_minus_loss() -> None:
     """ln 2 is p = 1/2, whose odds are even; 1 is ln(1 / (e - 1))."""
-    found = confidence(said(LOSSES))
+    found = said(LOSSES).confidence_N
     assert found[1] == pytest.approx(0.0, abs=1e-12)
     assert found[2] == pytest.approx(-math.log(math.e - 1.0), rel=1e-12)
     assert found == pytest.approx([-loss - math.log(-math.expm1(-loss)) for loss in LOSSES], rel=1e-9)
@@ -45,12 +46,12 @@ def test_confidence_is_the_log_odds_of_exp_minus_loss() -> None:
 def test_a_loss_of_zero_stays_finite() -> None:
     own = said([0.0, 1e-30])
     assert own.error_N == pytest.approx([SMALLEST_LOSS] * 2)
-    assert np.isfinite(own.logits_NG).all() and np.isfinite(confidence(own)).all()
+    assert own.finite and np.isfinite(own.confidence_N).all()
 
 
 def test_no_samples_are_no_numbers() -> None:
     own = said(np.zeros(0))
-    assert own.log_prob_N.shape == own.error_N.shape == (0,) and own.logits_NG.shape == (0, 2)
+    assert own.log_prob_N.shape == own.error_N.shape == (0,) and own.probability_NG.shape == (0, 2)
 
 
 def test_total_variation_is_the_difference_of_the_two_probabilities() -> None:
@@ -63,9 +64,9 @@ def test_gain_golden() -> None:
 
 
 def test_a_loss_that_is_no_number_is_refused_and_an_age_that_is_none_is_not() -> None:
-    finite("plugin", (said(LOSSES),))
+    check_finite("plugin", (said(LOSSES),))
     with pytest.raises(InputError, match="not numbers"):
-        finite("plugin", (said([0.1, float("nan")]),))
+        check_finite("plugin", (said([0.1, float("nan")]),))
 
 
 def signals(seed: int, *, plain: bool = True) -> Signals:
@@ -86,7 +87,7 @@ def test_attacks_that_need_ages_are_left_out_with_the_reason() -> None:
 
 
 def test_gain_needs_the_loss_without_the_plugin(world: World) -> None:
-    ages: Predictions = predict(world.original.model, world.sets.test)
+    ages: ClassPredictions = predict(world.original.model, world.sets.test)
     same = Signals(forget=ages, unseen=ages, population=ages, retain=ages)
     _, unable = run_attacks({"gain": ATTACKS.get("gain")()}, [same], [])
     assert unable == {"gain": "it reads the loss with and without a plugin, and this model is none"}

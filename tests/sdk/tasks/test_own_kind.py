@@ -18,8 +18,22 @@ from torch import Tensor, nn
 from unplug.core import InputError, Registry, registry
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import CheckpointPredictor, audit
-from unplug.sdk.tasks import Need, kind, kind_of
-from unplug.sdk.training import LabelledBatch, LabelledSet, LossPredictions, Recipe, Sets, fit_new, labelled
+from unplug.sdk.data import Dataset, Split
+from unplug.sdk.tasks import Footprint, Need, StoredTask, footprint_of, stored, task_of
+from unplug.sdk.training import (
+    ClassPredictions,
+    Fit,
+    LabelledBatch,
+    LabelledSet,
+    Predictions,
+    Recipe,
+    SampleSet,
+    Sets,
+    StateFile,
+    fit_new,
+    predict,
+    summarize,
+)
 from unplug.sdk.unlearning import apply_method, build_method, estimate_retraining
 
 CPU = torch.device("cpu")
@@ -69,12 +83,9 @@ class SentenceSet(LabelledSet):
     def relabelled(self, group_N: Tensor, edges: tuple[float, ...]) -> SentenceSet:
         return replace(self, group_N=group_N)
 
-    def predictions(self, model: nn.Module) -> LossPredictions:
-        loss = [
-            F.cross_entropy(model(*batch.inputs)["says"], labelled(batch).group_B, reduction="none")
-            for batch in self.in_order(16)
-        ]
-        return LossPredictions.of(torch.cat(loss).numpy())
+    def predictions(self, model: nn.Module) -> ClassPredictions:
+        says = torch.cat([model(*batch.inputs)["says"] for batch in self.in_order(16)])
+        return ClassPredictions.of(says.numpy(), self.group_N.numpy())
 
 
 class BagOfWords(nn.Module):
@@ -86,50 +97,92 @@ class BagOfWords(nn.Module):
         return {"says": self.out(self.words(token_BL).mean(dim=1))}
 
 
-class SentenceTask:
-    output: ClassVar[str] = "says"
+@dataclass(frozen=True, kw_only=True)
+class SentenceTask(StoredTask):
+    """All that unplug must know of the kind."""
 
-    def loss(self, outputs: Mapping[str, Tensor], batch: SentenceBatch) -> Tensor:
+    output: ClassVar[str] = "says"
+    model_type: ClassVar[str] = "sentences"
+    schema: ClassVar[str] = "sentences/1"
+    unit: ClassVar[str] = "loss"
+    lacks: ClassVar[tuple[Need, ...]] = ("ages",)
+    error_name: ClassVar[str] = "Loss on unseen sentences"
+    error_digits: ClassVar[int] = 3
+
+    @classmethod
+    def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> SentenceTask:
+        return cls(recipe=Recipe(**checkpoint.record["recipe"]), edges=(0.0, 1.0, 2.0))
+
+    # How a model is trained
+
+    @property
+    def ignorance(self) -> float:
+        return float(np.log(CLASSES))
+
+    def build(self, train: SampleSet) -> nn.Module:
+        return BagOfWords()
+
+    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
+        pass
+
+    def fit(
+        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
+    ) -> Fit:
+        return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
+
+    def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: SentenceBatch) -> Tensor:
         return F.cross_entropy(outputs["says"], batch.group_B, reduction="none")
 
     def log_prob(self, outputs: Mapping[str, Tensor], batch: SentenceBatch) -> Tensor:
-        return -self.loss(outputs, batch)
+        return -F.cross_entropy(outputs["says"], batch.group_B, reduction="none")
 
     def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
         return outputs["says"]
 
-    def ignorance(self, classes: int) -> float:
-        return float(np.log(classes))
+    # What becomes of its checkpoints
 
+    @property
+    def image_size(self) -> int:
+        return 0
 
-@dataclass(frozen=True, kw_only=True)
-class Sentences:
-    """The family."""
-
-    recipe: Recipe
-    edges: tuple[float, ...] = (0.0, 1.0, 2.0)
-
-    def build(self, train: Any) -> nn.Module:
-        return BagOfWords()
-
-    def task(self, model: nn.Module) -> SentenceTask:
-        return SentenceTask()
-
-    def refresh(self, model: nn.Module, retain: Any) -> None:
-        """Nothing is kept."""
-
-
-class SentenceKind:
-    """As much of a kind as training, forgetting and auditing in Python ask for."""
-
-    model_type: ClassVar[str] = "sentences"
-    lacks: ClassVar[tuple[Need, ...]] = ("ages",)
-
-    def __init__(self, checkpoint: Checkpoint, *, device: torch.device, base: str | None = None) -> None:
-        self.family = Sentences(recipe=Recipe(**checkpoint.record["recipe"]))
+    def sets(self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False) -> Sets:
+        raise InputError(f"data {dataset.spec}", "it holds pictures", "Give sentences")
 
     def network(self, model: nn.Module) -> nn.Module:
         return model
+
+    def stored(self, network: nn.Module) -> nn.Module:
+        return network
+
+    def metrics(self, network: nn.Module, part: SampleSet) -> dict[str, Any]:
+        return summarize(predict(network, part), self.edges)
+
+    def describe(self, row: dict[str, Any]) -> str:
+        return f"accuracy {row['accuracy']:.2f}"
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
+    def check_twin(self, other: Checkpoint) -> None:
+        pass
+
+    def card(self, record: dict[str, Any]) -> str:
+        return "# Sentences\n"
+
+    def title(self, checkpoint: Checkpoint) -> str:
+        return "A classifier of sentences"
+
+    def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        return {"preprocessing": {"words": WORDS}, "postprocessing": {}}
+
+    def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
+        return footprint_of(network, lambda count: (torch.zeros(count, LENGTH, dtype=torch.long),), 8 * LENGTH, device)
+
+    def resident(self, samples: int) -> int:
+        return 8 * samples * (LENGTH + 1)
+
+    def predict_artifact(self, artifact: Any, parts: Sequence[SentenceSet]) -> list[Predictions]:
+        raise InputError(str(artifact), "sentences are not exported", "Leave it out")
 
 
 def sentences(count: int, seed: int) -> SentenceSet:
@@ -154,11 +207,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The kind, as its package's entry point brings it."""
 
     def found(*, group: str) -> list[EntryPoint]:
-        return [EntryPoint("sentences", f"{__name__}:SentenceKind", group)] if group == "unplug.tasks" else []
+        return [EntryPoint("sentences", f"{__name__}:SentenceTask", group)] if group == "unplug.tasks" else []
 
     monkeypatch.setattr(registry, "entry_points", found)
-    monkeypatch.setattr(kind, "TASKS", Registry("task", {}, group="unplug.tasks"))
-    return kind_of(checkpoint(BagOfWords(), "new"), device=CPU)
+    monkeypatch.setattr(stored, "TASKS", Registry("task", {}, group="unplug.tasks"))
+    return task_of(checkpoint(BagOfWords(), "new"), device=CPU)
 
 
 def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
@@ -166,12 +219,11 @@ def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
     sets = Sets(
         train=whole.subset(range(48)), forget=whole.subset(range(48, 72)), validation=sentences(24, 2), test=sentences(24, 3)
     )
-    family = opened.family
     models = {
-        "original": fit_new(family, whole, sets.validation, seed=0).model,
-        "retrained": fit_new(family, sets.train, sets.validation, seed=0).model,
+        "original": fit_new(opened, whole, sets.validation, seed=0).model,
+        "retrained": fit_new(opened, sets.train, sets.validation, seed=0).model,
     }
-    cost = estimate_retraining(models["original"], sets, family)
+    cost = estimate_retraining(models["original"], sets, opened)
     for name, options in {
         "finetune": {"lr": "0.01"},
         "neggrad+": {"lr": "0.01"},
@@ -180,13 +232,13 @@ def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
         "ssd": {"alpha": "1"},
     }.items():
         method = build_method(name, options)
-        models[name], spent = apply_method(method, models["original"], sets, family, cost, 50.0, seed=0)
+        models[name], spent = apply_method(method, models["original"], sets, opened, cost, 50.0, seed=0)
         assert spent.forward > 0
         before, after = (model.state_dict() for model in (models["original"], models[name]))
         assert any(not torch.equal(before[key], after[key]) for key in before)
     roles = {"original": "original", "retrained": "retrained"}
     predictors: Any = [
-        CheckpointPredictor(name=name, role=roles.get(name, "unlearned"), checkpoint=checkpoint(model, name), kind=opened)  # type: ignore[arg-type]
+        CheckpointPredictor(name=name, role=roles.get(name, "unlearned"), checkpoint=checkpoint(model, name), task=opened)  # type: ignore[arg-type]
         for name, model in models.items()
     ]
     split: Any = SimpleNamespace(sha256="split", subject_disjoint=True)
@@ -199,8 +251,8 @@ def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
 def test_a_method_that_needs_pictures_or_ages_says_so(opened: Any) -> None:
     sets = Sets(train=sentences(16, 0), forget=sentences(8, 1), validation=sentences(8, 2), test=sentences(8, 3))
     model = BagOfWords()
-    cost = estimate_retraining(model, sets, opened.family)
+    cost = estimate_retraining(model, sets, opened)
     with pytest.raises(InputError, match="its samples are no pictures"):
-        apply_method(build_method("rurk"), model, sets, opened.family, cost, 50.0, seed=0)
+        apply_method(build_method("rurk"), model, sets, opened, cost, 50.0, seed=0)
     with pytest.raises(InputError, match="it needs ages, and there is none"):
-        apply_method(build_method("blindspot"), model, sets, opened.family, cost, 50.0, seed=0)
+        apply_method(build_method("blindspot"), model, sets, opened, cost, 50.0, seed=0)

@@ -16,7 +16,7 @@ from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import CheckpointPredictor, audit
 from unplug.sdk.data import read_forget_file
 from unplug.sdk.diffusion import control_set
-from unplug.sdk.tasks import TASKS, kind_of
+from unplug.sdk.tasks import TASKS, task_of
 from unplug.sdk.unlearning import forget
 
 from ..conftest import World
@@ -37,8 +37,8 @@ def edited(world: PluginWorld, folder: Path, edit: Edit) -> Checkpoint:
 @pytest.mark.long
 def test_kinds_are_those_of_the_checkpoints(plugin_world: PluginWorld, world: World) -> None:
     assert tuple(TASKS) == ("age", "plugin")
-    assert kind_of(world.original, device=CPU).unit == "years"
-    assert plugin_world.kind.unit == "loss" and plugin_world.kind.image_size == 32
+    assert task_of(world.original, device=CPU).unit == "years"
+    assert plugin_world.task.unit == "loss" and plugin_world.task.image_size == 32
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_kinds_are_those_of_the_checkpoints(plugin_world: PluginWorld, world: Wo
 def test_a_record_that_lacks_something(plugin_world: PluginWorld, tmp_path: Path, edit: Edit, said: str) -> None:
     found = edited(plugin_world, tmp_path / "p", edit)
     with pytest.raises(CheckpointError, match=f"its unplug.json says no {said}.*so it cannot be trained again"):
-        kind_of(found, device=CPU)
+        task_of(found, device=CPU)
 
 
 def test_a_recipe_of_another_kind(plugin_world: PluginWorld, tmp_path: Path) -> None:
     found = edited(plugin_world, tmp_path / "p", lambda record: record["recipe"].update(epochs=3))
     with pytest.raises(InputError, match="not one that this version of unplug wrote"):
-        kind_of(found, device=CPU)
+        task_of(found, device=CPU)
 
 
 def test_another_base_is_refused(plugin_world: PluginWorld, tmp_path: Path) -> None:
     build_base(tmp_path / "other", seed=6)
     with pytest.raises(CheckpointError, match=r"not the base that plugin original was trained beside.*Pass --base"):
-        kind_of(plugin_world.original, device=CPU, base=str(tmp_path / "other"))
+        task_of(plugin_world.original, device=CPU, base=str(tmp_path / "other"))
 
 
 @pytest.mark.long
@@ -79,9 +79,9 @@ def test_a_base_that_moved(plugin_world: PluginWorld, tmp_path: Path) -> None:
     gone = str(tmp_path / "gone")
     found = edited(plugin_world, tmp_path / "p", lambda record: record["base"].update(name=gone))
     with pytest.raises(CheckpointError, match=r"the base of plugin p cannot be opened there.*Pass --base"):
-        kind_of(found, device=CPU)
+        task_of(found, device=CPU)
     with pytest.raises(CheckpointError, match="no such folder") as caught:
-        kind_of(found, device=CPU, base=str(tmp_path / "nowhere"))
+        task_of(found, device=CPU, base=str(tmp_path / "nowhere"))
     assert "Pass --base" not in str(caught.value)  # it was passed
     done = forget(
         found, plugin_world.dataset, plugin_world.forget_ids, "neggrad", tmp_path / "out", budget=0.9,
@@ -107,10 +107,10 @@ def test_an_oracle_of_another_base_or_condition_is_refused(plugin_world: PluginW
         ("words", lambda record: record.update(captions="0" * 64), "other captions than the original"),
     ):
         with pytest.raises(CheckpointError, match=why):
-            plugin_world.kind.check_twin(edited(plugin_world, tmp_path / name, edit))
-    plugin_world.kind.check_twin(plugin_world.original)
+            plugin_world.task.check_twin(edited(plugin_world, tmp_path / name, edit))
+    plugin_world.task.check_twin(plugin_world.original)
     older = edited(plugin_world, tmp_path / "older", lambda record: made_of(record)["versions"].update(pillow="1.0"))
-    plugin_world.kind.check_twin(older)  # another Pillow draws the same
+    plugin_world.task.check_twin(older)  # another Pillow draws the same
 
 
 def made_of(record: dict[str, Any]) -> dict[str, Any]:
@@ -140,9 +140,9 @@ def test_conditions_that_would_be_drawn_otherwise_are_refused(
     plugin_world: PluginWorld, tmp_path: Path, edit: Edit, said: str
 ) -> None:
     """Before anything is loaded or drawn: the plugin would be judged on pictures that it never saw."""
-    found = kind_of(edited(plugin_world, tmp_path / "p", edit), device=CPU)
+    found = task_of(edited(plugin_world, tmp_path / "p", edit), device=CPU)
     with pytest.raises(InputError, match=said):
-        found.sets(plugin_world.dataset, plugin_world.split)
+        found.sets(plugin_world.dataset, plugin_world.split, CPU)
 
 
 def test_captions_that_changed_are_refused(plugin_world: PluginWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,13 +150,13 @@ def test_captions_that_changed_are_refused(plugin_world: PluginWorld, monkeypatc
     words = control_set.captions_of
     monkeypatch.setattr(control_set, "captions_of", lambda *given, **how: [("new", *own[1:]) for own in words(*given, **how)])
     with pytest.raises(DataError, match="its captions are not those that the plugin was trained with"):
-        plugin_world.kind.sets(plugin_world.dataset, plugin_world.split)
+        plugin_world.task.sets(plugin_world.dataset, plugin_world.split, CPU)
 
 
 def test_a_checkpoint_of_no_kind(plugin_world: PluginWorld) -> None:
     odd = Checkpoint(path=Path("odd"), model_type="encoder", model=None, sha256="")
     with pytest.raises(CheckpointError, match=r"models of type encoder cannot be forgotten with.*Use one of age, plugin"):
-        kind_of(odd, device=CPU)
+        task_of(odd, device=CPU)
 
 
 def test_subjects_are_forgotten_whole(plugin_world: PluginWorld) -> None:
@@ -216,7 +216,7 @@ def test_a_test_set_without_the_condition(
 ) -> None:
     unseen_by_canny(plugin_world.split.test)
     with pytest.raises(DataError, match="test set: canny was found in none of its 12 samples"):
-        plugin_world.kind.sets(plugin_world.dataset, plugin_world.split.with_forget(plugin_world.forget_ids))
+        plugin_world.task.sets(plugin_world.dataset, plugin_world.split.with_forget(plugin_world.forget_ids), CPU)
 
 
 def test_one_sample_left_supports_no_audit(
@@ -224,7 +224,7 @@ def test_one_sample_left_supports_no_audit(
 ) -> None:
     unseen_by_canny(plugin_world.forget_ids[1:])
     split = plugin_world.split.with_forget(plugin_world.forget_ids)
-    sets = plugin_world.kind.sets(plugin_world.dataset, split)
-    model = CheckpointPredictor(name="original", role="original", checkpoint=plugin_world.original, kind=plugin_world.kind)
+    sets = plugin_world.task.sets(plugin_world.dataset, split, CPU)
+    model = CheckpointPredictor(name="original", role="original", checkpoint=plugin_world.original, task=plugin_world.task)
     with pytest.raises(DataError, match="1 forget samples support no interval"):
-        audit([model], sets, split, edges=plugin_world.kind.family.edges, data={}, show=False)
+        audit([model], sets, split, edges=plugin_world.task.edges, data={}, show=False)

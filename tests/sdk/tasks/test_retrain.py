@@ -45,7 +45,7 @@ def test_retrain_is_train_plugin_on_the_retain_set(plugin_world: PluginWorld, re
     assert not same(retrained, world.original)
     assert retrained.record["metrics"]["test"]["loss"] == pytest.approx(trained.record["metrics"]["test"]["loss"], rel=1e-6)
     check_oracle(trained, split, RECIPE)  # so it serves as an oracle as well
-    world.kind.check_twin(trained)
+    world.task.check_twin(trained)
 
 
 def test_the_record_says_what_a_plugins_must(plugin_world: PluginWorld, retrained: Checkpoint) -> None:

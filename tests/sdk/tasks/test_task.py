@@ -13,7 +13,6 @@ from torch import Tensor
 from unplug.core import InputError
 from unplug.sdk.diffusion import NoiseSet, Steered, base_digest, losses
 from unplug.sdk.diffusion.measure import LEVELS, fixed_noise, fixed_steps, level_mean
-from unplug.sdk.diffusion.task import NoiseTask
 from unplug.sdk.training import LossPredictions, predict
 
 from .conftest import CPU, PluginWorld
@@ -23,7 +22,7 @@ SAME_SUM = 1e-5
 
 
 def network_of(world: PluginWorld) -> Steered:
-    found = world.kind.network(world.original.model)
+    found = world.task.network(world.original.model)
     assert isinstance(found, Steered)
     return found.eval()
 
@@ -164,11 +163,11 @@ def test_gradients_reach_the_plugin_and_never_the_base(plugin_world: PluginWorld
     assert base_digest(plugin_world.pipe) == before
 
 
-def test_the_task_is_minus_log_p_and_has_no_classes() -> None:
-    task, outputs = NoiseTask(), {"loss": torch.tensor([0.25, 2.0])}
+def test_the_task_is_minus_log_p_and_has_no_classes(plugin_world: PluginWorld) -> None:
+    task, outputs = plugin_world.task, {"loss": torch.tensor([0.25, 2.0])}
     batch: Any = None
-    assert task.loss(outputs, batch).tolist() == [0.25, 2.0]
+    assert task.loss(plugin_world.original.model, outputs, batch).tolist() == [0.25, 2.0]
     assert task.log_prob(outputs, batch).tolist() == [-0.25, -2.0]
-    assert task.ignorance(1) == 1.0
+    assert task.ignorance == 1.0
     with pytest.raises(InputError, match="no class logits"):
         task.logits(outputs)

@@ -15,8 +15,8 @@ from torch import nn
 from unplug.core import CheckpointError, TrainingError
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.data import Dataset
+from unplug.sdk.tasks import AgeTask
 from unplug.sdk.training import (
-    AgeFamily,
     Fit,
     ImageSet,
     Recipe,
@@ -42,7 +42,7 @@ def sets(make_dataset: Callable[..., Dataset]) -> tuple[ImageSet, ImageSet]:
 
 
 def train(sets: tuple[ImageSet, ImageSet], recipe: Recipe, *, seed: int = 0, **options: Any) -> Fit:
-    return fit_new(AgeFamily(recipe=recipe, edges=EDGES), *sets, seed=seed, **options)
+    return fit_new(AgeTask(recipe=recipe, edges=EDGES), *sets, seed=seed, **options)
 
 
 def weights(fit: Fit) -> bytes:
@@ -113,10 +113,10 @@ def test_training_lowers_the_loss(sets: Any, recipe: Recipe) -> None:
 def test_a_loss_that_is_no_number_ends_the_run(sets: Any, recipe: Recipe) -> None:
     train_set, validation = sets
     broken = replace(train_set, age_N=train_set.age_N.clone().index_fill_(0, torch.tensor([3]), torch.nan))
-    family = AgeFamily(recipe=recipe, edges=EDGES)
-    model = new_model(family, sets[0], seed=0)
+    task = AgeTask(recipe=recipe, edges=EDGES)
+    model = new_model(task, sets[0], seed=0)
     with pytest.raises(TrainingError, match="the loss is nan in epoch 1"):
-        fit(model, broken, validation, family.task(model), recipe, seed=0, edges=EDGES, show=False)
+        fit(model, broken, validation, task, seed=0)
 
 
 def test_weights_that_break_in_the_last_step_end_the_run(
@@ -163,9 +163,9 @@ def test_averages_follow_the_formula(decay: float, step: int, keep: float) -> No
 
 def test_without_averaging_the_model_itself_is_kept(sets: Any, recipe: Recipe) -> None:
     plain = replace(recipe, ema=0.0, epochs=1)
-    family = AgeFamily(recipe=plain, edges=EDGES)
-    model = new_model(family, sets[0], seed=0)
-    done = fit(model, *sets, family.task(model), plain, seed=0, edges=EDGES, show=False)
+    task = AgeTask(recipe=plain, edges=EDGES)
+    model = new_model(task, sets[0], seed=0)
+    done = fit(model, *sets, task, seed=0)
     assert done.model is not model
     for name, value in done.model.state_dict().items():
         assert torch.equal(value, model.state_dict()[name]), name

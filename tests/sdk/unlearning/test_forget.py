@@ -15,8 +15,8 @@ from unplug.core import BudgetExceeded, CheckpointError, DataError, InputError, 
 from unplug.plugins import AGE_EDGES, Checkpoint
 from unplug.sdk.cli.options import NEEDS as CLI_NEEDS
 from unplug.sdk.data import load_dataset
-from unplug.sdk.tasks import NEEDS, Need, kind_of
-from unplug.sdk.training import AgeFamily, AgeTask, ImageSet, train_age
+from unplug.sdk.tasks import NEEDS, AgeTask, Need, task_of, train_age
+from unplug.sdk.training import ImageSet
 from unplug.sdk.unlearning import (
     Cost,
     ForgetProblem,
@@ -35,7 +35,7 @@ from unplug.sdk.unlearning.methods.msg import MSG
 from ..conftest import CPU, RECIPE, World
 from .methods.conftest import AGES
 
-FAMILY = AgeFamily(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
+TASK = AgeTask(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
 
 
 def step(world: World, out: Path, method: str = "finetune", **options: Any) -> Checkpoint:
@@ -135,14 +135,14 @@ def test_retrain_cost_is_timed_here_and_the_oracles_own_time_is_shown(world: Wor
     split = request_split(world.original, world.dataset, world.forget_ids)
     passes = RECIPE.epochs * len(split.retain)
     before = copy.deepcopy(world.original.model.state_dict())
-    model, kind = world.original.model, kind_of(world.original, device=CPU)
-    cost = retrain_cost(model, split, kind, world.sets)
+    model, task = world.original.model, task_of(world.original, device=CPU)
+    cost = retrain_cost(model, split, task, world.sets)
     assert (cost.cost.forward, cost.cost.backward, cost.recorded_wall_s) == (passes, passes, None)
     # The clock of a busy machine is not exact, but an estimate ten times off would make the budget meaningless.
     assert 0.1 < cost.cost.wall_s / world.oracle.record["cost"]["wall_s"] < 10.0
     assert same(world.original.model.state_dict(), before), "timing changed the model"
     assert not world.original.model.training
-    shown = retrain_cost(model, split, kind, world.sets, world.oracle)
+    shown = retrain_cost(model, split, task, world.sets, world.oracle)
     assert shown.recorded_wall_s == world.oracle.record["cost"]["wall_s"]
 
 

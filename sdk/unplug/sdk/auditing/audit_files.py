@@ -16,7 +16,7 @@ from unplug.plugins import Checkpoint, load_checkpoint, weights_file
 from unplug.sdk.bundle import verify_bundle
 from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, read_forget_file
-from unplug.sdk.tasks import Kind, kind_of
+from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import Sets, split_of
 from unplug.sdk.unlearning import check_oracle, forget, request_split
 
@@ -64,7 +64,7 @@ class _Loaded:
     forget_ids: tuple[str, ...]
     split: Split
     skipped: dict[str, str]
-    kind: Kind
+    task: StoredTask
 
 
 def run_audit(config: AuditConfig, device: torch.device, say: Say, show: bool) -> AuditReport:
@@ -84,9 +84,9 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
     checkpoints = {path: load_checkpoint(path) for path in config.subjects if (path / "config.json").is_file()}
     paths = _artifact_paths([subject for subject in config.subjects if subject not in checkpoints])
     original = load_checkpoint(config.original or _original_path(checkpoints))
-    kind = kind_of(original, device=device, base=config.base)
+    task = task_of(original, device=device, base=config.base)
     given, named = config.spec, config.forget_file
-    dataset = load_dataset(given, kind.image_size, on_bad=config.on_bad, show=show) if isinstance(given, str) else given
+    dataset = load_dataset(given, task.image_size, on_bad=config.on_bad, show=show) if isinstance(given, str) else given
     ids = tuple(read_forget_file(named, dataset) if isinstance(named, Path) else named)
     split = request_split(original, dataset, ids)
     check_forget_size(len(split.forget))
@@ -102,8 +102,8 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
     retrained = None if config.retrained is None else load_checkpoint(config.retrained, expect=expect)
     references = [load_checkpoint(path, expect=expect) for path in config.references]
     for model in (*(() if retrained is None else (retrained,)), *references):
-        check_oracle(model, split, kind.family.recipe)
-        kind.check_twin(model)
+        check_oracle(model, split, task.recipe)
+        task.check_twin(model)
     known = {item.sha256 for item in (original, *unlearned.values(), *(() if retrained is None else (retrained,)))}
     artifacts = [load_artifact(path) for path in paths]
     skipped = {item.card.file: reason for item in artifacts if (reason := not_run_here(item)) is not None}
@@ -114,7 +114,7 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
     _check_references(references, known)
     return _Loaded(
         original=original, unlearned=unlearned, retrained=retrained, artifacts=artifacts, references=references,
-        dataset=dataset, forget_ids=ids, split=split, skipped=skipped, kind=kind,
+        dataset=dataset, forget_ids=ids, split=split, skipped=skipped, task=task,
     )  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def _train_references(config: AuditConfig, loaded: _Loaded, device: torch.device
                 loaded.forget_ids,
                 "retrain",
                 path,
-                kind=loaded.kind,
+                task=loaded.task,
                 seed=seed,
                 device=device,
                 show=show,
@@ -181,34 +181,34 @@ def _audit(
     config: AuditConfig, loaded: _Loaded, exports: Sequence[Exports], unable: dict[str, str],
     references: Sequence[Checkpoint], device: torch.device, say: Say, show: bool,
 ) -> AuditReport:  # fmt: skip
-    original, dataset, retrained, kind = loaded.original, loaded.dataset, loaded.retrained, loaded.kind
+    original, dataset, retrained, task = loaded.original, loaded.dataset, loaded.retrained, loaded.task
     named: list[tuple[str, Role, Checkpoint]] = [("original", "original", original)]
     named += [(name, "unlearned", item) for name, item in loaded.unlearned.items()]
     named += [] if retrained is None else [("retrained", "retrained", retrained)]
     predictors: list[Predictor] = [
-        CheckpointPredictor(name=name, role=role, checkpoint=item, kind=kind) for name, role, item in named
+        CheckpointPredictor(name=name, role=role, checkpoint=item, task=task) for name, role, item in named
     ]
     runnable = [item for item in loaded.artifacts if item.card.file not in loaded.skipped]
-    predictors += [ArtifactPredictor(name=item.path.name, artifact=item, kind=kind) for item in runnable]
-    sets = kind.sets(dataset, loaded.split, show=show)
+    predictors += [ArtifactPredictor(name=item.path.name, artifact=item, task=task) for item in runnable]
+    sets = task.sets(dataset, loaded.split, device, show=show)
     report = audit(
         predictors, sets, loaded.split,
-        edges=kind.family.edges, data={"spec": loaded.dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
+        edges=task.edges, data={"spec": loaded.dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
         references=[
-            CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, kind=kind) for item in references
+            CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task) for item in references
         ],
         attacks=config.attacks, exports=exports, seed=config.seed, show=show,
     )  # fmt: skip
     if config.relearn:
         models = loaded.unlearned | ({} if retrained is None else {"retrained": retrained})
         say(f"relearning the forget set, three runs each of {', '.join(models) or 'no model'} ...")
-        times = relearn_times(original, models, sets, kind, config.seed)
+        times = relearn_times(original, models, sets, task, config.seed)
         report = replace(report, models=tuple(replace(item, relearning=times.get(item.name)) for item in report.models))
     return replace(report, skipped={**report.skipped, **loaded.skipped, **unable})
 
 
 def relearn_times(
-    original: Checkpoint, models: Mapping[str, Checkpoint], sets: Sets, kind: Kind, seed: int
+    original: Checkpoint, models: Mapping[str, Checkpoint], sets: Sets, task: StoredTask, seed: int
 ) -> dict[str, Relearning]:
     """Relearn time of each model by name; the original's loss on the forget set is what it must come down to.
 
@@ -216,17 +216,17 @@ def relearn_times(
         original: the model before forgetting.
         models: unlearned and retrained checkpoints.
         sets: on the device; only the forget set is learned.
-        kind: the original's.
+        task: the original's.
         seed: of the first of three runs a model.
     """
     device = sets.forget.device
-    before = kind.network(original.model).to(device)
-    target = forget_loss(before, sets.forget, kind.family.task(before))
+    before = task.network(original.model).to(device)
+    target = forget_loss(before, sets.forget, task)
     found = {}
     for name, checkpoint in models.items():
-        model = kind.network(checkpoint.model).to(device)
+        model = task.network(checkpoint.model).to(device)
         seeds = (seed, seed + 1, seed + 2)
-        took = relearn([model], sets.forget, kind.family.task(model), target_loss=target, seeds=seeds)
+        took = relearn([model], sets.forget, task, target_loss=target, seeds=seeds)
         if isinstance(took, Censored):
             found[name] = Relearning(passes=took.passes, target_loss=target, reason=took.reason)
         else:

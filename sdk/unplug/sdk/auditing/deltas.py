@@ -12,7 +12,7 @@ from unplug.export import Artifact, TaskDelta
 from unplug.plugins import Checkpoint
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.statistics import mean_estimate
-from unplug.sdk.tasks import kind_of
+from unplug.sdk.tasks import task_of
 from unplug.sdk.training import predict
 
 SEED = 0
@@ -30,27 +30,28 @@ def task_deltas(
         dataset: what it was trained on.
         artifacts: that run on this machine.
         most: test samples, at most, in the split's order, which is shuffled.
-        base: of a plugin, see `kind_of`.
+        base: of a plugin, see `task_of`.
 
     Raises:
         InputError: the data is not what the checkpoint was trained on, so that none of it is known to be unseen.
         CheckpointError: a record without what is needed.
     """
-    kind = kind_of(checkpoint, device=torch.device("cpu"), base=base)
+    device = torch.device("cpu")
+    task = task_of(checkpoint, device=device, base=base)
     split = Split.from_dict(checkpoint.record["split"])
     if split.data_digest != dataset.digest:
         why = "it is not what the model was trained on, so nothing says which samples it has not seen"
         raise InputError(f"data {dataset.spec}", why, "Give the data of its training, or leave --task out")
     few = replace(split, train=split.train[:1], forget=(), validation=split.validation[:1], test=split.test[:most])
-    part = kind.sets(dataset, few).test
-    own = predict(kind.network(checkpoint.model), part)
+    part = task.sets(dataset, few, device).test
+    own = predict(task.network(checkpoint.model), part)
     rows = []
     for item in artifacts:
-        said = kind.predict_artifact(item, [part])[0]
+        said = task.predict_artifact(item, [part])[0]
         delta = mean_estimate(said.error_N - own.error_N, part.subject_N, SEED)
         rows.append(
             TaskDelta(
-                file=item.path.name, unit=kind.unit, samples=len(part), error=float(said.error_N.mean()),
+                file=item.path.name, unit=task.unit, samples=len(part), error=float(said.error_N.mean()),
                 checkpoint_error=float(own.error_N.mean()), delta=delta.value, low=delta.low, high=delta.high,
             )
         )  # fmt: skip

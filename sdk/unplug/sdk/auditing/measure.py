@@ -22,7 +22,7 @@ from unplug.sdk.statistics import (
     tpr_estimate,
     tpr_or_reason,
 )
-from unplug.sdk.training import LossPredictions, Predictions, Sets, summarize
+from unplug.sdk.training import ClassPredictions, Predictions, Sets, summarize
 
 from .attack import Array, Attack, Signals
 from .predictor import Predictor
@@ -165,18 +165,19 @@ def _result(scored: Scored, oracle: Scored | None, together: Estimate | None, dr
 
 
 def _utility(own: Predictions, subjects_N: NDArray[np.int64], edges: tuple[float, ...], seed: int) -> Utility:
-    if isinstance(own, LossPredictions):
-        loss_N = own.error_N
-        return Utility(
-            n=len(loss_N), accuracy=None, mae=None, loss=float(loss_N.mean()),
-            loss_interval=mean_estimate(loss_N, subjects_N, seed), per_group=(),
-        )  # fmt: skip
     summary = summarize(own, edges)
+    aged = summary["mae"] is not None
     return Utility(
-        n=summary["n"], accuracy=mean_estimate(own.correct_N.astype(np.float64), subjects_N, seed),
-        mae=mean_estimate(own.error_N, subjects_N, seed), loss=summary["loss"],
-        per_group=tuple(GroupRow(**row) for row in summary["per_group"]), per_subject=_subjects(own, subjects_N),
-    )  # fmt: skip
+        n=summary["n"],
+        accuracy=mean_estimate(own.correct_N.astype(np.float64), subjects_N, seed)
+        if isinstance(own, ClassPredictions)
+        else None,
+        mae=mean_estimate(own.error_N, subjects_N, seed) if aged else None,
+        loss=summary["loss"],
+        per_group=tuple(GroupRow(**row) for row in summary["per_group"]),
+        per_subject=_subjects(own, subjects_N) if aged else None,
+        loss_interval=None if aged else mean_estimate(-own.log_prob_N, subjects_N, seed),
+    )
 
 
 def _subjects(own: Predictions, subjects_N: NDArray[np.int64]) -> SubjectRows | None:

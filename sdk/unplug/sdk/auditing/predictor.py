@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from unplug.core import InputError
 from unplug.plugins import Checkpoint
-from unplug.sdk.tasks import ask_artifact
-from unplug.sdk.training import Sets, predict
+from unplug.sdk.training import Predictions, Sets, predict
 
 from .attack import Signals
 from .report import Role
 
 if TYPE_CHECKING:
-    from unplug.sdk.tasks import Kind
+    from unplug.sdk.tasks import StoredTask
 
 SETS = ("forget", "test", "validation", "train")
 
@@ -44,12 +45,12 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointPredictor:
-    """A checkpoint on the device of the data; `kind` says how it computes (None: by itself, as an age predictor does)."""
+    """A checkpoint on the device of the data; `task` says how it computes."""
 
     name: str
     role: Role
     checkpoint: Checkpoint
-    kind: Kind | None = None
+    task: StoredTask
     target: str | None = None
     precision: str | None = None
 
@@ -61,8 +62,7 @@ class CheckpointPredictor:
     def signals(self, sets: Sets) -> Signals:
         """What torch says of every set, as the attacks read it."""
         device = sets.train.device
-        network = self.checkpoint.model if self.kind is None else self.kind.network(self.checkpoint.model)
-        model = network.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model = self.task.network(self.checkpoint.model).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
         return Signals(forget=forget, unseen=test, population=validation, retain=train)
 
@@ -73,8 +73,8 @@ class ArtifactPredictor:
 
     name: str
     artifact: Any
+    task: StoredTask
     role: Role = "artifact"
-    kind: Kind | None = None
 
     @property
     def sha256(self) -> str:
@@ -93,5 +93,11 @@ class ArtifactPredictor:
 
     def signals(self, sets: Sets) -> Signals:
         """Predictions by the file's runtime, all sets in one child process."""
-        forget, test, validation, train = ask_artifact(self.artifact, [getattr(sets, name) for name in SETS], self.kind)
+        forget, test, validation, train = self.task.predict_artifact(self.artifact, [getattr(sets, name) for name in SETS])
         return Signals(forget=forget, unseen=test, population=validation, retain=train)
+
+
+def check_finite(name: str, parts: Iterable[Predictions]) -> None:
+    """Refuses a model that says what is no number: `InputError`."""
+    if not all(part.finite for part in parts):
+        raise InputError(name, "some of its outputs are not numbers", "Check it with `unplug parity`, or export in fp32")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from unplug.sdk.statistics import Estimate, Refused, auc, bootstrap_auc, interval, resamples
-from unplug.sdk.training import Sets, confidence
+from unplug.sdk.training import Sets
 
 from .attack import Signals
 from .measure import Measured
@@ -80,7 +80,7 @@ def retain_privacy(
     draws = resamples(retain_subjects_R, unseen_subjects_U, replicates=replicates, seed=seed)
     values, spreads = [], []
     for model in (unlearned, original, oracle):
-        scores = confidence(model.retain), confidence(model.unseen)
+        scores = model.retain.confidence_N, model.unseen.confidence_N
         values.append(auc(*scores))
         spreads.append(bootstrap_auc(*scores, draws))
 

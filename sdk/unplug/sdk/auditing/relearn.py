@@ -58,7 +58,7 @@ def forget_loss(model: nn.Module, forget: SampleSet, task: Task) -> float:
     was_training, total = model.training, 0.0
     model.eval()
     for batch in forget.in_order(forget.eval_batch):
-        total += float(task.loss(model(*batch.inputs), batch).double().sum())
+        total += float(task.loss(model, model(*batch.inputs), batch).double().sum())
     model.train(was_training)
     return total / len(forget)
 
@@ -141,7 +141,7 @@ def _run(
                 model.train()
                 batch = forget.batch(index_B)
                 optimizer.zero_grad(set_to_none=True)
-                loss = task.loss(model(*batch.inputs), batch).mean()
+                loss = task.loss(model, model(*batch.inputs), batch).mean()
                 if not math.isfinite(float(loss.detach())):
                     raise TrainingError("relearn", "the loss is not a number", "Lower lr")
                 loss.backward()

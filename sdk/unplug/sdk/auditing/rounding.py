@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from unplug.core import MissingExtraError
 from unplug.export import Artifact, CodeChange, check_comparable, compare_codes, stored_weights
 from unplug.sdk.statistics import MIN_SUBJECTS, interval, mean_estimate
-from unplug.sdk.tasks import ask_artifact, finite
 from unplug.sdk.training import Predictions, Sets
 
 from .attack import Array
 from .exports import Exports, not_run_here
+from .predictor import check_finite
 from .report import Estimate, OutputDistance, Rounding
 
 if TYPE_CHECKING:
-    from unplug.sdk.tasks import Kind
+    from unplug.sdk.tasks import StoredTask
 
 SETS = ("forget", "test")
 
@@ -46,7 +46,7 @@ class Compared:
         checkpoint: what the weights it was exported from say, unrounded; None where they were not given.
         original: what the original checkpoint says.
         auc_shift: AUC on the file minus on the checkpoint, an attack; paired.
-        kind: how the file was asked; None is as an age predictor's.
+        task: of the file's model; None where it was not run.
     """
 
     name: str
@@ -54,24 +54,19 @@ class Compared:
     checkpoint: Said | None
     original: Said | None
     auc_shift: Mapping[str, Estimate]
-    kind: Kind | None = None
+    task: StoredTask | None
 
 
 def total_variation(one: Predictions, other: Predictions) -> Array:
     """sum_g |p_g - q_g| / 2 of every sample (N,), between 0 and 1.
 
     Example:
-        >>> a, b = np.log([[0.5, 0.5]]), np.log([[0.9, 0.1]])
-        >>> nothing = dict(age_N=np.zeros(1), true_age_N=np.zeros(1), true_group_N=np.zeros(1, np.int64))
-        >>> total_variation(Predictions(logits_NG=a, **nothing), Predictions(logits_NG=b, **nothing)).round(3)
+        >>> from unplug.sdk.training import ClassPredictions
+        >>> a, b = (ClassPredictions.of(np.log([odds]), np.zeros(1)) for odds in ([0.5, 0.5], [0.9, 0.1]))
+        >>> total_variation(a, b).round(3)
         array([0.4])
     """
-    return np.asarray(np.abs(_softmax(one.logits_NG) - _softmax(other.logits_NG)).sum(axis=1) / 2, np.float64)
-
-
-def _softmax(logits_NG: Array) -> Array:
-    powers_NG = np.exp(logits_NG - logits_NG.max(axis=1, keepdims=True))
-    return np.asarray(powers_NG / powers_NG.sum(axis=1, keepdims=True), np.float64)
+    return np.asarray(np.abs(one.probability_NG - other.probability_NG).sum(axis=1) / 2, np.float64)
 
 
 def measure_rounding(exports: Exports, known: Compared, sets: Sets, weights_RF: NDArray[np.float32], seed: int) -> Rounding:
@@ -96,11 +91,11 @@ def measure_rounding(exports: Exports, known: Compared, sets: Sets, weights_RF: 
         check_comparable(exports.artifact, exports.retrained)
         retrained_codes = _codes(exports.original, exports.retrained, notes)
     before = oracle = None
-    if known.own is None:
+    if known.own is None or known.task is None:
         notes.append(not_run_here(exports.artifact) or "it was not run")
     else:
-        before = _say(exports.original, sets, known.kind)
-        oracle = None if exports.retrained is None else _say(exports.retrained, sets, known.kind)
+        before = _say(exports.original, sets, known.task)
+        oracle = None if exports.retrained is None else _say(exports.retrained, sets, known.task)
     card = exports.artifact.card
     return Rounding(
         model=known.name, sha256=card.sha256, target=card.target, precision=card.precision,
@@ -127,9 +122,9 @@ def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | Non
     return found
 
 
-def _say(artifact: Artifact, sets: Sets, kind: Kind | None) -> Said:
-    forget, test = ask_artifact(artifact, [sets.forget, sets.test], kind)
-    finite(f"{artifact.card.target} {artifact.card.precision} export {artifact.path.name}", (forget, test))
+def _say(artifact: Artifact, sets: Sets, task: StoredTask) -> Said:
+    forget, test = task.predict_artifact(artifact, [sets.forget, sets.test])
+    check_finite(f"{artifact.card.target} {artifact.card.precision} export {artifact.path.name}", (forget, test))
     return Said(forget=forget, test=test)
 
 

@@ -11,13 +11,12 @@ from tqdm import tqdm
 from unplug.core import DataError, versions
 from unplug.sdk.data import Split
 from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
-from unplug.sdk.tasks import finite
 from unplug.sdk.training import LabelledSet, SampleSet, Sets
 
 from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
-from .predictor import ArtifactPredictor, Predictor
+from .predictor import ArtifactPredictor, Predictor, check_finite
 from .privacy import add_privacy
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import Compared, Said, measure_rounding
@@ -123,7 +122,7 @@ def enough_people(sets: Sets) -> bool:
 
 def _signals(item: Predictor, sets: Sets) -> Signals:
     own = item.signals(sets)
-    finite(item.name, (own.forget, own.unseen, own.population, own.retain))
+    check_finite(item.name, (own.forget, own.unseen, own.population, own.retain))
     return own
 
 
@@ -140,7 +139,7 @@ def _roundings(
         shift = {name: one.minus(checkpoint.scored[name]) for name, one in own.scored.items()} if own and checkpoint else {}
         known = Compared(
             name=item.artifact.path.name, own=_said(own), checkpoint=_said(checkpoint), original=_said(original),
-            auc_shift=shift, kind=own.item.kind if own is not None and isinstance(own.item, ArtifactPredictor) else None,
+            auc_shift=shift, task=own.item.task if own is not None and isinstance(own.item, ArtifactPredictor) else None,
         )  # fmt: skip
         found.append(measure_rounding(item, known, sets, draws.forget_RF, seed))
     return tuple(found)

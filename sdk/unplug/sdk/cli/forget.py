@@ -39,18 +39,18 @@ def forget(
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
-    from unplug.sdk.tasks import kind_of
+    from unplug.sdk.tasks import task_of
     from unplug.sdk.unlearning import forget as run
 
     original = load_checkpoint(checkpoint)
-    kind = kind_of(original, device=common.device, base=base)
+    task = task_of(original, device=common.device, base=base)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
-    dataset = load_dataset(spec, kind.image_size, on_bad=on_bad, show=common.show)
+    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
     common.say(describe_request(ids, dataset))
     done = run(
         original, dataset, ids, method, out,
-        budget=budget, options=settings(pairs), withhold=without, oracle=oracle, kind=kind, seed=common.seed,
+        budget=budget, options=settings(pairs), withhold=without, oracle=oracle, task=task, seed=common.seed,
         device=common.device, restart=restart, show=common.show,
     )  # fmt: skip
     facts, metrics = done.record["forget"], done.record["metrics"]
@@ -63,7 +63,7 @@ def forget(
     if facts.get("exact"):
         lines.append(f"exact: {facts['refitted'] or 'what the forgotten had added was subtracted, bit for bit'}")
     for name, row in metrics.items():
-        lines.append(f"{name:<8}{row['n']:>6} samples  {kind.describe(row)}")
+        lines.append(f"{name:<8}{row['n']:>6} samples  {task.describe(row)}")
     if method != "retrain":
         beside = f" --base {base}" if base else ""
         lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR{beside} -o audit.json")

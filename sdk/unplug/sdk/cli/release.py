@@ -44,12 +44,12 @@ def release(
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
     from unplug.sdk.releasing import ReleaseConfig, gates_from
     from unplug.sdk.releasing import release as run
-    from unplug.sdk.tasks import kind_of
+    from unplug.sdk.tasks import task_of
 
     original = load_checkpoint(checkpoint)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
-    kind = kind_of(original, device=common.device, base=base)
-    dataset = load_dataset(spec, kind.image_size, on_bad=on_bad, show=common.show)
+    task = task_of(original, device=common.device, base=base)
+    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
     common.say(describe_request(ids, dataset))
     config = ReleaseConfig(
@@ -66,7 +66,7 @@ def release(
         work,
         config,
         oracle=oracle,
-        kind=kind,
+        task=task,
         device=common.device,
         say=common.say,
         show=common.show,

@@ -58,7 +58,8 @@ def age(
     from unplug.core import InputError
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset, load_split, make_split
-    from unplug.sdk.training import Recipe, train_age
+    from unplug.sdk.tasks import train_age
+    from unplug.sdk.training import Recipe
     from unplug.sdk.unlearning import train_forgettable
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}

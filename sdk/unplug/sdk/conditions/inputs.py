@@ -25,8 +25,8 @@ Part = Literal["retain", "test"]
 SEED = 20231
 LATENT = ("unet", "decoder")
 """Model types that are compared on unit noise: they take latents and text states, not pictures."""
-DRAWN_AS = {"plugin": "canny"}
-"""Model type to the condition that its procedural inputs are drawn as; edges need no task file, whatever it was trained on."""
+CONDITION, DRAWN_AS = "condition", "canny"
+"""An input of this name is steered by a picture of edges; they need no task file, whatever the model was trained on."""
 
 
 def example_inputs(
@@ -62,8 +62,8 @@ def example_inputs(
     spec = f"imagefolder:{images}" if images else f"synth:n={count},subjects={count},seed={seed}"
     dataset = load_dataset(spec, tensor.height, show=False)
     pixels_NHWC: NDArray[np.uint8] = dataset.pixels(range(min(count, len(dataset))))
-    if images is None and model_type in DRAWN_AS:
-        with build_condition(DRAWN_AS[model_type]) as condition:
+    if images is None and tensor.name == CONDITION:
+        with build_condition(DRAWN_AS) as condition:
             pixels_NHWC = np.stack([condition(image_HWC) for image_HWC in pixels_NHWC])
     return {tensor.name: as_input(pixels_NHWC, tensor)}
 
@@ -101,7 +101,7 @@ def real_inputs(
     say(f"samples are drawn from {where}")
     drawn = np.random.default_rng(seed).permutation(len(chosen))[:count]
     pixels_NHWC: NDArray[np.uint8] = dataset.pixels([chosen[place] for place in sorted(drawn)])
-    if checkpoint.model_type == "plugin":
+    if tensor.name == CONDITION:
         kind = checkpoint.record.get("condition")
         if not isinstance(kind, dict) or not isinstance(kind.get("kind"), str) or not isinstance(kind.get("settings"), dict):
             why = "its unplug.json does not say what its conditions are made by"

@@ -5,7 +5,6 @@ from .control_set import ControlSet as ControlSet
 from .control_set import base_digest as base_digest
 from .control_set import load_control_set as load_control_set
 from .control_training import fit_control as fit_control
-from .family import PluginFamily as PluginFamily
 from .given import given_losses as given_losses
 from .load import base_record as base_record
 from .load import drawing_dtype as drawing_dtype
@@ -35,6 +34,7 @@ from .shipped import shipped_folder as shipped_folder
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes
 from .steps import train_steps as train_steps
+from .task import Frame as Frame
 from .task import NoiseBatch as NoiseBatch
 from .task import NoiseSet as NoiseSet
 from .task import Steered as Steered

@@ -8,16 +8,15 @@ from __future__ import annotations
 import contextlib
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unplug.core import InputError
 from unplug.sdk.training import Augment, Batch, LossPredictions, SampleSet
 
 from .control import Control, predict_noise
@@ -95,33 +94,6 @@ class Steered(nn.Module):
 
         weight_B = level_weight(frame.base.scheduler, step_B, frame.weighting)
         return {"loss": sample_loss(predict, noised) * weight_B}
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoiseTask:
-    """Predicting noise or velocity. log p(x) is -loss up to a constant, as in the evidence bound of a diffusion model.
-
-    Reference:
-        Ho et al., Denoising Diffusion Probabilistic Models, 2020, section 3.4.
-    """
-
-    output: ClassVar[str] = "loss"
-
-    def loss(self, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
-        """Training loss (B,): the squared error of each sample's prediction, weighted by its noise level."""
-        return outputs["loss"]
-
-    def log_prob(self, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
-        """The negative loss (B,), which attacks read as a log likelihood."""
-        return -outputs["loss"]
-
-    def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """Raises `InputError`: a model of noise has no classes."""
-        raise InputError("a plugin", "it says no class logits", "Choose a method that needs none")
-
-    def ignorance(self, classes: int) -> float:
-        """1: about the error of predicting no noise, or no velocity, at all."""
-        return 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

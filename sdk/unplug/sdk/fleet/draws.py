@@ -81,7 +81,13 @@ def _endless(data: SampleSet, batch_size: int, generator: torch.Generator) -> It
 
 
 def step_losses(
-    stacked: nn.Module, models: int, data: SampleSet, step: Step, task: Task, kind: Augment, sites: Sequence[Site]
+    stacked: nn.Module,
+    models: Sequence[nn.Module],
+    data: SampleSet,
+    step: Step,
+    task: Task,
+    kind: Augment,
+    sites: Sequence[Site],
 ) -> Tensor:
     """Mean training loss (M,) of each model's own batch."""
     batch = data.batch(step.index)
@@ -93,5 +99,5 @@ def step_losses(
         assert isinstance(module, MaskedDropout)
         module.mask = mask
     with autocast(batch.device):
-        outputs = stacked(*side_by_side(batch.inputs, models))
-    return task.loss(outputs, batch).view(models, -1).mean(dim=1)
+        outputs = stacked(*side_by_side(batch.inputs, len(models)))
+    return task.loss(models[0], outputs, batch).view(len(models), -1).mean(dim=1)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, TrainingError, json_sha256
-from unplug.sdk.training import Family, ImageSet, Recipe, fit_new, new_model
+from unplug.sdk.training import ImageSet, Recipe, Task, fit_new, new_model
 
 from .backend import revive
 from .job import Context, Job, job_fingerprint, resolve
@@ -35,13 +35,13 @@ CONTEXT = "unplug.sdk.fleet.many:fit_context"
 class _Work:
     """What the jobs share: built anew in each worker."""
 
-    family: Family
+    task: Task
     train: ImageSet
     validation: ImageSet
 
 
 def fit_many(
-    family: Family,
+    task: Task,
     train: ImageSet,
     validation: ImageSet,
     seeds: Sequence[int],
@@ -53,10 +53,10 @@ def fit_many(
     cluster: str | None = None,
     show: bool = False,
 ) -> list[nn.Module]:
-    """Trains a model per seed, or reads those that are there: ``OUT/seed-N.safetensors`` of the same family and data.
+    """Trains a model per seed, or reads those that are there: ``OUT/seed-N.safetensors`` of the same task and data.
 
     Args:
-        family: a frozen dataclass of JSON-able fields and a `Recipe`, as `AgeFamily` and `ClassFamily` are.
+        task: with JSON-able fields and a `Recipe`, as `AgeTask` and `ClassTask` have.
         train, validation: on the device.
         seeds: all different.
         out: folder of the weights; a run that was killed goes on where it stood.
@@ -70,20 +70,20 @@ def fit_many(
         The averaged models in eval mode on the device of `train`, in the order of `seeds`.
 
     Raises:
-        InputError: a seed twice, or a family that cannot be written down.
+        InputError: a seed twice, or a task that cannot be written down.
         TrainingError: a training failed; the others are kept, of "stacked" those of finished stacks.
     """
     jobs = [Job(name=f"seed-{seed}", target=JOB, arguments={"seed": seed}) for seed in seeds]
     if len(set(seeds)) < len(seeds):
         raise InputError("seeds", "one is given twice", "Give every model a seed of its own")
-    facts = [_describe(family), *(_digest(part) for part in (train, validation)), torch.__version__]
+    facts = [_describe(task), *(_digest(part) for part in (train, validation)), torch.__version__]
     given = json_sha256(facts)
     missing = [job for job in jobs if not has_result(out, job.name, given)]
     failed: dict[str, str] = {}
     if backend == "stacked":
-        _fit_stacked(family, train, validation, missing, out, given, width, show)
+        _fit_stacked(task, train, validation, missing, out, given, width, show)
     elif missing:
-        with _context(family, train, validation, in_file=backend != "ray") as context:
+        with _context(task, train, validation, in_file=backend != "ray") as context:
             summary = run_jobs(
                 missing, context, out, backend=backend, workers=workers, show=show, fingerprint=given, cluster=cluster
             )
@@ -91,32 +91,32 @@ def fit_many(
     if failed:
         name, note = next(iter(failed.items()))
         raise TrainingError(f"{len(failed)} of {len(jobs)} models", f"{name} failed:\n{note}\n", "Run it again")
-    return [_load(family, train, out, job) for job in jobs]
+    return [_load(task, train, out, job) for job in jobs]
 
 
 def fit_job(work: _Work, seed: int) -> Result:
     """Trains the model of one seed."""
     start = time.monotonic()
-    fitted = fit_new(work.family, work.train, work.validation, seed=seed)
+    fitted = fit_new(work.task, work.train, work.validation, seed=seed)
     return _result(fitted.model, seed, time.monotonic() - start)
 
 
-def fit_context(family: dict[str, Any], device: str, path: str = "", data: str = "") -> _Work:
-    """Family and data on the device, from a file or from base64."""
+def fit_context(task: dict[str, Any], device: str, path: str = "", data: str = "") -> _Work:
+    """Task and data on the device, from a file or from base64."""
     from safetensors.numpy import load
 
     where = torch.device(device)
     packed = Path(path).read_bytes() if path else base64.b64decode(data)
     arrays = load(packed)
     parts = [_revive(arrays, part, where) for part in ("train", "validation")]
-    arguments = {**family["arguments"], "recipe": Recipe.from_dict(family["arguments"]["recipe"])}
+    arguments = {**task["arguments"], "recipe": Recipe.from_dict(task["arguments"]["recipe"])}
     arguments = {name: tuple(value) if isinstance(value, list) else value for name, value in arguments.items()}
-    built = cast(Family, resolve(family["target"])(**arguments))
-    return _Work(family=built, train=parts[0], validation=parts[1])
+    built = cast(Task, resolve(task["target"])(**arguments))
+    return _Work(task=built, train=parts[0], validation=parts[1])
 
 
 def _fit_stacked(
-    family: Family, train: ImageSet, validation: ImageSet, jobs: Sequence[Job], out: Path, given: str,
+    task: Task, train: ImageSet, validation: ImageSet, jobs: Sequence[Job], out: Path, given: str,
     width: int | None, show: bool,
 ) -> None:  # fmt: skip
     """As the jobs would, a stack after the other; each is written when it is finished."""
@@ -125,12 +125,12 @@ def _fit_stacked(
     if not jobs:
         return
     first = int(jobs[0].arguments["seed"])
-    size = width or stack_width(new_model(family, train, first), train, family.recipe.batch_size)
+    size = width or stack_width(new_model(task, train, first), train, task.recipe.batch_size)
     for start in range(0, len(jobs), size):
         part = jobs[start : start + size]
         seeds = [int(job.arguments["seed"]) for job in part]
         began = time.monotonic()
-        models = fit_stacked(family, train, validation, seeds=seeds, show=show, width=width)
+        models = fit_stacked(task, train, validation, seeds=seeds, show=show, width=width)
         seconds = (time.monotonic() - began) / len(part)
         for job, seed, model in zip(part, seeds, models, strict=True):
             order = Order(job=job, fingerprint=job_fingerprint(job, None, given), given=given)
@@ -142,11 +142,11 @@ def _result(model: nn.Module, seed: int, seconds: float) -> Result:
     return Result(tensors=tensors, facts={"seed": seed, "seconds": round(seconds, 3)})
 
 
-def _load(family: Family, train: ImageSet, out: Path, job: Job) -> nn.Module:
+def _load(task: Task, train: ImageSet, out: Path, job: Job) -> nn.Module:
     result = read_result(out, job.name)
     if result.refused is not None:
         raise revive(result.refused)
-    model = new_model(family, train, int(job.arguments["seed"]))
+    model = new_model(task, train, int(job.arguments["seed"]))
     own = model.state_dict()
     shapes = {name: tuple(value.shape) for name, value in own.items()}
     if shapes != {name: value.shape for name, value in result.tensors.items()}:
@@ -155,26 +155,26 @@ def _load(family: Family, train: ImageSet, out: Path, job: Job) -> nn.Module:
     return model.eval()
 
 
-def _describe(family: Family) -> dict[str, Any]:
-    """A family as JSON: its class and the fields it is made of."""
-    kind = type(family)
+def _describe(task: Task) -> dict[str, Any]:
+    """A task as JSON: its class and the fields it is made of."""
+    kind = type(task)
     try:
-        arguments = asdict(family)  # type: ignore[call-overload]
+        arguments = asdict(task)
         json.dumps(arguments, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"family {kind.__name__}", f"it cannot be written down ({error})", "Make it a plain dataclass"
+            f"task {kind.__name__}", f"it cannot be written down ({error})", "Make it a plain dataclass"
         ) from error
     return {"target": f"{kind.__module__}:{kind.__qualname__}", "arguments": arguments}
 
 
 @contextmanager
-def _context(family: Family, train: ImageSet, validation: ImageSet, *, in_file: bool) -> Iterator[Context]:
+def _context(task: Task, train: ImageSet, validation: ImageSet, *, in_file: bool) -> Iterator[Context]:
     """The data for workers: in a file for those on this machine, inside the message for those elsewhere."""
     from safetensors.numpy import save
 
     packed = save(_arrays(train, "train") | _arrays(validation, "validation"))
-    arguments = {"family": _describe(family), "device": str(train.device)}
+    arguments = {"task": _describe(task), "device": str(train.device)}
     if not in_file:
         yield Context(target=CONTEXT, arguments={**arguments, "data": base64.b64encode(packed).decode()})
         return

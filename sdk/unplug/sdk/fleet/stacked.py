@@ -16,8 +16,8 @@ from tqdm import tqdm
 
 from unplug.core import InputError, InsufficientMemoryError, TrainingError
 from unplug.sdk.training import (
-    Family,
     SampleSet,
+    Task,
     decay_groups,
     learning_rate,
     new_model,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def fit_stacked(
-    family: Family,
+    task: Task,
     train: SampleSet,
     validation: SampleSet,
     *,
@@ -45,12 +45,12 @@ def fit_stacked(
     show: bool = False,
     width: int | None = None,
 ) -> list[nn.Module]:
-    """Trains len(seeds) models from scratch, `width` at once; each as ``fit_new(family, ..., seed=seed).model`` would be.
+    """Trains len(seeds) models from scratch, `width` at once; each as ``fit_new(task, ..., seed=seed).model`` would be.
 
     Order, augmentation, dropout and first weights are those of the loop; the arithmetic differs by the order of its sums.
 
     Args:
-        family: of the models.
+        task: of the models.
         train, validation: on the device; validation is only measured.
         seeds: one a model.
         show: progress bar.
@@ -67,19 +67,19 @@ def fit_stacked(
     """
     if len(train) < 2:
         raise TrainingError("training", f"{len(train)} samples are too few", "Batch norm needs at least 2")
-    recipe = family.recipe
+    recipe = task.recipe
     total = recipe.epochs * steps_per_epoch(len(train), recipe.batch_size) * len(seeds)
-    first = new_model(family, train, seeds[0]) if seeds else None
+    first = new_model(task, train, seeds[0]) if seeds else None
     with tqdm(total=total, desc="fleet", unit="step", disable=not show, leave=False) as bar:
 
         def fit_part(start: int, stop: int) -> list[nn.Module]:
-            models = [new_model(family, train, seed) for seed in seeds[start:stop]]
-            _fit(models, train, family, seeds[start:stop], bar)
+            models = [new_model(task, train, seed) for seed in seeds[start:stop]]
+            _fit(models, train, task, seeds[start:stop], bar)
             return models
 
         models = _in_parts(fit_part, len(seeds), width or stack_width(first, train, recipe.batch_size), width)
     for model, seed in zip(models, seeds, strict=True):
-        loss = torch.tensor(summarize(predict(model, validation), family.edges)["loss"])
+        loss = torch.tensor(summarize(predict(model, validation), task.edges)["loss"])
         _check_finite("validation loss", loss[None], [seed])
     return models
 
@@ -87,7 +87,7 @@ def fit_stacked(
 def repair_stacked(
     models: Sequence[nn.Module],
     retain: SampleSet,
-    family: Family,
+    task: Task,
     repair: Repair,
     seeds: Sequence[int],
     *,
@@ -100,7 +100,7 @@ def repair_stacked(
     Args:
         models: already harmed by a method that ends with a repair; of one architecture, on the device of `retain`.
         retain: data.
-        family: gives the loss, weight decay and augmentation.
+        task: gives the loss, weight decay and augmentation.
         repair: learning rate, its shape, batch size and optimizer.
         seeds: one a model, of order, augmentation and dropout.
         steps: of each model.
@@ -120,7 +120,7 @@ def repair_stacked(
 
     def repair_part(start: int, stop: int) -> list[nn.Module]:
         part = list(models[start:stop])
-        _repair(part, retain, family, repair, seeds[start:stop], steps, show)
+        _repair(part, retain, task, repair, seeds[start:stop], steps, show)
         return part
 
     first = models[0] if models else None
@@ -156,9 +156,9 @@ def _stacked(models: Sequence[nn.Module], data: SampleSet) -> nn.Module:
     return stacked
 
 
-def _fit(models: list[nn.Module], train: SampleSet, family: Family, seeds: Sequence[int], bar: tqdm[None]) -> None:
+def _fit(models: list[nn.Module], train: SampleSet, task: Task, seeds: Sequence[int], bar: tqdm[None]) -> None:
     """`train.loop.fit` for a stack: the averaged weights take the place of `models`."""
-    recipe, task, device = family.recipe, family.task(models[0]), train.device
+    recipe, device = task.recipe, train.device
     sites, stacked = dropout_sites(models[0], train), _stacked(models, train)
     average = copy.deepcopy(stacked)
     optimizer = torch.optim.AdamW(decay_groups(stacked, recipe.weight_decay), lr=recipe.lr)
@@ -170,7 +170,7 @@ def _fit(models: list[nn.Module], train: SampleSet, family: Family, seeds: Seque
         for number, step in enumerate(drawn, start=epoch * steps):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(number, recipe.epochs * steps, recipe.lr, recipe.schedule)
-            loss_M = step_losses(stacked, len(models), train, step, task, recipe.augment, sites)
+            loss_M = step_losses(stacked, models, train, step, task, recipe.augment, sites)
             optimizer.zero_grad(set_to_none=True)
             loss_M.sum().backward()
             optimizer.step()
@@ -185,22 +185,22 @@ def _fit(models: list[nn.Module], train: SampleSet, family: Family, seeds: Seque
 
 
 def _repair(
-    models: list[nn.Module], retain: SampleSet, family: Family, repair: Repair, seeds: Sequence[int], steps: int, show: bool
+    models: list[nn.Module], retain: SampleSet, task: Task, repair: Repair, seeds: Sequence[int], steps: int, show: bool
 ) -> None:
     from unplug.sdk.unlearning import Cost, Descent, ForgetProblem, Meter, RetrainCost
 
-    task, kind = family.task(models[0]), family.recipe.augment
+    kind = task.recipe.augment
     sites, stacked = dropout_sites(models[0], retain), _stacked(models, retain)
     size = min(repair.batch_size, len(retain))
     drawn = draw_steps(retain, [(seed, -2) for seed in seeds], size, steps, kind, sites)
     nothing = RetrainCost(cost=Cost(forward=0, backward=0, wall_s=0.0), source="not compared")
     problem = ForgetProblem(  # what `Descent` asks for; the steps are given, so nothing is metered
-        retain=retain, forget=retain.subset([]), validation=retain.subset([]), family=family, task=task,
+        retain=retain, forget=retain.subset([]), validation=retain.subset([]), task=task,
         meter=Meter(nothing, None), seed=0, generator=torch.Generator(), show=show,
     )  # fmt: skip
 
     def loss() -> Tensor:
-        return step_losses(stacked, len(models), retain, next(drawn), task, kind, sites).sum()
+        return step_losses(stacked, models, retain, next(drawn), task, kind, sites).sum()
 
     Descent(lr=repair.lr, shape=repair.shape, optimizer=repair.optimizer)(stacked, problem, loss, steps=steps)
     unstack(stacked, models)

@@ -20,6 +20,7 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import AuditReport, Estimate
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.report import Face, FaceSheet
+from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import Sets, pictures, predict
 
 SHOWN = 12  # faces
@@ -54,53 +55,28 @@ Check it with `unplug bundle verify`, and with `test_vectors/` on the device bef
 
 
 def bundle_card(
-    name: str, unlearned: Checkpoint, report: AuditReport, artifacts: Sequence[Artifact], summary: dict[str, Any]
+    name: str,
+    task: StoredTask,
+    unlearned: Checkpoint,
+    report: AuditReport,
+    artifacts: Sequence[Artifact],
+    summary: dict[str, Any],
 ) -> str:
     """Markdown for a bundle's ``README.md``."""
-
-    years = unlearned.model_type == "age"
 
     def auc(model: Any, attack: str) -> str:
         return _spanned(model.attacks[attack].auc, 3)
 
     def mae(model: Any) -> str:
-        return _spanned(model.utility["test"].error, 2 if years else 4)
+        return _spanned(model.utility["test"].error, task.error_digits)
 
     template = Environment(undefined=StrictUndefined, keep_trailing_newline=True).from_string(_CARD)
     facts = {
-        "name": name, "what": _what(unlearned),
-        "error": "Mean absolute error on unseen faces, in years" if years else "Noise prediction loss on unseen samples",
+        "name": name, "what": task.title(unlearned), "error": task.error_name,
         "forget": unlearned.record["forget"], "artifacts": artifacts, "audited": {model.name for model in report.models},
         "summary": summary, **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
     }  # fmt: skip
     return template.render(auc=auc, mae=mae, **facts)
-
-
-def _what(model: Checkpoint) -> str:
-    if model.model_type == "age":
-        return f"A face-age predictor ({model.model.image_size} px in, years out)"
-    base = model.record["base"]
-    return (
-        f"A {model.record['condition']['kind']} plugin ({model.model.config.image_size} px in, residuals out) for the "
-        f"diffusion base `{base['sha256']:.16}`"
-    )
-
-
-def processing(model: Checkpoint) -> dict[str, Any]:
-    """How an app feeds the model, and reads it."""
-    if model.model_type == "age":
-        return {
-            "preprocessing": {"crop": "centre square", "resize": model.model.image_size, "scale": "pixel / 255"},
-            "postprocessing": {"age_edges": list(model.model.age_edges), "unit": "years"},
-        }
-    condition = model.record["condition"]
-    return {
-        "preprocessing": {
-            "crop": "centre square", "resize": model.model.config.image_size, "scale": "pixel / 255",
-            "condition": condition["kind"], "base_sha256": model.record["base"]["sha256"],
-        },
-        "postprocessing": {"added": "to the UNet's encoder at every step, run once an image", "unit": "residuals"},
-    }  # fmt: skip
 
 
 def _spanned(value: Estimate, digits: int) -> str:

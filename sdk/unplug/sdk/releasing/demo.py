@@ -15,7 +15,8 @@ from unplug.core import CheckpointError, GateFailed, atomic_path, read_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, OnBad, load_dataset, make_split, pick_forget, read_forget_file
 from unplug.sdk.report import write_report
-from unplug.sdk.training import Recipe, split_of, train_age
+from unplug.sdk.tasks import train_age
+from unplug.sdk.training import Recipe, split_of
 
 from .gates import Gates, ReleaseConfig
 from .pipeline import Release, release

@@ -18,10 +18,10 @@ from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
 from unplug.sdk.data import Dataset
 from unplug.sdk.report import ReleaseRecord
-from unplug.sdk.tasks import Kind, kind_of
+from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.unlearning import DEFAULT_METHOD, check_design_request, design_of
 
-from .contents import bundle_card, processing, write_vectors
+from .contents import bundle_card, write_vectors
 from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate, equality_gate, forgetting_gates, parity_gate
 from .stages import Evidence, Stages
 
@@ -47,7 +47,7 @@ def release(
     *,
     oracle: Checkpoint | None = None,
     base: str | None = None,
-    kind: Kind | None = None,
+    task: StoredTask | None = None,
     device: torch.device,
     say: Say,
     show: bool = True,
@@ -65,7 +65,7 @@ def release(
         config: see `ReleaseConfig`.
         oracle: the retrained model; None makes it in `work`.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
-        kind: of `original`, where the caller has opened it already; `base` is not read then.
+        task: of `original`, where the caller has opened it already; `base` is not read then.
         device: where to compute.
         say: called with one line a stage.
         show: progress bars.
@@ -84,7 +84,7 @@ def release(
     seconds: dict[str, float] = {}
     stages = Stages(
         original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device,
-        kind=kind or kind_of(original, device=device, base=base), show=show, restart=restart,
+        task=task or task_of(original, device=device, base=base), show=show, restart=restart,
     )  # fmt: skip
     evidence = _gather(stages, oracle, say, seconds)
     summary = _judge(config.gates, evidence, out, seconds)
@@ -129,7 +129,7 @@ def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[s
     with _timed("bench", say, seconds):
         bench = stages.bench(unlearned, artifacts)
     return Evidence(
-        original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
+        task=stages.task, original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
         parity=parity, audit=audit, bench=bench,
     )  # fmt: skip
 
@@ -167,7 +167,7 @@ def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     """The JSON files that a report of this release is made from."""
     cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
     models = (evidence.original, evidence.unlearned, evidence.retrained)
-    names = ("release", "audit", "parity", "bench", *(("faces",) if evidence.original.model_type == "age" else ()))
+    names = ("release", "audit", "parity", "bench", *(("faces",) if "ages" not in evidence.task.lacks else ()))
     return (*(work / f"{name}.json" for name in names), *(item.path / "unplug.json" for item in models), *cards)
 
 
@@ -187,7 +187,7 @@ def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) 
         for attack in model["attacks"].values():
             for side in ("forget_scores", "unseen_scores"):
                 attack[side] = sorted(attack[side])
-    card = bundle_card(out.name, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
+    card = bundle_card(out.name, evidence.task, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
     content = Content(
         artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary)
     )
@@ -200,7 +200,7 @@ def _facts(evidence: Evidence, summary: dict[str, Any]) -> dict[str, Any]:
     return {
         "model_type": unlearned.model_type,
         "iospec": unlearned.model.iospec.to_dict(),
-        **processing(unlearned),
+        **evidence.task.processing(unlearned),
         "lineage": {
             "original_sha256": evidence.original.sha256,
             "checkpoint_sha256": unlearned.sha256,

@@ -25,7 +25,7 @@ from unplug.sdk.auditing import (
 )
 from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.tasks import Kind
+from unplug.sdk.tasks import StoredTask
 from unplug.sdk.unlearning import design_of, forget, request_split
 
 from .contents import face_samples
@@ -39,6 +39,7 @@ CALIBRATION_SAMPLES = 128
 class Evidence:
     """Everything that the gates look at and the bundle is made of."""
 
+    task: StoredTask
     original: Checkpoint
     retrained: Checkpoint
     unlearned: Checkpoint
@@ -58,7 +59,7 @@ class Stages:
     config: ReleaseConfig
     work: Path
     device: torch.device
-    kind: Kind
+    task: StoredTask
     show: bool
     restart: bool = False
 
@@ -81,7 +82,7 @@ class Stages:
 
     def _fitting(self, path: Path, seed: int) -> Checkpoint | None:
         try:
-            found = load_checkpoint(path, expect=self.kind.model_type)
+            found = load_checkpoint(path, expect=self.task.model_type)
         except CheckpointError:
             return None
         record = found.record
@@ -104,7 +105,7 @@ class Stages:
     def _forget(self, method: str | None, path: Path, seed: int, **options: Any) -> Checkpoint:
         return forget(
             self.original, self.dataset, self.forget_ids, method, path,
-            kind=self.kind, seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
+            task=self.task, seed=seed, device=self.device, show=self.show, restart=self.restart, **options,
         )  # fmt: skip
 
     def export(self, unlearned: Checkpoint, calibration: Inputs | None) -> list[Artifact]:
@@ -150,24 +151,24 @@ class Stages:
         compared: tuple[Sequence[Exports], dict[str, str]] = ((), {}),
     ) -> AuditReport:
         """The three models, and every artifact that runs here, by the same attacks; `compared` is of `counterparts`."""
-        kind = self.kind
-        sets = kind.sets(self.dataset, self.split, show=self.show)
+        task = self.task
+        sets = task.sets(self.dataset, self.split, self.device, show=self.show)
         runnable = {row.file for row in parity.rows if row.status != "not_run"}
         report = audit(
             [
-                *(CheckpointPredictor(name=role, role=role, checkpoint=item, kind=kind) for role, item in models.items()),  # type: ignore[arg-type]
+                *(CheckpointPredictor(name=role, role=role, checkpoint=item, task=task) for role, item in models.items()),  # type: ignore[arg-type]
                 *(
-                    ArtifactPredictor(name=item.path.name, artifact=item, kind=kind)
+                    ArtifactPredictor(name=item.path.name, artifact=item, task=task)
                     for item in artifacts
                     if item.path.name in runnable
                 ),
             ],
             sets,
             self.split,
-            edges=kind.family.edges,
+            edges=task.edges,
             data={"spec": self.dataset.spec, "digest": self.dataset.digest, "samples": len(self.dataset)},
             references=[
-                CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, kind=kind) for item in references
+                CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task) for item in references
             ],
             exports=compared[0],
             exact=self.design is not None,
@@ -176,7 +177,7 @@ class Stages:
         )
         report = replace(report, skipped={**report.skipped, **compared[1]})
         report.save(self.work / "audit.json")
-        if kind.model_type == "age":
+        if "ages" not in task.lacks:
             write_json(self.work / "faces.json", asdict(face_samples(sets, models)))
         return report
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from unplug.core import CheckpointError, DataError, InputError
+from unplug.core import CheckpointError, DataError, InputError, IOSpec
 from unplug.plugins import Checkpoint
 from unplug.plugins.conditions import build_condition, identity
 from unplug.sdk.data import Dataset, Split
@@ -16,11 +17,13 @@ from unplug.sdk.diffusion import (
     CONTROLS,
     RECORD_SCHEMA,
     ControlRecipe,
+    Frame,
+    NoiseBatch,
     NoiseSet,
-    PluginFamily,
     Steered,
     base_digest,
     batch_size_of,
+    fit_control,
     frame_of,
     given_losses,
     image_size_of,
@@ -30,54 +33,116 @@ from unplug.sdk.diffusion import (
     plugin_card,
     use_fast_attention,
 )
-from unplug.sdk.training import LossPredictions, Predictions, Sets, predict
+from unplug.sdk.training import Fit, LossPredictions, Predictions, SampleSet, Sets, StateFile, predict
 
 from .memory import Footprint, footprint_of
-from .needs import Need
+from .stored import Need, StoredTask
 
 
-class PluginKind:
-    """See `Kind`."""
+@dataclass(frozen=True, kw_only=True)
+class PluginTask(StoredTask):
+    """Predicting noise or velocity beside one base. log p(x) is -loss up to a constant, as in the evidence bound of a
+    diffusion model.
 
+    Args:
+        recipe: how plugins are trained.
+        edges: (0, 1): one class, none to tell apart.
+        frame: the base.
+        record: of the checkpoint that was opened.
+        iospec: the plugin's named tensors.
+
+    Reference:
+        Ho et al., Denoising Diffusion Probabilistic Models, 2020, section 3.4.
+    """
+
+    recipe: ControlRecipe  # type: ignore[assignment]  # the names that the forget step reads are those of a `Recipe`
+    frame: Frame
+    record: dict[str, Any]
+    iospec: IOSpec
+
+    output: ClassVar[str] = "loss"
     model_type: ClassVar[str] = "plugin"
     schema: ClassVar[str] = RECORD_SCHEMA
     unit: ClassVar[str] = "loss"
     lacks: ClassVar[tuple[Need, ...]] = ("ages", "class logits")
+    error_name: ClassVar[str] = "Noise prediction loss on unseen samples"
+    error_digits: ClassVar[int] = 4
 
-    def __init__(self, checkpoint: Checkpoint, *, device: torch.device, base: str | None = None) -> None:
+    @classmethod
+    def open(cls, checkpoint: Checkpoint, *, device: torch.device, base: str | None) -> PluginTask:
+        """Loads the base and checks that it is the one that the plugin was trained beside."""
         record = checkpoint.record
         if missing := [".".join(path) for path in NEEDED if not _says(record, path)]:
             why = f"its unplug.json says no {', '.join(missing)}, so it cannot be trained again"
             raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
-        self.device, self.record, self.iospec = device, record, checkpoint.model.iospec
-        self.base = _open_base(checkpoint, device, base)
-        use_fast_attention(self.base.unet, device)  # as training does: numbers must not depend on what was trained before
-        checkpoint.model.check_base(self.base.unet)
+        beside = _open_base(checkpoint, device, base)
+        use_fast_attention(beside.unet, device)  # as training does: numbers must not depend on what was trained before
+        checkpoint.model.check_base(beside.unet)
         recipe = ControlRecipe.from_dict(record["recipe"])
-        self.frame = frame_of(
-            CONTROLS.get("plugin")(), self.base, recipe, fast=pick_precision(recipe.precision, device) == "bf16"
-        )
-        self.family = PluginFamily(
-            recipe=recipe, frame=self.frame, condition=str(record["condition"]["kind"]), image_size=self.image_size
-        )
+        fast = pick_precision(recipe.precision, device) == "bf16"
+        frame = frame_of(CONTROLS.get("plugin")(), beside, recipe, fast=fast)
+        return cls(recipe=recipe, edges=(0.0, 1.0), frame=frame, record=record, iospec=checkpoint.model.iospec)
+
+    @property
+    def ignorance(self) -> float:
+        """1: about the error of predicting no noise, or no velocity, at all."""
+        return 1.0
+
+    @property
+    def condition(self) -> str:
+        """Name of the condition."""
+        return str(self.record["condition"]["kind"])
+
+    def build(self, train: SampleSet) -> nn.Module:
+        """A plugin whose projections are zero."""
+        network = self.frame.control.build(self.frame.base.unet, condition=self.condition, image_size=self.image_size)
+        return Steered(network, self.frame)
+
+    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
+        """Nothing is kept beside the weights."""
+
+    def fit(
+        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
+    ) -> Fit:
+        """By steps, as `unplug train plugin` does."""
+        assert isinstance(train, NoiseSet)
+        done = fit_control(
+            self.frame.control, self.frame.base, train.control_set, self.recipe, condition=self.condition,
+            image_size=self.image_size, seed=seed, device=train.device, state_path=None if state is None else state.path,
+            facts=None if state is None else {"run": state.fingerprint}, show=show,
+        )  # fmt: skip
+        model = Steered(done.model.network, self.frame).requires_grad_(True)  # an average is not trained, a model may be
+        return Fit(model=model.eval(), history=done.history, passes=done.samples, wall_s=done.wall_s)
+
+    def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
+        """Training loss (B,): a `Steered` plugin computes its own."""
+        return outputs["loss"]
+
+    def log_prob(self, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
+        """-loss (B,)."""
+        return -outputs["loss"]
+
+    def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """There are none."""
+        raise InputError("a plugin", "it says no class logits", "Choose a method that needs none")
 
     @property
     def image_size(self) -> int:
         """The base's."""
-        return image_size_of(self.base)
+        return image_size_of(self.frame.base)
 
-    def sets(self, dataset: Dataset, split: Split, *, show: bool = False) -> Sets:
+    def sets(self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False) -> Sets:
         """Latents, embeddings and conditions; samples in which the condition is not found were never trained on."""
-        kind, settings = self.family.condition, self.record["condition"]["settings"]
+        kind, settings = self.condition, self.record["condition"]["settings"]
         _check_condition(_made_of(self.record), identity(build_condition(kind, settings)))
         data, _ = load_control_set(
-            self.base, dataset, kind, settings, captions=self.family.recipe.captions, seed=self._captions_seed(), show=show
+            self.frame.base, dataset, kind, settings, captions=self.recipe.captions, seed=self._captions_seed(), show=show
         )
         if data.captions_sha256 != self.record["captions"]:
             why = "its captions are not those that the plugin was trained with (their SHA-256 differs)"
             raise DataError(f"data {dataset.spec}", why, "Give the captions of its training, unchanged")
         named = {"train": split.retain, "forget": split.forget, "validation": split.validation, "test": split.test}
-        parts = {name: NoiseSet.of(data.subset(ids), self.frame, self.device) for name, ids in named.items()}
+        parts = {name: NoiseSet.of(data.subset(ids), self.frame, device) for name, ids in named.items()}
         for name, ids in named.items():
             if ids and not len(parts[name]):
                 why = f"{kind} was found in none of its {len(ids)} samples, so the plugin knows none of them"
@@ -102,7 +167,7 @@ class PluginKind:
         """Mean loss at fixed noise, with the plugin and without."""
         own = predict(network, part)
         assert isinstance(own, LossPredictions) and own.plain_N is not None
-        return {"n": len(part), "loss": float(-own.log_prob_N.mean()), "loss_without_plugin": float(own.plain_N.mean())}
+        return {"n": len(part), "loss": float(own.loss_N.mean()), "loss_without_plugin": float(own.plain_N.mean())}
 
     def describe(self, row: dict[str, Any]) -> str:
         """Both in words."""
@@ -128,11 +193,27 @@ class PluginKind:
         """With the base that it fits."""
         return plugin_card(record)
 
-    def footprint(self, network: nn.Module) -> Footprint:
+    def title(self, checkpoint: Checkpoint) -> str:
+        """With its condition, its image size and its base."""
+        condition, base = checkpoint.record["condition"]["kind"], checkpoint.record["base"]["sha256"]
+        size = checkpoint.model.config.image_size
+        return f"A {condition} plugin ({size} px in, residuals out) for the diffusion base `{base:.16}`"
+
+    def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """The picture of a condition in, residuals of the base's encoder out."""
+        return {
+            "preprocessing": {
+                "crop": "centre square", "resize": checkpoint.model.config.image_size, "scale": "pixel / 255",
+                "condition": checkpoint.record["condition"]["kind"], "base_sha256": checkpoint.record["base"]["sha256"],
+            },
+            "postprocessing": {"added": "to the UNet's encoder at every step, run once an image", "unit": "residuals"},
+        }  # fmt: skip
+
+    def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
         """By two small passes."""
         return footprint_of(
-            network, lambda count: self.frame.example(count, self.device), 4 * self.frame.floats, self.device,
-            frozen=self.base.unet, measured_at=batch_size_of(self.base),
+            network, lambda count: self.frame.example(count, device), 4 * self.frame.floats, device,
+            frozen=self.frame.base.unet, measured_at=batch_size_of(self.frame.base),
         )  # fmt: skip
 
     def resident(self, samples: int) -> int:
@@ -141,7 +222,7 @@ class PluginKind:
 
     def predict_artifact(self, artifact: Any, parts: Sequence[NoiseSet]) -> list[Predictions]:
         """The file's residuals, the base's loss with them."""
-        given = given_losses(artifact, self.iospec, self.frame, parts, self.device)
+        given = given_losses(artifact, self.iospec, self.frame, parts, parts[0].device)
         return [LossPredictions.of(own_N, part.plain()) for part, own_N in zip(parts, given, strict=True)]
 
 

@@ -6,16 +6,12 @@ from .device import autocast as autocast
 from .device import describe_device as describe_device
 from .device import pick_device as pick_device
 from .device import synchronize as synchronize
+from .evaluate import ClassPredictions as ClassPredictions
 from .evaluate import LossPredictions as LossPredictions
 from .evaluate import Predictions as Predictions
-from .evaluate import confidence as confidence
+from .evaluate import classed as classed
 from .evaluate import predict as predict
 from .evaluate import summarize as summarize
-from .family import AgeFamily as AgeFamily
-from .family import ClassFamily as ClassFamily
-from .family import Family as Family
-from .family import fit_new as fit_new
-from .family import new_model as new_model
 from .images import EVAL_BATCH as EVAL_BATCH
 from .images import ImageBatch as ImageBatch
 from .images import ImageSet as ImageSet
@@ -25,6 +21,9 @@ from .images import truth as truth
 from .loop import Fit as Fit
 from .loop import decay_groups as decay_groups
 from .loop import fit as fit
+from .loop import fit_epoch as fit_epoch
+from .loop import fit_new as fit_new
+from .loop import new_model as new_model
 from .loop import seeded as seeded
 from .loop import training_step as training_step
 from .loop import update_average as update_average
@@ -39,7 +38,6 @@ from .run import edges_of as edges_of
 from .run import load_sets as load_sets
 from .run import recipe_of as recipe_of
 from .run import split_of as split_of
-from .run import train_age as train_age
 from .run import training_dir as training_dir
 from .samples import Batch as Batch
 from .samples import LabelledBatch as LabelledBatch
@@ -50,8 +48,5 @@ from .samples import labelled as labelled
 from .samples import steps_per_epoch as steps_per_epoch
 from .state import StateFile as StateFile
 from .state import fingerprint as fingerprint
-from .task import AGE_SCALE as AGE_SCALE
-from .task import AgeTask as AgeTask
-from .task import ClassTask as ClassTask
 from .task import Task as Task
 from .task import finite as finite

@@ -6,9 +6,10 @@ Shapes: N samples, G age groups.
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import torch
@@ -19,12 +20,53 @@ from torch import nn
 from unplug.core import InputError
 
 if TYPE_CHECKING:
+    from .images import ImageSet
     from .samples import SampleSet
+
+Array = NDArray[np.float64]
+
+
+class Predictions(ABC):
+    """What a model says of N samples, with the truth beside it: all that attacks and comparisons of two models read."""
+
+    @property
+    @abstractmethod
+    def log_prob_N(self) -> Array:
+        """log p(truth) in nats."""
+
+    @property
+    @abstractmethod
+    def confidence_N(self) -> Array:
+        """phi = ln(p / (1 - p)) of the truth, finite and exact where p rounds to 0 or 1; over many models near Gaussian.
+
+        Reference:
+            Carlini et al., Membership Inference Attacks From First Principles, 2022, section IV.C.
+        """
+
+    @property
+    @abstractmethod
+    def probability_NG(self) -> Array:
+        """The distribution that the model answers with; of a model without classes p and 1 - p."""
+
+    @property
+    @abstractmethod
+    def answer_N(self) -> Array:
+        """What two models are compared by: expected age in years, or the loss."""
+
+    @property
+    @abstractmethod
+    def error_N(self) -> Array:
+        """How far off the answer is, in years or as a loss; NaN where neither is known."""
+
+    @property
+    @abstractmethod
+    def finite(self) -> bool:
+        """Whether all that the model said are numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Predictions:
-    """What a model says of N samples, with the truth beside it.
+class ClassPredictions(Predictions):
+    """What a model with age groups or classes says of N samples.
 
     Args:
         logits_NG: logits of the age groups or classes, float64.
@@ -33,28 +75,59 @@ class Predictions:
         true_group_N: index of the age group or class.
     """
 
-    logits_NG: NDArray[np.float64]
-    age_N: NDArray[np.float64]
-    true_age_N: NDArray[np.float64]
+    logits_NG: Array
+    age_N: Array
+    true_age_N: Array
     true_group_N: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, logits_NG: NDArray[Any], true_group_N: NDArray[Any]) -> ClassPredictions:
+        """Of a model without ages."""
+        none_N = np.full(len(logits_NG), np.nan)
+        logits_NG = np.asarray(logits_NG, np.float64)
+        return cls(logits_NG=logits_NG, age_N=none_N, true_age_N=none_N, true_group_N=np.asarray(true_group_N, np.int64))
+
     @property
-    def log_prob_N(self) -> NDArray[np.float64]:
+    def log_prob_N(self) -> Array:
         """log softmax(z)_y of the true group."""
         shifted = self.logits_NG - self.logits_NG.max(axis=1, keepdims=True)
         log_NG = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-        picked: NDArray[np.float64] = log_NG[np.arange(len(log_NG)), self.true_group_N]
+        picked: Array = log_NG[np.arange(len(log_NG)), self.true_group_N]
         return picked
 
     @property
-    def answer_N(self) -> NDArray[np.float64]:
-        """What two models are compared by: expected age in years."""
-        return self.age_N
+    def confidence_N(self) -> Array:
+        """ln p_y - ln sum_{k != y} p_k = z_y - logsumexp_{k != y} z_k; `InputError` with one class, where there is no other."""
+        if self.logits_NG.ndim != 2 or self.logits_NG.shape[1] < 2:
+            raise InputError(
+                "confidence", f"logits of shape {self.logits_NG.shape} have no second class", "Use a model with classes"
+            )
+        rows = np.arange(len(self.logits_NG))
+        others_NG = self.logits_NG.copy()
+        others_NG[rows, self.true_group_N] = -np.inf
+        return np.asarray(self.logits_NG[rows, self.true_group_N] - logsumexp(others_NG, axis=1), np.float64)
 
     @property
-    def error_N(self) -> NDArray[np.float64]:
+    def probability_NG(self) -> Array:
+        """softmax(z)."""
+        powers_NG = np.exp(self.logits_NG - self.logits_NG.max(axis=1, keepdims=True))
+        return np.asarray(powers_NG / powers_NG.sum(axis=1, keepdims=True), np.float64)
+
+    @property
+    def answer_N(self) -> Array:
+        """Expected age in years; without ages the probability of the truth."""
+        return np.exp(self.log_prob_N) if np.isnan(self.age_N).all() else self.age_N
+
+    @property
+    def error_N(self) -> Array:
         """|expected age - age| in years."""
         return np.abs(self.age_N - self.true_age_N)
+
+    @property
+    def finite(self) -> bool:
+        """Of logits and ages; a model without ages has none that could be."""
+        ages = np.isfinite(self.age_N).all() or np.isnan(self.true_age_N).all()
+        return bool(np.isfinite(self.logits_NG).all() and ages)
 
     @property
     def correct_N(self) -> NDArray[np.bool_]:
@@ -62,63 +135,69 @@ class Predictions:
         return np.asarray(self.logits_NG.argmax(axis=1) == self.true_group_N)
 
 
-def confidence(predictions: Predictions) -> NDArray[np.float64]:
-    """phi (N,) = ln p_y - ln sum_{k != y} p_k = z_y - logsumexp_{k != y} z_k, the logit of the true class's probability.
-
-    From logits, so that it stays finite and exact where p_y rounds to 0 or 1; over many models it is near Gaussian.
-
-    Raises:
-        InputError: one class only, where there is nothing else to be confident against.
-
-    Reference:
-        Carlini et al., Membership Inference Attacks From First Principles, 2022, section IV.C.
-    """
-    logits_NG = np.asarray(predictions.logits_NG, np.float64)
-    if logits_NG.ndim != 2 or logits_NG.shape[1] < 2:
-        raise InputError("confidence", f"logits of shape {logits_NG.shape} have no second class", "Use a model with classes")
-    rows = np.arange(len(logits_NG))
-    others_NG = logits_NG.copy()
-    others_NG[rows, predictions.true_group_N] = -np.inf
-    return np.asarray(logits_NG[rows, predictions.true_group_N] - logsumexp(others_NG, axis=1), np.float64)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LossPredictions(Predictions):
-    """What a model without classes says of N samples: p = exp(-loss), read as a two-class probability of the truth.
-
-    With p and 1 - p for logits, log p is -loss and log(p / (1 - p)) is the confidence, so that every attack on a likelihood
-    reads a loss as well. Ages are NaN.
+    """What a model without classes says of N samples: a loss, read as p = exp(-loss).
 
     Args:
+        loss_N: at least `SMALLEST_LOSS`, see `of`.
         plain_N: the loss of the same samples without the model (a plugin's: the bare base's), or None.
     """
 
-    plain_N: NDArray[np.float64] | None = None
-
-    @property
-    def error_N(self) -> NDArray[np.float64]:
-        """The loss."""
-        return -self.log_prob_N
-
-    @property
-    def answer_N(self) -> NDArray[np.float64]:
-        """The loss: there is no other answer."""
-        return self.error_N
+    loss_N: Array
+    plain_N: Array | None = None
 
     @classmethod
     def of(cls, loss_N: NDArray[Any], plain_N: NDArray[Any] | None = None) -> LossPredictions:
         """From losses above 0."""
         loss_N = np.maximum(np.asarray(loss_N, np.float64), SMALLEST_LOSS)
-        nothing_N = np.full(len(loss_N), np.nan)
-        return cls(
-            logits_NG=np.stack([-loss_N, np.log(-np.expm1(-loss_N))], axis=1), age_N=nothing_N, true_age_N=nothing_N,
-            true_group_N=np.zeros(len(loss_N), np.int64), plain_N=None if plain_N is None else np.asarray(plain_N, np.float64),
-        )  # fmt: skip
+        return cls(loss_N=loss_N, plain_N=None if plain_N is None else np.asarray(plain_N, np.float64))
+
+    @property
+    def log_prob_N(self) -> Array:
+        """-loss."""
+        return -self.loss_N
+
+    @property
+    def confidence_N(self) -> Array:
+        """ln(p / (1 - p)) = -loss - ln(1 - exp(-loss))."""
+        return np.asarray(-self.loss_N - np.log(-np.expm1(-self.loss_N)), np.float64)
+
+    @property
+    def probability_NG(self) -> Array:
+        """p and 1 - p."""
+        return np.stack([np.exp(-self.loss_N), -np.expm1(-self.loss_N)], axis=1)
+
+    @property
+    def answer_N(self) -> Array:
+        """The loss: there is no other answer."""
+        return self.loss_N
+
+    @property
+    def error_N(self) -> Array:
+        """The loss."""
+        return self.loss_N
+
+    @property
+    def finite(self) -> bool:
+        """Of the loss."""
+        return bool(np.isfinite(self.loss_N).all())
 
 
 SMALLEST_LOSS = 1e-12  # below it p would be 1 and its odds infinite
 
 
+def classed(predictions: Predictions) -> ClassPredictions:
+    """Predictions of a model with classes, for what reads logits or ages; `InputError` where it has none."""
+    if not isinstance(predictions, ClassPredictions):
+        raise InputError("a model without classes", "it says no class logits", "Use what reads the loss alone")
+    return predictions
+
+
+@overload
+def predict(model: nn.Module, data: ImageSet) -> ClassPredictions: ...
+@overload
+def predict(model: nn.Module, data: SampleSet) -> Predictions: ...
 @torch.no_grad()
 def predict(model: nn.Module, data: SampleSet) -> Predictions:
     """Runs a model in eval mode over a set; its mode is put back afterwards."""
@@ -136,8 +215,12 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
         edges: G + 1 age-group borders.
 
     Returns:
-        ``n``, ``accuracy`` (0 to 1), ``mae`` in years (None where there are no ages), ``loss`` in nats and ``per_group`` rows.
+        ``n``, ``accuracy`` (0 to 1), ``mae`` in years (None where there are no ages), ``loss`` in nats and ``per_group`` rows;
+        a model without classes has ``n`` and ``loss`` alone, the others are None and empty.
     """
+    loss = float(-predictions.log_prob_N.mean())
+    if not isinstance(predictions, ClassPredictions):
+        return {"n": len(predictions.error_N), "accuracy": None, "mae": None, "loss": loss, "per_group": []}
     rows = []
     for group, (low, high) in enumerate(itertools.pairwise(edges)):
         inside = predictions.true_group_N == group
@@ -153,7 +236,7 @@ def summarize(predictions: Predictions, edges: Sequence[float]) -> dict[str, Any
         "n": len(predictions.age_N),
         "accuracy": float(predictions.correct_N.mean()),
         "mae": _mean_error(predictions.error_N),
-        "loss": float(-predictions.log_prob_N.mean()),
+        "loss": loss,
         "per_group": rows,
     }
 

@@ -19,7 +19,7 @@ from unplug.core import DataError, InputError
 from unplug.sdk.data import Dataset
 
 from .augment import augment
-from .evaluate import Predictions
+from .evaluate import ClassPredictions
 from .recipe import Augment
 from .samples import Batch, LabelledBatch, LabelledSet, SampleSet
 
@@ -104,7 +104,7 @@ class ImageSet(LabelledSet):
         age_N = torch.where(torch.isnan(self.age_N), self.age_N, middle_G[group_N].to(self.age_N.dtype))
         return replace(self, group_N=group_N, age_N=age_N)
 
-    def predictions(self, model: nn.Module) -> Predictions:
+    def predictions(self, model: nn.Module) -> ClassPredictions:
         """Logits, and expected ages of models that say some."""
         logits, ages = [], []
         for batch in self.in_order(self.eval_batch):
@@ -117,9 +117,9 @@ class ImageSet(LabelledSet):
         return truth(self, np.concatenate(logits), np.concatenate(ages))
 
 
-def truth(data: ImageSet, logits_NG: NDArray[Any], age_N: NDArray[Any]) -> Predictions:
+def truth(data: ImageSet, logits_NG: NDArray[Any], age_N: NDArray[Any]) -> ClassPredictions:
     """Puts the truth of a set beside outputs that came from anywhere (a checkpoint or an artifact)."""
-    return Predictions(
+    return ClassPredictions(
         logits_NG=np.asarray(logits_NG, dtype=np.float64),
         age_N=np.asarray(age_N, dtype=np.float64).reshape(-1),
         true_age_N=data.age_N.double().cpu().numpy(),

@@ -18,7 +18,7 @@ from unplug.core import TrainingError
 
 from .device import autocast, synchronize
 from .evaluate import predict, summarize
-from .recipe import Recipe, learning_rate
+from .recipe import learning_rate
 from .samples import SampleSet, steps_per_epoch
 from .state import StateFile
 from .task import Task
@@ -70,18 +70,28 @@ def update_average(average: nn.Module, model: nn.Module, decay: float, step: int
         ours[name].copy_(theirs[name])
 
 
+def new_model(task: Task, train: SampleSet, seed: int) -> nn.Module:
+    """A freshly initialized model on the device of `train`; the weights follow from `seed`."""
+    with seeded(seed, -1):
+        model = task.build(train)
+    return model.to(train.device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def fit_new(task: Task, train: SampleSet, validation: SampleSet, *, seed: int, **options: Any) -> Fit:
+    """Trains a model of a task from scratch in epochs, with the options of `fit` (no files but `state`)."""
+    return fit(new_model(task, train, seed), train, validation, task, seed=seed, **options)
+
+
 def fit(
     model: nn.Module,
     train: SampleSet,
     validation: SampleSet,
     task: Task,
-    recipe: Recipe,
     *,
     seed: int,
-    edges: tuple[float, ...],
     state: StateFile | None = None,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
-    show: bool = True,
+    show: bool = False,
     label: str = "train",
 ) -> Fit:
     """Trains a model from where it stands.
@@ -89,10 +99,8 @@ def fit(
     Args:
         model: on the device of `train`, changed in place.
         train, validation: data; validation is only measured.
-        task: the loss.
-        recipe: everything else that decides the weights.
+        task: the loss, and in its recipe everything else that decides the weights.
         seed: of order, augmentation and dropout; epoch e uses (seed, e), so a resumed run draws the same.
-        edges: age-group borders, for the rows of the history.
         state: where to keep the state of the run; an unfinished one there is continued.
         on_epoch: called with the row of each finished epoch.
         show: progress bar.
@@ -106,7 +114,7 @@ def fit(
     """
     if len(train) < 2:
         raise TrainingError("training", f"{len(train)} samples are too few", "Batch norm needs at least 2")
-    average = copy.deepcopy(model)
+    recipe, average = task.recipe, copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(model, recipe.weight_decay), lr=recipe.lr)
     history: list[dict[str, Any]] = []
     if state is not None and (progress := state.load(model, average, optimizer)) is not None:
@@ -119,8 +127,9 @@ def fit(
     with bar:
         for epoch in range(len(history), recipe.epochs):
             started = time.perf_counter()
-            loss = _epoch(model, average, train, task, recipe, optimizer, seed=seed, epoch=epoch, steps=steps, bar=bar)
-            metrics = summarize(predict(average, validation), edges)
+            loss = fit_epoch(model, average, train, task, optimizer, (seed, epoch), epochs=recipe.epochs, bar=bar)
+            _check_finite("loss", loss, epoch)
+            metrics = summarize(predict(average, validation), task.edges)
             _check_finite("validation loss", metrics["loss"], epoch)  # weights can break in an epoch's last step
             spent += time.perf_counter() - started
             row = {
@@ -141,36 +150,43 @@ def fit(
     return Fit(model=average.eval(), history=tuple(history), passes=recipe.epochs * len(train), wall_s=spent)
 
 
-def _epoch(
+def fit_epoch(
     model: nn.Module,
     average: nn.Module,
     train: SampleSet,
     task: Task,
-    recipe: Recipe,
     optimizer: torch.optim.Optimizer,
+    key: tuple[int, ...],
     *,
-    seed: int,
-    epoch: int,
-    steps: int,
-    bar: Any,
+    epochs: int,
+    bar: Any = None,
 ) -> float:
-    """One pass over the training set; returns the mean training loss."""
-    model.train()
-    device = train.device
+    """One pass over a training set; returns the mean training loss, which may be no number.
+
+    Args:
+        model, average: changed in place.
+        train: the data.
+        task: the loss and the recipe.
+        optimizer: of `model`; its learning rate follows the recipe's schedule.
+        key: of all that is random; its last part is the epoch, from 0.
+        epochs: of the whole schedule.
+        bar: told of each step, or None.
+    """
+    recipe, device, epoch = task.recipe, train.device, key[-1]
+    steps = steps_per_epoch(len(train), recipe.batch_size)
     total = torch.zeros((), device=device)
-    with seeded(seed, epoch) as generator:
-        for step, index_B in enumerate(train.shuffled(recipe.batch_size, generator)):
-            number = epoch * steps + step
+    model.train()
+    with seeded(*key) as generator:
+        for number, index_B in enumerate(train.shuffled(recipe.batch_size, generator), start=epoch * steps):
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate(number, recipe.epochs * steps, recipe.lr, recipe.schedule)
-            loss = training_step(model, train, index_B, task, recipe, optimizer, generator)
+                group["lr"] = learning_rate(number, epochs * steps, recipe.lr, recipe.schedule)
+            loss = training_step(model, train, index_B, task, optimizer, generator)
             update_average(average, model, recipe.ema, number)
             total += loss * len(index_B)
-            bar.update(1)
+            if bar is not None:
+                bar.update(1)
     synchronize(device)
-    mean = float(total) / len(train)
-    _check_finite("loss", mean, epoch)
-    return mean
+    return float(total) / len(train)
 
 
 def _check_finite(name: str, value: float, epoch: int) -> None:
@@ -183,15 +199,14 @@ def training_step(
     train: SampleSet,
     index_B: Tensor,
     task: Task,
-    recipe: Recipe,
     optimizer: torch.optim.Optimizer,
     generator: torch.Generator,
 ) -> Tensor:
     """One step on the samples at `index_B`; returns the mean loss, detached."""
-    batch = train.view(train.batch(index_B), recipe.augment, generator)
+    batch = train.view(train.batch(index_B), task.recipe.augment, generator)
     with autocast(batch.device):
         outputs = model(*batch.inputs)
-    loss = task.loss(outputs, batch).mean()
+    loss = task.loss(model, outputs, batch).mean()
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     optimizer.step()

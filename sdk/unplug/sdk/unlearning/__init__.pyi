@@ -25,5 +25,4 @@ from .run import estimate_retraining as estimate_retraining
 from .run import forget as forget
 from .run import request_split as request_split
 from .run import retrain_cost as retrain_cost
-from .shards import ShardedFamily as ShardedFamily
 from .shards import SisaEnsemble as SisaEnsemble

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from unplug.core import BudgetExceeded, InputError, TooSlow
-from unplug.sdk.training import Recipe, SampleSet, Task, decay_groups, synchronize, training_step, update_average
+from unplug.sdk.training import SampleSet, Task, decay_groups, synchronize, training_step, update_average
 
 BACKWARD_WEIGHT = 2.0
 """A backward pass computes two products per layer (for the input and for the weights) where a forward pass computes one."""
@@ -143,7 +143,7 @@ def summary(cost: Cost, retrain: RetrainCost, budget: float | None) -> dict[str,
 WARM_UP, TIMED = 2, 5
 
 
-def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task, recipe: Recipe) -> float:
+def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task) -> float:
     """Median seconds of one training step of the recipe (forward, backward, AdamW, averaging) per sample.
 
     A recorded training time may be of another device, or of this one on a quieter day; a budget compared with it would
@@ -152,9 +152,9 @@ def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task, recipe: 
     Args:
         model: on the device of `retain`; a copy is trained and thrown away.
         retain: at least two samples.
-        task, recipe: as in training.
+        task: as in training.
     """
-    trained, average = copy.deepcopy(model).train(), copy.deepcopy(model)
+    recipe, trained, average = task.recipe, copy.deepcopy(model).train(), copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(trained, recipe.weight_decay), lr=0.0)
     generator = torch.Generator().manual_seed(0)
     size, device = min(recipe.batch_size, len(retain)), retain.device
@@ -163,7 +163,7 @@ def seconds_per_sample(model: nn.Module, retain: SampleSet, task: Task, recipe: 
         synchronize(device)
         started = time.perf_counter()
         index_B = torch.randperm(len(retain), generator=generator)[:size].to(device)
-        training_step(trained, retain, index_B, task, recipe, optimizer, generator)
+        training_step(trained, retain, index_B, task, optimizer, generator)
         update_average(average, trained, recipe.ema, number)
         synchronize(device)
         times.append((time.perf_counter() - started) / size)

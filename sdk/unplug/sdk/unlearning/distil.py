@@ -24,9 +24,9 @@ def frozen(model: nn.Module) -> nn.Module:
 
 
 def random_network(problem: ForgetProblem) -> nn.Module:
-    """A network of the problem's family with random weights that follow from its seed, in eval mode."""
+    """A network of the problem's task with random weights that follow from its seed, in eval mode."""
     with seeded(problem.seed, RANDOM_NETWORK):
-        model = problem.family.build(problem.retain)
+        model = problem.task.build(problem.retain)
     return model.to(problem.retain.device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, Registry
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import Batch, Family, Recipe, SampleSet, StateFile, Task, autocast
+from unplug.sdk.training import Batch, Recipe, SampleSet, StateFile, Task, autocast
 
 from .budget import Meter
 
@@ -22,8 +22,7 @@ class ForgetProblem:
 
     Args:
         retain, forget, validation: data on the device.
-        family: how a model is built and trained.
-        task: the per-sample training loss and the logits.
+        task: how a model is built and trained, its loss and its logits.
         meter: what may be spent; `outputs` charges it.
         seed: of everything random.
         generator: a CPU generator that follows from `seed`.
@@ -35,7 +34,6 @@ class ForgetProblem:
     retain: SampleSet
     forget: SampleSet
     validation: SampleSet
-    family: Family
     task: Task
     meter: Meter
     seed: int
@@ -47,17 +45,17 @@ class ForgetProblem:
     @property
     def recipe(self) -> Recipe:
         """How the original was trained."""
-        return self.family.recipe
+        return self.task.recipe
 
     @property
     def classes(self) -> int:
         """G, the number of age groups or classes."""
-        return len(self.family.edges) - 1
+        return len(self.task.edges) - 1
 
     @property
     def ignorance(self) -> float:
         """The loss of a model that knows nothing: ln G nats for G classes, else what the task says."""
-        return self.task.ignorance(self.classes)
+        return self.task.ignorance
 
     def outputs(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Runs a model and charges for it: forward, and backward too where gradients are on.
@@ -80,7 +78,7 @@ class ForgetProblem:
 
     def losses(self, model: nn.Module, batch: Batch) -> Tensor:
         """Training loss of each sample (B,), charged."""
-        return self.task.loss(self.outputs(model, batch), batch)
+        return self.task.loss(model, self.outputs(model, batch), batch)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Mean training loss of a batch, charged."""
@@ -120,7 +118,7 @@ class Method(Protocol):
 
 @runtime_checkable
 class TrainingHook(Protocol):
-    """A method that must already take part in the training of the original."""
+    """A method that must already take part in the training of the original; it refreshes what its models count themselves."""
 
     def train(self, problem: ForgetProblem) -> nn.Module:
         """An original on the whole training set (``problem.retain``) that the method can later unlearn from."""
@@ -128,7 +126,7 @@ class TrainingHook(Protocol):
     def prepared(self, original: nn.Module) -> bool:
         """True where `original` is one that `train` made."""
 
-    def price(self, before: Sequence[str], after: Sequence[str], family: Family, seed: int) -> int:
+    def price(self, before: Sequence[str], after: Sequence[str], task: Task, seed: int) -> int:
         """Training passes of unlearning, known before `train`: ids of the training set before and after, seed."""
 
 

@@ -6,13 +6,15 @@ Shapes: N samples, F features, G classes, P = F + 1 (features and a column of on
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.training import AgeTask, SampleSet, Task, labelled, pictures
+from unplug.sdk.tasks import soft_groups
+from unplug.sdk.training import SampleSet, Task, labelled, pictures
 
 BITS = 20
 """Bits of a slice of a number. Products of two slices have 40, so 2^13 of them are summed in float64 without rounding."""
@@ -217,12 +219,12 @@ class RidgeHead:
         return gram_KK * grow_K[:, None] * grow_K
 
 
-def soft_targets(task: Task, data: SampleSet, classes: int) -> Tensor:
+def soft_targets(task: Task, model: nn.Module, data: SampleSet) -> Tensor:
     """The distribution (N, G) that the task's cross entropy is taken against, float64."""
-    if isinstance(task, AgeTask) and task.loss_name == "ordinal":
-        distance_NG = (task.centers.double() - pictures(data).age_N.double()[:, None]) / task.width
-        return (-0.5 * distance_NG.square()).softmax(dim=1)
-    smoothing = float(getattr(task, "smoothing", 0.0))
+    if task.recipe.loss == "ordinal":
+        centers: Any = model.age_centers
+        return soft_groups(centers.double(), pictures(data).age_N.double())
+    classes, smoothing = len(task.edges) - 1, task.recipe.smoothing
     return F.one_hot(labelled(data).group_N, classes).double() * (1.0 - smoothing) + smoothing / classes
 
 

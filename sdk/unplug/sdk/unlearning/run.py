@@ -17,11 +17,11 @@ from torch import nn
 from unplug.core import CheckpointError, DataError, OutputError, TrainingError, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.tasks import Kind, Need, kind_of
+from unplug.sdk.tasks import Need, StoredTask, task_of
 from unplug.sdk.training import (
-    Family,
     Sets,
     StateFile,
+    Task,
     check_place,
     describe_device,
     fingerprint,
@@ -36,7 +36,7 @@ from .access import check_needs, shown_to
 from .budget import Cost, Meter, RetrainCost, seconds_per_sample, summary
 from .design import build_design, check_design_request, design_of
 from .memory import check_memory, memory_record
-from .method import DEFAULT_METHOD, ForgetProblem, Method, build_method
+from .method import DEFAULT_METHOD, ForgetProblem, Method, TrainingHook, build_method
 
 
 def forget(
@@ -51,7 +51,7 @@ def forget(
     withhold: Sequence[Need] = (),
     oracle: Checkpoint | None = None,
     base: str | None = None,
-    kind: Kind | None = None,
+    task: StoredTask | None = None,
     seed: int = 0,
     device: torch.device,
     restart: bool = False,
@@ -70,7 +70,7 @@ def forget(
         withhold: what the method must do without (the forget data, say); one that needs it is refused.
         oracle: the retrained model; what it took is then shown beside the estimate of retraining.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
-        kind: of `original`, where the caller has opened it already (a base is large); `base` is not read then.
+        task: of `original`, where the caller has opened it already (a base is large); `base` is not read then.
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished retraining at `out` instead of continuing it.
@@ -99,28 +99,29 @@ def forget(
     check_place(out)
     split = request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
-    kind = kind or kind_of(original, device=device, base=base)
-    check_needs(built, kind.lacks, withhold)
-    family, recipe, before = kind.family, kind.family.recipe, kind.network(original.model)
+    task = task or task_of(original, device=device, base=base)
+    check_needs(built, task.lacks, withhold)
+    before = task.network(original.model)
     needed, free = check_memory(
-        built, before, recipe, len(dataset), device, measured=kind.footprint(before), resident=kind.resident(len(dataset))
-    )
-    sets = kind.sets(dataset, split, show=show)
-    retrain = retrain_cost(before, split, kind, sets, oracle)
+        built, before, task.recipe, len(dataset), device,
+        measured=task.footprint(before, device), resident=task.resident(len(dataset)),
+    )  # fmt: skip
+    sets = task.sets(dataset, split, device, show=show)
+    retrain = retrain_cost(before, split, task, sets, oracle)
     state = StateFile(
         path=training_dir(out) / "state.safetensors",
         fingerprint=fingerprint(
-            method=method, split=split.sha256, seed=seed, recipe=recipe.to_dict(), torch=torch.__version__, **kind.facts()
+            method=method, split=split.sha256, seed=seed, recipe=task.recipe.to_dict(), torch=torch.__version__, **task.facts()
         ),
     )
     history: list[dict[str, Any]] = []
     model, cost = apply_method(
-        built, before, sets, family, retrain, limit,
+        built, before, sets, task, retrain, limit,
         seed=seed, withhold=withhold, state=state, show=show, history=history,
     )  # fmt: skip
     if history:  # a retraining that was continued took longer than this process has been running
         cost = replace(cost, wall_s=float(history[-1]["wall_s"]))
-    record = _record(original, dataset, split, kind, sets, model, seed) | {
+    record = _record(original, dataset, split, task, sets, model, seed) | {
         **({"history": history} if history else {}),
         "role": "retrained" if method == "retrain" else "unlearned",
         "forget": {
@@ -134,9 +135,9 @@ def forget(
         },
         "cost": {"forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device)},
     }
-    save_checkpoint(kind.stored(model).cpu(), out, record=record, card=kind.card(record))
+    save_checkpoint(task.stored(model).cpu(), out, record=record, card=task.card(record))
     shutil.rmtree(training_dir(out), ignore_errors=True)
-    return load_checkpoint(out, expect=kind.model_type)
+    return load_checkpoint(out, expect=task.model_type)
 
 
 def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
@@ -153,13 +154,15 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
     return split.with_forget(sorted({*split.forget, *forget_ids}) if forget_ids else ())
 
 
-def retrain_cost(original: nn.Module, split: Split, kind: Kind, sets: Sets, oracle: Checkpoint | None = None) -> RetrainCost:
+def retrain_cost(
+    original: nn.Module, split: Split, task: StoredTask, sets: Sets, oracle: Checkpoint | None = None
+) -> RetrainCost:
     """What retraining on the retain set would cost on this device now; see `estimate_retraining`.
 
     Args:
         original: the network that is retrained.
         split: with the forget set.
-        kind: the original's.
+        task: the original's.
         sets: on the device.
         oracle: the retrained model, whose recorded time is then shown beside the estimate.
 
@@ -168,20 +171,18 @@ def retrain_cost(original: nn.Module, split: Split, kind: Kind, sets: Sets, orac
     """
     recorded = None
     if oracle is not None:
-        check_oracle(oracle, split, kind.family.recipe)
-        kind.check_twin(oracle)
+        check_oracle(oracle, split, task.recipe)
+        task.check_twin(oracle)
         recorded = float((oracle.record.get("cost") or {}).get("wall_s", 0.0)) or None
-    return estimate_retraining(original, sets, kind.family, recorded_wall_s=recorded)
+    return estimate_retraining(original, sets, task, recorded_wall_s=recorded)
 
 
-def estimate_retraining(
-    original: nn.Module, sets: Sets, family: Family, *, recorded_wall_s: float | None = None
-) -> RetrainCost:
+def estimate_retraining(original: nn.Module, sets: Sets, task: Task, *, recorded_wall_s: float | None = None) -> RetrainCost:
     """Passes of the recipe on the retain set, and the wall time they would take here and now."""
     device = sets.train.device
     model = original.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    per_sample = seconds_per_sample(model, sets.train, family.task(model), family.recipe)
-    passes = family.recipe.passes(len(sets.train))
+    per_sample = seconds_per_sample(model, sets.train, task)
+    passes = task.recipe.passes(len(sets.train))
     return RetrainCost(
         cost=Cost(forward=passes, backward=passes, wall_s=per_sample * passes),
         source=f"{1e3 * per_sample:.3g} ms a training pass, timed just before the forget step on {describe_device(device)}",
@@ -209,7 +210,7 @@ def apply_method(
     method: Method,
     original: nn.Module,
     sets: Sets,
-    family: Family,
+    task: Task,
     retrain: RetrainCost,
     budget: float | None,
     *,
@@ -231,10 +232,11 @@ def apply_method(
     seen = shown_to(method, sets, original, withhold)
     device = sets.train.device
     model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    family.refresh(model, sets.train)
+    if not isinstance(method, TrainingHook):
+        task.refresh(model, sets.train)
     with seeded(seed, -2) as generator:
         problem = ForgetProblem(
-            retain=seen.train, forget=seen.forget, validation=seen.validation, family=family, task=family.task(model),
+            retain=seen.train, forget=seen.forget, validation=seen.validation, task=task,
             meter=Meter(retrain, budget), seed=seed, generator=generator, state=state, show=show,
             history=[] if history is None else history,
         )  # fmt: skip
@@ -254,16 +256,16 @@ def check_weights(model: nn.Module) -> None:
 
 
 def _record(
-    original: Checkpoint, dataset: Dataset, split: Split, kind: Kind, sets: Sets, model: nn.Module, seed: int
+    original: Checkpoint, dataset: Dataset, split: Split, task: StoredTask, sets: Sets, model: nn.Module, seed: int
 ) -> dict[str, Any]:
-    return kind.facts() | {
-        "schema": kind.schema,
+    return task.facts() | {
+        "schema": task.schema,
         "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
         "split": split.to_dict(),
-        "recipe": kind.family.recipe.to_dict(),
+        "recipe": task.recipe.to_dict(),
         "seed": seed,
         "metrics": {
-            name: kind.metrics(model, part)
+            name: task.metrics(model, part)
             for name, part in (("retain", sets.train), ("forget", sets.forget), ("test", sets.test))
         },
         "lineage": {"original": str(original.path), "original_sha256": original.sha256},

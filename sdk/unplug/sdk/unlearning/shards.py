@@ -15,18 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError, TrainingError
-from unplug.sdk.training import (
-    Family,
-    Recipe,
-    SampleSet,
-    Task,
-    decay_groups,
-    learning_rate,
-    seeded,
-    steps_per_epoch,
-    training_step,
-    update_average,
-)
+from unplug.sdk.training import Recipe, SampleSet, Task, decay_groups, fit_epoch, seeded
 
 MAX_PARTS = 256  # shards x slices: each part keeps one copy of the weights in memory
 State = dict[str, Tensor]
@@ -115,45 +104,13 @@ class SisaEnsemble(nn.Module):
         return joint
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShardedFamily:
-    """A family whose models are `SisaEnsemble`: what `apply_method` and audits need to handle one.
-
-    Args:
-        inner: of the members.
-    """
-
-    inner: Family
-
-    @property
-    def recipe(self) -> Recipe:
-        """The recipe that every member is trained by."""
-        return self.inner.recipe
-
-    @property
-    def edges(self) -> tuple[float, ...]:
-        """The age-group borders of the members."""
-        return self.inner.edges
-
-    def build(self, train: SampleSet) -> nn.Module:
-        """One member: an ensemble is made by training its shards."""
-        return self.inner.build(train)
-
-    def task(self, model: nn.Module) -> Task:
-        """That of the first member; the labels and the output's name are the same in all."""
-        return self.inner.task(model.members[0] if isinstance(model, SisaEnsemble) else model)
-
-    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
-        """Nothing: each stage counts its own slices, and a count over all of them would tie the shards together."""
-
-
 def train_shard(
-    family: Family, data: SampleSet, plan: Plan, shard: int, parts: list[list[str]], first: int, start: State | None
+    task: Task, data: SampleSet, plan: Plan, shard: int, parts: list[list[str]], first: int, start: State | None
 ) -> tuple[nn.Module, list[State]]:
     """Trains one shard from slice `first` on.
 
     Args:
-        family: of the member.
+        task: of the member.
         data: holds every sample of the shard.
         plan, shard: decide the randomness.
         parts: ids of each slice.
@@ -169,39 +126,30 @@ def train_shard(
     position = {sample: index for index, sample in enumerate(data.ids)}
     states: list[State] = []
     with seeded(plan.seed, shard, -1):
-        # The first slice alone: what a family reads off its data must not tie the shard to samples of others.
-        model = family.build(data.subset([position[sample] for sample in parts[0]]))
+        # The first slice alone: what a task reads off its data must not tie the shard to samples of others.
+        model = task.build(data.subset([position[sample] for sample in parts[0]]))
     model = model.to(data.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if start is not None:
         model.load_state_dict(start)
     for number in range(first, plan.slices):
         seen = sorted(sample for ids in parts[: number + 1] for sample in ids)
-        model = train_stage(family, model, data.subset([position[sample] for sample in seen]), plan, shard, number)
+        model = train_stage(task, model, data.subset([position[sample] for sample in seen]), plan, shard, number)
         if number < plan.slices - 1:
             states.append({name: value.detach().cpu().clone() for name, value in model.state_dict().items()})
     return model.eval(), states
 
 
-def train_stage(family: Family, model: nn.Module, data: SampleSet, plan: Plan, shard: int, number: int) -> nn.Module:
+def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: Plan, shard: int, number: int) -> nn.Module:
     """The recipe on the slices so far, with fresh optimizer state; returns the averaged weights."""
     if len(data):
-        family.refresh(model, data)
+        task.refresh(model, data)
     if len(data) < 2:  # batch norm; the weights stay as they are
         return model
-    recipe, task, average = family.recipe, family.task(model), copy.deepcopy(model)
-    optimizer = torch.optim.AdamW(decay_groups(model, recipe.weight_decay), lr=recipe.lr)
-    steps, epochs = steps_per_epoch(len(data), recipe.batch_size), plan.epochs(recipe)[number]
-    model.train()
+    epochs, average = plan.epochs(task.recipe)[number], copy.deepcopy(model)
+    optimizer = torch.optim.AdamW(decay_groups(model, task.recipe.weight_decay), lr=task.recipe.lr)
     for epoch in range(epochs):
-        total = torch.zeros((), device=data.device)
-        with seeded(plan.seed, shard, number, epoch) as generator:
-            for step, index_B in enumerate(data.shuffled(recipe.batch_size, generator)):
-                at = epoch * steps + step
-                for group in optimizer.param_groups:
-                    group["lr"] = learning_rate(at, epochs * steps, recipe.lr, recipe.schedule)
-                total += training_step(model, data, index_B, task, recipe, optimizer, generator)
-                update_average(average, model, recipe.ema, at)
-        if not bool(torch.isfinite(total)):
+        loss = fit_epoch(model, average, data, task, optimizer, (plan.seed, shard, number, epoch), epochs=epochs)
+        if not math.isfinite(loss):
             raise TrainingError("training", f"the loss of shard {shard} is not a number", "Lower --lr or check the data")
     return average.eval()
 

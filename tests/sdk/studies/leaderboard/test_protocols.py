@@ -1,4 +1,4 @@
-"""What each protocol fixes: split, forget set, settings, family; and the jobs that are planned for it."""
+"""What each protocol fixes: split, forget set, settings, task; and the jobs that are planned for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from unplug.sdk.studies.leaderboard import (
     unlearning_seeds,
 )
 from unplug.sdk.studies.leaderboard.plan import original_seeds, retrained_seeds, training_jobs
-from unplug.sdk.training import AgeFamily, ClassFamily
+from unplug.sdk.tasks import AgeTask, ClassTask
 from unplug.sdk.unlearning import PLANNED
 
 from . import folders
@@ -57,8 +57,8 @@ def test_challenge_forgets_whole_children() -> None:
     assert round(0.03 * len(split.train)) <= len(split.forget) <= round(0.03 * len(split.train)) + 1
     assert split.forget == protocol.forget_split(dataset, 0).forget
     assert len({protocol.forget_split(dataset, seed).forget for seed in range(5)}) > 1
-    family = protocol.family(dataset)
-    assert isinstance(family, AgeFamily) and family.edges[:3] == (0, 5, 13)
+    task = protocol.task(dataset)
+    assert isinstance(task, AgeTask) and task.edges[:3] == (0, 5, 13)
 
 
 def test_challenge_needs_children(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_utkface_forgets_of_all_ages(tmp_path: Path) -> None:
     split = protocol.forget_split(dataset, 0)
     assert (len(split.train), len(split.validation), len(split.test)) == (70, 10, 20)
     assert len(split.forget) == 1 and set(split.forget) < set(split.train)
-    assert isinstance(protocol.family(dataset), AgeFamily) and protocol.recipe.image_size == 48
+    assert isinstance(protocol.task(dataset), AgeTask) and protocol.recipe.image_size == 48
 
 
 def test_starting_kit_halves_the_test_set(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_starting_kit_halves_the_test_set(tmp_path: Path) -> None:
     assert all(name.startswith("train/") for name in split.train)
     assert all(name.startswith("test/") for name in (*split.validation, *split.test))
     assert not set(split.validation) & set(split.test)
-    family = protocol.family(dataset)
-    assert isinstance(family, ClassFamily) and family.classes == 10 and family.width == 64
+    task = protocol.task(dataset)
+    assert isinstance(task, ClassTask) and len(task.edges) == 11 and task.width == 64
 
 
 def test_starting_kit_needs_official_sets() -> None:
@@ -113,7 +113,7 @@ def test_mufac_forgets_its_first_rows(tmp_path: Path) -> None:
     split = protocol.forget_split(dataset, 0)
     assert (len(split.train), len(split.validation), len(split.test)) == (120, 12, 36)
     assert split.forget == split.train[:12] == dataset.ids[:12]
-    assert protocol.family(dataset).edges == tuple(map(float, range(9)))
+    assert protocol.task(dataset).edges == tuple(map(float, range(9)))
 
 
 def test_mucac_forgets_whole_people(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_mucac_forgets_whole_people(tmp_path: Path) -> None:
     gone = subjects(dataset, split.forget)
     assert len(split.forget) == 4 * len(gone) and gone.isdisjoint(subjects(dataset, split.retain)) and split.subject_disjoint
     assert len(split.forget) >= 0.1 * len(split.train)
-    assert protocol.family(dataset).edges == tuple(map(float, range(9)))
+    assert protocol.task(dataset).edges == tuple(map(float, range(9)))
 
 
 def test_class_protocols_refuse_data_without_classes() -> None:
     with pytest.raises(InputError, match="it has no classes"):
-        PROTOCOLS.get("mucac").family(load(SPEC))
+        PROTOCOLS.get("mucac").task(load(SPEC))
 
 
 @pytest.mark.parametrize("changes", [{"models": 3}, {"originals": 0}, {"originals": 9, "models": 8}])

@@ -14,17 +14,18 @@ import torch
 from torch import Tensor, nn
 
 from unplug.plugins import AGE_EDGES
-from unplug.sdk.training import AgeFamily, ClassFamily, Family, ImageBatch, ImageSet, Recipe, Sets, fit_new
+from unplug.sdk.tasks import AgeTask, ClassTask
+from unplug.sdk.training import ImageBatch, ImageSet, Recipe, Sets, Task, fit_new
 from unplug.sdk.unlearning import Cost, Descent, ForgetProblem, Meter, Method, RetrainCost, apply_method
 
 from ...conftest import RECIPE, World
 
 CLASSES, SIDE = 4, 32
-AGES = AgeFamily(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
+AGES = AgeTask(recipe=RECIPE, edges=tuple(map(float, AGE_EDGES)))
 CLASS_RECIPE = Recipe(
     size="resnet18", image_size=SIDE, loss="ce", epochs=3, batch_size=16, augment="none", dropout=0.0, lr=3e-3, ema=0.0
 )
-COLOURS = ClassFamily(recipe=CLASS_RECIPE, classes=CLASSES, width=8)
+COLOURS = ClassTask.of(CLASS_RECIPE, CLASSES, width=8)
 State = dict[str, Tensor]
 
 
@@ -76,7 +77,7 @@ class Case:
 
     original: nn.Module
     sets: Sets
-    family: Family
+    task: Task
 
     def model(self) -> nn.Module:
         """A copy of the original that may be changed."""
@@ -84,7 +85,7 @@ class Case:
 
     def whole(self) -> RetrainCost:
         """The cost of retraining, with a wall time that stops nobody."""
-        passes = self.family.recipe.epochs * len(self.sets.train)
+        passes = self.task.recipe.epochs * len(self.sets.train)
         return RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
 
     def problem(
@@ -113,18 +114,18 @@ class Case:
             if "labels" not in needs:
                 hidden = {name: unlabelled(data) for name, data in shown.items() if not isinstance(data, Poisoned)}
                 shown |= hidden
-        family: Any = replace(self.family, recipe=replace(self.family.recipe, **(recipe or {})))  # type: ignore[type-var]
+        task = replace(self.task, recipe=replace(self.task.recipe, **(recipe or {})))
         meter = Meter(self.whole(), budget)
         if compute is not None:
             meter = Meter(RetrainCost(cost=Cost(forward=compute, backward=compute, wall_s=1e6), source="test"), None)
         return ForgetProblem(
-            **shown, family=family, task=family.task(self.original), seed=seed,
+            **shown, task=task, seed=seed,
             meter=meter, generator=torch.Generator().manual_seed(seed),
         )  # fmt: skip
 
     def apply(self, method: Method, *, budget: float | None = 0.6, seed: int = 0) -> tuple[nn.Module, Cost]:
         """The method as `unplug forget` runs it, on a copy."""
-        return apply_method(method, self.original, self.sets, self.family, self.whole(), budget, seed=seed)
+        return apply_method(method, self.original, self.sets, self.task, self.whole(), budget, seed=seed)
 
 
 @functools.cache
@@ -134,13 +135,13 @@ def _classifier() -> Case:
     forget = train.subset([*range(0, 32, 2)])  # two of the four classes
     kept = [index for index in range(96) if train.ids[index] not in set(forget.ids)]
     sets = Sets(train=train.subset(kept), forget=forget, validation=validation, test=coloured(24, seed=3))
-    return Case(original=model, sets=sets, family=COLOURS)
+    return Case(original=model, sets=sets, task=COLOURS)
 
 
 @pytest.fixture(scope="session")
 def age_case(world: World) -> Case:
     """Synthetic faces and a nano age predictor."""
-    return Case(original=world.original.model, sets=world.sets, family=AGES)
+    return Case(original=world.original.model, sets=world.sets, task=AGES)
 
 
 @pytest.fixture(scope="session")

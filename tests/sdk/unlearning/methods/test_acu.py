@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unplug.core import BudgetExceeded, InputError
-from unplug.sdk.training import AGE_SCALE, AgeTask
-from unplug.sdk.training.task import ClassTask
+from unplug.sdk.tasks import AGE_SCALE
 from unplug.sdk.unlearning.anatomy import classifier
 from unplug.sdk.unlearning.methods.acu import ACU, best_scale, features, soft_targets
 from unplug.sdk.unlearning.ridge import BITS, RidgeHead
@@ -181,7 +180,7 @@ def test_the_head_is_that_of_the_retain_set_and_the_rest_stays(case: Case) -> No
     assert (given.meter.spent.forward, given.meter.spent.backward) == (count, 0)
     # Refitted without the forget set, by the other algorithm.
     x_NF = features(case.model(), given.retain, 13).double()
-    y_NG = soft_targets(given.task, given.retain, given.classes)
+    y_NG = soft_targets(given.task, case.original, given.retain)
     weight_GF, bias_G = refit(x_NF, y_NG, ACU.ridge * len(x_NF))
     scale = best_scale(RidgeHead.fit(x_NF, y_NG, ACU.ridge * len(x_NF)).left_out(x_NF, y_NG), y_NG)
     layer = classifier(after)
@@ -208,7 +207,7 @@ def test_what_is_left_of_the_network_is_useful_and_paid_for(class_case: Case) ->
     given = class_case.problem(budget=0.1, retain=poisoned(class_case.sets.train))
     with pytest.raises(BudgetExceeded, match=r"over 0\.1 of retraining"):
         ACU()(class_case.model(), given)
-    target = soft_targets(ClassTask(), class_case.sets.forget, 4)
+    target = soft_targets(class_case.task, class_case.original, class_case.sets.forget)
     assert torch.equal(target.argmax(1), class_case.sets.forget.group_N) and torch.equal(target.sum(1), target.amax(1))
 
 
@@ -216,13 +215,13 @@ def test_what_is_left_of_the_network_is_useful_and_paid_for(class_case: Case) ->
 def test_targets_are_those_of_the_loss(age_case: Case, loss: str) -> None:
     """d CE(z, t) / dz = softmax(z) - t: read off the loss itself at z = 0."""
     data = age_case.sets.forget
-    batch, centers = whole_batch(data), age_case.original.age_centers
-    task = AgeTask(centers=centers, loss_name=loss, smoothing=0.0 if loss == "ordinal" else 0.2)  # type: ignore[arg-type]
+    batch, model = whole_batch(data), age_case.original
+    task = age_case.problem(recipe={"loss": loss, "smoothing": 0.0 if loss == "ordinal" else 0.2}).task
     logits = torch.zeros(len(data), 10, requires_grad=True)
     (gradient,) = torch.autograd.grad(
-        task.loss({"age_logits": logits, "expected_age": batch.age_B[:, None] + AGE_SCALE}, batch).sum(), logits
+        task.loss(model, {"age_logits": logits, "expected_age": batch.age_B[:, None] + AGE_SCALE}, batch).sum(), logits
     )
-    assert torch.allclose(soft_targets(task, data, 10).float(), 0.1 - gradient, atol=1e-6)
+    assert torch.allclose(soft_targets(task, model, data).float(), 0.1 - gradient, atol=1e-6)
 
 
 def test_the_scale_and_the_left_out_scores_by_their_definitions() -> None:

@@ -295,8 +295,8 @@ def test_the_weight_pulls_the_forget_set_to_its_targets(class_case: Case) -> Non
 def test_a_lens_goes_beyond_what_the_recipe_trains_with(class_case: Case, augment: Augment, changes: int) -> None:
     """A change that the network was trained with hides nothing from it."""
     given = class_case.problem(seed=4)
-    family = replace(given.family, recipe=replace(given.recipe, augment=augment))
-    found_FG = Lens(lenses=1, strength=2, clear=0.0).targets(class_case.model(), replace(given, family=family))
+    task = replace(given.task, recipe=replace(given.recipe, augment=augment))
+    found_FG = Lens(lenses=1, strength=2, clear=0.0).targets(class_case.model(), replace(given, task=task))
     draw = torch.Generator().manual_seed(4)
     draws = [draw_augment(1, draw) for _ in range(changes)]
     with torch.no_grad():

@@ -23,7 +23,7 @@ TOLERANCE = 1e-4  # float32 sums of squares in another order, relative to the la
 
 
 def loss_of(case: Case):  # type: ignore[no-untyped-def]
-    task = case.family.task(case.original)
+    task = case.task
     return lambda outputs, batch: -task.log_prob(outputs, batch)
 
 

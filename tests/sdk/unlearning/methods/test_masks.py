@@ -153,7 +153,7 @@ def test_saliency_is_the_gradient_of_the_forget_loss(class_case: Case) -> None:
 
 def test_random_labels_are_never_the_own_and_reach_all_others(age_case: Case, class_case: Case) -> None:
     for case in (age_case, class_case):
-        data, edges = case.sets.forget, case.family.edges
+        data, edges = case.sets.forget, case.task.edges
         seen = {}
         for seed in range(60):
             wrong = random_labels(data, edges, torch.Generator().manual_seed(seed))
@@ -162,8 +162,8 @@ def test_random_labels_are_never_the_own_and_reach_all_others(age_case: Case, cl
         first = {int(group_N[0]) for group_N in seen.values()}
         assert first == set(range(len(edges) - 1)) - {int(data.group_N[0])}
         assert bool(torch.isnan(wrong.age_N).all()) == (case is class_case)
-    wrong = random_labels(age_case.sets.forget, age_case.family.edges, torch.Generator().manual_seed(0))
-    edges = age_case.family.edges
+    wrong = random_labels(age_case.sets.forget, age_case.task.edges, torch.Generator().manual_seed(0))
+    edges = age_case.task.edges
     middles = [(edges[int(group)] + edges[int(group) + 1]) / 2 for group in wrong.group_N]
     assert wrong.age_N.tolist() == pytest.approx(middles)
 
@@ -187,7 +187,7 @@ def test_masked_weights_stay_bit_for_bit(class_case: Case, optimizer: str) -> No
 
 def test_one_step_is_the_formula(class_case: Case) -> None:
     retain, forget = class_case.sets.train.subset(range(24)), class_case.sets.forget
-    wrong = random_labels(forget, class_case.family.edges, torch.Generator().manual_seed(0))
+    wrong = random_labels(forget, class_case.task.edges, torch.Generator().manual_seed(0))
     down, gone = whole_batch(retain), whole_batch(wrong)
 
     def loss(model: nn.Module) -> Tensor:
@@ -205,7 +205,7 @@ def test_one_step_is_the_formula(class_case: Case) -> None:
 
 @pytest.mark.long
 def test_the_forget_set_takes_its_wrong_labels(class_case: Case) -> None:
-    wrong = random_labels(class_case.sets.forget, class_case.family.edges, torch.Generator().manual_seed(0))
+    wrong = random_labels(class_case.sets.forget, class_case.task.edges, torch.Generator().manual_seed(0))
     batch = whole_batch(wrong)
 
     def loss(model: nn.Module) -> float:

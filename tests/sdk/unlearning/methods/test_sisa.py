@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,14 +12,13 @@ from torch import Tensor, nn
 
 from unplug.core import BudgetExceeded, InputError, TrainingError
 from unplug.plugins import AgePredictor
-from unplug.sdk.training import ImageSet, Recipe, Sets, predict
-from unplug.sdk.training.task import ClassTask
+from unplug.sdk.tasks import ClassTask
+from unplug.sdk.training import ImageSet, SampleSet, Sets, classed, labelled, predict
 from unplug.sdk.unlearning import (
     Cost,
     ForgetProblem,
     Meter,
     RetrainCost,
-    ShardedFamily,
     SisaEnsemble,
     TrainingHook,
     apply_method,
@@ -53,28 +52,20 @@ class Small(nn.Module):
         return {"logits": self.classifier(self.dropout(x_BCHW.mean(dim=(2, 3))))}
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmallFamily:
+class SmallTask(ClassTask):
     """Of `Small`, which keeps a count of its training data beside its weights, as the age predictor does."""
 
-    recipe: Recipe = RECIPE
-    edges: tuple[float, ...] = (0.0, 1.0, 2.0, 3.0, 4.0)
-
-    def build(self, train: ImageSet) -> nn.Module:
+    def build(self, train: SampleSet) -> nn.Module:
         model = Small()
         self.refresh(model, train)
         return model
 
-    def task(self, model: nn.Module) -> ClassTask:
+    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
         assert isinstance(model, Small)
-        return ClassTask()
-
-    def refresh(self, model: nn.Module, retain: ImageSet) -> None:
-        assert isinstance(model, Small)
-        model.counted.copy_(torch.tensor([len(retain), int(retain.group_N.sum())]))
+        model.counted.copy_(torch.tensor([len(retain), int(labelled(retain).group_N.sum())]))
 
 
-FAMILY, DATA, METHOD = SmallFamily(), coloured(COUNT, seed=1), SISA(shards=SHARDS, slices=SLICES)
+TASK, DATA, METHOD = SmallTask.of(RECIPE, classes=4), coloured(COUNT, seed=1), SISA(shards=SHARDS, slices=SLICES)
 PLAN = Plan(shards=SHARDS, slices=SLICES, seed=3)
 
 
@@ -82,7 +73,7 @@ def given(retain: ImageSet, seed: int = 3, budget: float | None = None) -> Forge
     passes = RECIPE.epochs * len(retain)
     cost = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
     return ForgetProblem(
-        retain=retain, forget=DATA.subset([]), validation=DATA.subset([]), family=FAMILY, task=ClassTask(),
+        retain=retain, forget=DATA.subset([]), validation=DATA.subset([]), task=TASK,
         meter=Meter(cost, budget), seed=seed, generator=torch.Generator().manual_seed(seed),
     )  # fmt: skip
 
@@ -173,11 +164,10 @@ def test_shards_without_data_know_nothing_of_other_shards(missing: set[str]) -> 
 def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
     """The group centres that an age predictor keeps must be those of its slices alone."""
     train, method = age_case.sets.train.subset(range(24)), SISA(shards=2, slices=1)
-    family = replace(AGES, recipe=replace(AGES.recipe, epochs=1, batch_size=8))
+    task = replace(AGES, recipe=replace(AGES.recipe, epochs=1, batch_size=8))
 
     def problem(data: ImageSet) -> ForgetProblem:
-        shown = replace(age_case.problem(retain=data, budget=50.0), family=family, seed=0)
-        return replace(shown, task=family.task(age_case.original))
+        return replace(age_case.problem(retain=data, budget=50.0), task=task, seed=0)
 
     kept = train.subset(range(1, 24))
     original, scratch = method.train(problem(train)), method.train(problem(kept))
@@ -187,7 +177,7 @@ def test_ages_are_unlearned_bit_for_bit_too(age_case: Case) -> None:
     before, after = (model.members[shard] for model in (original, unlearned))  # type: ignore[index,union-attr]
     assert isinstance(before, AgePredictor) and isinstance(after, AgePredictor)
     assert not torch.equal(before.age_centers, after.age_centers)
-    said = predict(unlearned, kept)
+    said = classed(predict(unlearned, kept))
     assert said.logits_NG.shape == (23, 10) and float(abs(said.age_N).max()) < 100
 
 
@@ -238,19 +228,19 @@ def test_it_runs_as_any_method_does_at_its_price(ensemble: SisaEnsemble) -> None
     )  # fmt: skip
     passes = RECIPE.epochs * COUNT
     whole = RetrainCost(cost=Cost(forward=passes, backward=passes, wall_s=1e6), source="test")
-    model, cost = apply_method(METHOD, ensemble, sets, ShardedFamily(inner=FAMILY), whole, METHOD.default_budget, seed=0)
+    model, cost = apply_method(METHOD, ensemble, sets, TASK, whole, METHOD.default_budget, seed=0)
     assert isinstance(model, SisaEnsemble) and same(model, METHOD.train(given(without(gone))))
     assert 0 < cost.compute / whole.cost.compute < 0.6
     assert math.isfinite(float(predict(model, sets.test).log_prob_N.mean()))
     for original in (Small(), SISA(shards=2, slices=3).train(given(DATA))):
         with pytest.raises(InputError, match="needs training-time hooks, and there is none"):
-            apply_method(METHOD, original, sets, ShardedFamily(inner=FAMILY), whole, 1.0, seed=0)
+            apply_method(METHOD, original, sets, TASK, whole, 1.0, seed=0)
     # Known from ids alone, so that a request over the budget is refused before an ensemble is trained for it.
     problem = given(without(in_part(0, 0, 1)))
     METHOD(copy.deepcopy(ensemble), problem)
     spent = problem.meter.spent.forward
-    assert METHOD.price(DATA.ids, problem.retain.ids, FAMILY, ensemble.plan.seed) == spent > 0
-    assert METHOD.price(DATA.ids, DATA.ids, FAMILY, ensemble.plan.seed) == 0
+    assert METHOD.price(DATA.ids, problem.retain.ids, TASK, ensemble.plan.seed) == spent > 0
+    assert METHOD.price(DATA.ids, DATA.ids, TASK, ensemble.plan.seed) == 0
     model, gone = copy.deepcopy(ensemble), in_part(0, 0, 1) | in_part(1, 0, 1) | in_part(2, 0, 1)
     with pytest.raises(BudgetExceeded, match=r"over 0\.5 of retraining"):
         METHOD(model, given(without(gone), budget=0.5))
@@ -265,7 +255,7 @@ def test_what_it_cannot_train_or_forget_is_refused(ensemble: SisaEnsemble, monke
         METHOD(Small(), given(DATA))
     with pytest.raises(InputError, match="4 epochs are too few"):
         SISA(shards=1, slices=8).train(given(DATA))
-    monkeypatch.setattr(ClassTask, "loss", lambda _, outputs, batch: outputs["logits"].sum(1) * math.nan)
+    monkeypatch.setattr(ClassTask, "loss", lambda _, model, outputs, batch: outputs["logits"].sum(1) * math.nan)
     with pytest.raises(TrainingError, match="not a number"):
         METHOD.train(given(DATA))
     assert isinstance(build_method("sisa"), TrainingHook) and not isinstance(Finetune(), TrainingHook)

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.stats import norm
 
 from unplug.core import InputError
-from unplug.sdk.training import confidence
 
 from ..attack import Array, Signals
 from .residual import deviation
@@ -36,5 +35,7 @@ class LiRA:
         """Scores, at least 0, of forget (F,) and unseen (U,)."""
         if len(references) < self.min_references:
             raise InputError("attack lira", "it needs two reference models", "Pass --references or --train-references 2")
-        z_F, z_U = deviation(target, references, confidence, own_variance=len(references) >= ENOUGH, name="lira")[0]
+        z_F, z_U = deviation(
+            target, references, lambda said: said.confidence_N, own_variance=len(references) >= ENOUGH, name="lira"
+        )[0]
         return -np.asarray(norm.logsf(z_F), np.float64), -np.asarray(norm.logsf(z_U), np.float64)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from unplug.core import InputError
-from unplug.sdk.training import Predictions
+from unplug.sdk.training import ClassPredictions, Predictions
 
 from ..attack import Array, Signals
 
@@ -21,7 +21,7 @@ def residual(predictions: Predictions) -> Array:
     Raises:
         InputError: the model or the data has no ages.
     """
-    value_N = np.asarray(predictions.age_N - predictions.true_age_N, np.float64)
+    value_N = predictions.age_N - predictions.true_age_N if isinstance(predictions, ClassPredictions) else np.full(1, np.nan)
     if not np.isfinite(value_N).all():
         raise InputError("attack on errors", "the model or the data has no ages", "Use an attack on class probabilities")
     return value_N

@@ -11,7 +11,7 @@ from scipy.special import expit
 
 from unplug.core import InputError
 from unplug.sdk.statistics import auc
-from unplug.sdk.training import Predictions, confidence
+from unplug.sdk.training import LossPredictions, Predictions
 
 from ..attack import Array, Signals
 
@@ -82,12 +82,11 @@ def calibrate(references: Sequence[Signals], gamma: float = 1.0) -> float:
 
 
 def _as_members(model: Signals) -> Predictions:
-    """The unseen samples as two classes, with the confidence that the model gives to its training data."""
-    unseen_U, retain_R = confidence(model.unseen), np.sort(confidence(model.retain))
+    """The unseen samples, with the confidence that the model gives to its training data."""
+    unseen_U, retain_R = model.unseen.confidence_N, np.sort(model.retain.confidence_N)
     rank_U = np.interp(unseen_U, np.sort(unseen_U), np.linspace(0, 1, len(unseen_U)))
     p_U = np.clip(expit(np.interp(rank_U, np.linspace(0, 1, len(retain_R)), retain_R)), TINY, 1 - TINY)
-    logits_NG = np.log(np.stack([p_U, 1 - p_U], axis=1))
-    return replace(model.unseen, logits_NG=logits_NG, true_group_N=np.zeros(len(p_U), np.int64))
+    return LossPredictions.of(-np.log(p_U))
 
 
 def _ratio(target: Predictions, references: Sequence[Predictions], a: float) -> Array:

@@ -20,26 +20,12 @@ from torch import nn
 from unplug.core import InputError
 from unplug.sdk.data import Dataset, Split, load_dataset
 from unplug.sdk.fleet import Job, Order, Result, fit_stacked, job_fingerprint, pack, read_result, stack_width, write_result
-from unplug.sdk.training import (
-    Family,
-    ImageSet,
-    Recipe,
-    Sets,
-    confidence,
-    fit_new,
-    load_sets,
-    new_model,
-    pictures,
-    predict,
-    seeded,
-)
+from unplug.sdk.training import ImageSet, Recipe, Sets, Task, fit_new, load_sets, new_model, pictures, predict, seeded
 from unplug.sdk.unlearning import (
     ForgetProblem,
     Meter,
     Method,
     RetrainCost,
-    ShardedFamily,
-    SisaEnsemble,
     TrainingHook,
     apply_method,
     build_method,
@@ -60,7 +46,7 @@ class Bench:
     """What all models of a leaderboard share.
 
     Args:
-        family: how models are built and trained.
+        task: how models are built and trained.
         sets: retain (as ``train``), forget, validation and test on the device.
         split: the same as ids.
         dataset: where the pixels come from.
@@ -68,7 +54,7 @@ class Bench:
         device: where to compute.
     """
 
-    family: Family
+    task: Task
     sets: Sets
     split: Split
     dataset: Dataset
@@ -83,7 +69,7 @@ class Bench:
             data_digest=self.split.data_digest, seed=self.split.seed, subject_disjoint=self.split.subject_disjoint,
             train=self.split.train, validation=(), test=(),
         )  # fmt: skip
-        edges = self.family.edges if self.kind == "age" else None
+        edges = self.task.edges if self.kind == "age" else None
         return pictures(load_sets(self.dataset, everything, edges, self.device).train)
 
     def training_set(self, role: str) -> ImageSet:
@@ -98,7 +84,7 @@ class Bench:
     @cached_property
     def retrain(self) -> RetrainCost:
         """What retraining costs here and now; timed once per worker, with the other workers at work beside it."""
-        return estimate_retraining(new_model(self.family, self.sets.train, 0), self.sets, self.family)
+        return estimate_retraining(new_model(self.task, self.sets.train, 0), self.sets, self.task)
 
     def original(self, seed: int) -> nn.Module:
         """The original of a training seed, as its job left it; must not be changed.
@@ -122,7 +108,7 @@ class Bench:
     def _load(self, seed: int) -> nn.Module:
         name = original_name(seed)
         tensors = read_result(self.models, name).tensors
-        model = new_model(self.family, self.whole, 0)
+        model = new_model(self.task, self.whole, 0)
         state = {key[len(WEIGHT) :]: torch.from_numpy(value) for key, value in tensors.items() if key.startswith(WEIGHT)}
         try:
             model.load_state_dict(state)
@@ -134,9 +120,8 @@ class Bench:
         empty = self.sets.forget.subset([])
         with seeded(seed, -3) as generator:
             problem = ForgetProblem(
-                retain=self.whole, forget=empty, validation=self.sets.validation, family=self.family,
-                task=self.family.task(new_model(self.family, self.whole, seed)), meter=Meter(self.retrain, None), seed=seed,
-                generator=generator,
+                retain=self.whole, forget=empty, validation=self.sets.validation, task=self.task,
+                meter=Meter(self.retrain, None), seed=seed, generator=generator,
             )  # fmt: skip
             return method.train(problem).eval()
 
@@ -157,14 +142,14 @@ def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, se
     chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), width=width)
     dataset = load_dataset(spec, chosen.recipe.image_size, show=False)
     split = chosen.forget_split(dataset, seed)
-    family, place = chosen.family(dataset), torch.device(device)
-    sets = load_sets(dataset, split, family.edges if chosen.kind == "age" else None, place)
-    return Bench(family=family, sets=sets, split=split, dataset=dataset, models=Path(models), device=place)
+    task, place = chosen.task(dataset), torch.device(device)
+    sets = load_sets(dataset, split, task.edges if chosen.kind == "age" else None, place)
+    return Bench(task=task, sets=sets, split=split, dataset=dataset, models=Path(models), device=place)
 
 
 def train(context: Bench, *, role: str, seed: int) -> Result:
     """Trains an original (on everything) or a retrained model (on the retain set) and measures it."""
-    done = fit_new(context.family, context.training_set(role), context.sets.validation, seed=seed)
+    done = fit_new(context.task, context.training_set(role), context.sets.validation, seed=seed)
     return trained(context, role, seed, done.model, done.wall_s)
 
 
@@ -174,7 +159,7 @@ def trained(context: Bench, role: str, seed: int, model: nn.Module, wall_s: floa
     if role in ORIGINALS:
         state = model.state_dict()
         tensors |= {f"{WEIGHT}{name}": value.detach().cpu().numpy() for name, value in state.items()}
-    passes = context.family.recipe.epochs * len(context.training_set(role))
+    passes = context.task.recipe.epochs * len(context.training_set(role))
     return Result(tensors=tensors, facts={"role": role, "seed": seed, "wall_s": wall_s, "passes": passes})
 
 
@@ -186,11 +171,10 @@ def unlearn(
     hook = built if isinstance(built, TrainingHook) else None
     retrain = context.retrain
     if hook is not None:  # a training of its own, which a request over the budget can do without
-        passes = hook.price(context.whole.ids, context.sets.train.ids, context.family, original)
+        passes = hook.price(context.whole.ids, context.sets.train.ids, context.task, original)
         Meter(retrain, budget).charge(forward=passes, backward=passes)
     before = context.original(original) if hook is None else context.hooked(hook, method, original)
-    family = ShardedFamily(inner=context.family) if isinstance(before, SisaEnsemble) else context.family
-    model, cost = apply_method(built, before, context.sets, family, retrain, budget, seed=seed)
+    model, cost = apply_method(built, before, context.sets, context.task, retrain, budget, seed=seed)
     facts = {
         "role": "unlearned", "method": method, "original": original, "seed": seed, "wall_s": cost.wall_s,
         "cost": summary(cost, retrain, budget),
@@ -207,9 +191,9 @@ def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:
     """
     tensors: dict[str, np.ndarray] = {}
     for name, part in (("forget", sets.forget), ("test", sets.test), ("validation", sets.validation), ("retain", sets.train)):
-        says = predict(model, part)
+        says = predict(model, pictures(part))
         if name == "retain":
-            tensors["retain_margin"] = confidence(says).astype(np.float32)
+            tensors["retain_margin"] = says.confidence_N.astype(np.float32)
             tensors["retain_correct"] = says.correct_N
         else:
             tensors[f"{name}_logits"] = says.logits_NG.astype(np.float32)
@@ -222,7 +206,7 @@ def train_stacked(context: Bench, jobs: Sequence[Job], given: str, *, show: bool
     """Carries out training jobs, a stack after the other; each stack is written when it is finished.
 
     Args:
-        context: data, family and folder.
+        context: data, task and folder.
         jobs: of `plan.training_jobs`; the loop over `train` is its oracle.
         given: fingerprint that the results carry.
         show: progress bar.
@@ -237,7 +221,7 @@ def train_stacked(context: Bench, jobs: Sequence[Job], given: str, *, show: bool
     began = time.monotonic()
     for role, group in groupby(jobs, key=lambda job: str(job.arguments["role"])):
         same, data = list(group), context.training_set(role)
-        width = stack_width(new_model(context.family, data, 0), data, context.family.recipe.batch_size)
+        width = stack_width(new_model(context.task, data, 0), data, context.task.recipe.batch_size)
         for start in range(0, len(same), width):
             _train_part(context, role, same[start : start + width], given, show)
     return time.monotonic() - began
@@ -246,7 +230,7 @@ def train_stacked(context: Bench, jobs: Sequence[Job], given: str, *, show: bool
 def _train_part(context: Bench, role: str, jobs: Sequence[Job], given: str, show: bool) -> None:
     seeds = [int(job.arguments["seed"]) for job in jobs]
     began = time.monotonic()
-    models = fit_stacked(context.family, context.training_set(role), context.sets.validation, seeds=seeds, show=show)
+    models = fit_stacked(context.task, context.training_set(role), context.sets.validation, seeds=seeds, show=show)
     each = (time.monotonic() - began) / len(jobs)
     for job, seed, model in zip(jobs, seeds, models, strict=True):
         order = Order(job=job, fingerprint=job_fingerprint(job, None, given), given=given)

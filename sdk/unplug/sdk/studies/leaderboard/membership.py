@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from unplug.sdk.auditing import Comparison, Variant, rmia_population
 from unplug.sdk.statistics import Refused, Resamples, auc, bootstrap_auc, logistic_accuracy, resamples
-from unplug.sdk.training import Predictions
+from unplug.sdk.training import ClassPredictions
 
 from .intervals import Mean, absolute, as_measure, cluster_mean, difference, of_comparisons, over_seeds
 from .plan import EVALUATION_SEEDS
@@ -193,5 +193,5 @@ def _rmia(pool: Pool, oracle: Oracle) -> Measure:
     return of_comparisons(found, pool is oracle.pool)
 
 
-def _scores(own: dict[str, Predictions], item: Match) -> tuple[Array, Array]:
+def _scores(own: dict[str, ClassPredictions], item: Match) -> tuple[Array, Array]:
     return own["forget"].log_prob_N[item.forget], own["test"].log_prob_N[item.unseen]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from unplug.core import InputError
 from unplug.sdk.auditing import Signals
 from unplug.sdk.fleet import Result, read_result
-from unplug.sdk.training import ImageSet, Predictions, Sets, confidence, pictures
+from unplug.sdk.training import ClassPredictions, ImageSet, Sets, pictures
 
 Array = NDArray[np.float64]
 PARTS = ("forget", "test", "validation")
@@ -73,7 +73,7 @@ class Pool:
         return len(self.models)
 
     @cached_property
-    def says(self) -> tuple[dict[str, Predictions], ...]:
+    def says(self) -> tuple[dict[str, ClassPredictions], ...]:
         """Predictions of every model on forget, test and validation."""
         return tuple({part: _predictions(model, part, getattr(self.truths, part)) for part in PARTS} for model in self.models)
 
@@ -81,7 +81,7 @@ class Pool:
         """phi of every model on a set (M, N)."""
         if part == "retain":
             return np.stack([model.tensors["retain_margin"].astype(np.float64) for model in self.models])
-        return np.stack([confidence(own[part]) for own in self.says])
+        return np.stack([own[part].confidence_N for own in self.says])
 
     def age(self, part: str) -> Array:
         """Expected age of every model on a set (M, N)."""
@@ -161,9 +161,9 @@ def _truth(part: ImageSet) -> Truth:
     )
 
 
-def _predictions(model: Result, part: str, truth: Truth) -> Predictions:
+def _predictions(model: Result, part: str, truth: Truth) -> ClassPredictions:
     ages = model.tensors.get(f"{part}_age")
-    return Predictions(
+    return ClassPredictions(
         logits_NG=model.tensors[f"{part}_logits"].astype(np.float64),
         age_N=np.full(len(truth), np.nan) if ages is None else ages.astype(np.float64),
         true_age_N=truth.age_N,
@@ -171,7 +171,7 @@ def _predictions(model: Result, part: str, truth: Truth) -> Predictions:
     )
 
 
-def _pick(says: Predictions, index: NDArray[np.int64]) -> Predictions:
+def _pick(says: ClassPredictions, index: NDArray[np.int64]) -> ClassPredictions:
     return replace(
         says, logits_NG=says.logits_NG[index], age_N=says.age_N[index], true_age_N=says.true_age_N[index],
         true_group_N=says.true_group_N[index],

@@ -9,7 +9,8 @@ from typing import Any
 from unplug.core import InputError, Registry
 from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.training import AgeFamily, ClassFamily, Family, Recipe, edges_of
+from unplug.sdk.tasks import AgeTask, ClassTask
+from unplug.sdk.training import Recipe, Task, edges_of
 from unplug.sdk.unlearning import PLANNED
 
 from .metrics import Kind, PublishedNumber, Rank
@@ -87,17 +88,17 @@ class BenchmarkProtocol:
             raise InputError(f"protocol {self.name}", "it brings no data of its own", f"Give --data {self.data_help}")
         return chosen
 
-    def family(self, dataset: Dataset) -> Family:
+    def task(self, dataset: Dataset) -> Task:
         """The kind of model that is trained on this data.
 
         Raises:
             InputError: the data has no labels of the protocol's kind.
         """
         if self.kind == "age":
-            return AgeFamily(recipe=self.recipe, edges=edges_of(dataset))
+            return AgeTask(recipe=self.recipe, edges=edges_of(dataset))
         if not dataset.classes:
             raise InputError(f"data {dataset.spec}", "it has no classes", f"Give --data {self.data_help}")
-        return ClassFamily(recipe=self.recipe, classes=len(dataset.classes), width=self.width)
+        return ClassTask.of(recipe=self.recipe, classes=len(dataset.classes), width=self.width)
 
     def settings_of(self, method: str, given: Mapping[str, str]) -> dict[str, str]:
         """A method's settings as text: the caller's over the protocol's."""

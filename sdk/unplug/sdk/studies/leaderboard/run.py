@@ -147,7 +147,7 @@ def check_folder(config: LeaderboardConfig, local: Bench) -> str:
     """
     facts = {
         "protocol": config.protocol.name, "data": local.dataset.digest, "split": local.split.sha256,
-        "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width}, "classes": list(local.family.edges),
+        "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width}, "classes": list(local.task.edges),
         "seed": config.seed,
     }  # fmt: skip
     path = config.out / RUN_FILE

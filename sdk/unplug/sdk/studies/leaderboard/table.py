@@ -161,7 +161,7 @@ def _data(local: Bench, config: LeaderboardConfig) -> dict[str, Any]:
 
 def _forget(local: Bench, truths: Truths) -> dict[str, Any]:
     groups, counts = np.unique(truths.forget.group_N, return_counts=True)
-    edges = local.family.edges
+    edges = local.task.edges
     names = local.dataset.classes
     if local.kind == "age":
         names = tuple(f"{low:g}-{high:g}" for low, high in itertools.pairwise(edges))

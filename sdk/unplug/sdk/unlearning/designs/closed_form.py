@@ -9,7 +9,7 @@ import copy
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,25 +23,23 @@ from tqdm import tqdm
 from unplug.core import CheckpointError, DataError, InputError, sha256_file, versions
 from unplug.plugins import SUMS, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split
+from unplug.sdk.tasks import soft_groups, train_age
 from unplug.sdk.training import (
     RECORD_SCHEMA,
-    AgeTask,
     ImageSet,
     Recipe,
     check_place,
     describe_device,
     model_card,
-    pictures,
     predict,
     recipe_of,
     split_of,
     summarize,
     to_tensors,
-    train_age,
 )
 
 from ..budget import Cost, RetrainCost, summary
-from ..ridge import RidgeHead, best_scale, soft_targets
+from ..ridge import RidgeHead, best_scale
 
 BATCH = 64
 """Pictures a pass, always: the last batch is filled up, since another batch size may round differently."""
@@ -413,10 +411,9 @@ def contribution(model: AgePredictor, grid: float, data: ImageSet, *, pooled_NC:
     steps_NC = ((pooled(model, data) if pooled_NC is None else pooled_NC) / grid).round()
     lift = model.lift.weight.double().cpu(), model.lift.bias.double().cpu()
     feature_ND = (steps_NC * grid @ lift[0].T + lift[1]).relu().clamp(max=2.0**FEATURE_RANGE)
-    task = AgeTask(centers=model.age_centers.cpu(), loss_name="ordinal")
-    on_cpu = replace(pictures(data), age_N=data.age_N.cpu())
-    age_N1 = on_cpu.age_N.double()[:, None].clamp(0.0, 2.0**AGE_RANGE)
-    target_NK = torch.cat([soft_targets(task, on_cpu, model.groups), age_N1], dim=1)
+    age_N = data.age_N.cpu().double()
+    age_N1 = age_N[:, None].clamp(0.0, 2.0**AGE_RANGE)
+    target_NK = torch.cat([soft_groups(model.age_centers.cpu().double(), age_N), age_N1], dim=1)
     committed = {
         name: hashlib.sha256(name.encode() + b"\0" + steps.astype("<i4").tobytes() + age.tobytes()).digest()
         for name, steps, age in zip(data.ids, steps_NC.numpy(), age_N1.numpy(), strict=True)

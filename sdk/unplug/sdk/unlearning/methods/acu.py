@@ -55,7 +55,7 @@ class ACU:
             raise InputError(type(model).__name__, "its classifier has no bias", "Choose another method")
         problem.meter.charge(forward=len(problem.retain) + len(problem.forget), backward=0)  # refused before the first pass
         retain_NF, forget_MF = (features(model, data, self.batch_size) for data in (problem.retain, problem.forget))
-        retain_NG, forget_MG = (soft_targets(problem.task, data, problem.classes) for data in (problem.retain, problem.forget))
+        retain_NG, forget_MG = (soft_targets(problem.task, model, data) for data in (problem.retain, problem.forget))
         lam = self.ridge * len(problem.retain)
         head = RidgeHead.fit(torch.cat([retain_NF, forget_MF]), torch.cat([retain_NG, forget_MG]), lam)
         head.remove(forget_MF, forget_MG)

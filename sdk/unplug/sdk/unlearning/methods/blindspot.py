@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.sdk.tasks import Need
-from unplug.sdk.training import AGE_SCALE, joined
+from unplug.sdk.tasks import AGE_SCALE, Need
+from unplug.sdk.training import joined
 
 from ..anatomy import convolutions
 from ..descent import Descent, plan_phases
@@ -76,7 +76,7 @@ class Blindspot(Stepped):
                 their_age_B1 = problem.outputs(blind, both)["expected_age"].float()
             with last_features(model) as ours:
                 outputs = problem.outputs(model, both)
-            kept_loss = problem.task.loss({name: value[:size] for name, value in outputs.items()}, kept).mean()
+            kept_loss = problem.task.loss(model, {name: value[:size] for name, value in outputs.items()}, kept).mean()
             age_B1 = outputs["expected_age"].float()
             guided = F.l1_loss(age_B1[size:], their_age_B1[size:]) / AGE_SCALE
             guided = guided + self.attention * attention_difference(ours[0][size:], theirs[0][size:])

@@ -39,7 +39,7 @@ class GaussianAmnesiac(Stepped):
         kept, gone = len(problem.retain), len(problem.forget)
         size = min(self.batch_size, kept + gone)
         forget_size = min(max(1, round(size * gone / (kept + gone))), gone, size - 1)
-        relabelled = amnesiac(pictures(problem.forget), pictures(problem.retain), problem.family.edges, problem.generator)
+        relabelled = amnesiac(pictures(problem.forget), pictures(problem.retain), problem.task.edges, problem.generator)
         retain = problem.batches(problem.retain, size - forget_size)
         forget = problem.batches(relabelled, forget_size)
 

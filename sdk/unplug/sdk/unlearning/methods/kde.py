@@ -75,7 +75,7 @@ class KDE(Stepped):
             theirs_BG = teach(problem, teacher, batch)
             outputs = problem.outputs(model, batch)
             ours_BG = problem.task.logits(outputs)
-            loss = problem.task.loss(outputs, batch).mean() + soft_ce(ours_BG, theirs_BG)
+            loss = problem.task.loss(model, outputs, batch).mean() + soft_ce(ours_BG, theirs_BG)
             return loss + divergence(ours_BG, theirs_BG, self.temperature).mean()
 
         Descent(lr=self.validation_lr, optimizer=self.optimizer)(model, problem, mimic, steps=first)

@@ -68,7 +68,9 @@ class PRMQ(Stepped):
             theirs_B = entropy(teach(problem, teacher, batch))
             outputs = problem.outputs(model, batch)
             apart = F.mse_loss(entropy(problem.task.logits(outputs)), theirs_B)
-            return weighted_mean(problem.task.loss(outputs, batch), weight_G[labelled(batch).group_B]) + self.match * apart
+            return (
+                weighted_mean(problem.task.loss(model, outputs, batch), weight_G[labelled(batch).group_B]) + self.match * apart
+            )
 
         Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
         round_to_half(model)

@@ -8,7 +8,6 @@ from typing import ClassVar
 from torch import nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import fit_new
 
 from ..method import ForgetProblem
 
@@ -27,8 +26,8 @@ class Retrain:
         """Ignores `model`; the weights follow from the problem's seed."""
         passes = problem.recipe.passes(len(problem.retain))
         problem.meter.charge(forward=passes, backward=passes)
-        done = fit_new(
-            problem.family, problem.retain, problem.validation,
+        done = problem.task.fit(
+            problem.retain, problem.validation,
             seed=problem.seed, state=problem.state, show=problem.show, label="retrain",
         )  # fmt: skip
         problem.history.extend(done.history)

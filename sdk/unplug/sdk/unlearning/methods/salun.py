@@ -52,7 +52,7 @@ class SalUn(Stepped):
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         mask = top_share(saliency(model, problem), self.ratio)
-        relabelled = random_labels(labelled(problem.forget), problem.family.edges, problem.generator)
+        relabelled = random_labels(labelled(problem.forget), problem.task.edges, problem.generator)
         retain_size, forget_size = (min(self.batch_size, len(data)) for data in (problem.retain, problem.forget))
         retain, forget = problem.batches(problem.retain, retain_size), problem.batches(relabelled, forget_size)
 

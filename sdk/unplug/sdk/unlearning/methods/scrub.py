@@ -83,7 +83,7 @@ class SCRUB(Stepped):
                 return -divergence(student_BG, taught_BG, self.temperature).mean()
             outputs = problem.outputs(model, batch)
             kept = divergence(problem.task.logits(outputs), taught_BG, self.temperature).mean()
-            return self.alpha * kept + self.gamma * problem.task.loss(outputs, batch).mean()
+            return self.alpha * kept + self.gamma * problem.task.loss(model, outputs, batch).mean()
 
         def after(step: int) -> None:
             if step + 1 in ends and on_round is not None:

@@ -10,10 +10,10 @@ from torch import nn
 
 from unplug.core import InputError
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import Family
+from unplug.sdk.training import Task
 
 from ..method import ForgetProblem
-from ..shards import Plan, ShardedFamily, SisaEnsemble, stage_passes, train_shard
+from ..shards import Plan, SisaEnsemble, stage_passes, train_shard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +50,12 @@ class SISA:
     def train(self, problem: ForgetProblem) -> SisaEnsemble:
         """An ensemble on ``problem.retain``, seeded by ``problem.seed``; costs about one training in passes."""
         plan = Plan(shards=self.shards, slices=self.slices, seed=problem.seed)
-        parts, family = plan.parts(problem.retain.ids), _members(problem)
-        passes = sum(stage_passes(plan, family.recipe, slices, 0) for slices in parts)
+        parts, task = plan.parts(problem.retain.ids), problem.task
+        passes = sum(stage_passes(plan, task.recipe, slices, 0) for slices in parts)
         problem.meter.charge(forward=passes, backward=passes)
-        done = [train_shard(family, problem.retain, plan, shard, slices, 0, None) for shard, slices in enumerate(parts)]
+        done = [train_shard(task, problem.retain, plan, shard, slices, 0, None) for shard, slices in enumerate(parts)]
         members, checkpoints = [member for member, _ in done], [states for _, states in done]
-        return SisaEnsemble(members, problem.task.output, plan, parts, checkpoints).to(problem.retain.device).eval()
+        return SisaEnsemble(members, task.output, plan, parts, checkpoints).to(problem.retain.device).eval()
 
     def prepared(self, original: nn.Module) -> bool:
         """True for an ensemble with as many shards and slices as this."""
@@ -63,13 +63,11 @@ class SISA:
             return False
         return (original.plan.shards, original.plan.slices) == (self.shards, self.slices)
 
-    def price(self, before: Sequence[str], after: Sequence[str], family: Family, seed: int) -> int:
+    def price(self, before: Sequence[str], after: Sequence[str], task: Task, seed: int) -> int:
         """Training passes of unlearning, from the ids of the training set before and after alone."""
         plan = Plan(shards=self.shards, slices=self.slices, seed=seed)
         parts = plan.parts(after)
-        return sum(
-            stage_passes(plan, family.recipe, parts[shard], first) for shard, first in _touched(plan.parts(before), parts)
-        )
+        return sum(stage_passes(plan, task.recipe, parts[shard], first) for shard, first in _touched(plan.parts(before), parts))
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Retrains the touched shards of the ensemble in place, and replaces their checkpoints."""
@@ -77,21 +75,17 @@ class SISA:
             raise InputError("sisa", "the original is no ensemble of shards", "Train it with the method's own hook")
         if not set(problem.retain.ids) <= {sample for shard in model.parts for ids in shard for sample in ids}:
             raise InputError("sisa", "the retain set holds samples that it was not trained on", "Give the data of its training")
-        plan, family = model.plan, _members(problem)
+        plan, task = model.plan, problem.task
         parts = plan.parts(problem.retain.ids)
         touched = _touched(model.parts, parts)
-        passes = sum(stage_passes(plan, family.recipe, parts[shard], first) for shard, first in touched)
+        passes = sum(stage_passes(plan, task.recipe, parts[shard], first) for shard, first in touched)
         problem.meter.charge(forward=passes, backward=passes)  # all at once: refused before any work
         for shard, first in touched:
             kept = model.checkpoints[shard][:first]
             start = kept[-1] if first else None
-            member, states = train_shard(family, problem.retain, plan, shard, parts[shard], first, start)
+            member, states = train_shard(task, problem.retain, plan, shard, parts[shard], first, start)
             model.members[shard], model.checkpoints[shard], model.parts[shard] = member, kept + states, parts[shard]
         return model.eval()
-
-
-def _members(problem: ForgetProblem) -> Family:
-    return problem.family.inner if isinstance(problem.family, ShardedFamily) else problem.family
 
 
 def _touched(before: list[list[list[str]]], after: list[list[list[str]]]) -> list[tuple[int, int]]:

@@ -1,14 +1,20 @@
-"""ResNet-18, the network that unlearning benchmarks are run on; it is measured, not shipped.
+"""Image classifiers: ResNet-18, the network that unlearning benchmarks are run on; it is measured, not shipped.
 
 Shapes: B batch, C channels, H = W side, G classes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from unplug.core import InputError
+from unplug.sdk.training import Fit, LabelledBatch, Recipe, SampleSet, StateFile, Task, fit_new
 
 STAGES = ((1, 1), (2, 2), (4, 2), (8, 2))  # width factor and stride, two blocks each
 
@@ -72,3 +78,61 @@ class ResNet18(nn.Module):
         x_BCHW = F.relu(self.norm1(self.conv1(image_BCHW * 4.0 - 2.0)))  # about unit variance
         x_BCHW = self.blocks(F.max_pool2d(x_BCHW, 3, 2, 1))
         return {"logits": self.classifier(self.dropout(x_BCHW.mean(dim=(2, 3))))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassTask(Task):
+    """L = CE(z, y), for labels without an order, of `ResNet18` classifiers.
+
+    Args:
+        recipe: of size "resnet18", with loss "ce".
+        edges: see `of`.
+        width: channels of the first stage; 64 is ResNet-18.
+
+    Raises:
+        InputError: a recipe of another network or loss.
+    """
+
+    width: int = 64
+
+    output: ClassVar[str] = "logits"
+
+    def __post_init__(self) -> None:
+        if self.recipe.size != "resnet18" or self.recipe.loss != "ce":
+            raise InputError("classifier recipe", "it is for another network", "Use size resnet18 and loss ce")
+
+    @classmethod
+    def of(cls, recipe: Recipe, classes: int, width: int = 64) -> Self:
+        """With G classes, at least 2; their edges are 0, 1, ..., G."""
+        return cls(recipe=recipe, edges=tuple(float(edge) for edge in range(classes + 1)), width=width)
+
+    @property
+    def ignorance(self) -> float:
+        """ln G: a uniform guess."""
+        return math.log(len(self.edges) - 1)
+
+    def build(self, train: SampleSet) -> nn.Module:
+        """A `ResNet18`."""
+        return ResNet18(classes=len(self.edges) - 1, width=self.width, dropout=self.recipe.dropout)
+
+    def refresh(self, model: nn.Module, retain: SampleSet) -> None:
+        """Nothing is kept beside the weights."""
+
+    def fit(
+        self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
+    ) -> Fit:
+        """By epochs."""
+        return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
+
+    def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
+        """Training loss (B,), labels smoothed as the recipe says."""
+        smoothing = self.recipe.smoothing
+        return F.cross_entropy(self.logits(outputs), batch.group_B, reduction="none", label_smoothing=smoothing)
+
+    def log_prob(self, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
+        """log p(true class) (B,)."""
+        return self.logits(outputs).log_softmax(dim=1).gather(1, batch.group_B[:, None])[:, 0]
+
+    def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
+        """(B, G) in float32."""
+        return outputs[self.output].float()

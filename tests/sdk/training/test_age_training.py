@@ -15,8 +15,9 @@ import torch
 from unplug.core import CheckpointError, DataError, OutputError
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, Split, make_split
-from unplug.sdk.training import Recipe, predict, recipe_of, split_of, summarize, to_tensors, train_age, training_dir
-from unplug.sdk.training import run as run_module
+from unplug.sdk.tasks import age_training as run_module
+from unplug.sdk.tasks import train_age
+from unplug.sdk.training import Recipe, predict, recipe_of, split_of, summarize, to_tensors, training_dir
 
 CPU = torch.device("cpu")
 

@@ -1,8 +1,0 @@
-"""What a method can need; a task says which of it no model of its kind has."""
-
-from __future__ import annotations
-
-from typing import Literal, get_args
-
-Need = Literal["retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits"]
-NEEDS: tuple[Need, ...] = get_args(Need)

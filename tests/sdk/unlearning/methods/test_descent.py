@@ -233,7 +233,7 @@ def test_the_step_equals_autograd(case: Case) -> None:
     unlearned = IAU(lr=0.05)(case.model(), given)
 
     def difference(model: torch.nn.Module) -> torch.Tensor:
-        losses = [given.task.loss(model(batch.image_BCHW), batch).mean() for batch in map(whole_batch, (retain, forget))]
+        losses = [given.task.loss(model, model(batch.image_BCHW), batch).mean() for batch in map(whole_batch, (retain, forget))]
         return losses[0] - losses[1]
 
     assert_weights(unlearned, sgd_step(case.model(), difference, lr=0.05), case.original)
@@ -248,7 +248,7 @@ def test_buffers_stay_the_forget_loss_rises_more_and_a_short_budget_reads_less(c
     def loss(model: torch.nn.Module, data: str) -> float:
         batch = whole_batch(getattr(given, data))
         with torch.no_grad():
-            return float(given.task.loss(model(batch.image_BCHW), batch).mean())
+            return float(given.task.loss(model, model(batch.image_BCHW), batch).mean())
 
     gap = [loss(model, "forget") - loss(model, "retain") for model in (before, after)]
     assert gap[1] > gap[0]

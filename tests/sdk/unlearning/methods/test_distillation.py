@@ -270,7 +270,7 @@ def test_one_step_is_the_formula(case: Case) -> None:
         batch = whole_batch(kept)
         says = given.task.logits(model.eval()(whole_batch(gone).image_BCHW))
         apart = F.kl_div(says.log_softmax(dim=1), target_FG.softmax(dim=1), reduction="none").sum(dim=1)
-        return given.task.loss(model(batch.image_BCHW), batch).mean() + 4.0 * apart.mean()
+        return given.task.loss(model, model(batch.image_BCHW), batch).mean() + 4.0 * apart.mean()
 
     model = method(case.model(), given)
     assert given.meter.spent.backward == 24 + 8, "one step"

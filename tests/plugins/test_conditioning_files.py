@@ -57,7 +57,11 @@ def test_round_trip_is_exact_through_both_doors(tmp_path: Path, family: str) -> 
     assert {path.name for path in (tmp_path / "ours").iterdir()} == names | {"README.md", "unplug.json"}
     image = torch.rand(2, 3, 64, 64) * 2 - 1
     loaded = load_checkpoint(tmp_path / "ours", expect="plugin")
-    assert loaded.record == {"a": [1]} and loaded.model_type == "plugin" and len(loaded.sha256) == 64
+    assert (
+        loaded.record == {"a": [1], "weights_sha256": loaded.sha256}
+        and loaded.model_type == "plugin"
+        and len(loaded.sha256) == 64
+    )
     for other in (loaded.model, *(ConditioningPlugin.from_pretrained(tmp_path / name) for name in ("ours", "theirs"))):
         assert same(other, plugin) and not other.training and other.iospec == plugin.iospec
         assert other.config.condition == "depth" and list(other.config.input_range) == [-1.0, 1.0]

@@ -51,7 +51,7 @@ def _no_device(ctx: click.Context, parameter: click.Parameter, value: Path | Non
         return None
     try:
         mode = value.stat().st_mode
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # who writes says what is wrong, and where
         return value
     except (OSError, ValueError) as error:  # too long a name; a null byte
         why = getattr(error, "strerror", None) or str(error)

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from unplug.core import CheckpointError, InputError
+from unplug.core import CheckpointError, InputError, sha256_file
 from unplug.sdk.data import load_dataset, load_split, make_split
 from unplug.sdk.diffusion import load_base, train_plugin
 from unplug.sdk.studies.control import Row, control_error, prepare
@@ -89,6 +89,8 @@ def test_half_precision_is_told(ask: Ask, plugin_dir: Path, tmp_path: Path) -> N
     path = folder / "diffusion_pytorch_model.safetensors"
     weights = load_file(path)
     save_file({name: value.half() if value.is_floating_point() else value for name, value in weights.items()}, path)
+    record = json.loads((folder / "unplug.json").read_text())
+    (folder / "unplug.json").write_text(json.dumps(record | {"weights_sha256": sha256_file(path)}))
     setup = prepare(ask(tmp_path / "out", plugin=folder), device=CPU, show=False, say=lambda _: None)
     training = contender(setup, "plugin", 0, RATE).training
     assert training.given and training.stored == "F16"

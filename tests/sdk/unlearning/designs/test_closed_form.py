@@ -173,6 +173,8 @@ def test_broken_sums_are_refused(
         weights = load_file(place / "model.safetensors")
         weights["stem.conv.weight" if "stem.conv.weight" in weights else sorted(weights)[0]] += 0.5
         save_file(weights, place / "model.safetensors")
+        record = json.loads((place / "unplug.json").read_text())
+        (place / "unplug.json").write_text(json.dumps(record | {"weights_sha256": sha256_file(place / "model.safetensors")}))
     with pytest.raises(CheckpointError, match=message):
         without(load_checkpoint(place), personal, split.train[:1], tmp_path / "out")
 

@@ -15,6 +15,8 @@ UnplugError                     exit 2: what, why, what to do, in one line
 │   └── DeviceLost              it was there and vanished
 ├── TrainingError               a loss became NaN, a recipe cannot run
 ├── InsufficientMemoryError     the estimate says the step would not fit
+├── Interrupted                 exit 130: Ctrl-C
+│   └── Terminated              exit 143: SIGTERM
 └── CheckFailed                 exit 1: everything ran, and the answer is no
     ├── BudgetExceeded          a method spent more than it was given
     │   └── TooSlow             of wall time
@@ -125,6 +127,18 @@ class TrainingError(UnplugError):
 
 class InsufficientMemoryError(UnplugError):
     """The memory estimate says that the step would not fit."""
+
+
+class Interrupted(UnplugError):
+    """Somebody pressed Ctrl-C."""
+
+    exit_code = 130  # 128 and the number of the signal, as shells say it
+
+
+class Terminated(Interrupted):
+    """Somebody asked the process to end."""
+
+    exit_code = 143
 
 
 class CheckFailed(UnplugError):

@@ -19,7 +19,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import weakref
@@ -37,6 +36,7 @@ from numpy.typing import NDArray
 from .errors import ConversionError, OutputError, UnplugError, error_class
 from .files import read_json
 from .limits import TIME_VARIABLE, explain_memory, out_of_memory
+from .temporaries import temporary_folder
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -141,18 +141,19 @@ class Child:
         if self._running is not None and self._running[0].poll() is None:
             return self._running
         self.close()
-        folder = tempfile.TemporaryDirectory(prefix="unplug-job-")
+        files = contextlib.ExitStack()
+        folder = files.enter_context(temporary_folder("unplug-job-"))
         # -P keeps the working directory off the import path; faulthandler puts the Python stack of a SIGSEGV into stderr.
-        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "unplug.core.worker", folder.name]
-        with (Path(folder.name) / "stderr").open("wb") as log:
+        command = [sys.executable, "-P", "-X", "faulthandler", "-m", "unplug.core.worker", str(folder)]
+        with (folder / "stderr").open("wb") as log:
             # Its own session: Ctrl-C reaches the parent alone, which then kills the whole group. The open stdin pipe
             # tells the child when the parent dies without a chance to do so.
             child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
                 env={**os.environ, **self._environment},
             )  # fmt: skip
-        self._running = child, Path(folder.name)
-        self._end = weakref.finalize(self, _end, child, folder)
+        self._running = child, folder
+        self._end = weakref.finalize(self, _end, child, files)
         return self._running
 
     def _kill(self) -> None:
@@ -293,7 +294,7 @@ def _wait(
         time.sleep(min(max(elapsed / 10, MIN_POLL_SECONDS), POLL_SECONDS))
 
 
-def _end(child: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str]) -> None:
+def _end(child: subprocess.Popen[bytes], files: contextlib.ExitStack) -> None:
     """Lets a process end, and makes it where it does not."""
     try:
         if child.stdin is not None:
@@ -303,7 +304,7 @@ def _end(child: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[str
             child.wait(END_SECONDS)
     finally:
         _kill(child)
-        folder.cleanup()
+        files.close()
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .durable import make_folder
 from .errors import InputError, OutputError
-from .files import atomic_path
+from .results import atomic_path
 
 MAX_BYTES = 2**30
 MAX_HEAD_BYTES = 4096
@@ -102,7 +103,7 @@ class JsonLines:
         if path is None:
             return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             self._raw = _hold(path)
             while (why := self._read(self._raw, head)) is not None:
                 aside = next(old for number in count(1) if not (old := path.with_name(f"{path.name}.old{number}")).exists())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -22,9 +21,11 @@ from unplug.core import (
     call_in_child,
     installed_versions,
     memory_for,
+    one_writer,
     require_modules,
     seconds_for,
     sha256_tree,
+    temporary_folder,
     writable,
 )
 from unplug.plugins import read_config, weights_file
@@ -73,6 +74,7 @@ class _Work:
     timeout: float
 
 
+@one_writer
 def export_checkpoint(
     checkpoint: Path,
     *,
@@ -201,7 +203,7 @@ def _export_all(work: _Work, pairs: Mapping[str, tuple[str, ...]], workers: int)
 
 def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> list[Artifact]:
     what = f"export of {work.checkpoint.name} to {target.name}"
-    with tempfile.TemporaryDirectory(prefix="unplug-export-") as staging:
+    with temporary_folder("unplug-export-") as staging:
         reply = call_in_child(
             "unplug.export.convert:convert_checkpoint",
             {
@@ -210,7 +212,7 @@ def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> 
                 "precisions": precisions,
                 "layout": work.layout,
                 "ios": work.ios,
-                "staging": staging,
+                "staging": str(staging),
             },
             work.calibration,
             what=what,
@@ -219,7 +221,7 @@ def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> 
             progress=work.tally.of(target.name),
             cancel=work.cancel,
         )
-        return [_publish(work, target, Path(staging), reply.values, item) for item in reply.values["written"]]
+        return [_publish(work, target, staging, reply.values, item) for item in reply.values["written"]]
 
 
 def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any], item: dict[str, Any]) -> Artifact:

@@ -6,10 +6,11 @@ Each imports what it needs when it is called, so that timing exported files take
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from unplug.core import temporary_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -130,7 +131,7 @@ def audit(
     from unplug.sdk.data import resolve_names
     from unplug.sdk.training import pick_device
 
-    with tempfile.TemporaryDirectory(prefix="unplug-audit-") as folder:
+    with temporary_folder("unplug-audit-") as folder:
         config = AuditConfig(
             subjects=_paths(models), spec=data, on_bad="error", forget_file=resolve_names(forget_ids, data, "forget_ids"),
             original=None if original is None else _path(original), retrained=None if retrained is None else _path(retrained),

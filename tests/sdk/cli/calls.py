@@ -86,7 +86,7 @@ def interrupt_when(process: subprocess.Popen[str], ready: Callable[[], bool]) ->
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 2, err
+    assert process.returncode == 130, err
     assert json.loads(out)["error"]["what"] == "interrupted"
     assert "Traceback" not in err and len(err.strip().splitlines()) == 1
     assert "Run the same command again to go on" in err

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unplug.core import Array
+from unplug.core import Array, temporary_folder
 
 from .base import Source
 
@@ -141,8 +140,8 @@ def _ranges(model: Any, calibration: Mapping[str, Array]) -> dict[str, dict[str,
         row = found.setdefault(name, {"rmin": low, "rmax": high})
         row["rmin"], row["rmax"] = min(row["rmin"], low), max(row["rmax"], high)
 
-    with tempfile.TemporaryDirectory(prefix="unplug-coreml-") as folder:
-        path = Path(folder) / "model.mlpackage"
+    with temporary_folder("unplug-coreml-") as folder:
+        path = folder / "model.mlpackage"
         model.save(str(path))
         evaluator = Evaluator(read_program(path))
     for index in range(len(next(iter(calibration.values())))):

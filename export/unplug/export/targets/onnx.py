@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unplug.core import Array
+from unplug.core import Array, temporary_folder
 
 from .base import Source
 
@@ -114,7 +113,7 @@ def static(proto: Any, calibration: Mapping[str, Array]) -> Any:
         def get_next(self) -> Any:
             return next(self.rest, None)
 
-    with tempfile.TemporaryDirectory(prefix="unplug-onnx-") as folder:
+    with temporary_folder("unplug-onnx-") as folder:
         path = f"{folder}/model.onnx"
         quantize_static(
             _copy(proto), path, Samples(), quant_format=QuantFormat.QDQ, op_types_to_quantize=list(INTEGER), per_channel=True,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from unplug.core import Array, ArtifactError, DeviceError
+from unplug.core import Array, ArtifactError, DeviceError, temporary_folder
 from unplug.export import Artifact, Placement
 
 from ..devices.base import DeviceInfo, Job, Order, Plan, State, Timing, Untimed
@@ -192,9 +191,9 @@ class Phone:
             self._edges[digest] = read_edges(job.artifact.path)
         self._space.put(self._tool, "benchmark_model", executable=True)
         self._space.put(job.artifact.path, f"{digest[:16]}.tflite")
-        with tempfile.TemporaryDirectory(prefix="unplug-adb-") as folder:
+        with temporary_folder("unplug-adb-") as folder:
             for name, array in job.inputs.items():
-                file = Path(folder) / "input"
+                file = folder / "input"
                 file.write_bytes(np.ascontiguousarray(array[sample : sample + 1]).tobytes())
                 self._space.put(file, _input_name(job, name, sample))
         return self._edges[digest]

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import secrets
 import shlex
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unplug.core import DeviceError, sha256_file
+from unplug.core import DeviceError, sha256_file, temporary_folder
 
 from .client import TRANSFER_SECONDS, Adb, Answer
 
@@ -64,8 +63,8 @@ class Workspace:
         old = f"find {shlex.quote(self.parent)} -maxdepth 1 -name '{NAME}*' -mmin +{STALE_MINUTES} -exec rm -rf {{}} +"
         self._must(f"{old} 2>/dev/null; mkdir -p {self._quoted()}", "make its folder")
         self.keep(GRACE_S)
-        with tempfile.TemporaryDirectory(prefix="unplug-adb-") as local:
-            file = Path(local) / "watchdog.sh"
+        with temporary_folder("unplug-adb-") as local:
+            file = local / "watchdog.sh"
             file.write_text(WATCHDOG, encoding="utf-8", newline="\n")
             self.adb.push(file, f"{self.folder}/watchdog.sh")
         # In a session of its own, so that it outlives the connection.
@@ -137,13 +136,13 @@ class Workspace:
     def fetched(self, *names: str) -> Iterator[dict[str, bytes]]:
         """The bytes of files in the folder; those that are not there, or too large, are left out."""
         found: dict[str, bytes] = {}
-        with tempfile.TemporaryDirectory(prefix="unplug-adb-") as local:
+        with temporary_folder("unplug-adb-") as local:
             for name in names:
                 size = self.adb.shell(f"wc -c < {self._quoted(name)}").text.strip()
                 if size.isdigit() and int(size) <= MAX_PULL_BYTES:
                     self.keep(TRANSFER_SECONDS + GRACE_S)
-                    self.adb.pull(f"{self.folder}/{name}", Path(local) / name)
-                    found[name] = (Path(local) / name).read_bytes()
+                    self.adb.pull(f"{self.folder}/{name}", local / name)
+                    found[name] = (local / name).read_bytes()
             yield found
 
     def stop_running(self) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from pathlib import Path
 from typing import Protocol
 
-from unplug.core import DeviceError, DeviceLost
+from unplug.core import DeviceError, DeviceLost, temporary_folder
 from unplug.export import INDEX, vector_name
 
 from ..devices.base import DeviceInfo, Order
@@ -59,11 +58,11 @@ def bench_by_app(app: App, order: Order) -> tuple[BenchRow, ...]:
     info = app.describe()
     why = "nothing here can be run by the app"
     if exchange.missing():
-        with tempfile.TemporaryDirectory(prefix="unplug-app-") as local:
+        with temporary_folder("unplug-app-") as local:
             try:
-                app.start(write_folder(exchange, Path(local) / "bench"))
+                app.start(write_folder(exchange, local / "bench"))
                 order.say("The app runs the benchmark; keep it in front, and the phone awake")
-                why = _wait(app, exchange, Path(local) / "report.json", order)
+                why = _wait(app, exchange, local / "report.json", order)
             finally:
                 _clean(app, order)
     rows = [exchange.final(number, why) for number in range(len(jobs))]

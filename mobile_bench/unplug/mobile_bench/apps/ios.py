@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from unplug.core import DeviceError, DeviceLost
+from unplug.core import DeviceError, DeviceLost, temporary_folder
 
 from ..devices.base import DeviceInfo, Order
 from ..jobs import RunsFiles
@@ -58,8 +57,8 @@ def devicectl(*words: str) -> dict[str, Any]:
         DeviceError: it is not there, or it failed.
         DeviceLost: the phone is gone.
     """
-    with tempfile.TemporaryDirectory(prefix="unplug-devicectl-") as folder:
-        answer = Path(folder) / "answer.json"
+    with temporary_folder("unplug-devicectl-") as folder:
+        answer = folder / "answer.json"
         verb = 3 if words[0] == "device" else 2  # behind a bundle's name options would be the app's
         command = ["xcrun", "devicectl", *words[:verb], "--json-output", str(answer), "--quiet", *words[verb:]]
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from unplug.core import ArtifactError, CheckpointError, InputError, sha256_file
+from unplug.core import ArtifactError, CheckpointError, InputError, sha256_file, temporary_folder
 from unplug.export import Artifact, digest_inputs, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint, weights_file
 from unplug.sdk.bundle import verify_bundle
@@ -74,8 +73,8 @@ def run_audit(config: AuditConfig, device: torch.device, say: Say, show: bool) -
         InputError: the original cannot be told, or models do not belong to this config.
     """
     loaded = _load(config, device, show)
-    with tempfile.TemporaryDirectory(prefix="unplug-audit-") as folder:
-        exports, unable = _exports(config, loaded, Path(folder), say)
+    with temporary_folder("unplug-audit-") as folder:
+        exports, unable = _exports(config, loaded, folder, say)
         references = [*loaded.references, *_train_references(config, loaded, device, say, show)]
         return _audit(config, loaded, exports, unable, references, device, say, show)
 

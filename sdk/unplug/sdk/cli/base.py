@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import json
 import math
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import click
 
-from unplug.core import InputError, InsufficientMemoryError, OutputError, UnplugError, printable
+from unplug.core import InputError, InsufficientMemoryError, Interrupted, OutputError, Terminated, UnplugError, hold, printable
 
+GO_ON = "Run the same command again to go on; nothing is half-written"
 OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
 
 
@@ -75,12 +80,15 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
     def wrapped(*args: Any, as_json: bool, seed: int, device_name: str, **kwargs: Any) -> None:
         common = Common(as_json=as_json, seed=seed, device_name=device_name)
         try:
-            outcome = function(*args, common=common, **kwargs)
+            with _terminable(), nullcontext() if kwargs.get("out") is None else hold(kwargs["out"]):
+                outcome = function(*args, common=common, **kwargs)
             echo(_json(clean(outcome.value), sort_keys=True) if as_json else outcome.text)
         except UnplugError as error:
             _fail(error, as_json)
         except KeyboardInterrupt:
-            _fail(InputError("interrupted", "", "Run the same command again to go on; nothing is half-written"), as_json)
+            _fail(Interrupted("interrupted", "", GO_ON), as_json)
+        except _Termination:
+            _fail(Terminated("terminated", "", GO_ON), as_json)
         except MemoryError:
             _fail(InputError("out of memory", "", OUT_OF_MEMORY), as_json)
         except OSError as error:
@@ -101,6 +109,28 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         sys.exit(0 if outcome.ok else 1)
 
     return wrapped
+
+
+class _Termination(BaseException):
+    """SIGTERM as an exception, so that every temporary folder goes and every child ends on the way out."""
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """While a command runs the first SIGTERM ends it in order, and a second one at once."""
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise _Termination
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _weights_errors() -> tuple[type[Exception], ...]:

@@ -47,6 +47,12 @@ class _OneLine(click.ClickException):
         click.echo(f"error: {printable(self.format_message())}", file=file, err=file is None)
 
 
+class _Stopped(_OneLine):
+    """Ctrl-C while the command was still being loaded."""
+
+    exit_code = 130
+
+
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
     try:
@@ -60,6 +66,8 @@ def _one_line() -> Iterator[None]:
         raise _OneLine(f"{text}{'' if text.endswith('?') else '.'}{hint}") from error
     except UnicodeEncodeError as error:  # an argument in bytes that are no text of this locale, on its way to a message
         raise _OneLine("An argument is not text in this locale. Set LC_ALL=C.UTF-8, or rename the file.") from error
+    except KeyboardInterrupt:  # before the command began
+        raise _Stopped("interrupted. Nothing was done yet.") from None
     except (ModuleNotFoundError, MissingExtraError) as error:  # at the top of a command's file, before it handles errors itself
         missing = error if isinstance(error, MissingExtraError) else extra_of(error)
         if missing is None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image, PngImagePlugin
 
-from unplug.core import OutputError
+from unplug.core import OutputError, temporary_folder
 from unplug.plugins.conditions import Picture
 from unplug.sdk.data import DECODER_ERRORS
 
@@ -23,15 +22,14 @@ PNG_END = b"IEND\xaeB`\x82"
 @contextlib.contextmanager
 def scratch_folder(place: Path) -> Iterator[Path]:
     """A hidden folder for half-written files: a child that is killed cannot clean up after itself, its parent can."""
+    stack = contextlib.ExitStack()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=".unplug-", dir=place))
+        made = stack.enter_context(temporary_folder(".unplug-", place))
     except OSError as error:
         raise _unwritable(place, error) from error
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with stack:
+        yield made
 
 
 def _unwritable(path: Path, error: OSError) -> OutputError:

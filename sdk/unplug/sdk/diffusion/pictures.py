@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor, nn
 
-from unplug.core import DataError, InputError, quiet
+from unplug.core import DataError, InputError, quiet, temporary_folder
 from unplug.plugins import load_checkpoint
 from unplug.plugins.conditions import checked
 from unplug.sdk.conditions import condition_file
@@ -146,8 +145,8 @@ def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:
         except DataError as error:
             raise DataError(str(steering.image), error.why, error.fix) from error
         return Image.fromarray(square(upright, size))
-    with tempfile.TemporaryDirectory(prefix="unplug-generate-") as folder:
-        drawn = Path(folder) / "condition.png"
+    with temporary_folder("unplug-generate-") as folder:
+        drawn = folder / "condition.png"
         condition_file(kind, dict(steering.options), steering.image, drawn, size)
         with Image.open(drawn) as picture:
             return picture.convert("RGB")

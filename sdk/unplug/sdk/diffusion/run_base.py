@@ -18,6 +18,7 @@ from unplug.core import (
     atomic_dir,
     atomic_path,
     check_replaceable,
+    one_writer,
     quiet,
     sha256_tree,
     versions,
@@ -45,6 +46,7 @@ MEASURED = 256
 NETWORKS = ("vae", "text_encoder", "unet")
 
 
+@one_writer
 def train_base(
     dataset: Dataset,
     split: Split,

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from unplug.core import DataError, atomic_path, versions
+from unplug.core import DataError, atomic_path, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.conditions import build_condition, identity, portable
 from unplug.sdk.data import Dataset, Split
@@ -68,6 +68,7 @@ MEASURED = 512
 """Samples of each set, at most, over which the loss is averaged for the record."""
 
 
+@one_writer
 def train_plugin(
     base: Any,
     base_name: str,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unplug.core import CheckpointError, InputError, TrainingError, json_sha256
+from unplug.core import CheckpointError, InputError, TrainingError, json_sha256, temporary_folder
 from unplug.sdk.training import ImageSet, Recipe, Task, fit_new, new_model
 
 from .backend import revive
@@ -178,8 +177,8 @@ def _context(task: Task, train: ImageSet, validation: ImageSet, *, in_file: bool
     if not in_file:
         yield Context(target=CONTEXT, arguments={**arguments, "data": base64.b64encode(packed).decode()})
         return
-    with tempfile.TemporaryDirectory(prefix="unplug-fleet-") as folder:
-        path = Path(folder) / "data.safetensors"
+    with temporary_folder("unplug-fleet-") as folder:
+        path = folder / "data.safetensors"
         path.write_bytes(packed)
         yield Context(target=CONTEXT, arguments={**arguments, "path": str(path)})
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from unplug.core import CheckpointError, GateFailed, atomic_path, read_json
+from unplug.core import CheckpointError, GateFailed, atomic_path, one_writer, read_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, OnBad, load_dataset, make_split, pick_forget, read_forget_file
 from unplug.sdk.report import write_report
@@ -72,6 +72,7 @@ class Demo:
     refusal: GateFailed | None
 
 
+@one_writer
 def run_demo(
     config: DemoConfig, out: Path, *, device: torch.device, say: Callable[[str], None], show: bool = True, restart: bool = False
 ) -> Demo:

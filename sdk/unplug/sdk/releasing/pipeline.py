@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from unplug.core import GateFailed, write_json
+from unplug.core import GateFailed, one_writer, temporary_folder, write_json
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
@@ -37,6 +36,7 @@ class Release:
     summary: dict[str, Any]
 
 
+@one_writer
 def release(
     original: Checkpoint,
     dataset: Dataset,
@@ -120,9 +120,9 @@ def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[s
         artifacts = stages.export(unlearned, calibration)
     with _timed("parity", say, seconds):
         parity = stages.parity(unlearned, artifacts)
-    with tempfile.TemporaryDirectory(prefix="unplug-release-") as folder:
+    with temporary_folder("unplug-release-") as folder:
         with _timed("export the original and the oracle alike", say, seconds) if config.rounding else nullcontext():
-            compared = stages.counterparts(artifacts, calibration, retrained, Path(folder))
+            compared = stages.counterparts(artifacts, calibration, retrained, folder)
         with _timed("audit", say, seconds):
             models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
             audit = stages.audit(models, references, artifacts, parity, compared)

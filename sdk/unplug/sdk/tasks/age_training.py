@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from unplug.core import DataError, OutputError, atomic_path, versions
+from unplug.core import DataError, OutputError, atomic_path, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.training import Recipe, StateFile, check_place, describe_device, edges_of, fingerprint, fit_new, training_dir
@@ -17,6 +17,7 @@ from unplug.sdk.training import Recipe, StateFile, check_place, describe_device,
 from .age import AgeTask
 
 
+@one_writer
 def train_age(
     dataset: Dataset,
     split: Split,

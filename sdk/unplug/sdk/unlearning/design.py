@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import torch
 
-from unplug.core import CheckpointError, InputError, Registry
+from unplug.core import CheckpointError, InputError, Registry, one_writer
 from unplug.plugins import Checkpoint
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.training import Recipe
@@ -80,6 +80,7 @@ def check_design_request(
         raise InputError(f"budget {budget:g}", f"the design {design} costs what the request needs", "Leave it out")
 
 
+@one_writer
 def train_forgettable(
     design: str, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, trunk: Checkpoint | None = None,
     trunk_data: Dataset | None = None, settings: Mapping[str, Any] | None = None, seed: int = 0, device: torch.device,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from unplug.core import CheckpointError, DataError, OutputError, TrainingError, versions
+from unplug.core import CheckpointError, DataError, OutputError, TrainingError, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.tasks import Need, StoredTask, task_of
@@ -39,6 +39,7 @@ from .memory import check_memory, memory_record
 from .method import DEFAULT_METHOD, ForgetProblem, Method, TrainingHook, build_method
 
 
+@one_writer
 def forget(
     original: Checkpoint,
     dataset: Dataset,

@@ -1,0 +1,193 @@
+"""Results at their place: written beside it, on the disk, then there at once; a result is never half there, and never gone.
+
+What is unfinished lies in a hidden folder beside the result (`temporaries`). A result that replaces an older one changes places
+with it in one step. Where a system cannot exchange names the old one is moved to ``.NAME.replaced`` first; a process that is
+killed in between leaves it there, and the next `hold` or write of the same place moves it back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fnmatch
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .cache import PRIVATE_FILE, PRIVATE_FOLDER, in_cache
+from .durable import exchange, make_folder, sync_file, sync_folder, sync_tree
+from .errors import OutputError
+from .temporaries import hidden_name, sweep, temporary_folder
+
+READABLE = 0o644
+"""Of every file that is published: what safetensors writes is private to its owner. In the cache all is private."""
+
+
+def output_error(path: Path, error: OSError) -> OutputError:
+    """What a failure to write means to the user, in one line."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return OutputError(
+            str(path), "the disk is full", "Free some space or choose another --out; nothing was left half-written"
+        )
+    return OutputError(str(path), error.strerror or str(error), "Choose an --out that you can write to")
+
+
+def check_writable(folder: Path) -> None:
+    """Makes a folder and raises unless a file can be written in it: found out before the work, not after it.
+
+    Raises:
+        OutputError: it cannot be made, or nothing can be written in it.
+    """
+    try:
+        make_folder(folder)
+        with tempfile.TemporaryFile(dir=folder):
+            return
+    except OSError as error:
+        raise output_error(folder, error) from error
+
+
+@contextlib.contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """A folder that can be written in; where it is new and the work fails before anything is in it, it is removed.
+
+    Raises:
+        OutputError: see `check_writable`.
+    """
+    existed = folder.exists()
+    check_writable(folder)
+    try:
+        yield
+    except BaseException:
+        if not existed:
+            with contextlib.suppress(OSError):  # something is in it
+                folder.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yields a temporary file name; on success the file is on the disk and takes the place of `path`, else it is removed.
+
+    What is in the cache can be read by its owner alone, everything else by all.
+
+    Raises:
+        OutputError: the place is taken by something that is no file, cannot be written, or the disk is full.
+
+    Example:
+        >>> with atomic_path(Path("/tmp/unplug-doc.txt")) as temporary:
+        ...     _ = temporary.write_text("done")
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")
+        private = in_cache(path)
+        make_folder(path.parent, PRIVATE_FOLDER if private else 0o777)
+        with temporary_folder(hidden_name(path.name, "."), path.parent) as folder:
+            temporary = folder / path.name
+            temporary.touch()
+            yield temporary
+            temporary.chmod(PRIVATE_FILE if private else READABLE)
+            sync_file(temporary)
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+    except OSError as error:
+        raise output_error(path, error) from error
+
+
+@contextlib.contextmanager
+def atomic_dir(path: Path, *, owner: str | None = None, ours: Sequence[str] = ("*",)) -> Iterator[Path]:
+    """Yields a temporary folder; on success it is on the disk and takes the place of `path`, else it is removed.
+
+    Args:
+        path: the final folder; where it is a link, the folder that it leads to. What is there already is replaced only if
+            `check_replaceable` allows it, so that a mistyped ``--out`` never deletes somebody's files.
+        owner, ours: see `check_replaceable`.
+
+    Raises:
+        OutputError: the place is taken by something else, cannot be written, or the disk is full.
+    """
+    path = Path(path).resolve()
+    try:
+        recover(path)
+        check_replaceable(path, owner, ours)
+        private = in_cache(path)
+        make_folder(path.parent, PRIVATE_FOLDER if private else 0o777)
+        with temporary_folder(hidden_name(path.name, "."), path.parent) as temporary:
+            yield temporary
+            for item in temporary.rglob("*"):
+                if item.is_file() and not item.is_symlink():
+                    item.chmod(PRIVATE_FILE if private else READABLE)
+            temporary.chmod(PRIVATE_FOLDER if private else 0o755)
+            sync_tree(temporary)
+            check_replaceable(path, owner, ours)  # hours may have passed
+            _put(temporary, path)
+            sync_folder(path.parent)
+    except OSError as error:
+        raise output_error(path, error) from error
+
+
+def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> None:
+    """Refuses a place that holds anything but an older result of the same kind.
+
+    Args:
+        path: nothing, an empty folder, or a folder with `owner` in it and nothing that `ours` does not name.
+        owner: the file that marks folders of this kind, for example ``config.json``.
+        ours: shell patterns of all that such a folder may hold.
+
+    Raises:
+        OutputError: something else is there; nothing was touched.
+    """
+    if not path.exists():
+        return
+    if path.is_dir():
+        sweep(path)
+    entries = [item.name for item in path.iterdir()] if path.is_dir() else [path.name]
+    foreign = [name for name in entries if name != owner and not any(fnmatch.fnmatchcase(name, item) for item in ours)]
+    if path.is_dir() and (not entries or (owner is not None and (path / owner).is_file() and not foreign)):
+        return
+    found = f" (it holds {sorted(foreign)[0]})" if path.is_dir() and foreign else ""
+    why = f"it exists and was not written by this command{found}"
+    raise OutputError(str(path), why, "Choose another --out or remove it")
+
+
+def _put(new: Path, path: Path) -> None:
+    """`new` takes the place of `path`; what was there is where `new` was, or gone."""
+    if not path.exists():
+        os.replace(new, path)
+    elif not exchange(new, path):
+        _replace_in_two_steps(new, path)
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(hidden_name(path.name, ".replaced"))
+
+
+def _replace_in_two_steps(new: Path, path: Path) -> None:
+    aside = _aside(path)
+    os.replace(path, aside)
+    try:
+        os.replace(new, path)
+    except OSError:
+        os.replace(aside, path)  # better the old result than none
+        raise
+    sync_folder(path.parent)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def recover(path: Path) -> None:
+    """Puts a result back that a process killed between the two steps of replacing it had moved aside.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    aside = _aside(path)
+    if not aside.is_dir():
+        return
+    if path.exists():
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        os.replace(aside, path)
+        sync_folder(path.parent)

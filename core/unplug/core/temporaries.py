@@ -1,0 +1,134 @@
+"""Folders for what is unfinished: locked by who makes them, so that those of the dead can be told and swept.
+
+The kernel drops a lock with its process, however that ends. A process number would say less: it is used again, and means
+nothing in another container that writes to the same disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+ENDING = ".unplug-tmp"
+"""Of every temporary folder of ours, here and in ``$TMPDIR``; nothing else is ever swept."""
+MAX_NAME_BYTES = 150  # of a result within a hidden name: file systems end at 255, and something is put behind it
+TRIES = 10
+
+_swept: set[Path] = set()
+_sweeping = threading.Lock()
+
+
+def hidden_name(name: str, ending: str) -> str:
+    """``.NAMEending``, as short as a file system takes it: a long name is cut, and told from others by its digest.
+
+    Example:
+        >>> hidden_name("age", ".lock"), len(hidden_name("é" * 120, ".lock"))
+        ('.age.lock', 89)
+    """
+    raw = os.fsencode(name)
+    if len(raw) > MAX_NAME_BYTES:
+        name = f"{raw[:128].decode('utf-8', 'ignore')}.{hashlib.sha256(raw).hexdigest()[:16]}"
+    return f".{name}{ending}"
+
+
+def try_lock(handle: int) -> bool | None:
+    """Takes the advisory lock of an open file or folder, until it is closed or its process ends.
+
+    Returns:
+        False where somebody else has it; None where there are no such locks (Windows, some network file systems).
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str, place: Path | None = None) -> Iterator[Path]:
+    """A private folder that is gone afterwards, also with Ctrl-C and SIGTERM; one that was killed is swept by the next process.
+
+    Args:
+        prefix: what its name begins with.
+        place: where; None takes ``$TMPDIR``.
+
+    Raises:
+        OSError: it cannot be made.
+
+    Example:
+        >>> with temporary_folder("unplug-doc-") as folder:
+        ...     folder.is_dir()
+        True
+    """
+    where = Path(tempfile.gettempdir() if place is None else place)
+    with _sweeping:
+        if where not in _swept:
+            _swept.add(where)
+            sweep(where)
+    folder, handle = _made(prefix, where)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def _made(prefix: str, place: Path) -> tuple[Path, int | None]:
+    for _ in range(TRIES):
+        folder = Path(tempfile.mkdtemp(prefix=prefix, suffix=ENDING, dir=place))
+        if os.name == "nt":  # a folder cannot be opened there
+            return folder, None
+        handle: int | None = None
+        with contextlib.suppress(FileNotFoundError):  # swept by another process before it was locked
+            handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            if try_lock(handle) is not False and os.path.samestat(os.fstat(handle), folder.stat()):
+                return folder, handle
+        if handle is not None:
+            os.close(handle)
+    raise FileExistsError(f"{place}: temporary folders vanish as soon as they are made")
+
+
+def sweep(place: Path) -> list[Path]:
+    """Removes the temporary folders that dead processes of this user left in a folder; says which.
+
+    What is locked belongs to somebody alive. Where there are no locks nothing can be told, and nothing is removed.
+    """
+    if os.name == "nt":
+        return []
+    found = []
+    with contextlib.suppress(OSError), os.scandir(place) as entries:
+        found = [Path(entry.path) for entry in entries if entry.name.endswith(ENDING) and _is_own_folder(entry)]
+    return [folder for folder in found if _swept_away(folder)]
+
+
+def _is_own_folder(entry: os.DirEntry[str]) -> bool:
+    with contextlib.suppress(OSError):
+        return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.getuid()
+    return False
+
+
+def _swept_away(folder: Path) -> bool:
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        if not try_lock(handle):
+            return False
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+    finally:
+        os.close(handle)

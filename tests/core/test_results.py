@@ -1,0 +1,151 @@
+"""Results at their place: exchanged, on the disk before they are told of, put back after a kill between two steps."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unplug.core import OutputError, atomic_dir, atomic_path, durable, hold, results, write_json
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def publish(out: Path, text: str) -> None:
+    with atomic_dir(out, owner="config.json", ours=("inner",)) as temporary:
+        (temporary / "config.json").write_text(text)
+        (temporary / "inner").mkdir()
+        (temporary / "inner" / "weights").write_text(text)
+
+
+@pytest.fixture
+def no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that cannot exchange names."""
+    monkeypatch.setattr(results, "exchange", lambda *_: False)
+
+
+def test_names_change_places(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).write_text(name)
+    assert durable.exchange(tmp_path / "one", tmp_path / "other")
+    assert (tmp_path / "one").read_text() == "other" and (tmp_path / "other").read_text() == "one"
+    with pytest.raises(FileNotFoundError):
+        durable.exchange(tmp_path / "one", tmp_path / "none")
+
+
+def test_an_older_result_is_never_missing_while_it_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, seen = tmp_path / "out", []
+    publish(out, "old")
+    real = durable.exchange
+
+    def watched(one: Path, other: Path) -> bool:
+        seen.append((out / "config.json").read_text())
+        done = real(one, other)
+        seen.append((out / "config.json").read_text())
+        return done
+
+    monkeypatch.setattr(results, "exchange", watched)
+    publish(out, "new")
+    assert seen == ["old", "new"] and names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_in_two_steps_a_failure_leaves_the_old_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_exchange: None, step: int
+) -> None:
+    out, real, calls = tmp_path / "out", os.replace, []
+    publish(out, "old")
+
+    def fails(source: Any, target: Any) -> None:
+        calls.append(target)
+        if len(calls) == step + 1:  # the first call is that of config.json's own folder in `publish`, or the first step
+            raise OSError(errno.EIO, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(results.os, "replace", fails)
+    calls.append("counted from here")
+    with pytest.raises(OutputError, match="Input/output"):
+        publish(out, "new")
+    assert (out / "config.json").read_text() == "old" and names(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("start", ["write", "hold"])
+def test_a_kill_between_the_two_steps_is_put_right_at_the_next_start(tmp_path: Path, no_exchange: None, start: str) -> None:
+    out = tmp_path / "out"
+    publish(out, "old")
+    out.rename(tmp_path / ".out.replaced")
+    if start == "hold":
+        with hold(out):
+            assert (out / "config.json").read_text() == "old"
+    else:
+        publish(out, "new")
+        assert (out / "config.json").read_text() == "new"
+    assert names(tmp_path) == ["out"]
+
+
+def test_bytes_and_names_are_on_the_disk_before_a_result_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    real_sync, real_replace = durable._sync, os.replace
+
+    def sync(path: Path, flags: int) -> None:
+        order.append(f"sync {path.name.split('.')[0] or 'hidden'}")
+        real_sync(path, flags)
+
+    def replace(source: Any, target: Any) -> None:
+        order.append(f"rename {Path(target).name}")
+        real_replace(source, target)
+
+    monkeypatch.setattr(durable, "_sync", sync)
+    monkeypatch.setattr(results.os, "replace", replace)
+    place = tmp_path / "place"
+    place.mkdir()
+    write_json(place / "a.json", {})
+    assert order == ["sync a", "rename a.json", "sync place"]
+    order.clear()
+    publish(place / "out", "new")
+    assert sorted(order[:4]) == ["sync config", "sync hidden", "sync inner", "sync weights"]
+    assert order[3:] == ["sync hidden", "rename out", "sync place"]
+    order.clear()
+    write_json(place / "b" / "c.json", {})
+    assert order == ["sync place", "sync c", "rename c.json", "sync b"], "a new folder's name is on the disk before it is used"
+
+
+def test_what_is_at_the_place_after_the_work_is_looked_at_again(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(OutputError, match=r"\(it holds diary.txt\)"), atomic_dir(out, owner="a", ours=("b",)):
+        out.mkdir()
+        (out / "diary.txt").write_text("precious")
+    assert (out / "diary.txt").read_text() == "precious" and names(tmp_path) == ["out"]
+
+
+def test_a_linked_folder_is_replaced_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "large disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "large disk")
+    for text in ("one", "two"):
+        publish(tmp_path / "out", text)
+    assert (tmp_path / "out").is_symlink() and (tmp_path / "large disk" / "config.json").read_text() == "two"
+    assert names(tmp_path) == ["large disk", "out"]
+
+
+def test_what_is_in_the_cache_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "cache"))
+    with atomic_path(tmp_path / "cache" / "deep" / "faces.npy") as temporary:
+        temporary.touch(mode=0o644)
+    with atomic_dir(tmp_path / "cache" / "page") as folder:
+        (folder / "page.html").touch(mode=0o644)
+    modes = {str(item.relative_to(tmp_path)): item.stat().st_mode & 0o777 for item in (tmp_path).rglob("*")}
+    assert modes == {
+        "cache": 0o700, "cache/deep": 0o700, "cache/deep/faces.npy": 0o600, "cache/page": 0o700, "cache/page/page.html": 0o600,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "é" * 120])
+def test_long_names_are_written_like_short_ones(tmp_path: Path, name: str) -> None:
+    with hold(tmp_path / name):
+        write_json(tmp_path / name, {})
+    assert names(tmp_path) == [name]

@@ -67,7 +67,7 @@ def count(pairs: int, *, locked: bool) -> Counter[str]:
             found["mixture" if not whole else "whole"] += 1
             found["refused in one line" if told else "both wrote, one after the other"] += 1
             found["unclear"] += sum(
-                len(text.splitlines()) != 1 or "writes it since" not in text and "begun" not in text for text in told
+                len(text.splitlines()) != 1 or ("writes it since" not in text and "begun" not in text) for text in told
             )
             found["other exit codes"] += sum(code not in (0, 2) for code in codes)
             found["left behind"] += len(list(Path(folder).iterdir())) - 1

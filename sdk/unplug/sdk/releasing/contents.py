@@ -1,5 +1,5 @@
 """What a release writes beside the artifacts: the bundle's card, how an app feeds the model, test vectors; and, for the local
-report alone, thumbnails of forgotten faces. Nothing in a bundle shows a person.
+report alone, thumbnails of faces of the test set. Nothing in a bundle shows a person.
 """
 
 from __future__ import annotations
@@ -106,21 +106,21 @@ def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def face_samples(sets: Sets, models: dict[str, Checkpoint], *, count: int = SHOWN) -> FaceSheet:
-    """``unplug-faces/1``: up to `count` forget samples, spread over the set, with predictions per model.
+    """``unplug-faces/1``: up to `count` test samples, spread over the set, never of the forgotten, with predictions per model.
 
     Args:
-        sets: where the forget set is.
+        sets: where the test set is.
         models: name in the report to checkpoint.
         count: how many.
     """
-    index = np.unique(np.linspace(0, len(sets.forget) - 1, count).round().astype(int))
-    chosen = pictures(sets.forget.subset(index.tolist()))
+    index = np.unique(np.linspace(0, len(sets.test) - 1, count).round().astype(int))
+    chosen = pictures(sets.test.subset(index.tolist()))
     device = chosen.device
     ages = {name: predict(item.model.to(device), chosen).age_N for name, item in models.items()}
     pixels = chosen.image_NCHW.permute(0, 2, 3, 1).contiguous().cpu().numpy()
     faces = tuple(
         Face(
-            png=base64.b64encode(_png(pixels[position])).decode(), set="forget", age=float(chosen.age_N[position]),
+            png=base64.b64encode(_png(pixels[position])).decode(), set="test", age=float(chosen.age_N[position]),
             predictions={name: float(values[position]) for name, values in ages.items()},
         )
         for position in range(len(chosen))

@@ -29,7 +29,7 @@ def hidden_name(name: str, ending: str) -> str:
 
     Example:
         >>> hidden_name("age", ".lock"), len(hidden_name("é" * 120, ".lock"))
-        ('.age.lock', 89)
+        ('.age.lock', 87)
     """
     raw = os.fsencode(name)
     if len(raw) > MAX_NAME_BYTES:

@@ -168,6 +168,7 @@ def convert(job):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_an_operator_that_the_target_lacks_is_named(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

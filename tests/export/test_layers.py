@@ -96,6 +96,7 @@ def test_every_convolution_is_found_and_near(
     assert [row.layer for row in found.layers[-2:]] == ["age_logits", "expected_age"]
 
 
+@pytest.mark.slow
 def test_channels_last_and_eight_bits(channels_last: Mapping[str, Artifact], checkpoint: Path, kernels: list[str]) -> None:
     item = channels_last["age.int8-static.tflite"]
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=2))
@@ -103,6 +104,7 @@ def test_channels_last_and_eight_bits(channels_last: Mapping[str, Artifact], che
     assert max(row.psnr_db or EXACT_DB for row in found.layers) < 70  # it is the quantized tensors that are looked at
 
 
+@pytest.mark.slow
 def test_a_planted_weight_is_named(by_name: Mapping[str, Artifact], checkpoint: Path, changed: Change, edit: Edit) -> None:
     item = changed(by_name["age.fp32.mlpackage"], edit("weight"))
     found = explain(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=1))

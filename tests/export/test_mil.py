@@ -222,6 +222,7 @@ def convert(job):
 FP32_ERROR, FP16_ERROR = 3e-6, 4e-3  # of the largest value: a few roundings of 2^-24 and 2^-11
 
 
+@pytest.mark.slow
 def test_what_torch_computes_after_coremltools_converted_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "convert_cases.py").write_text(CONVERT)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

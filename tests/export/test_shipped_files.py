@@ -51,6 +51,7 @@ def test_what_ships() -> None:
     assert all(path.is_relative_to(WEIGHTS) and path.is_dir() for path in map(shipped_folder, MODELS))
 
 
+@pytest.mark.slow
 def test_parity_on_every_target(exported: Exported) -> None:
     source = load_checkpoint(exported.checkpoint)
     assert all(item.card.iospec == source.model.iospec for item in exported.files.values())

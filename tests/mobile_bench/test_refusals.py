@@ -214,6 +214,7 @@ def test_a_gpu_that_is_waited_for_and_one_that_is_not(
     assert not row.valid and "a call returned before its work was done" in row.reasons[0]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_pytorch_beside_what_was_exported(checkpoint: Path, onnx: Artifact) -> None:
     plan = Plan(warmup=1, iterations=3, repeats=1)

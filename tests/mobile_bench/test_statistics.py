@@ -66,6 +66,7 @@ NOISE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("repeats", [3, 5, 10])

@@ -37,7 +37,7 @@ from unplug.sdk.cli import main
 from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import load_dataset
 from unplug.sdk.statistics import resamples
-from unplug.sdk.tasks import AgeTask
+from unplug.sdk.tasks import AgeTask, task_of
 from unplug.sdk.training import ClassPredictions, predict
 
 from ..conftest import CPU, RECIPE, World
@@ -308,6 +308,7 @@ def audited(world: World, artifacts: dict[str, Artifact], original_files: list[A
     return run_audit(named, CPU, print, False)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_an_exact_export_keeps_the_edit(audited: AuditReport, original_files: list[Artifact]) -> None:
     (found,) = audited.rounding
@@ -332,7 +333,9 @@ def test_distances_and_an_undone_edit(world: World, audited: AuditReport, origin
     sets, file = world.sets, original_files[0]
     own = Said(forget=predict(world.original.model, sets.forget), test=predict(world.original.model, sets.test))
     edited = Said(forget=predict(world.unlearned.model, sets.forget), test=predict(world.unlearned.model, sets.test))
-    known = Compared(name="age", own=own, checkpoint=edited, original=own, auc_shift={})
+    known = Compared(
+        name="age", task=task_of(world.unlearned, device=CPU), own=own, checkpoint=edited, original=own, auc_shift={}
+    )
     weights = resamples(sets.forget.subject_N, sets.test.subject_N).forget_RF
     found = measure_rounding(Exports(artifact=file, original=file), known, sets, weights, 0)
     assert found.codes is not None and found.codes.changed == 0.0

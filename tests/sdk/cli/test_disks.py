@@ -116,9 +116,10 @@ def test_ctrl_c_in_training(world: World, tmp_path: Path) -> None:
     command = ("train", "age", "--data", world.spec, "--out", tmp_path / "out", "--size", "nano", "--image-size", 32)
     more = ("--epochs", 6, "--batch-size", 32)
     state = tmp_path / ".out.training" / "state.safetensors"
-    interrupt_when(spawn(*command, *more), state.is_file)
+    metrics = tmp_path / ".out.training" / "metrics.jsonl"  # written after the state
+    interrupt_when(spawn(*command, *more), metrics.is_file)
     assert not (tmp_path / "out").exists() and state.is_file()
-    before = (tmp_path / ".out.training" / "metrics.jsonl").read_text().splitlines()
+    before = metrics.read_text().splitlines()
     assert 1 <= len(before) < 6
     done = CliRunner().invoke(main, [*map(str, command), *map(str, more), "--json"])
     assert done.exit_code == 0, done.stderr

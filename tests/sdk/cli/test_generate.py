@@ -220,6 +220,7 @@ def test_a_photograph_without_the_task_file(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.skipif(not FACE_TASK, reason="UNPLUG_FACE_LANDMARKER names no task file")
 def test_a_photograph_of_a_face(base: Any, base_folder: Path, pictures: Path, tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def drawn(
     return conditions, pictures
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @needs_landmarker
 def test_generated_faces_are_found_where_they_were_asked_for(base: Any, faces: Dataset, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def stages(world: World, work: Path, rounding: bool) -> Stages:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_release_says_what_export_did(world: World, artifacts: dict[str, Artifact], tmp_path: Path) -> None:
     """The original and the oracle become files of the same form for as long as it takes; the file that ships is fp32."""
     (tmp_path / "work").mkdir()

@@ -74,6 +74,7 @@ def mean_losses(world: PluginWorld, model: Checkpoint | None, part: Any) -> np.n
     return found.astype(np.float64)
 
 
+@pytest.mark.slow
 def test_attacks_that_read_a_loss_run_and_the_others_say_why_not(audited: Audited) -> None:
     report = audited.report
     assert set(report.models[0].attacks) == {"loss", "gain", "rmia", "lira"}
@@ -148,6 +149,7 @@ def files(audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> dict[tu
     return {(item.card.target, item.card.precision): item for item in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["litert", "onnx"])
 def test_a_file_says_what_its_checkpoint_says(
     plugin_world: PluginWorld, audited: Audited, files: dict[tuple[str, str], Artifact], target: str
@@ -185,6 +187,7 @@ def test_a_file_of_something_else_is_refused(plugin_world: PluginWorld, files: d
         plugin_world.task.predict_artifact(fewer, [plugin_world.sets.forget])
 
 
+@pytest.mark.slow
 def test_rounding_is_measured_on_a_plugins_file(
     plugin_world: PluginWorld, audited: Audited, files: dict[tuple[str, str], Artifact], tmp_path: Path
 ) -> None:

@@ -143,6 +143,7 @@ def released(plugin_world: PluginWorld, models: Path, tmp_path_factory: pytest.T
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_bundle_of_a_plugin(plugin_world: PluginWorld, released: Path) -> None:
     verified = bundle.verify_bundle(released)

@@ -40,7 +40,7 @@ def on_gpu(artifact: Artifact, inputs: dict[str, Any]) -> str:
 
 
 def row_of(artifact: Artifact, checkpoint: Checkpoint, dataset: Dataset, few: dict[str, Any], most: int) -> dict[str, Any]:
-    """Everything but the time."""
+    """What one file weighs and is worth; `timed` adds how long it takes."""
     parity = measure_parity(artifact, checkpoint.path, few)
     card = artifact.card
     found: dict[str, Any] = {

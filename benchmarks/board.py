@@ -64,12 +64,12 @@ class Board:
 
     @property
     def originals(self) -> int:
-        """K."""
+        """K, the number of originals."""
         return len(self.report.seeds["originals"])
 
     @property
     def budget(self) -> float:
-        """Fraction of retraining."""
+        """The budget as a fraction of retraining."""
         return float(self.report.settings["budget"])
 
     @cached_property
@@ -79,7 +79,7 @@ class Board:
 
     @cached_property
     def oracle(self) -> Oracle:
-        """The retrained models."""
+        """The retrained models, which every method is compared with."""
         names = [(retrained_name(own), own) for own in self.report.seeds["retrained"]]
         return Oracle(read_pool(self.folder / "models", names, self.truths)[0])
 

@@ -21,7 +21,7 @@ from unplug.core import table, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, Split, load_dataset, make_split
 from unplug.sdk.statistics import auc
-from unplug.sdk.training import predict, split_of, to_tensors
+from unplug.sdk.training import predict, recipe_of, split_of, to_tensors
 from unplug.sdk.unlearning import ClosedForm
 from unplug.sdk.unlearning.designs.closed_form import HeadSums, contribution, load_sums
 
@@ -30,7 +30,7 @@ CPU = torch.device("cpu")
 
 
 def errors(model: Any, dataset: Dataset, ids: tuple[str, ...]) -> Any:
-    """Absolute errors in years."""
+    """Absolute errors in years (N,) of a model on some samples of a data set."""
     return predict(model, to_tensors(dataset, ids, model.age_edges, CPU)).error_N
 
 
@@ -72,7 +72,7 @@ def sequence(original: Checkpoint, dataset: Dataset, requests: int, seed: int) -
 
 
 def markdown(facts: dict[str, Any]) -> str:
-    """The table of docs/closed-form.md."""
+    """The table of docs/closed-form.md, from the JSON that `main` writes."""
     head = ("| model | seed | training MAE | test MAE | error AUC, training against test |", "|---|---|---|---|---|")
     rows = (
         f"| {row['model']} | {row['seed']} | {row['train_mae']:.2f} | {row['test_mae']:.2f} | {row['error_auc']:.3f} |"
@@ -89,7 +89,7 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.option("--requests", type=int, default=1000, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/closed-form.json"), show_default=True)
 def main(trunk: Path, spec: str, ordinary: Path | None, seeds: int, requests: int, out: Path) -> None:
-    """Measures the closed form."""
+    """Fits, measures and forgets, and writes the JSON and the table."""
     base = load_checkpoint(trunk, expect="age")
     dataset = load_dataset(spec, base.model.image_size)
     consented = load_dataset(base.record["data"]["spec"], base.model.image_size)
@@ -98,7 +98,8 @@ def main(trunk: Path, spec: str, ordinary: Path | None, seeds: int, requests: in
         for seed in range(seeds):
             split = make_split(dataset, seed=seed)
             made = ClosedForm().train(
-                dataset, split, None, Path(folder) / f"seed{seed}", trunk=base, trunk_data=consented, seed=seed, device=CPU,  # type: ignore[arg-type]
+                dataset, split, recipe_of(base), Path(folder) / f"seed{seed}", trunk=base, trunk_data=consented, seed=seed,
+                device=CPU,
             )  # fmt: skip
             first = first or made
             rows.append(

@@ -60,12 +60,12 @@ def exported(folder: Path) -> list[tuple[str, str, Artifact]]:
 
 
 def by_fit(kept: Sequence[Known], row: Known) -> float:
-    """The predictor that ships."""
+    """The latency that the shipped predictor says."""
     return fit([item.features for item in kept], [item.median_ms for item in kept]).latency_ms(row.features)
 
 
 def by_throughput(kept: Sequence[Known], row: Known) -> float:
-    """Multiply-accumulates over one throughput."""
+    """The latency that multiply-accumulates over one fitted throughput give."""
     from math import exp, log
 
     return exp(sum(log(item.median_ms / item.features.total_macs) for item in kept) / len(kept)) * row.features.total_macs
@@ -112,7 +112,7 @@ def facts(report: BenchReport, files: list[tuple[str, str, Artifact]]) -> dict[s
 
 
 def markdown(found: dict[str, Any]) -> str:
-    """The tables of docs/estimates.md."""
+    """The tables of docs/estimates.md, from the JSON of a run."""
     lines = ["| predicted from the others, with | measured / predicted | median off by | held-out rows |", "|---|---|--:|--:|"]
     for name, error in found["errors"].items():
         span = f"x{error['low']:.2f} to x{error['high']:.2f}"

@@ -64,7 +64,7 @@ def noise(size: Size, device: torch.device, seed: int) -> ImageSet:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """That many torch threads."""
+    """Lets torch use so many threads within the context."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     yield

@@ -58,7 +58,7 @@ has are left out.
 
 
 def page(reports: list[LeaderboardReport]) -> str:
-    """The whole page."""
+    """The whole of docs/leaderboard.md, from the JSON of its runs."""
     lines = [
         f"| {item.label}{f', {item.unit}' if item.unit else ''} | {_cell(item.says)} | {item.better} |"
         for item in METRICS.values()

@@ -212,7 +212,7 @@ def by_round(measured: dict[str, Any]) -> dict[str, list[dict[str, float]]]:
 
 
 def rows(facts: dict[str, Any], measured: dict[str, Any], results: dict[str, dict[str, float]]) -> list[tuple[str, ...]]:
-    """The table's rows."""
+    """The rows of the table, one a file."""
     found = []
     for name, item in results.items():
         placed = measured["placements"][name]

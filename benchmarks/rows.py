@@ -38,7 +38,7 @@ class Row:
 
 
 def rows(folder: Path) -> list[Row]:
-    """What is measured."""
+    """What is measured, one row a measurement."""
     device = pick_device()
     source = parse_spec("synth:n=64,subjects=64,seed=5")
     samples = source.listing().samples

@@ -109,7 +109,7 @@ def _public(version: str) -> str:
 @click.command()
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out"), show_default=True)
 def main(out: Path) -> None:
-    """Writes sbom.cdx.json and requirements-audit.txt."""
+    """Writes sbom.cdx.json and requirements-audit.txt, which pip-audit reads, into a folder."""
     found, needs = closure(wanted(EXTRA))
     lines = [f"{key}=={_public(item.version)}\n" for key, item in sorted(found.items())]
     for name, text in (

@@ -39,7 +39,7 @@ class InSitu:
         self.clone_s = 0.0
 
     def once(self, condition_1CHW: Tensor, guidance: bool) -> list[Tensor]:
-        """The adapter's."""
+        """What the adapter computes once a picture, untimed."""
         return self._adapter.once(condition_1CHW, guidance)
 
     def each_step(self, state: list[Tensor], latents_BCHW: Tensor, t: Tensor, text_BTC: Tensor) -> dict[str, Any]:

@@ -79,15 +79,15 @@ class Control(Protocol):
 
 
 class Bare:
-    """Nothing."""
+    """The base alone: what every adapter is compared with."""
 
     network: nn.Module | None = None
 
     def once(self, condition_1CHW: Tensor, guidance: bool) -> None:
-        """Nothing."""
+        """Does nothing: a bare base has no work before its steps."""
 
     def each_step(self, state: None, latents_BCHW: Tensor, t: Tensor, text_BTC: Tensor) -> dict[str, Any]:
-        """Nothing."""
+        """Does nothing: a bare base has no work of its own in a step."""
         return {}
 
 
@@ -175,7 +175,7 @@ class Base:
 
 
 def clones(residuals: Sequence[Tensor]) -> list[Tensor]:
-    """A copy of each."""
+    """A copy of each tensor, so that a step may change it in place."""
     return [residual.clone() for residual in residuals]
 
 

@@ -130,7 +130,7 @@ def _row(pieces: Pieces, control: str, steps: int, guidance: bool) -> dict[str, 
 
 
 def spread(values_R: Sequence[float]) -> dict[str, float]:
-    """Median and range."""
+    """Median and range of some repeats, as text."""
     return {"median": statistics.median(values_R), "min": min(values_R), "max": max(values_R)}
 
 

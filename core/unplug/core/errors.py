@@ -130,7 +130,7 @@ class InsufficientMemoryError(UnplugError):
 
 
 class Interrupted(UnplugError):
-    """Somebody pressed Ctrl-C."""
+    """Somebody pressed Ctrl-C, and the work was ended in order."""
 
     exit_code = 130  # 128 and the number of the signal, as shells say it
 

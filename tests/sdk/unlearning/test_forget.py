@@ -289,18 +289,6 @@ def test_a_loss_of_nan_saves_nothing(world: World, tmp_path: Path, monkeypatch: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_oracle_of_another_recipe_or_request_is_refused(world: World, tmp_path: Path) -> None:
-    split = request_split(world.original, world.dataset, world.forget_ids)
-    check_oracle(world.oracle, split, RECIPE)
-    with pytest.raises(CheckpointError, match="another recipe"):
-        check_oracle(world.oracle, split, replace(RECIPE, epochs=4))
-    fewer = request_split(world.original, world.dataset, world.forget_ids[:-1])
-    with pytest.raises(CheckpointError, match="retain set"):
-        check_oracle(world.oracle, fewer, RECIPE)
-    with pytest.raises(CheckpointError, match="retain set"):  # an unlearned model is no oracle, whatever its split says
-        step(world, tmp_path / "out", oracle=world.unlearned)
-
-
 def test_a_later_request_never_trains_on_those_who_were_forgotten_before(world: World) -> None:
     first, second = world.split.train[:3], world.split.train[5:7]
     once = replace(world.original, record=world.original.record | {"split": world.split.with_forget(first).to_dict()})

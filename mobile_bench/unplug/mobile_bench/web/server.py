@@ -134,7 +134,7 @@ class _Server(ThreadingHTTPServer):
         request.settimeout(SOCKET_S)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """See `process_request`."""
+        """Serves one connection and frees its place afterwards; see `process_request`."""
         try:
             super().process_request_thread(request, client_address)
         finally:

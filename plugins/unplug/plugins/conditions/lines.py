@@ -120,7 +120,7 @@ class LineDrawing(Condition):
 
     @property
     def nearest(self) -> bool:
-        """See `draw`."""
+        """Whether the drawing is shrunk by picking pixels instead of averaging them; see `draw`."""
         return False
 
     @abstractmethod

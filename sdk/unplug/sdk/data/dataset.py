@@ -47,6 +47,11 @@ class Dataset:
         return len(self.samples)
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """What the record of a training says of its data, ready for JSON."""
+        return {"spec": self.spec, "digest": self.digest, "samples": len(self), "unusable": len(self.problems)}
+
+    @property
     def size(self) -> int:
         """Side of the images in pixels."""
         return int(self.images.shape[1])

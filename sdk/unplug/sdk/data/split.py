@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,6 +49,11 @@ class Split:
     def sha256(self) -> str:
         """Hash of the content, in canonical JSON."""
         return json_sha256(self._content())
+
+    @property
+    def forget_sha256(self) -> str:
+        """Hash of the forgotten ids, in any order; it tells two requests apart without naming anybody."""
+        return hashlib.sha256("\n".join(sorted(self.forget)).encode()).hexdigest()
 
     def with_forget(self, ids: Sequence[str]) -> Split:
         """The same split with a forget set; see `check_forget` for what is refused."""

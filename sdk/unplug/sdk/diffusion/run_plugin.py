@@ -169,7 +169,7 @@ def _measured(
 
 def _origin(dataset: Dataset, split: Split, done: Trained, device: torch.device) -> dict[str, Any]:
     return {
-        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
+        "data": dataset.facts,
         "split": split.to_dict(),
         "image_size": dataset.size,
         "cost": {

@@ -15,7 +15,7 @@ from unplug.sdk.auditing import AuditReport, ModelAudit, Utility
 from unplug.sdk.bundle import Gate
 
 EQUAL = 1e-8
-"""Weights are equal within this: the sums behind them are integers, but a solver may use another number of threads."""
+"""Weights are equal within this. Solved on one machine, from the same integers, they are the same bit for bit."""
 
 
 @dataclass(frozen=True, kw_only=True)

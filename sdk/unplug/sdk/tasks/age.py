@@ -84,7 +84,7 @@ class AgeTask(StoredTask):
 
     @property
     def image_size(self) -> int:
-        """Of the recipe."""
+        """Side in pixels, as the recipe says."""
         return self.recipe.image_size
 
     def build(self, train: SampleSet) -> nn.Module:
@@ -106,7 +106,7 @@ class AgeTask(StoredTask):
     def fit(
         self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
     ) -> Fit:
-        """By epochs."""
+        """Trains a new predictor in the recipe's epochs."""
         return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
 
     def loss(self, model: Any, outputs: Mapping[str, Tensor], batch: ImageBatch) -> Tensor:
@@ -123,23 +123,23 @@ class AgeTask(StoredTask):
         return entropy_B + (outputs["expected_age"][:, 0].float() - batch.age_B).abs() / AGE_SCALE
 
     def log_prob(self, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
-        """log p(true group) (B,)."""
+        """log softmax(z)_y of the true age group (B,)."""
         return self.logits(outputs).log_softmax(dim=1).gather(1, batch.group_B[:, None])[:, 0]
 
     def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """(B, G) in float32."""
+        """Logits of the age groups (B, G) in float32."""
         return outputs[self.output].float()
 
     def sets(self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False) -> Sets:
-        """Pixels, ages and groups."""
+        """The sets with their pixels, ages and age groups on the device."""
         return load_sets(dataset, split, self.edges, device)
 
     def network(self, model: nn.Module) -> nn.Module:
-        """The model itself."""
+        """The model itself: it needs nothing beside it to compute a loss."""
         return model
 
     def stored(self, network: nn.Module) -> nn.Module:
-        """The model itself."""
+        """The model itself: nothing stood beside it."""
         return network
 
     def metrics(self, network: nn.Module, part: SampleSet) -> dict[str, Any]:
@@ -147,11 +147,11 @@ class AgeTask(StoredTask):
         return summarize(predict(network, part), self.edges)
 
     def describe(self, row: dict[str, Any]) -> str:
-        """Both in words."""
+        """Accuracy and mean absolute error in words."""
         return f"accuracy {100 * row['accuracy']:5.1f} %  MAE {row['mae']:5.2f} years"
 
     def facts(self) -> dict[str, Any]:
-        """None."""
+        """Empty: the common fields say all of an age predictor."""
         return {}
 
     def check_twin(self, other: Checkpoint) -> None:
@@ -162,11 +162,11 @@ class AgeTask(StoredTask):
         return model_card(record)
 
     def title(self, checkpoint: Checkpoint) -> str:
-        """With its image size."""
+        """What it is, with the side of its pictures."""
         return f"A face-age predictor ({checkpoint.model.image_size} px in, years out)"
 
     def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
-        """Pixels in, years out."""
+        """How pictures become its input, and its output years."""
         return {
             "preprocessing": {"crop": "centre square", "resize": checkpoint.model.image_size, "scale": "pixel / 255"},
             "postprocessing": {"age_edges": list(checkpoint.model.age_edges), "unit": "years"},
@@ -177,7 +177,7 @@ class AgeTask(StoredTask):
         return footprint(network, self.image_size, device)
 
     def resident(self, samples: int) -> int:
-        """Pixels, age, group."""
+        """Bytes of the pixels, ages and groups of some samples."""
         return image_bytes(self.image_size, samples)
 
     def predict_artifact(self, artifact: Any, parts: Sequence[ImageSet]) -> list[Predictions]:

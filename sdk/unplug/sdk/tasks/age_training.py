@@ -67,7 +67,7 @@ def train_age(
     record = {
         "schema": task.schema,
         "role": role,
-        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
+        "data": dataset.facts,
         "split": split.to_dict(),
         "recipe": recipe.to_dict(),
         "seed": seed,

@@ -74,7 +74,7 @@ class ResNet18(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
-        """``logits`` (B, G)."""
+        """Class ``logits`` (B, G) of RGB images (B, 3, H, W) in [0, 1]."""
         x_BCHW = F.relu(self.norm1(self.conv1(image_BCHW * 4.0 - 2.0)))  # about unit variance
         x_BCHW = self.blocks(F.max_pool2d(x_BCHW, 3, 2, 1))
         return {"logits": self.classifier(self.dropout(x_BCHW.mean(dim=(2, 3))))}
@@ -112,7 +112,7 @@ class ClassTask(Task):
         return math.log(len(self.edges) - 1)
 
     def build(self, train: SampleSet) -> nn.Module:
-        """A `ResNet18`."""
+        """A `ResNet18` with random weights."""
         return ResNet18(classes=len(self.edges) - 1, width=self.width, dropout=self.recipe.dropout)
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
@@ -121,7 +121,7 @@ class ClassTask(Task):
     def fit(
         self, train: SampleSet, validation: SampleSet, *, seed: int, state: StateFile | None, show: bool, label: str
     ) -> Fit:
-        """By epochs."""
+        """Trains a new classifier in the recipe's epochs."""
         return fit_new(self, train, validation, seed=seed, state=state, show=show, label=label)
 
     def loss(self, model: nn.Module, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
@@ -130,9 +130,9 @@ class ClassTask(Task):
         return F.cross_entropy(self.logits(outputs), batch.group_B, reduction="none", label_smoothing=smoothing)
 
     def log_prob(self, outputs: Mapping[str, Tensor], batch: LabelledBatch) -> Tensor:
-        """log p(true class) (B,)."""
+        """log softmax(z)_y of the true class (B,)."""
         return self.logits(outputs).log_softmax(dim=1).gather(1, batch.group_B[:, None])[:, 0]
 
     def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """(B, G) in float32."""
+        """Class logits (B, G) in float32."""
         return outputs[self.output].float()

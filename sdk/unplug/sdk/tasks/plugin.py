@@ -90,7 +90,7 @@ class PluginTask(StoredTask):
 
     @property
     def condition(self) -> str:
-        """Name of the condition."""
+        """Name of the condition that the plugin was trained on."""
         return str(self.record["condition"]["kind"])
 
     def build(self, train: SampleSet) -> nn.Module:
@@ -119,16 +119,16 @@ class PluginTask(StoredTask):
         return outputs["loss"]
 
     def log_prob(self, outputs: Mapping[str, Tensor], batch: NoiseBatch) -> Tensor:
-        """-loss (B,)."""
+        """The negative loss (B,), a log likelihood up to a constant."""
         return -outputs["loss"]
 
     def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:
-        """There are none."""
+        """Raises `InputError`: a model of noise has no classes."""
         raise InputError("a plugin", "it says no class logits", "Choose a method that needs none")
 
     @property
     def image_size(self) -> int:
-        """The base's."""
+        """Side in pixels of the pictures that the base draws."""
         return image_size_of(self.frame.base)
 
     def sets(self, dataset: Dataset, split: Split, device: torch.device, *, show: bool = False) -> Sets:
@@ -159,7 +159,7 @@ class PluginTask(StoredTask):
         return Steered(model, self.frame)
 
     def stored(self, network: nn.Module) -> nn.Module:
-        """The plugin alone."""
+        """The plugin alone, without its base."""
         assert isinstance(network, Steered)
         return network.network
 
@@ -170,7 +170,7 @@ class PluginTask(StoredTask):
         return {"n": len(part), "loss": float(own.loss_N.mean()), "loss_without_plugin": float(own.plain_N.mean())}
 
     def describe(self, row: dict[str, Any]) -> str:
-        """Both in words."""
+        """The loss, and the bare base's beside it, in words."""
         return f"{self.frame.weighting} loss {row['loss']:.4f} ({row['loss_without_plugin']:.4f} without the plugin)"
 
     def facts(self) -> dict[str, Any]:
@@ -210,7 +210,7 @@ class PluginTask(StoredTask):
         }  # fmt: skip
 
     def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
-        """By two small passes."""
+        """Memory of one pass, measured by two small ones."""
         return footprint_of(
             network, lambda count: self.frame.example(count, device), 4 * self.frame.floats, device,
             frozen=self.frame.base.unet, measured_at=batch_size_of(self.frame.base),

@@ -92,7 +92,7 @@ class StoredTask(Task):
 
     @abstractmethod
     def footprint(self, network: nn.Module, device: torch.device) -> Footprint:
-        """Memory of one pass."""
+        """Memory that one pass takes, for the estimate of a forget step."""
 
     @abstractmethod
     def resident(self, samples: int) -> int:

@@ -32,7 +32,7 @@ class Predictions(ABC):
     @property
     @abstractmethod
     def log_prob_N(self) -> Array:
-        """log p(truth) in nats."""
+        """log p(truth) of each sample (N,) in nats."""
 
     @property
     @abstractmethod
@@ -109,7 +109,7 @@ class ClassPredictions(Predictions):
 
     @property
     def probability_NG(self) -> Array:
-        """softmax(z)."""
+        """softmax(z), the probability of each class (N, G)."""
         powers_NG = np.exp(self.logits_NG - self.logits_NG.max(axis=1, keepdims=True))
         return np.asarray(powers_NG / powers_NG.sum(axis=1, keepdims=True), np.float64)
 
@@ -149,13 +149,13 @@ class LossPredictions(Predictions):
 
     @classmethod
     def of(cls, loss_N: NDArray[Any], plain_N: NDArray[Any] | None = None) -> LossPredictions:
-        """From losses above 0."""
+        """Predictions from losses (N,), which are held above 0."""
         loss_N = np.maximum(np.asarray(loss_N, np.float64), SMALLEST_LOSS)
         return cls(loss_N=loss_N, plain_N=None if plain_N is None else np.asarray(plain_N, np.float64))
 
     @property
     def log_prob_N(self) -> Array:
-        """-loss."""
+        """The negative loss of each sample (N,)."""
         return -self.loss_N
 
     @property
@@ -175,12 +175,12 @@ class LossPredictions(Predictions):
 
     @property
     def error_N(self) -> Array:
-        """The loss."""
+        """The loss of each sample (N,)."""
         return self.loss_N
 
     @property
     def finite(self) -> bool:
-        """Of the loss."""
+        """Whether every loss is a number."""
         return bool(np.isfinite(self.loss_N).all())
 
 

@@ -35,7 +35,7 @@ class ImageBatch(LabelledBatch):
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        """The images."""
+        """The images, which are all that a model is called with."""
         return (self.image_BCHW,)
 
 
@@ -56,12 +56,12 @@ class ImageSet(LabelledSet):
 
     @property
     def device(self) -> torch.device:
-        """Where the pixels are."""
+        """The device that the pixels are on."""
         return self.age_N.device
 
     @property
     def eval_batch(self) -> int:
-        """`EVAL_BATCH`."""
+        """How many pictures are measured at once, `EVAL_BATCH`."""
         return EVAL_BATCH
 
     def holds(self) -> frozenset[str]:
@@ -78,12 +78,12 @@ class ImageSet(LabelledSet):
         )
 
     def batch(self, index_B: Tensor) -> ImageBatch:
-        """The samples at `index_B`."""
+        """The samples at `index_B`, as floats in [0, 1]."""
         image_BCHW = self.image_NCHW[index_B].to(torch.float32, memory_format=torch.channels_last).div_(255.0)
         return ImageBatch(image_BCHW=image_BCHW, age_B=self.age_N[index_B], group_B=self.group_N[index_B])
 
     def view(self, batch: ImageBatch, kind: Augment, generator: torch.Generator) -> ImageBatch:
-        """The batch, augmented."""
+        """The batch, augmented at random as the recipe says."""
         return replace(batch, image_BCHW=augment(batch.image_BCHW, kind, generator))
 
     def subset(self, index: Sequence[int] | Tensor) -> ImageSet:

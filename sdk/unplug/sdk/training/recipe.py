@@ -82,7 +82,7 @@ class Recipe:
         return self.epochs * samples
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """The recipe's fields, ready for JSON."""
         return asdict(self)
 
     @classmethod

@@ -48,7 +48,7 @@ class Batch(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device that the batch's tensors are on."""
         return self.inputs[0].device
 
 
@@ -77,7 +77,7 @@ class SampleSet(ABC):
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where batches are made."""
+        """The device that batches are made on."""
 
     @property
     @abstractmethod
@@ -94,7 +94,7 @@ class SampleSet(ABC):
 
     @abstractmethod
     def batch(self, index_B: Tensor) -> Batch:
-        """The samples at `index_B`."""
+        """The samples at the indices `index_B` (B,)."""
 
     @abstractmethod
     def view(self, batch: Any, kind: Augment, generator: torch.Generator) -> Batch:
@@ -155,7 +155,7 @@ _B = TypeVar("_B", bound=Batch)
 
 
 def joined(one: _B, other: _B) -> _B:
-    """Two batches as one."""
+    """Two batches of one kind as one, the first one's samples first."""
     both: _B = tree_map(_cat, one, other)
     return both
 

@@ -66,7 +66,7 @@ class Task(ABC):
 
     @abstractmethod
     def log_prob(self, outputs: Mapping[str, Tensor], batch: Any) -> Tensor:
-        """log p(truth) (B,)."""
+        """log p(truth) of each sample (B,), in nats."""
 
     @abstractmethod
     def logits(self, outputs: Mapping[str, Tensor]) -> Tensor:

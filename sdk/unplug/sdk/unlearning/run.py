@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -130,7 +129,7 @@ def forget(
             "settings": {field.name: getattr(built, field.name) for field in fields(built)},  # type: ignore[arg-type]
             "needs": list(built.needs),
             "samples": len(split.forget),
-            "set_sha256": hashlib.sha256("\n".join(sorted(split.forget)).encode()).hexdigest(),
+            "set_sha256": split.forget_sha256,
             "cost": summary(cost, retrain, limit),
             "memory": memory_record(needed, free, device),
         },
@@ -261,7 +260,7 @@ def _record(
 ) -> dict[str, Any]:
     return task.facts() | {
         "schema": task.schema,
-        "data": {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)},
+        "data": dataset.facts,
         "split": split.to_dict(),
         "recipe": task.recipe.to_dict(),
         "seed": seed,

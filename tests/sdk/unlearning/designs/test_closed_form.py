@@ -155,28 +155,33 @@ def test_another_picture_under_the_name_is_refitted_or_refused(
     assert not (tmp_path / "c").exists()
 
 
-@pytest.mark.parametrize(
-    ("edit", "message"), [("gone", "not there"), ("edited", "hash differs"), ("trunk", "its trunk is not")]
-)
-def test_broken_sums_are_refused(
-    original: Checkpoint, personal: Dataset, split: Split, tmp_path: Path, edit: str, message: str
-) -> None:
+BROKEN = {
+    "gone": "not there", "edited": "hash differs", "trunk": "its trunk is not", "head": "not the one that they give",
+    "record": "does not describe a closed form \\(grid",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("edit", BROKEN)
+def test_broken_sums_are_refused(original: Checkpoint, personal: Dataset, split: Split, tmp_path: Path, edit: str) -> None:
     place = tmp_path / "copy"
     shutil.copytree(original.path, place)
+    record, weights = json.loads((place / "unplug.json").read_text()), load_file(place / "model.safetensors")
     if edit == "gone":
         (place / SUMS).unlink()
     elif edit == "edited":
         tensors = load_file(place / SUMS)
         tensors["sums"][0, 0] += 1
         save_file(tensors, place / SUMS)
+    elif edit == "record":
+        record["design"]["grid"] = "fine"
     else:
-        weights = load_file(place / "model.safetensors")
-        weights["stem.conv.weight" if "stem.conv.weight" in weights else sorted(weights)[0]] += 0.5
+        weights["classifier.weight" if edit == "head" else sorted(weights)[-1]] += 0.5
         save_file(weights, place / "model.safetensors")
-        record = json.loads((place / "unplug.json").read_text())
-        (place / "unplug.json").write_text(json.dumps(record | {"weights_sha256": sha256_file(place / "model.safetensors")}))
-    with pytest.raises(CheckpointError, match=message):
+        record["weights_sha256"] = sha256_file(place / "model.safetensors")
+    (place / "unplug.json").write_text(json.dumps(record))
+    with pytest.raises(CheckpointError, match=BROKEN[edit]):
         without(load_checkpoint(place), personal, split.train[:1], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_requests_that_cannot_be_met(original: Checkpoint, personal: Dataset, split: Split, tmp_path: Path) -> None:

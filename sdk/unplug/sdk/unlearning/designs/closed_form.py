@@ -39,20 +39,19 @@ from unplug.sdk.training import (
 )
 
 from ..budget import Cost, RetrainCost, summary
+from ..method import with_settings
 from ..ridge import RidgeHead, best_scale
 
 BATCH = 64
 """Pictures a pass, always: the last batch is filled up, since another batch size may round differently."""
 GRID = 256
 """Pooled features are rounded to this fraction of their spread before the head is fitted, so that the last bits of a
-convolution, which differ between machines, seldom matter."""
+convolution, which may differ between machines, matter less often. How often was not measured."""
 LIFT_BITS = 18
 """Of the lift's weights. With some 15 bits of a rounded feature and 2^11 channels at most, float64 sums them exactly, in any
 order: a picture then adds the same whatever passes through beside it."""
-FEATURE_RANGE, AGE_RANGE = (
-    6,
-    7,
-)  # powers of two: features up to 64, ages up to 128; fixed, since a range of the data would tell of it
+FEATURE_RANGE, AGE_RANGE = 6, 7
+"""Powers of two: features up to 64, ages up to 128. They are fixed: a range that follows the data would tell of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +107,9 @@ class ClosedForm:
             DataError: somebody is in both sets of data, other data than the trunk's, a sample without an age.
         """
         check_place(out)
+        if split.data_digest != dataset.digest:
+            why = "the split was made from other data (digest differs)"
+            raise DataError(f"data {dataset.spec}", why, "Make the split again")
         trunk, trunk_data = _trunk(trunk, trunk_data, dataset, recipe, out, seed, device, restart, show)
         start = time.perf_counter()
         model, facts = lifted(trunk, trunk_data, self, seed=seed, device=device)
@@ -120,7 +122,7 @@ class ClosedForm:
         record = {
             "schema": RECORD_SCHEMA,
             "role": "original",
-            "data": describe_data(dataset),
+            "data": dataset.facts,
             "split": split.to_dict(),
             "recipe": recipe_of(trunk).to_dict(),
             "seed": seed,
@@ -156,7 +158,7 @@ class ClosedForm:
             CheckpointError: sums that were edited or belong to another trunk.
         """
         check_place(out)
-        model, facts = cast(AgePredictor, copy.deepcopy(original.model)), original.record["design"]
+        model, facts = cast(AgePredictor, copy.deepcopy(original.model)), _facts(original)
         before = split_of(original)
         split = before.with_forget(sorted({*before.forget, *forget_ids}))
         sums = load_sums(original)
@@ -174,8 +176,10 @@ class ClosedForm:
         if why:
             rest = to_tensors(dataset, split.retain, model.age_edges, device)
             forward += len(rest)
-            sums = HeadSums.empty(self.random_features, model.groups)
+            added, sums = sums.committed, HeadSums.empty(self.random_features, model.groups)
             sums.add(contribution(model, facts["grid"], rest, pooled_NC=pooled(model, rest, show=show)))
+            same = sum(added[name] == digest for name, digest in sums.committed.items())
+            why += f"; {same} of their {len(rest)} pictures are bit for bit as they were added"
         fill_head(model, sums, self.ridge, facts["scale"])
         cost = Cost(forward=forward, backward=0, wall_s=time.perf_counter() - start)
         parts = {"retain": split.retain, "forget": split.forget, "test": split.test}
@@ -189,7 +193,7 @@ class ClosedForm:
                 "exact": True,
                 "refitted": why,
                 "samples": len(gone),
-                "set_sha256": hashlib.sha256("\n".join(sorted(split.forget)).encode()).hexdigest(),
+                "set_sha256": split.forget_sha256,
                 "cost": summary(cost, _refit_cost(cost, len(split.retain), device), None),
             },
             "cost": {"forward": cost.forward, "backward": 0, "wall_s": cost.wall_s, "device": describe_device(device)},
@@ -285,19 +289,21 @@ def _trunk(
     """The trunk and its data, which are loaded or trained where they are not given, and checked to be apart."""
     if trunk is None and trunk_data is None:
         raise InputError("closed form", "it needs a trunk that never saw personal data", "Give --trunk-data or --trunk")
+    side = recipe.image_size if trunk is None else trunk.model.image_size
+    if personal.size != side:
+        why = f"its images have {personal.size} pixels where the trunk takes {side}"
+        raise DataError(f"data {personal.spec}", why, "Load it at the trunk's size")
     if trunk_data is None:
         assert trunk is not None
-        if "data" not in trunk.record:
+        spec = (trunk.record.get("data") or {}).get("spec")
+        if not isinstance(spec, str):
             raise CheckpointError(str(trunk.path), "its record names no data", "Give --trunk-data as well")
-        trunk_data = load_dataset(trunk.record["data"]["spec"], trunk.model.image_size, show=show)
+        trunk_data = load_dataset(spec, side, show=show)
     check_apart(personal, trunk_data)
     if trunk is None:
         split = make_split(trunk_data, seed=seed, validation=0.1, test=0.1)
         place = out.parent / f"{out.name}-trunk"
         trunk = train_age(trunk_data, split, recipe, place, seed=seed, device=device, restart=restart, show=show, label="trunk")
-    if personal.size != trunk.model.image_size:
-        why = f"its images have {personal.size} pixels where the trunk takes {trunk.model.image_size}"
-        raise DataError(f"data {personal.spec}", why, "Load it at the trunk's size")
     return trunk, trunk_data
 
 
@@ -313,10 +319,11 @@ def load_sums(checkpoint: Checkpoint) -> HeadSums:
         raise CheckpointError(str(place), "the sums that the head is computed from are not there", fix)
     if sha256_file(place) != record.get("sums_sha256"):
         raise CheckpointError(str(place), "they are not the sums of this checkpoint (hash differs)", fix)
-    model, facts, split = checkpoint.model, record["design"], split_of(checkpoint)
+    model, facts, split = checkpoint.model, _facts(checkpoint), split_of(checkpoint)
     if trunk_sha256(model) != facts["trunk_sha256"]:
         raise CheckpointError(str(checkpoint.path), "its trunk is not the one that the head's features come from", fix)
-    sums, ids = HeadSums.empty(facts["settings"]["random_features"], model.groups), sorted(split.retain)
+    settings, ids = with_settings(ClosedForm(), facts["settings"], "closed form"), sorted(split.retain)
+    sums = HeadSums.empty(settings.random_features, model.groups)
     try:
         stored = load_file(place)
         sums.head.sums = stored["sums"]
@@ -325,7 +332,22 @@ def load_sums(checkpoint: Checkpoint) -> HeadSums:
         raise CheckpointError(str(place), f"they do not belong to this head ({error})", fix) from error
     if sums.head.samples != len(ids):
         raise CheckpointError(str(place), f"they hold {sums.head.samples} samples where the split says {len(ids)}", fix)
+    expected = copy.deepcopy(model)
+    fill_head(expected, sums, settings.ridge, facts["scale"])
+    if not torch.allclose(expected.classifier.weight, model.classifier.weight, rtol=1e-4, atol=1e-4):
+        raise CheckpointError(str(place), "the head in the weights is not the one that they give", fix)
     return sums
+
+
+def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
+    """What the record says of the design; `CheckpointError` where something is missing or of another type."""
+    facts = checkpoint.record["design"]
+    kinds = {"settings": dict, "grid": float, "scale": float, "trunk_sha256": str}
+    wrong = [name for name, kind in kinds.items() if not isinstance(facts.get(name), kind)]
+    if wrong or not facts["grid"] > 0.0:
+        why = f"its unplug.json does not describe a closed form ({', '.join(wrong) or 'grid'})"
+        raise CheckpointError(str(checkpoint.path), why, "Restore the folder as it was saved")
+    return dict(facts)
 
 
 def lifted(
@@ -471,11 +493,6 @@ def _namespace(spec: str) -> str:
     kind, _, rest = spec.partition(":")
     seed = [part for part in rest.split(",") if part.startswith("seed=")]
     return f"{kind} {seed[0] if seed else 'seed=0'}" if kind == "synth" else kind
-
-
-def describe_data(dataset: Dataset) -> dict[str, Any]:
-    """What a record says of its data."""
-    return {"spec": dataset.spec, "digest": dataset.digest, "samples": len(dataset), "unusable": len(dataset.problems)}
 
 
 def measured(

@@ -120,7 +120,7 @@ class LineDrawing(Condition):
 
     @property
     def nearest(self) -> bool:
-        """Whether the drawing is shrunk by picking pixels instead of averaging them; see `draw`."""
+        """Whether a point is drawn at the nearest pixel instead of in the one that it lies in; see `draw`."""
         return False
 
     @abstractmethod

@@ -60,7 +60,7 @@ def age(
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.tasks import train_age
     from unplug.sdk.training import Recipe
-    from unplug.sdk.unlearning import train_forgettable
+    from unplug.sdk.unlearning import build_design, train_forgettable
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}
     if forgettable is None and (given := given_option("trunk", "trunk_data", "pairs")):
@@ -69,6 +69,8 @@ def age(
             "it belongs to a design",
             "Give --forgettable closed-form as well",
         )
+    if forgettable is not None:
+        build_design(forgettable, settings(pairs))  # a wrong name or setting is told before data is read
     ready = load_checkpoint(trunk, expect="age") if trunk else None
     if ready is not None:
         chosen["image_size"] = ready.model.image_size

@@ -476,7 +476,7 @@ def check_apart(personal: Dataset, consented: Dataset) -> None:
     both = [name for name, digest in mine.items() if digest in theirs]
     if both:
         shown = ", ".join(f"{name} (there: {theirs[mine[name]]})" for name in both[:3])
-        more = ", ..." if len(both) > 3 else ""
+        more = f" and {len(both) - 3} more" if len(both) > 3 else ""
         raise DataError("trunk's data", f"{len(both)} personal pictures are in it too: {shown}{more}", fix)
     if _namespace(personal.spec) == _namespace(consented.spec):
         known = {sample.subject for sample in consented.samples if sample.subject}

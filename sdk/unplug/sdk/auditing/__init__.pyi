@@ -11,6 +11,7 @@ from .exports import Exports as Exports
 from .exports import Inputs as Inputs
 from .exports import form_of as form_of
 from .exports import make_exports as make_exports
+from .exports import not_run_here as not_run_here
 from .half_samples import MIN_MODELS as MIN_MODELS
 from .klom_metric import klom as klom
 from .klom_metric import years_from_oracle as years_from_oracle

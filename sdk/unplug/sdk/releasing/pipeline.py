@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from unplug.core import GateFailed, one_writer, temporary_folder, write_json
+from unplug.core import GateFailed, one_writer, write_json
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
 from unplug.sdk.data import Dataset
 from unplug.sdk.report import ReleaseRecord
 from unplug.sdk.tasks import StoredTask, task_of
-from unplug.sdk.unlearning import DEFAULT_METHOD, check_design_request, design_of
+from unplug.sdk.unlearning import check_design_request, design_of
 
 from .contents import bundle_card, write_vectors
+from .finished import Progress, Say
 from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate, equality_gate, forgetting_gates, parity_gate
+from .gather import common_facts, gather
 from .stages import Evidence, Stages
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +58,8 @@ def release(
         dataset: what it was trained on.
         forget_ids: what the request names.
         out: bundle folder, written only when every gate holds.
-        work: folder of the intermediate results. A model found there is used again if it fits this request, so a
-            killed release goes on where it was.
+        work: folder of the intermediate results. What an earlier, killed run has finished there is used again if it was
+            made from the same, so that it goes on where it was; see `Progress`.
         config: see `ReleaseConfig`.
         oracle: the retrained model; None makes it in `work`.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
@@ -69,7 +67,7 @@ def release(
         device: where to compute.
         say: called with one line a stage.
         show: progress bars.
-        restart: drop unfinished trainings in `work` instead of continuing them.
+        restart: drop unfinished trainings in `work` instead of continuing them, and run every stage but trainings again.
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is written.
@@ -81,57 +79,19 @@ def release(
     if design is not None:
         check_design_request(design, config.method, config.options)
     check_free(out)
-    seconds: dict[str, float] = {}
     stages = Stages(
         original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device,
         task=task or task_of(original, device=device, base=base), show=show, restart=restart,
     )  # fmt: skip
-    evidence = _gather(stages, oracle, say, seconds)
-    summary = _judge(config.gates, evidence, out, seconds)
+    progress = Progress(work, common_facts(stages), say, restart=restart)
+    evidence = gather(stages, oracle, progress)
+    summary = _judge(config.gates, evidence, out, progress.seconds)
     write_json(work / "release.json", summary)
     if not summary["passed"]:
         raise _refusal(config.gates, evidence, out, work)
-    with _timed("bundle", say, seconds):
+    with progress.timed("bundle"):
         _bundle(evidence, summary, out, work)
     return Release(bundle=out, reports=report_paths(work, evidence), summary=summary)
-
-
-@contextmanager
-def _timed(name: str, say: Say, seconds: dict[str, float]) -> Iterator[None]:
-    """Says what runs and remembers how long it took."""
-    say(f"{name} ...")
-    started = time.perf_counter()
-    yield
-    seconds[name] = round(time.perf_counter() - started, 2)
-
-
-def _gather(stages: Stages, oracle: Checkpoint | None, say: Say, seconds: dict[str, float]) -> Evidence:
-    config = stages.config
-    with _timed("oracle (given)" if oracle else "retrain (oracle)", say, seconds):
-        retrained = oracle or stages.retrain("retrained", config.seed)
-    references: list[Checkpoint] = []
-    if stages.design is None:
-        with _timed(f"train {config.references} reference model(s)", say, seconds):
-            references = [stages.retrain(f"reference-{n}", config.seed + 1000 + n) for n in range(config.references)]
-    with _timed(f"forget by {config.method or stages.design or DEFAULT_METHOD}", say, seconds):
-        unlearned = stages.unlearn(retrained)
-    with _timed("export", say, seconds):
-        calibration = stages.calibration(unlearned)
-        artifacts = stages.export(unlearned, calibration)
-    with _timed("parity", say, seconds):
-        parity = stages.parity(unlearned, artifacts)
-    with temporary_folder("unplug-release-") as folder:
-        with _timed("export the original and the oracle alike", say, seconds) if config.rounding else nullcontext():
-            compared = stages.counterparts(artifacts, calibration, retrained, folder)
-        with _timed("audit", say, seconds):
-            models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
-            audit = stages.audit(models, references, artifacts, parity, compared)
-    with _timed("bench", say, seconds):
-        bench = stages.bench(unlearned, artifacts)
-    return Evidence(
-        task=stages.task, original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
-        parity=parity, audit=audit, bench=bench,
-    )  # fmt: skip
 
 
 def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:

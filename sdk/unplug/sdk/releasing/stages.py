@@ -80,6 +80,10 @@ class Stages:
             return found
         return self._forget("retrain", path, seed)
 
+    def model(self, name: str) -> Checkpoint:
+        """A model that a stage left in the work folder."""
+        return load_checkpoint(self.work / name, expect=self.task.model_type)
+
     def _fitting(self, path: Path, seed: int) -> Checkpoint | None:
         try:
             found = load_checkpoint(path, expect=self.task.model_type)
@@ -181,12 +185,16 @@ class Stages:
             write_json(self.work / "faces.json", asdict(face_samples(sets, models)))
         return report
 
-    def bench(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> BenchReport:
-        """Latency on this machine, with the checkpoint's outputs as the parity reference."""
+    @property
+    def plan(self) -> Plan:
+        """How to bench on this machine."""
         config = self.config
-        plan = Plan(
+        return Plan(
             iterations=config.bench_iterations, repeats=config.bench_repeats, threads=config.threads, seed=config.seed
         )  # fmt: skip
-        report = bench_artifacts(artifacts, plan=plan, inputs=self.inputs(unlearned, 2), checkpoint=unlearned.path)
+
+    def bench(self, unlearned: Checkpoint, artifacts: Sequence[Artifact]) -> BenchReport:
+        """Latency on this machine, with the checkpoint's outputs as the parity reference."""
+        report = bench_artifacts(artifacts, plan=self.plan, inputs=self.inputs(unlearned, 2), checkpoint=unlearned.path)
         report.save(self.work / "bench.json")
         return report

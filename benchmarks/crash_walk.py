@@ -1,0 +1,246 @@
+"""Kills a call before every change that it makes to a file, and cuts its power at each; what is left is held to one law.
+
+The result is the older or the new one, whole; the same call again succeeds and leaves the bits of a run that nobody killed; and
+nothing else lies around then. For power cuts one run is recorded, with what was synced when, and the worst folders that can be
+left at each change are built (`lost_writes`). Where the call had ended, only the new result will do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+from unplug.core import UnplugError, processes
+
+from .file_changes import KILLED, Change, ForkedWorker, Watch, in_fork, use_folders
+from .lost_writes import LOSSES, RANDOM, Disk, Tree, build, digest
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """What is killed.
+
+    Args:
+        name: of the row.
+        before: calls that make what it finds; like all of them they work in the current folder.
+        command: what is killed; it writes ``out``, and raises `SystemExit` or returns.
+        identify: which result lies at a path, as text; raises where it is not whole.
+        every: only each so many points are taken, where one takes long.
+        refusable: the result is more than one file, and may be one that its reader refuses in one line.
+    """
+
+    name: str
+    before: Sequence[Call]
+    command: Call
+    identify: Callable[[Path], str]
+    every: int = 1
+    refusable: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """What came of one kill or power cut: which result was there, and what is not well or ""."""
+
+    number: int
+    loss: str
+    found: str
+    wrong: str
+
+
+class Walk:
+    """A scenario in a folder of its own.
+
+    Args:
+        scenario: what is run.
+        place: an empty folder.
+    """
+
+    def __init__(self, scenario: Scenario, place: Path) -> None:
+        self.scenario, self.place = scenario, place
+        self.template, self.root, self.log = place / "template", place / "root", place / "log"
+        self.template.mkdir()
+        for call in (lambda: None, *scenario.before):
+            if self._run(self.template, call) != 0:
+                raise RuntimeError(f"{scenario.name}, before it: {self.said()}")
+        self.older = self.identify(self.template)
+        self._fresh()
+        if in_fork(lambda: _recorded(scenario.command, self.root, place / "recorded"), self.log) != 0:
+            raise RuntimeError(f"{scenario.name}: {self.said()}")
+        self.changes: list[Change]
+        self.worst: list[tuple[int, str, Tree]]
+        self.changes, self.worst = pickle.loads((place / "recorded").read_bytes())  # noqa: S301 (of this moment, our own)
+        self.new, self.names = self.identify(self.root), _names(self.root)
+        if self.new == self.older or self.new.startswith("broken"):
+            raise RuntimeError(f"{scenario.name}: the new result ({self.new}) cannot be told from the older one")
+
+    def copy(self, place: Path) -> Walk:
+        """The same in another folder, for another process."""
+        shutil.copytree(self.template, place / "template")
+        copied = Walk.__new__(Walk)
+        copied.__dict__ |= self.__dict__ | {name: place / name for name in ("template", "root", "log")} | {"place": place}
+        return copied
+
+    def _fresh(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+        shutil.copytree(self.template, self.root)
+
+    def _run(self, root: Path, call: Call, **watch: Any) -> int:
+        return in_fork(lambda: _run_in(root, call, watch), self.log)
+
+    def said(self) -> str:
+        """The last line of what the last process said."""
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1].replace(str(self.place), "")[:300] if lines else ""
+
+    def identify(self, root: Path) -> str:
+        """Which result is there, or "none", or "refused" where its reader may; what is not whole begins with "broken"."""
+        if not (root / "out").exists():
+            return "none"
+
+        def tell() -> None:
+            try:
+                print(self.scenario.identify(root / "out"))
+            except UnplugError as error:
+                print("refused" if self.scenario.refusable else f"broken: {error}")
+
+        return self.said() if in_fork(tell, self.log) == 0 else f"broken: {self.said()}"
+
+    def kill(self, number: int) -> Point:
+        """Kills the command before a change, and looks."""
+        self._fresh()
+        code = self._run(self.root, self.scenario.command, kill_at=number)
+        if code != KILLED:
+            return Point(number=number, loss="", found="", wrong=f"it was not killed, exit {code}: {self.said()}")
+        return self._judge(number, "", (self.older, self.new))
+
+    def cut(self, number: int, loss: str, tree: Tree) -> Point:
+        """Looks at what a power cut left."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        build(tree, self.root)
+        return self._judge(number, loss, (self.new,) if number == len(self.changes) else (self.older, self.new))
+
+    def _judge(self, number: int, loss: str, allowed: tuple[str, ...]) -> Point:
+        found = self.identify(self.root)
+        wrong = "" if found in (*allowed, "refused") else f"the result is {'gone' if found == 'none' else found}"
+        code = self._run(self.root, self.scenario.command)
+        if code != 0:
+            wrong = wrong or f"the rerun ended with {code}: {self.said()}"
+        elif (again := self.identify(self.root)) != self.new:
+            wrong = wrong or f"the rerun's result is another one: {again}"
+        elif (names := _names(self.root)) != self.names:
+            wrong = wrong or f"names differ: {sorted(names ^ self.names)[:5]}"
+        word = {self.new: "new", self.older: "older"}.get(found, found)
+        return Point(number=number, loss=loss, found=word, wrong=wrong)
+
+
+def _run_in(root: Path, call: Call, watch: dict[str, Any]) -> object:
+    use_folders(root)
+    own = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
+    with mock.patch.object(processes, "subprocess", own):
+        Watch(**watch)
+        return call()
+
+
+def _recorded(call: Call, root: Path, written: Path) -> None:
+    """Runs a call and writes its changes, and the different folders that power cuts would leave at each of them."""
+    changes: list[Change] = []
+    worst: list[tuple[int, str, Tree]] = []
+    seen: set[str] = set()
+    disk = Disk(root)
+
+    def look() -> None:
+        disk.look()
+        for loss in LOSSES:
+            tree = disk.after(loss)
+            if (key := digest(tree)) not in seen:
+                seen.add(key)
+                worst.append((len(changes), loss, tree))
+
+    def before(change: Change) -> None:
+        look()
+        changes.append(change)
+
+    try:
+        _run_in(root, call, {"before": before, "after_sync": lambda path: disk.synced(Path(path))})
+    except SystemExit as ended:
+        if ended.code:
+            raise
+    seen.clear()  # the end is looked at in any case: the call has told of its result
+    look()
+    written.write_bytes(pickle.dumps((changes, worst)))
+
+
+def _names(root: Path) -> set[str]:
+    return {RANDOM.sub("", path.relative_to(root).as_posix()) for path in root.rglob("*")}
+
+
+def _in_shards(tasks: Sequence[Callable[[Walk], Point]], walks: Sequence[Walk]) -> Iterator[Point]:
+    """The points of all tasks, each shard in a process with a walk of its own."""
+    pids = []
+    for number, walk in enumerate(walks):
+        pid = os.fork()
+        if pid == 0:
+            found = [asdict(task(walk)) for task in tasks[number :: len(walks)]]
+            (walk.place / "points.json").write_text(json.dumps(found))
+            os._exit(0)
+        pids.append(pid)
+    for pid, walk in zip(pids, walks, strict=True):
+        if os.waitpid(pid, 0)[1] != 0:
+            raise RuntimeError(f"a shard of {walk.scenario.name} ended: {walk.said()}")
+        yield from (Point(**item) for item in json.loads((walk.place / "points.json").read_text()))
+
+
+def walk_all(scenario: Scenario, place: Path, workers: int = 1) -> dict[str, Any]:
+    """Every kill and every power cut of a scenario: counts, and each point at which something is not well.
+
+    Args:
+        scenario: what is killed.
+        place: a folder to be.
+        workers: processes that walk at the same time.
+    """
+    started = time.perf_counter()
+    (place / "0").mkdir(parents=True)
+    first = Walk(scenario, place / "0")
+    last = [item for item in first.worst if item[0] == len(first.changes)]
+    worst = [*first.worst[: -len(last) : scenario.every], *last]
+    kills: list[Callable[[Walk], Point]] = [
+        lambda walk, n=n: walk.kill(n) for n in range(0, len(first.changes), scenario.every)
+    ]  # type: ignore[misc]
+    cuts: list[Callable[[Walk], Point]] = [lambda walk, item=item: walk.cut(*item) for item in worst]  # type: ignore[misc]
+    walks = [first, *(first.copy(place / str(number)) for number in range(1, workers))]
+    points = sorted(_in_shards([*kills, *cuts], walks), key=lambda point: (point.number, point.loss))
+    return {
+        "command": scenario.name,
+        "changes": len(first.changes),
+        "kinds": dict(sorted(Counter(item.event for item in first.changes).items())),
+        "every": scenario.every,
+        "kills": _summary([point for point in points if not point.loss]),
+        "power_cuts": _summary([point for point in points if point.loss]),
+        "wrong": [asdict(point) | {"change": _shown(first, point.number)} for point in points if point.wrong],
+        "seconds": round(time.perf_counter() - started),
+    }
+
+
+def _shown(walk: Walk, number: int) -> str:
+    if number == len(walk.changes):
+        return "the end"
+    change = walk.changes[number]
+    return f"{change.event} {RANDOM.sub('', change.path.replace(str(walk.root), ''))}"
+
+
+def _summary(points: Sequence[Point]) -> dict[str, int]:
+    found = Counter("wrong" if point.wrong else point.found for point in points)
+    return {"points": len(points), **{name: found[name] for name in ("older", "new", "none", "refused", "wrong")}}

@@ -1,0 +1,171 @@
+"""Kills and power cuts at every change that commands make to files: the table of docs/durability.md.
+
+    python -m benchmarks.crashes --out docs/data/crashes.json --page docs/durability.md
+
+What is done at each change, and what must hold then: `crash_walk`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unplug.core import versions, write_json
+from unplug.sdk.cli import main as unplug
+
+from .crash_walk import Call, Scenario, walk_all
+from .file_changes import in_fork, use_folders
+
+MARK = "<!-- table -->"
+OWN = ("torch", "unplug", "safetensors", "huggingface_hub", "onnx", "onnxscript", "onnx_ir")
+"""Packages that forks find imported; others may start threads when they are."""
+DATA = ("--data", "synth:n=60,subjects=40")
+TRAIN = ("train", "age", *DATA, "--size", "nano", "--image-size", 32, "--epochs", 2, "--device", "cpu")
+FORGET = ("forget", "original", *DATA, "--forget", "forget.txt", "--device", "cpu")
+FINETUNE = ("--method", "finetune", "--budget", 50)
+ONNX = ("--to", "onnx", "--precision", "fp32")
+OPEN = (
+    "max_auc_above_retrained",
+    "max_auc_below_retrained",
+    "max_mae_above_retrained",
+    "max_compute",
+    "max_artifact_auc_shift",
+)
+RELEASE = (
+    "release", *FORGET[1:], *FINETUNE, *ONNX, "--references", 0, "--no-rounding",
+    *(word for gate in OPEN for word in ("--gate", f"{gate}=99")),
+)  # fmt: skip
+
+
+def command(*words: object) -> Call:
+    """A call of the command line."""
+    return lambda: unplug([str(word) for word in words], standalone_mode=False)
+
+
+REQUEST = (
+    command(*TRAIN, "--out", "original"),
+    command("data", "pick-forget", "original", *DATA, "--fraction", 0.1, "--out", "forget.txt"),
+)
+
+
+def _of_model(out: Path) -> str:
+    from unplug.plugins import load_checkpoint
+
+    return load_checkpoint(out).sha256
+
+
+def _of_exports(out: Path) -> str:
+    from unplug.export import load_artifact
+
+    found = [load_artifact(card).card for card in sorted(out.glob("*.json"))]
+    return " ".join(f"{card.file} {card.sha256} of {card.checkpoint_sha256}" for card in found)
+
+
+def _of_bundle(out: Path) -> str:
+    from unplug.sdk.bundle import verify_bundle
+
+    found = verify_bundle(out)
+    return f"{found.lineage.checkpoint_sha256} {found.files['artifacts/age.fp32.onnx'].sha256}"
+
+
+SCENARIOS = (
+    Scenario(name="train age", before=(), command=command(*TRAIN, "--out", "out"), identify=_of_model),
+    Scenario(
+        name="train age, over an older model", before=(command(*TRAIN, "--seed", 1, "--out", "out"),),
+        command=command(*TRAIN, "--out", "out"), identify=_of_model,
+    ),
+    Scenario(
+        name="forget, over an older model",
+        before=(*REQUEST, command(*FORGET, *FINETUNE, "--seed", 1, "--out", "out")),
+        command=command(*FORGET, *FINETUNE, "--out", "out"), identify=_of_model,
+    ),
+    Scenario(
+        name="forget by retraining", before=REQUEST, command=command(*FORGET, "--method", "retrain", "--out", "out"),
+        identify=_of_model,
+    ),
+    Scenario(
+        name="export, over files of another model",
+        before=(
+            *REQUEST, command(*TRAIN, "--seed", 1, "--out", "other"), command("export", "other", *ONNX, "--out", "out"),
+        ),
+        command=command("export", "original", *ONNX, "--out", "out"), identify=_of_exports, refusable=True,
+    ),
+    Scenario(
+        name="release, over an older bundle", before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
+        command=command(*RELEASE, "--out", "out"), identify=_of_bundle, every=4,
+    ),
+)  # fmt: skip
+
+
+def import_what_is_used(calls: Sequence[Call], place: Path) -> None:
+    """Makes calls in a fork and imports here what they imported there: the forks to come find it done."""
+    place.mkdir()
+    names = place / "modules"
+
+    def listed() -> None:
+        use_folders(place)
+        for call in calls:
+            try:
+                call()
+            except SystemExit as ended:
+                if ended.code:
+                    raise
+        names.write_text("\n".join(sys.modules))
+
+    if in_fork(listed, place / "log") != 0:
+        raise RuntimeError((place / "log").read_text())
+    for name in names.read_text().splitlines():
+        if name.partition(".")[0] in OWN:
+            try:
+                importlib.import_module(name)
+            except ImportError:  # of a name that is no module's
+                continue
+
+
+def markdown(facts: dict[str, Any]) -> str:
+    """The table."""
+    lines = [
+        "| command | changes | killed: older / new / none / refused | power cuts: older / new / none / refused | not well |",
+        "|---|---|---|---|---|",
+    ]
+    for row in facts["rows"]:
+        kills, cuts = ([row[kind][name] for name in ("older", "new", "none", "refused")] for kind in ("kills", "power_cuts"))
+        wrong = row["kills"]["wrong"] + row["power_cuts"]["wrong"]
+        shown = (" / ".join(map(str, part)) for part in (kills, cuts))
+        taken = f"{row['changes']}" if row["every"] == 1 else f"{row['kills']['points']} of {row['changes']}"
+        lines.append(f"| {row['command']} | {taken} | {' | '.join(shown)} | {wrong} |")
+    return "\n".join(lines) + "\n"
+
+
+@click.command()
+@click.option("--only", default="", help="Scenarios whose name holds this text; the others are taken from --out.")
+@click.option("--workers", default=2, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/crashes.json"), show_default=True)
+@click.option("--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True)
+def main(only: str, workers: int, out: Path, page: Path) -> None:
+    """Walks over every scenario and writes JSON and page."""
+    import torch
+
+    torch.set_num_threads(1)
+    versions()  # asks git, once for all forks
+    found = {row["command"]: row for row in json.loads(out.read_text())["rows"]} if out.is_file() else {}
+    with tempfile.TemporaryDirectory(prefix="unplug-crashes-") as name:
+        for number, scenario in enumerate(item for item in SCENARIOS if only in item.name):
+            import_what_is_used([*scenario.before, scenario.command], Path(name) / f"import-{number}")
+            found[scenario.name] = row = walk_all(scenario, Path(name) / str(number), workers)
+            click.echo(json.dumps(row, indent=1))
+            rows = [found[item.name] for item in SCENARIOS if item.name in found]
+            write_json(out, {"schema": "unplug-crashes/1", "rows": rows, "versions": versions()})
+    text = page.read_text(encoding="utf-8").split(MARK)
+    page.write_text(f"{text[0]}{MARK}\n{markdown(json.loads(out.read_text()))}{MARK}{text[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

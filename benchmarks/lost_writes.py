@@ -1,0 +1,108 @@
+"""What a power cut leaves of a folder at worst: only what was synced is sure, and of the rest anything may be missing.
+
+A file's bytes are sure from its `fsync` on, a name from that of its folder on. Three worst cases of every moment: all names are
+there and the bytes are not (as ext4 does it that allocates late), the names are not there either, and files are cut in half.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Loss = Literal["bytes", "names", "half of the bytes"]
+LOSSES: tuple[Loss, ...] = ("bytes", "names", "half of the bytes")
+Tree = dict[str, bytes | None]
+"""Relative path to content; None is a folder."""
+RANDOM = re.compile(r"[a-z0-9_]{8}(?=\.unplug-tmp)")
+
+
+@dataclass
+class _Node:
+    """A file or folder: what is there now, and what is sure. A file's content, or a folder's names."""
+
+    now: bytes | dict[str, int]
+    sure: bytes | dict[str, int]
+    mode: int
+
+
+@dataclass
+class Disk:
+    """A folder as programs see it and as the disk has it.
+
+    Call `look` before every change and `synced` after every sync. Everything that is there at first is sure.
+    """
+
+    root: Path
+    _nodes: dict[int, _Node] = field(default_factory=dict)
+    _known: dict[int, int] = field(default_factory=dict)  # inode to node, of what exists: the numbers are used again
+    _root: int = 0
+
+    def __post_init__(self) -> None:
+        self.look()
+        for node in self._nodes.values():
+            node.sure = node.now
+
+    def look(self) -> None:
+        """Takes in what is there now."""
+        seen: dict[int, int] = {}
+        self._root = self._seen(self.root, seen)
+        self._known = seen
+
+    def _seen(self, path: Path, seen: dict[int, int]) -> int:
+        found = path.lstat()
+        folder = stat.S_ISDIR(found.st_mode)
+        number = self._known.get(found.st_ino)
+        if number is None or isinstance(self._nodes[number].now, dict) != folder:
+            number = len(self._nodes)
+            self._nodes[number] = _Node({} if folder else b"", {} if folder else b"", found.st_mode)
+        seen[found.st_ino] = number
+        node = self._nodes[number]
+        node.now = {item.name: self._seen(item, seen) for item in sorted(path.iterdir())} if folder else path.read_bytes()
+        return number
+
+    def synced(self, path: Path) -> None:
+        """A file's bytes, or a folder's names, are on the disk now."""
+        self.look()
+        number = self._known.get(path.stat().st_ino)
+        if number is not None:
+            self._nodes[number].sure = self._nodes[number].now
+
+    def after(self, loss: Loss) -> Tree:
+        """What is there after a power cut that loses as much as it may."""
+        tree: Tree = {}
+        self._after(self._root, "", loss, tree)
+        return tree
+
+    def _after(self, number: int, place: str, loss: Loss, tree: Tree) -> None:
+        node = self._nodes[number]
+        if isinstance(node.now, dict) and isinstance(node.sure, dict):
+            if place:
+                tree[place] = None
+            for name, item in (node.sure if loss == "names" else node.now).items():
+                self._after(item, f"{place}/{name}".lstrip("/"), loss, tree)
+        elif isinstance(node.now, bytes) and isinstance(node.sure, bytes):
+            lost = node.now[: len(node.now) // 2] if loss == "half of the bytes" else b""
+            tree[place] = node.sure if loss == "names" or node.now == node.sure else lost
+
+
+def build(tree: Tree, root: Path) -> None:
+    """Makes a folder hold what a tree says; it must not exist yet."""
+    root.mkdir()
+    for name, content in tree.items():
+        if content is None:
+            (root / name).mkdir()
+        else:
+            (root / name).write_bytes(content)
+
+
+def digest(tree: Tree) -> str:
+    """SHA-256 over names and contents; the random parts of temporary names count for nothing."""
+    total = hashlib.sha256()
+    for name, content in sorted((RANDOM.sub("", os.fspath(name)), content) for name, content in tree.items()):
+        total.update(f"{name}\0{'folder' if content is None else hashlib.sha256(content).hexdigest()}\n".encode())
+    return total.hexdigest()

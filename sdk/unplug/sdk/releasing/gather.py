@@ -1,0 +1,183 @@
+"""The evidence of a release: every stage once, in this run or in the one before that was killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from unplug.core import ReportError, installed_versions, read_dataclass, versions
+from unplug.export import TARGETS, Artifact, ParityReport, card_path, load_artifact
+from unplug.mobile_bench import BenchReport
+from unplug.plugins import Checkpoint
+from unplug.sdk.auditing import AuditReport, Exports, not_run_here
+from unplug.sdk.training import describe_device
+from unplug.sdk.unlearning import DEFAULT_METHOD
+
+from .finished import Left, Progress
+from .stages import Evidence, Stages
+
+Compared = tuple[Sequence[Exports], dict[str, str]]
+
+
+def common_facts(stages: Stages) -> dict[str, Any]:
+    """What every stage of a release is made from."""
+    split = stages.split
+    return {
+        "original": stages.original.sha256, "data": [stages.dataset.spec, stages.dataset.digest], "split": split.sha256,
+        "forget": split.forget_sha256, "task": stages.task.facts(), "device": describe_device(stages.device),
+        "versions": versions(),
+    }  # fmt: skip
+
+
+def gather(stages: Stages, oracle: Checkpoint | None, progress: Progress) -> Evidence:
+    """Walks from the request to the bench.
+
+    Args:
+        stages: of this release.
+        oracle: the retrained model; None makes it.
+        progress: what is finished already.
+    """
+    retrained, references = _retrained(stages, oracle, progress)
+    unlearned = _unlearned(stages, retrained, progress)
+    artifacts = _exported(stages, unlearned, progress)
+    parity = _parity(stages, unlearned, artifacts, progress)
+    audit = _audited(stages, unlearned, retrained, references, artifacts, parity, progress)
+    bench = _benched(stages, unlearned, artifacts, progress)
+    return Evidence(
+        task=stages.task, original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
+        parity=parity, audit=audit, bench=bench,
+    )  # fmt: skip
+
+
+def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) -> tuple[Checkpoint, list[Checkpoint]]:
+    config = stages.config
+
+    def retrain(what: str, seeds: dict[str, int]) -> list[Checkpoint]:
+        return progress.stage(
+            what,
+            {"seeds": seeds},
+            lambda: Left(files=[stages.retrain(name, seed).path for name, seed in seeds.items()]),
+            lambda _: [stages.model(name) for name in seeds],
+        )
+
+    if oracle is not None:
+        with progress.timed("oracle (given)"):
+            retrained = oracle
+    else:
+        (retrained,) = retrain("retrain (oracle)", {"retrained": config.seed})
+    if stages.design is not None:
+        return retrained, []
+    seeds = {f"reference-{number}": config.seed + 1000 + number for number in range(config.references)}
+    return retrained, retrain(f"train {config.references} reference model(s)", seeds)
+
+
+def _unlearned(stages: Stages, retrained: Checkpoint, progress: Progress) -> Checkpoint:
+    config = stages.config
+    return progress.stage(
+        f"forget by {config.method or stages.design or DEFAULT_METHOD}",
+        {
+            "method": config.method, "options": config.options, "budget": config.budget, "seed": config.seed,
+            "oracle": retrained.sha256, "retrain_cost": retrained.record.get("cost"),
+        },
+        lambda: Left(files=[stages.unlearn(retrained).path]),
+        lambda _: stages.model("unlearned"),
+    )  # fmt: skip
+
+
+def _exported(stages: Stages, unlearned: Checkpoint, progress: Progress) -> list[Artifact]:
+    config = stages.config
+
+    def make() -> Left:
+        made = stages.export(unlearned, stages.calibration(unlearned))
+        files = [path for item in made for path in (item.path, card_path(item.path))]
+        return Left(files=files, facts={"artifacts": [os.path.relpath(item.path, stages.work) for item in made]})
+
+    return progress.stage(
+        "export",
+        {"model": unlearned.sha256, "targets": config.targets, "precisions": config.precisions, "converters": _converters()},
+        make,
+        lambda facts: [load_artifact(stages.work / path) for path in facts["artifacts"]],
+    )
+
+
+def _parity(stages: Stages, unlearned: Checkpoint, artifacts: Sequence[Artifact], progress: Progress) -> ParityReport:
+    path = stages.work / "parity.json"
+
+    def make() -> Left:
+        stages.parity(unlearned, artifacts)
+        return Left(files=[path])
+
+    made_from = {"model": unlearned.sha256, "artifacts": _as_here(artifacts)}
+    return progress.stage("parity", made_from, make, lambda _: ParityReport.load(path))
+
+
+def _audited(
+    stages: Stages, unlearned: Checkpoint, retrained: Checkpoint, references: Sequence[Checkpoint],
+    artifacts: Sequence[Artifact], parity: ParityReport, progress: Progress,
+) -> AuditReport:  # fmt: skip
+    models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
+    folder, path, faces = (stages.work / name for name in ("counterparts", "audit.json", "faces.json"))
+    made_from = {
+        "models": {name: item.sha256 for name, item in models.items()}, "references": [item.sha256 for item in references],
+        "artifacts": _as_here(artifacts), "rounding": stages.config.rounding, "seed": stages.config.seed,
+        "converters": _converters(),
+    }  # fmt: skip
+
+    def compare() -> Left:
+        made, unable = stages.counterparts(artifacts, stages.calibration(unlearned), retrained, folder)
+        return Left(files=[folder] if made else [], facts={"made": [_facts(item, stages) for item in made], "unable": unable})
+
+    def make(compared: Compared) -> Left:
+        stages.audit(models, references, artifacts, parity, compared)
+        return Left(files=[path, *([faces] if faces.is_file() else [])])
+
+    compared: Compared = [], {"rounding": "it was switched off"}
+    if stages.config.rounding and not progress.has("audit", made_from):
+        compared = progress.stage(
+            "export the original and the oracle alike", made_from, compare, lambda facts: _made(facts, artifacts, stages)
+        )
+    report = progress.stage(
+        "audit", made_from, lambda: make(compared), lambda _: read_dataclass(AuditReport, path, ReportError)
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    return report
+
+
+def _benched(stages: Stages, unlearned: Checkpoint, artifacts: Sequence[Artifact], progress: Progress) -> BenchReport:
+    path = stages.work / "bench.json"
+
+    def make() -> Left:
+        stages.bench(unlearned, artifacts)
+        return Left(files=[path])
+
+    made_from = {"model": unlearned.sha256, "artifacts": _as_here(artifacts), "plan": asdict(stages.plan)}
+    return progress.stage("bench", made_from, make, lambda _: BenchReport.load(path))
+
+
+def _converters() -> dict[str, str]:
+    return installed_versions(sorted({name for target in TARGETS for name in TARGETS.get(target).distributions}))
+
+
+def _as_here(artifacts: Sequence[Artifact]) -> dict[str, Any]:
+    """Files by hash, and why one cannot run: a runtime that was installed meanwhile is tried."""
+    return {item.path.name: [item.card.sha256, not_run_here(item)] for item in artifacts}
+
+
+def _facts(made: Exports, stages: Stages) -> dict[str, Any]:
+    retrained = None if made.retrained is None else os.path.relpath(made.retrained.path, stages.work)
+    return {"of": made.artifact.path.name, "original": os.path.relpath(made.original.path, stages.work), "retrained": retrained}
+
+
+def _made(facts: Mapping[str, Any], artifacts: Sequence[Artifact], stages: Stages) -> Compared:
+    files = {item.path.name: item for item in artifacts}
+    made = [
+        Exports(
+            artifact=files[item["of"]], original=load_artifact(stages.work / item["original"]),
+            retrained=load_artifact(stages.work / item["retrained"]) if item["retrained"] else None,
+        )
+        for item in facts["made"]
+    ]  # fmt: skip
+    return made, dict(facts["unable"])

@@ -1,0 +1,148 @@
+"""A killed release repeats no finished stage, and no stage is taken for finished that was made from something else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unplug.core import write_json
+from unplug.sdk.bundle import verify_bundle
+from unplug.sdk.releasing import Release, ReleaseConfig, release
+from unplug.sdk.releasing.finished import FILE, Left, Progress
+from unplug.sdk.releasing.stages import Stages
+
+from ..conftest import CPU, QUICK, World
+
+
+class Bench:
+    """Three stages, each made from the one before; counts how often each ran."""
+
+    def __init__(self, work: Path) -> None:
+        self.work, self.ran, self.said = work, Counter[str](), list[str]()
+
+    def __call__(self, *, of: str = "a", dies: str = "", restart: bool = False, seed: int = 0) -> list[str]:
+        progress = Progress(self.work, {"seed": seed}, self.said.append, restart=restart)
+        made, last = list[str](), of
+        for name in ("one", "two", "three"):
+
+            def make(name: str = name, last: str = last) -> Left:
+                if name == dies:
+                    raise KeyboardInterrupt
+                self.ran[name] += 1
+                write_json(self.work / f"{name}.json", f"{last}+{name}")
+                return Left(files=[self.work / f"{name}.json"], facts={"of": last})
+
+            def load(facts: Any, name: str = name) -> str:
+                return f"{(self.work / f'{name}.json').read_text().strip()} of {facts['of']}"
+
+            last = progress.stage(name, {"of": last}, make, load)
+            made.append(last)
+        self.seconds = progress.seconds
+        return made
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "work")
+
+
+def test_it_goes_on_behind_the_last_finished_stage(bench: Bench) -> None:
+    for stage in ("two", "three"):
+        with pytest.raises(KeyboardInterrupt):
+            bench(dies=stage)
+    first = bench()
+    assert bench.ran == {"one": 1, "two": 1, "three": 1}
+    assert bench.said[-3:] == [
+        "one: finished by an earlier run, used again",
+        "two: finished by an earlier run, used again",
+        "three ...",
+    ]
+    seconds = bench.seconds
+    assert bench() == first and bench.seconds == seconds and bench.ran.total() == 3
+
+
+def test_what_was_made_from_something_else_runs_again(bench: Bench) -> None:
+    bench()
+    bench(of="b")
+    assert bench.ran == {"one": 2, "two": 2, "three": 2}
+    bench(of="b", seed=1)
+    assert bench.ran == {"one": 3, "two": 3, "three": 3}
+    bench(of="b", seed=1, restart=True)
+    assert bench.ran == {"one": 4, "two": 4, "three": 4}
+
+
+def test_a_file_that_is_gone_or_another_is_made_again(bench: Bench) -> None:
+    first = bench()
+    (bench.work / "two.json").write_text("edited")
+    assert bench() == first and bench.ran == {"one": 1, "two": 2, "three": 1}
+    (bench.work / "three.json").unlink()
+    assert bench() == first and bench.ran == {"one": 1, "two": 2, "three": 2}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"schema": "unplug-release-stages/2", "stages": {}}', '{"stages": {"one": 1}}']
+)
+def test_records_that_cannot_be_read_are_none(bench: Bench, text: str) -> None:
+    bench()
+    (bench.work / FILE).write_text(text)
+    bench()
+    assert bench.ran == {"one": 2, "two": 2, "three": 2}
+
+
+class Killed(BaseException):
+    """Ends a release as a kill does: nothing handles it."""
+
+
+STAGES = ("retrain", "unlearn", "export", "parity", "audit", "bench")
+
+
+@pytest.mark.long
+def test_a_release_that_is_killed_before_every_stage_runs_each_once(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran, dies, said = Counter[str](), [""], list[str]()
+
+    def counted(name: str, stage: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            if dies[0] == name:
+                raise Killed
+            ran[name] += 1
+            return stage(*args)
+
+        return run
+
+    for name in STAGES:
+        monkeypatch.setattr(Stages, name, counted(name, getattr(Stages, name)))
+
+    def attempt(config: ReleaseConfig = QUICK) -> Release:
+        return release(
+            world.original, world.dataset, world.forget_ids, tmp_path / "age.unplug", tmp_path / "work", config,
+            oracle=world.oracle, device=CPU, say=said.append, show=False,
+        )  # fmt: skip
+
+    for name in STAGES:
+        dies[0] = name
+        with pytest.raises(Killed):
+            attempt()
+        assert not (tmp_path / "age.unplug").exists()
+    dies[0] = ""
+    done = attempt()
+    assert ran == dict.fromkeys(STAGES, 1), "one reference model, one of everything"
+    assert verify_bundle(done.bundle).gates
+    assert done.summary["seconds"]["export"] > 0 and said.count("bench ...") == 2
+
+    bench = (tmp_path / "work" / "bench.json").read_bytes()
+    again = attempt(replace(QUICK, gates=replace(QUICK.gates, max_mae_above_retrained=200.0)))
+    assert ran == dict.fromkeys(STAGES, 1), "gates only judge"
+    assert {**again.summary["seconds"], "bundle": 0} == {**done.summary["seconds"], "bundle": 0}
+    assert (tmp_path / "work" / "bench.json").read_bytes() == bench, "timings are those of the run that took them"
+
+    attempt(replace(QUICK, bench_iterations=4))
+    assert ran == {**dict.fromkeys(STAGES, 1), "bench": 2}
+    attempt(replace(QUICK, bench_iterations=4, budget=0.59))
+    assert ran["retrain"] == 1 and ran["unlearn"] == 2

@@ -119,7 +119,9 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
     for name in STAGES:
         monkeypatch.setattr(Stages, name, counted(name, getattr(Stages, name)))
 
-    def attempt(config: ReleaseConfig = QUICK) -> Release:
+    config = replace(QUICK, targets=("onnx",))
+
+    def attempt(config: ReleaseConfig = config) -> Release:
         return release(
             world.original, world.dataset, world.forget_ids, tmp_path / "age.unplug", tmp_path / "work", config,
             oracle=world.oracle, device=CPU, say=said.append, show=False,
@@ -137,12 +139,10 @@ def test_a_release_that_is_killed_before_every_stage_runs_each_once(
     assert done.summary["seconds"]["export"] > 0 and said.count("bench ...") == 2
 
     bench = (tmp_path / "work" / "bench.json").read_bytes()
-    again = attempt(replace(QUICK, gates=replace(QUICK.gates, max_mae_above_retrained=200.0)))
+    again = attempt(replace(config, gates=replace(QUICK.gates, max_mae_above_retrained=200.0)))
     assert ran == dict.fromkeys(STAGES, 1), "gates only judge"
     assert {**again.summary["seconds"], "bundle": 0} == {**done.summary["seconds"], "bundle": 0}
     assert (tmp_path / "work" / "bench.json").read_bytes() == bench, "timings are those of the run that took them"
 
-    attempt(replace(QUICK, bench_iterations=4))
+    attempt(replace(config, bench_iterations=4))
     assert ran == {**dict.fromkeys(STAGES, 1), "bench": 2}
-    attempt(replace(QUICK, bench_iterations=4, budget=0.59))
-    assert ran["retrain"] == 1 and ran["unlearn"] == 2

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from unplug.sdk.tasks import Need
 from unplug.sdk.training import Batch, labelled
 
-from ..anatomy import convolutions, first_convolution
+from ..anatomy import first_convolution
 from ..descent import Descent, plan
 from ..method import ForgetProblem
 from ..settings import Stepped, check_range
@@ -23,12 +23,14 @@ class CFW(Stepped):
     """Noise, class-weighted repair, a little noise before the last quarter.
 
     W_first <- W_first + sigma n;  minimise sum_b w_y L_b / sum_b w_y on D_r with w_c ~ 1 / count_c;  after three quarters
-    of the steps W <- W + late_sigma n on every convolution (n standard normal). The forget set is never read.
+    of the steps W_first <- W_first + late_sigma n (W_first: the first convolution's weights; n standard normal). The forget
+    set is never read. The released code multiplies a batch's mean loss by the mean weight of its samples, by which no class
+    counts more than another; the weight of each sample, which was meant, is used here.
 
     Args:
         sigma: of the first noise, 0 or more. Published: 0.6 with 4 epochs of repair; one epoch
             (5 % of retraining) does not make up for that.
-        late_sigma: of the second, 0 or more. Published: 0.005 before the last of 4 epochs (on which weights is not told).
+        late_sigma: of the second, 0 or more. Published: 0.005 before the last of 4 epochs.
         lr: peak of the repair's cosine. Published: SGD at 7e-4.
 
     Raises:
@@ -57,7 +59,7 @@ class CFW(Stepped):
 
         def late(step: int) -> None:
             if step + 1 == steps - max(1, steps // 4):
-                add_noise([module.weight for _, module in convolutions(model)], self.late_sigma, problem.generator)
+                add_noise([first_convolution(model).weight], self.late_sigma, problem.generator)
 
         return Descent(lr=self.lr, optimizer=self.optimizer)(
             model, problem, lambda: weighted_loss(problem, model, next(batches), weight_G), steps=steps, on_step=late

@@ -22,7 +22,7 @@ from ..settings import Stepped, check_descent, check_range
 class FCS(Stepped):
     """Flatten, then contrast and repair in turn; forget batches leave batch-norm statistics alone.
 
-    1. one pass over D_f:      min KL(softmax(z_f) || uniform)
+    1. one pass over D_f:      min KL(uniform || softmax(z_f)), whose gradient is softmax(z_f) - uniform
     2. `rounds` times, with rates that fall by a cosine from round to round:
        on D_f                  min mean -log_softmax(z_f z_r^T / temperature), z_r detached: every forget output is
                                pulled towards the outputs of a whole retain batch

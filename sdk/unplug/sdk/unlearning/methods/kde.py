@@ -21,8 +21,10 @@ class KDE(Stepped):
     """Distillation through data that was never trained on.
 
     1. the first convolution and the classifier are drawn anew;
-    2. on validation images (labels unread):  min T^2 KL(teacher || student)                     (teacher: the original)
-    3. on D_r:                                min L + CE(student, softmax(teacher)) + T^2 KL(teacher || student)
+    2. on validation images (labels unread):  min KL_T(teacher || student)                   (teacher: the original)
+    3. on D_r:                                min L + CE_T(student, teacher) + KL_T(teacher || student)
+
+    KL_T and CE_T compare softmax(z / T) and carry no factor T^2: the label loss L outweighs them, as in the released code.
 
     The forget set is never read; what the teacher knows of it can pass on only through other images.
 
@@ -68,15 +70,14 @@ class KDE(Stepped):
         def mimic() -> Tensor:
             batch = next(validation)
             theirs_BG = teach(problem, teacher, batch)
-            return divergence(problem.logits(model, batch), theirs_BG, self.temperature).mean()
+            return divergence(problem.logits(model, batch) / self.temperature, theirs_BG / self.temperature).mean()
 
         def learn() -> Tensor:
             batch = next(retain)
             theirs_BG = teach(problem, teacher, batch)
             outputs = problem.outputs(model, batch)
-            ours_BG = problem.task.logits(outputs)
-            loss = problem.task.loss(model, outputs, batch).mean() + soft_ce(ours_BG, theirs_BG)
-            return loss + divergence(ours_BG, theirs_BG, self.temperature).mean()
+            softer = problem.task.logits(outputs) / self.temperature, theirs_BG / self.temperature
+            return problem.task.loss(model, outputs, batch).mean() + soft_ce(*softer) + divergence(*softer).mean()
 
         Descent(lr=self.validation_lr, optimizer=self.optimizer)(model, problem, mimic, steps=first)
         return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, learn, steps=second)

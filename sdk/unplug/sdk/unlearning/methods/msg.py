@@ -27,11 +27,11 @@ class MSG:
     Args:
         ratio: 0 to 1. Published: 0.3 with five epochs of repair.
         lr: peak learning rate of the repair. Published: SGD at 1e-3.
-        keep: step scale of weights that were not re-initialised, 0 to 1. Published: 0.1.
+        keep: step scale of weights that were not re-initialised, 0 to 1. Published: 0.1. AdamW is blind to the size of a
+            gradient, so the step is scaled.
 
-    The defaults differ from the published settings because 5 % of retraining is one epoch of repair, not five: with
-    ratio 0.3 the network does not recover, with keep 0.1 what was not re-initialised still remembers
-    (docs/forgetting.md has the numbers).
+    `ratio` differs from the published setting because 5 % of retraining is one epoch of repair, not five: with 0.3 the
+    network does not recover from it (docs/forgetting.md has the numbers).
 
     Reference:
         Second place of the NeurIPS 2023 Machine Unlearning Challenge ("masked small gradients").
@@ -39,7 +39,7 @@ class MSG:
 
     ratio: float = 0.05
     lr: float = 3e-3
-    keep: float = 1.0
+    keep: float = 0.1
     batch_size: int = 32
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels")

@@ -24,8 +24,8 @@ from .cfw import class_weights, weighted_mean
 class PRMQ(Stepped):
     """Prune, re-initialise, match, quantize.
 
-    1. of all convolution and linear weights together, the share `ratio` with the smallest |w| is drawn anew from
-       U(-1/sqrt(fan_in), 1/sqrt(fan_in));
+    1. of all weights and biases of convolutions and linear layers together, the share `ratio` with the smallest |w| is drawn
+       anew from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), fan_in that of their layer;
     2. on D_r: minimise sum w_y L / sum w_y + match * mean (H(student) - H(original))^2, w_c = count_c^-0.1, H the entropy
        of the outputs;
     3. every weight is rounded to fp16.
@@ -79,15 +79,14 @@ class PRMQ(Stepped):
 
 @torch.no_grad()
 def refill(model: nn.Module, ratio: float, generator: torch.Generator) -> None:
-    """Draws the globally smallest weights anew, in place."""
-    modules = [module for _, module in layers(model)]
-    size_W = torch.cat([module.weight.abs().flatten() for module in modules])
+    """Draws the smallest of all weights and biases anew, in place."""
+    drawn = [(value, module.weight[0].numel() ** -0.5) for _, module in layers(model) for value in module.parameters()]
+    size_W = torch.cat([value.abs().flatten() for value, _ in drawn])
     mask_W = torch.zeros_like(size_W, dtype=torch.bool)
     mask_W[size_W.topk(round(ratio * len(size_W)), largest=False).indices] = True
-    for module, mask in zip(modules, mask_W.split([module.weight.numel() for module in modules]), strict=True):
-        bound = module.weight[0].numel() ** -0.5
-        fresh = (torch.rand(module.weight.shape, generator=generator) * 2 - 1) * bound
-        module.weight.copy_(torch.where(mask.view(module.weight.shape), fresh.to(mask.device), module.weight))
+    for (value, bound), mask in zip(drawn, mask_W.split([value.numel() for value, _ in drawn]), strict=True):
+        fresh = (torch.rand(value.shape, generator=generator) * 2 - 1) * bound
+        value.copy_(torch.where(mask.view(value.shape), fresh.to(mask.device), value))
 
 
 @torch.no_grad()

@@ -23,8 +23,9 @@ class RNI(Stepped):
 
     The classifier is drawn anew. The steps are split into `stretches` equal parts, all on D_r with the training loss:
     in each of the first `noisy` parts only `chosen` random tensors and the batch norms learn, and from the second part on
-    `disturbed` of those tensors are given N(0, sigma^2) noise first; in the remaining parts everything learns. The forget
-    set is never read. Where there are fewer steps than stretches, some stretches are empty.
+    `disturbed` of those tensors are given N(0, sigma^2) noise first, but none that an earlier part had chosen, so that
+    nothing that was just repaired is spoilt again; in the remaining parts everything learns. The forget set is never read.
+    Where there are fewer steps than stretches, some stretches are empty.
 
     Args:
         stretches, noisy: published: 9 epochs, 5 of them with few tensors.
@@ -60,13 +61,16 @@ class RNI(Stepped):
         size = min(self.batch_size, len(problem.retain))
         steps, batches = plan(problem, 3.0 * size), problem.batches(problem.retain, size)
         reset(classifier(model))
-        done = 0
+        done, before = 0, set[int]()
         for stretch in range(self.noisy):
             count = steps * (stretch + 1) // self.stretches - done
             done += count
             learning = choose_tensors(model, self.chosen, problem.generator)
             if stretch > 0:
-                add_noise(learning[: self.disturbed], self.sigma, problem.generator)
+                add_noise(
+                    [item for item in learning if id(item) not in before][: self.disturbed], self.sigma, problem.generator
+                )
+            before |= {id(item) for item in learning}
             if count > 0:
                 Descent(lr=self.lr, shape="constant", optimizer=self.optimizer)(
                     model, problem, lambda: problem.loss(model, next(batches)),

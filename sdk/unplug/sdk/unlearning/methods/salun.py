@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import LabelledSet, labelled
+from unplug.sdk.training import Batch, LabelledSet, labelled, steps_per_epoch
 
 from ..descent import Descent, norms_fixed, plan
 from ..method import ForgetProblem
@@ -22,7 +24,8 @@ class SalUn(Stepped):
 
     A weight with m = 0 stays bit for bit: weight decay and optimizer momentum do not move it either (in the released code
     decay did). m covers every parameter, norms and biases included; running statistics are no parameters and follow the
-    retain batches. Each forget sample keeps one random label, never its own; an age becomes the middle of a random group.
+    retain batches. Each pass over the forget set draws its labels anew, uniformly, the true one included, as the released
+    code does; an age becomes the middle of a random group.
 
     Args:
         ratio: share of all parameters that may change, above 0 to 1. Published: .5.
@@ -52,9 +55,8 @@ class SalUn(Stepped):
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
         """Unlearns in place."""
         mask = top_share(saliency(model, problem), self.ratio)
-        relabelled = random_labels(labelled(problem.forget), problem.task.edges, problem.generator)
         retain_size, forget_size = (min(self.batch_size, len(data)) for data in (problem.retain, problem.forget))
-        retain, forget = problem.batches(problem.retain, retain_size), problem.batches(relabelled, forget_size)
+        retain, forget = problem.batches(problem.retain, retain_size), relabelled_passes(problem, forget_size)
 
         def loss() -> Tensor:
             kept = problem.loss(model, next(retain))
@@ -67,7 +69,7 @@ class SalUn(Stepped):
 
 
 def saliency(model: nn.Module, problem: ForgetProblem) -> dict[str, Tensor]:
-    """|grad mean L(D_f)| per parameter, in eval mode and without augmentation."""
+    """|grad mean L(D_f)| per parameter, in eval mode and without augmentation: summed over samples, then made absolute."""
     model.eval()
     model.zero_grad(set_to_none=True)
     for batch in problem.forget.in_order(problem.recipe.batch_size):
@@ -95,8 +97,15 @@ def top_share(size: dict[str, Tensor], ratio: float) -> dict[str, Tensor]:
     return {name: part.view(value.shape) for (name, value), part in zip(size.items(), parts, strict=True)}
 
 
+def relabelled_passes(problem: ForgetProblem, size: int) -> Iterator[Batch]:
+    """Batches of the forget set for ever, with other random labels in each pass over it."""
+    data = labelled(problem.forget)
+    while True:
+        drawn = random_labels(data, problem.task.edges, problem.generator)
+        yield from islice(problem.batches(drawn, size), steps_per_epoch(len(data), size))
+
+
 def random_labels(data: LabelledSet, edges: tuple[float, ...], generator: torch.Generator) -> LabelledSet:
-    """Each sample with a class that is not its own, all others alike; known ages become the middle of that class."""
-    classes, device = len(edges) - 1, data.group_N.device
-    shift_N = torch.randint(1, classes, (len(data),), generator=generator).to(device)
-    return data.relabelled((data.group_N + shift_N) % classes, edges)
+    """Each sample with a class drawn from all, alike; known ages become the middle of that class."""
+    group_N = torch.randint(0, len(edges) - 1, (len(data),), generator=generator)
+    return data.relabelled(group_N.to(data.group_N.device), edges)

@@ -164,7 +164,8 @@ def test_release_and_report(journey: Journey) -> None:
     command = (
         "release", root / "original", *journey.request, "--retrained", root / "retrained", "--references", 0,
         "--budget", BUDGET, "--to", "onnx", "--precision", "fp32", "--no-rounding", "--out", root / "age.unplug",
-        "--gate", "max_auc_above_retrained=1", "--gate", "max_auc_below_retrained=1",
+        "--gate", "max_auc_above_retrained=1", "--gate", "max_auc_below_retrained=1", "--gate", "worst_person=false",
+        "--gate", "max_accuracy_below_retrained=1",
     )  # fmt: skip
     said = unplug(*command, "--gate", "max_mae_above_retrained=99")
     assert said["passed"] and all(gate["passed"] for gate in said["gates"])

@@ -75,7 +75,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 OPEN = Gates(
-    max_auc_above_retrained=1.0, max_auc_below_retrained=1.0, max_mae_above_retrained=100.0, max_compute=0.6,
+    max_auc_above_retrained=1.0, max_auc_below_retrained=1.0, max_mae_above_retrained=100.0, max_accuracy_below_retrained=1.0,
+    worst_person=False, max_compute=0.6,
     max_artifact_auc_shift=0.05,
 )  # fmt: skip
 """Gates that a model of three epochs passes."""

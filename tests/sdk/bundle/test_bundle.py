@@ -44,8 +44,8 @@ def bundle(tmp_path: Path) -> Path:
     gates = [
         {"name": name, "value": 0.01, "limit": 0.1, "comparison": "<=", "passed": True, "unit": "", "detail": ""}
         for name in (
-            "forgotten (gain)", "forgotten (loss)", "not over-forgotten (gain)", "not over-forgotten (loss)", "no alarm",
-            "utility", "budget", "parity", "audit on artifacts", "bench",
+            "forgotten (gain)", "forgotten (loss)", "not over-forgotten (gain)", "not over-forgotten (loss)",
+            "utility", "utility (retain)", "budget", "parity", "audit on artifacts", "bench",
         )
     ]  # fmt: skip
     models = [
@@ -289,7 +289,7 @@ def test_a_failed_gate_leaves_no_bundle(refuse: Callable[..., Path], tmp_path: P
     assert not (tmp_path / "age.unplug").exists()
     summary = json.loads((tmp_path / "work" / "release.json").read_text())
     assert summary["passed"] is False
-    assert [gate["name"] for gate in summary["gates"] if not gate["passed"]] == ["utility"]
+    assert [gate["name"] for gate in summary["gates"] if not gate["passed"]] == ["utility", "utility (retain)"]
     assert not list(tmp_path.glob(".age.unplug.*"))
 
 

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from unplug.core import InputError
-from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility
+from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility, WorstSubject
 from unplug.sdk.auditing.report import Role
 from unplug.sdk.bundle import Gate
 from unplug.sdk.releasing import Gates, gates_from
 from unplug.sdk.releasing.gates import artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
 
+WIDTH = 0.0625  # of both sides of an interval; an exact number in binary
 
-def model(name: str, role: Role, auc: float, oracle: float | None = None, mae: float = 8.0) -> ModelAudit:
-    gap = None if oracle is None else Estimate(value=auc - oracle, low=auc - oracle - 0.1, high=auc - oracle + 0.1)
+
+def model(name: str, role: Role, auc: float, oracle: float | None = None, mae: float = 8.0, retain: float = 0.5) -> ModelAudit:
+    gap = None if oracle is None else Estimate(value=auc - oracle, low=auc - oracle - WIDTH, high=auc - oracle + WIDTH)
     attack = AttackResult(
         auc=Estimate(value=auc, low=auc - 0.05, high=auc + 0.05), minus_retrained=gap, threshold_accuracy=None, tpr={},
         forget_scores=(0.0,), unseen_scores=(0.0,),
     )  # fmt: skip
     utility = Utility(n=1, accuracy=Estimate(value=0.5), mae=Estimate(value=mae), loss=1.0, per_group=())
-    return ModelAudit(name=name, role=role, sha256="0" * 64, utility={"test": utility}, attacks={"loss": attack})
+    kept = replace(utility, accuracy=Estimate(value=retain))
+    worst = WorstSubject(value=2.0, null_low=1.0, null_high=2.0, p_value=0.03, auc=0.7, subjects=5, samples=3)
+    return ModelAudit(
+        name=name, role=role, sha256="0" * 64, utility={"test": utility, "retain": kept}, attacks={"loss": attack},
+        worst_subject=worst,
+    )  # fmt: skip
 
 
-def report(*models: ModelAudit) -> AuditReport:
+def report(*models: ModelAudit, **skipped: str) -> AuditReport:
     return AuditReport(
-        data={}, forget={}, models=models, oracle_band={}, skipped={}, alarms=(), settings={}, versions={},
+        data={}, forget={}, models=models, oracle_band={}, skipped=skipped, alarms=(), settings={}, versions={},
     )  # fmt: skip
 
 
@@ -39,12 +47,43 @@ def forgetting(auc: float, mae: float = 8.0, **limits: float) -> dict[str, Gate]
 
 @pytest.mark.parametrize(
     ("auc", "above", "below"),
-    [(0.5, True, True), (0.75, True, True), (0.7501, False, True), (0.25, True, True), (0.2499, True, False)],
+    [(0.5, True, True), (0.6875, True, True), (0.6876, False, True), (0.3125, True, True), (0.3124, True, False)],
 )
-def test_forgetting_from_above_and_from_below(auc: float, above: bool, below: bool) -> None:
+def test_the_end_of_the_interval_is_within_the_margin_on_both_sides(auc: float, above: bool, below: bool) -> None:
     found = forgetting(auc, max_auc_above_retrained=0.25, max_auc_below_retrained=0.25)
     assert found["forgotten (loss)"].passed is above
     assert found["not over-forgotten (loss)"].passed is below
+    assert found["forgotten (loss)"].inconclusive is not above and found["not over-forgotten (loss)"].inconclusive is not below
+
+
+def test_a_gap_beyond_the_margin_is_refused_and_not_inconclusive() -> None:
+    found = forgetting(0.7501, max_auc_above_retrained=0.25)["forgotten (loss)"]
+    assert not found.passed and not found.inconclusive
+
+
+def test_too_few_people_are_inconclusive_however_narrow_the_interval() -> None:
+    """With one person the interval holds the unseen side's chance only: half of all untouched originals would pass."""
+    found = report(
+        model("unlearned", "unlearned", 0.5, 0.5), model("retrained", "retrained", 0.5), **{"forget interval": "one person"}
+    )
+    gates = {gate.name: gate for gate in forgetting_gates(Gates(max_auc_above_retrained=1.0), found)}
+    gate = gates["forgotten (loss)"]
+    assert gate.value is None and gate.inconclusive and not gate.passed and "one person" in gate.explain()
+
+
+def test_nobody_stands_out_and_those_who_stay_keep_their_use() -> None:
+    gates = forgetting(0.5)
+    assert gates["worst person"].passed and gates["accuracy (retain)"].passed and gates["utility (retain)"].passed
+    unlearned = model("unlearned", "unlearned", 0.5, 0.5, retain=0.35)
+    assert unlearned.worst_subject is not None
+    stands_out = replace(unlearned, worst_subject=replace(unlearned.worst_subject, value=2.1))
+    oracle = model("retrained", "retrained", 0.5)
+    found = {gate.name: gate for gate in forgetting_gates(Gates(), report(stands_out, oracle))}
+    assert not found["worst person"].passed and not found["accuracy (retain)"].passed
+    for reason, there in (("every unseen sample is a subject of its own, so subjects are not known", 0), ("too few", 1)):
+        item = report(replace(unlearned, worst_subject=None), oracle, **{"worst subject": reason})
+        open_gates = [gate for gate in forgetting_gates(Gates(), item) if gate.name == "worst person"]
+        assert len(open_gates) == there and all(gate.inconclusive for gate in open_gates)
 
 
 def test_no_oracle_no_release() -> None:

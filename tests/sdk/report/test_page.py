@@ -42,7 +42,7 @@ def text_of(html: str) -> str:
         "0.812 → 0.553",
         "+0.021 −0.020 to +0.062",
         "2.35 years on the forget set; 2.30 to 2.40",
-        "1 of 2 gates failed, so nothing ships. Not measured: 1.",
+        "1 of 2 gates do not hold, so nothing ships. Not measured: 1.",
         "utility pass 0.125 ≤ 1 years test MAE",
         "parity fail not measured ≥ 1",
         "unlearned 0.553 (0.492 to 0.614)",  # legend of the ROC

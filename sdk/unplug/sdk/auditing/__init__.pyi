@@ -21,6 +21,7 @@ from .population import ulira as ulira
 from .predictor import ArtifactPredictor as ArtifactPredictor
 from .predictor import CheckpointPredictor as CheckpointPredictor
 from .predictor import Predictor as Predictor
+from .report import EQUIVALENCE as EQUIVALENCE
 from .report import AttackResult as AttackResult
 from .report import AuditReport as AuditReport
 from .report import Estimate as Estimate

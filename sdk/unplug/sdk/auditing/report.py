@@ -20,6 +20,9 @@ RoundingOutcome = Literal["nothing back", "part back", "easier to attack", "furt
 KEPT_MARGIN = 0.05
 """An edit of which at least 95 % of the distance is left counts as untouched."""
 
+EQUIVALENCE = 0.10
+"""AUC: an attack whose interval of the difference to the oracle's lies within this on both sides counts as equal to it."""
+
 AUC_MARGIN = 0.02
 """The release gate's limit for how far an attack on a file may differ from that on its checkpoint."""
 
@@ -295,6 +298,11 @@ class AuditReport:
     versions: dict[str, str | None]
     rounding: tuple[Rounding, ...] = ()
     schema: Literal["unplug-audit/1"] = SCHEMA
+
+    @property
+    def too_few(self) -> str | None:
+        """Why an interval of this audit leaves out one side's people, or None: then nothing counts as shown by it."""
+        return self.skipped.get("forget interval") or self.skipped.get("unseen interval")
 
     def model(self, name: str) -> ModelAudit:
         """The audit of one model by its name."""

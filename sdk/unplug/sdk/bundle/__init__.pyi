@@ -1,3 +1,4 @@
+from .binding import EXACT as EXACT
 from .bundle import Content as Content
 from .bundle import Gate as Gate
 from .bundle import Manifest as Manifest

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EXACT = "equality"
 """The gate of a model made to forget, in the place of those of attacks."""
-ATTACKED = (("forgotten (",), ("not over-forgotten (",), ("no alarm",), ("utility",), ("budget",))
+ATTACKED = (("forgotten (",), ("not over-forgotten (",), ("utility",), ("utility (retain)",), ("budget",))
 ALWAYS = (("parity",), ("audit on artifacts",), ("bench", "host latency"))
 """What a release is judged by: for each gate the starts of its name, of which one must be there."""
 MAX_REPORT_BYTES = 64 * 2**20

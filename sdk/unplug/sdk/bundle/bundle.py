@@ -51,7 +51,11 @@ class FileEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """One condition of a release; a null value was not measured."""
+    """One condition of a release; a null value was not measured.
+
+    Args:
+        inconclusive: it does not hold, but only because too little is known: more people, or another design, may show it.
+    """
 
     name: str
     value: float | None
@@ -60,11 +64,13 @@ class Gate:
     passed: bool
     unit: str
     detail: str
+    inconclusive: bool = False
 
     def explain(self) -> str:
-        """One clause: by how much it holds or fails."""
-        shown = "nothing measured" if self.value is None else f"{self.value:.4g}{self.unit}"
-        return f"{self.name}: {shown}, must be {self.comparison} {self.limit:g}{self.unit}"
+        """One clause: by how much it holds or fails, or why nobody can tell."""
+        if self.value is None:
+            return f"{self.name}: nothing measured ({self.detail}), must be {self.comparison} {self.limit:g}{self.unit}"
+        return f"{self.name}: {self.value:.4g}{self.unit}, must be {self.comparison} {self.limit:g}{self.unit}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import click
+
+from unplug.core import percent
 
 from .base import Common, Outcome, command
 from .options import out_option
@@ -19,12 +21,12 @@ from .release import gate_line
 @click.option(
     "--fraction",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Of the training set to forget (default 0.1; 0.02 with --data).",
+    help="Of the training set to forget, in whole people (default: one person; 0.02 with --data).",
 )
 @click.option("--size", type=click.Choice(["nano", "small", "base"]), help="Model (default nano; small with --data).")
 @click.option("--image-size", type=click.IntRange(32, 224), help="Input side in pixels (default 48; 64 with --data).")
 @click.option("--epochs", type=click.IntRange(1, 100_000), help="Of the original (default 20; 40 with --data).")
-@click.option("--method", help="See `unplug list methods` (default: fcs with flatten_lr=0.01; msg with --data).")
+@click.option("--method", help="Train an ordinary model and forget by this (see `unplug list methods`), as --data does.")
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Folder for everything.", required=False, default=Path("unplug-demo"))
 @command
@@ -32,23 +34,25 @@ def demo(
     spec: str | None, on_bad: Any, fraction: float | None, size: str | None, image_size: int | None, epochs: int | None,
     method: str | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
-    """Train, forget, audit, export, check, time, bundle and report, on embedded synthetic faces or on your data.
+    """Train, forget one person, audit, export, check, time, bundle and report, on embedded synthetic faces.
 
-    Run it again after a kill: models that are done are used again.
+    The model is made to forget: it forgets exactly. Beside it an ordinary one forgets the same person approximately. With
+    --data or --method an ordinary model is trained on your data and released by a method instead. Run it again after a kill:
+    models that are done are used again.
     """
-    from unplug.sdk.releasing import DEMO_RECIPE, DemoConfig, ReleaseConfig, run_demo
+    from unplug.sdk.releasing import DEMO_RECIPE, DemoConfig, run_demo
     from unplug.sdk.training import Recipe
 
     recipe = DEMO_RECIPE if spec is None else Recipe()
     changes: dict[str, Any] = {"size": size, "image_size": image_size, "epochs": epochs}
     recipe = replace(recipe, **{key: value for key, value in changes.items() if value is not None})
     config = DemoConfig(recipe=recipe, on_bad=on_bad, seed=common.seed)
-    if spec is not None:  # a training of some length: a release's own method, budget and gates
-        config = replace(config, spec=spec, fraction=0.02, release=ReleaseConfig(bench_iterations=200, rounding=False))
+    if spec is not None or method is not None:
+        config = replace(config, trunk_spec=None, fraction=0.02, spec=config.spec if spec is None else spec)
     if fraction is not None:
         config = replace(config, fraction=fraction)
     if method is not None:
-        config = replace(config, release=replace(config.release, method=method, options={}))
+        config = replace(config, release=replace(config.release, method=method))
     config = replace(config, release=replace(config.release, seed=common.seed))
     done = run_demo(config, out, device=common.device, say=common.say, show=common.show, restart=restart)
     lines = [gate_line(gate) for gate in done.summary["gates"]]
@@ -57,5 +61,19 @@ def demo(
     else:
         lines.append(f"bundle  {done.bundle}")
     lines.append(f"report  {done.report} ({done.seconds:.0f} s in all)")
-    value = {"report": str(done.report), "bundle": done.bundle and str(done.bundle), "seconds": done.seconds, **done.summary}
+    lines += [line for way in done.ways for line in _way_lines(way)]
+    value = done.summary | {
+        "report": str(done.report), "bundle": done.bundle and str(done.bundle), "seconds": done.seconds,
+        "ways": [asdict(way) for way in done.ways],
+    }  # fmt: skip
     return Outcome(value=value, text="\n".join(lines), ok=done.refusal is None)
+
+
+def _way_lines(way: Any) -> list[str]:
+    before, after = way.test_mae
+    theirs = "{:.1f} years before, {:.1f} after, {:.1f} had they never been there".format(*way.error)
+    cost = f"{way.wall_s:.2g} s, {percent(way.compute_fraction)} of retraining"
+    return [
+        f"{way.model}: forgets by {way.method} in {cost}; {way.verdict}",
+        f"  test MAE {before:.2f} before, {after:.2f} after; error on the forgotten pictures {theirs}",
+    ]

@@ -80,5 +80,5 @@ def release(
 def gate_line(gate: dict[str, Any]) -> str:
     """One gate as a line of text."""
     shown = "not measured" if gate["value"] is None else f"{gate['value']:.4g}"
-    word = "holds" if gate["passed"] else "FAILS"
+    word = "holds" if gate["passed"] else "open" if gate["inconclusive"] else "FAILS"
     return f"{word:<6}{gate['name']:<28}{shown:>10} {gate['comparison']} {gate['limit']:g}{gate['unit']} ({gate['detail']})"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import AuditReport, ModelAudit, Utility
+from unplug.sdk.auditing import EQUIVALENCE, AttackResult, AuditReport, ModelAudit, Utility
 from unplug.sdk.bundle import Gate
 
 EQUAL = 1e-8
@@ -23,9 +23,13 @@ class Gates:
     """Thresholds of a release.
 
     Args:
-        max_auc_above_retrained: how far the AUC of an attack on the unlearned model may be above the oracle's.
-        max_auc_below_retrained: how far it may be below (over-forgetting leaks too).
-        max_mae_above_retrained: years of test error that forgetting may cost over retraining.
+        max_auc_above_retrained: how far the AUC of an attack on the unlearned model may be above the oracle's. The upper end of
+            the interval that holds for all attacks at once is held to it, so that too few people never pass.
+        max_auc_below_retrained: how far it may be below (over-forgetting leaks too); the lower end is held to it.
+        max_mae_above_retrained: years of test error, and of error on the people who stay, that forgetting may cost over
+            retraining.
+        max_accuracy_below_retrained: share of the people who stay whose age group it may lose over retraining.
+        worst_person: the person who stands out most must stand out no more than chance has it; false leaves that open.
         max_loss_above_retrained: the same for models without years, as a fraction of the oracle's loss on test.
         max_compute: of the forget step, as a fraction of retraining.
         max_artifact_auc_shift: how far an attack's AUC on an exported file may be from that on the checkpoint.
@@ -33,9 +37,11 @@ class Gates:
         allow_not_run: artifacts whose target cannot run here (Core ML off macOS) do not fail parity; the report says so.
     """
 
-    max_auc_above_retrained: float = 0.10
-    max_auc_below_retrained: float = 0.10
+    max_auc_above_retrained: float = EQUIVALENCE
+    max_auc_below_retrained: float = EQUIVALENCE
     max_mae_above_retrained: float = 1.0
+    max_accuracy_below_retrained: float = 0.10
+    worst_person: bool = True
     max_loss_above_retrained: float = 0.02
     max_compute: float = 0.05
     max_artifact_auc_shift: float = 0.02
@@ -54,7 +60,7 @@ def gates_from(pairs: dict[str, str], budget: float) -> Gates:
     for key, text in pairs.items():
         if key not in known:
             raise InputError(f"--gate {key}", "no such gate", f"Known: {', '.join(sorted(known))}")
-        values[key] = _switch(key, text) if key == "allow_not_run" else _number(key, text)
+        values[key] = _switch(key, text) if key in ("allow_not_run", "worst_person") else _number(key, text)
     return Gates(**values)
 
 
@@ -113,34 +119,72 @@ def equality_gate(unlearned: Checkpoint, retrained: Checkpoint) -> Gate:
 
 
 def forgetting_gates(gates: Gates, report: AuditReport) -> list[Gate]:
-    """The unlearned model's attacks against the oracle's, from above and from below, and its use."""
+    """The unlearned model's attacks are equivalent to the oracle's, nobody stands out, and the model is of use as before."""
+    unlearned, retrained = report.model("unlearned"), report.model("retrained")
     results = []
-    unlearned = report.model("unlearned")
     for name, attack in sorted(unlearned.attacks.items()):
-        gap = attack.minus_retrained
-        span = "no oracle" if gap is None else f"minus the oracle's {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
-        above = None if gap is None else max(0.0, gap.value)
-        below = None if gap is None else max(0.0, -gap.value)
-        detail = f"AUC {attack.auc.value:.3f}; {span}"
-        results.append(_upto(f"forgotten ({name})", above, gates.max_auc_above_retrained, " AUC above retrained", detail))
-        results.append(
-            _upto(f"not over-forgotten ({name})", below, gates.max_auc_below_retrained, " AUC below retrained", detail)
-        )
-    alarms = [alarm for alarm in report.alarms if alarm.model == "unlearned"]
-    detail = alarms[0].message if alarms else "no interval lies wholly above or below the retrained model's"
-    results.append(_upto("no alarm", float(len(alarms)), 0.0, " alarms", detail))
-    return [*results, utility_gate(gates, unlearned.utility["test"], report.model("retrained").utility["test"])]
+        results += _equivalence_gates(gates, name, attack, report.too_few)
+    if gates.worst_person:
+        results += _worst_person_gate(unlearned, report)
+    results.append(utility_gate(gates, unlearned.utility["test"], retrained.utility["test"]))
+    return [*results, *retain_gates(gates, unlearned.utility["retain"], retrained.utility["retain"])]
 
 
-def utility_gate(gates: Gates, unlearned: Utility, retrained: Utility) -> Gate:
-    """What forgetting cost on the test set, over retraining: years, or a share of the loss where there are no years."""
+def _equivalence_gates(gates: Gates, name: str, attack: AttackResult, too_few: str | None) -> list[Gate]:
+    """Both ends of the simultaneous interval of AUC minus the oracle's, each within its margin (two one-sided tests)."""
+    gap = attack.minus_retrained_together or attack.minus_retrained
+    if gap is None or gap.low is None or gap.high is None or too_few:
+        low = high = value = None
+        detail = f"AUC {attack.auc.value:.3f}; {too_few or 'no oracle to compare with'}"
+    else:
+        low, high, value = -gap.low, gap.high, gap.value
+        detail = f"AUC {attack.auc.value:.3f}; minus the oracle's {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+    return [
+        _end(f"forgotten ({name})", value, high, gates.max_auc_above_retrained, "above", detail),
+        _end(
+            f"not over-forgotten ({name})", None if value is None else -value, low, gates.max_auc_below_retrained, "below",
+            detail,
+        ),
+    ]  # fmt: skip
+
+
+def _end(name: str, value: float | None, end: float | None, limit: float, side: str, detail: str) -> Gate:
+    """One side: `end` must be within the limit; where only the estimate is, or nothing was measured, it is inconclusive."""
+    gate = _upto(name, None if end is None else max(0.0, end), limit, f" AUC {side} retrained at most", detail)
+    return replace(gate, inconclusive=not gate.passed and (value is None or value <= limit))
+
+
+def _worst_person_gate(unlearned: ModelAudit, report: AuditReport) -> list[Gate]:
+    """The person who stands out most stands out no more than chance has it; none where subjects are not known at all."""
+    worst = unlearned.worst_subject
+    if worst is None:
+        reason = report.skipped.get("worst subject", "it was not measured")
+        known = "subjects are not known" not in reason
+        return [replace(_upto("worst person", None, 0.0, "", reason), inconclusive=True)] if known else []
+    detail = f"p = {worst.p_value:.3f} among {worst.subjects} people, AUC {worst.auc:.3f} on {worst.samples} samples"
+    return [_upto("worst person", worst.value, worst.null_high, " standard errors", detail)]
+
+
+def utility_gate(gates: Gates, unlearned: Utility, retrained: Utility, part: str = "test") -> Gate:
+    """What forgetting cost on a set, over retraining: years, or a share of the loss where there are no years."""
+    name = "utility" if part == "test" else f"utility ({part})"
     if unlearned.mae is None or retrained.mae is None:
         cost = unlearned.loss / retrained.loss - 1.0
-        detail = f"test loss {unlearned.loss:.4f}, the oracle's {retrained.loss:.4f}"
-        return _upto("utility", cost, gates.max_loss_above_retrained, " of the oracle's loss above it", detail)
+        detail = f"{part} loss {unlearned.loss:.4f}, the oracle's {retrained.loss:.4f}"
+        return _upto(name, cost, gates.max_loss_above_retrained, " of the oracle's loss above it", detail)
     cost = unlearned.mae.value - retrained.mae.value
-    detail = f"test MAE {unlearned.mae.value:.2f} years"
-    return _upto("utility", cost, gates.max_mae_above_retrained, " years above retrained", detail)
+    detail = f"{part} MAE {unlearned.mae.value:.2f} years, the oracle's {retrained.mae.value:.2f}"
+    return _upto(name, cost, gates.max_mae_above_retrained, " years above retrained", detail)
+
+
+def retain_gates(gates: Gates, unlearned: Utility, retrained: Utility) -> list[Gate]:
+    """What forgetting cost the people who stay: error, and accuracy where there are groups."""
+    found = [utility_gate(gates, unlearned, retrained, "retain")]
+    if unlearned.accuracy is not None and retrained.accuracy is not None:
+        lost = retrained.accuracy.value - unlearned.accuracy.value
+        detail = f"retain accuracy {unlearned.accuracy.value:.3f}, the oracle's {retrained.accuracy.value:.3f}"
+        found.append(_upto("accuracy (retain)", lost, gates.max_accuracy_below_retrained, " below retrained", detail))
+    return found
 
 
 def budget_gate(gates: Gates, cost: dict[str, Any]) -> Gate:

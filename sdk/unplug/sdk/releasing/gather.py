@@ -14,7 +14,7 @@ from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import AuditReport, Exports, not_run_here
 from unplug.sdk.training import describe_device
-from unplug.sdk.unlearning import DEFAULT_METHOD
+from unplug.sdk.unlearning import DEFAULT_METHOD, check_oracle
 
 from .finished import Left, Progress
 from .stages import Evidence, Stages
@@ -68,7 +68,7 @@ def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) ->
             retrained = oracle
     else:
         (retrained,) = retrain("retrain (oracle)", {"retrained": config.seed})
-    if stages.design is not None:
+    if stages.exact:
         return retrained, []
     seeds = {f"reference-{number}": config.seed + 1000 + number for number in range(config.references)}
     return retrained, retrain(f"train {config.references} reference model(s)", seeds)
@@ -76,6 +76,10 @@ def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) ->
 
 def _unlearned(stages: Stages, retrained: Checkpoint, progress: Progress) -> Checkpoint:
     config = stages.config
+    if config.method == "retrain" and stages.design is None:
+        with progress.timed("forget by retraining: the oracle is what ships"):
+            check_oracle(retrained, stages.split, stages.task.recipe)
+            return retrained
     return progress.stage(
         f"forget by {config.method or stages.design or DEFAULT_METHOD}",
         {

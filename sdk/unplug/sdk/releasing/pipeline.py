@@ -75,7 +75,7 @@ def release(
         OutputError: something else is at `out`.
     """
     design = design_of(original)
-    check_forget_size(len(set(forget_ids)), exact=design is not None)
+    check_forget_size(len(set(forget_ids)), exact=design is not None or config.method == "retrain")
     if design is not None:
         check_design_request(design, config.method, config.options)
     check_free(out)
@@ -99,7 +99,7 @@ def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
     step = evidence.unlearned.record["forget"]
     forgotten = (
         [equality_gate(evidence.unlearned, evidence.retrained)]
-        if step.get("exact")
+        if step.get("exact") or step["method"] == "retrain"
         else [*forgetting_gates(gates, evidence.audit), budget_gate(gates, step["cost"])]
     )
     return [
@@ -117,10 +117,14 @@ def _judge(gates: Gates, evidence: Evidence, out: Path, seconds: dict[str, float
 
 
 def _refusal(gates: Gates, evidence: Evidence, out: Path, work: Path) -> GateFailed:
-    failed = [result.explain() for result in check_gates(gates, evidence) if not result.passed]
+    failed = [result for result in check_gates(gates, evidence) if not result.passed]
     older = f"The bundle of an earlier release is still at {out}. " if out.exists() else ""
     fix = f"No bundle was written. {older}`unplug report {work}/*.json -o report.html` shows why"
-    return GateFailed("release refused", "; ".join(failed), fix)
+    undecided = all(gate.inconclusive for gate in failed)
+    if undecided:
+        fix += ". So few people are forgotten exactly by `--method retrain`, and in milliseconds by models made to forget"
+    what = "release inconclusive" if undecided else "release refused"
+    return GateFailed(what, "; ".join(gate.explain() for gate in failed), fix)
 
 
 def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:

@@ -73,6 +73,11 @@ class Stages:
         """The original's design, or None."""
         return design_of(self.original)
 
+    @property
+    def exact(self) -> bool:
+        """Whether forgetting is exact by construction, so that an equality shows it and no attack has to."""
+        return self.design is not None or self.config.method == "retrain"
+
     def retrain(self, name: str, seed: int) -> Checkpoint:
         """The oracle or a reference model; a folder that fits the request and the seed is used again."""
         path = self.work / name
@@ -175,7 +180,7 @@ class Stages:
                 CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task) for item in references
             ],
             exports=compared[0],
-            exact=self.design is not None,
+            exact=self.exact,
             seed=self.config.seed,
             show=self.show,
         )

@@ -31,7 +31,9 @@ def gates(inputs: Inputs) -> Section | Missing:
     total = sum(len(release.gates) for release in inputs.releases)
     refused = any(not release.passed for release in inputs.releases)
     unknown = sum(gate.value is None for release in inputs.releases for gate in release.gates)
-    lead = f"{failed} of {total} gates failed, so nothing ships." if failed else f"All {total} gates hold."
+    lead = f"{failed} of {total} gates do not hold, so nothing ships." if failed else f"All {total} gates hold."
+    if still_open := sum(gate.inconclusive for release in inputs.releases for gate in release.gates):
+        lead += f" {still_open} of them are inconclusive: too little is known to say either way."
     if unknown:
         lead += f" Not measured: {unknown}."
     if refused and not failed:
@@ -52,10 +54,11 @@ def _gate_table(release: ReleaseRecord) -> Table:
 def _gate_row(gate: Gate) -> list[Cell]:
     sign = "≤" if gate.comparison == "<=" else "≥"
     # What was let through unmeasured is not shown in green.
-    chip: Chip = "fail" if not gate.passed else "neutral" if gate.value is None else "pass"
+    failed: tuple[str, Chip] = ("inconclusive", "warn") if gate.inconclusive else ("fail", "fail")
+    text, chip = failed if not gate.passed else ("pass", "neutral" if gate.value is None else "pass")
     return [
         Cell(text=plain(gate.name)),
-        Cell(text="pass" if gate.passed else "fail", chip=chip),
+        Cell(text=text, chip=chip),
         Cell(text="not measured" if gate.value is None else f"{gate.value:.4g}".replace("-", MINUS, 1)),
         Cell(text=f"{sign} {gate.limit:.4g}".replace("-", MINUS, 1)),
         Cell(text=plain(gate.unit.strip(), 40)),

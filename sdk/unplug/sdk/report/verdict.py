@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unplug.core import fixed, milliseconds, percent, plain, signed, size, span, threads
-from unplug.sdk.auditing import Estimate, ModelAudit
+from unplug.sdk.auditing import EQUIVALENCE, Estimate, ModelAudit
+from unplug.sdk.bundle import EXACT
 
 from .inputs import Inputs
 from .latency import row_median
-from .models import excludes_zero, judged_gap, main_attack, main_models
+from .models import excludes_zero, judged_gap, main_attack, main_audit, main_models
 from .page import Chip, KeyNumber
 from .rounding import rounding_fact, rounding_rows
 from .schemas import ForgetStep
@@ -36,13 +37,21 @@ class Verdict:
 
 
 _LEADS: dict[str, tuple[Chip, str]] = {
-    "Forgotten": ("pass", "No attack tells the forget set from unseen samples better than on a model retrained without it."),
+    "Forgotten exactly": (
+        "pass",
+        "The model is the one that everybody else's data alone gives: an equality, not an attack, says so.",
+    ),
+    "Forgotten": ("pass", "Every attack sees as much of the forget set as on a model retrained without it, within the margin."),
     "Forgotten, but less useful": (
         "warn",
-        "No attack tells the forget set from unseen samples better than on the oracle, but the model became worse at its task.",
+        "Every attack sees as much of the forget set as on the oracle, within the margin, but the model became worse.",
     ),
     "Not forgotten": ("fail", "An attack still recognizes the forget set more often than on a model retrained without it."),
     "Over-forgotten": ("fail", "The forget set stands out as worse than unseen: that, too, gives away who was removed."),
+    "Inconclusive (too few)": (
+        "warn",
+        "The intervals are wider than the margin: so few people show neither a leak nor its absence.",
+    ),
     "Inconclusive": ("warn", "No attack recognized the forget set in the original, so this audit cannot show that it is gone."),
     "Not compared": ("warn", "There is no unlearned model beside a retrained one, so nothing says how far forgetting went."),
     "Not audited": ("warn", "No audit was given, so this report says nothing about forgetting."),
@@ -62,10 +71,16 @@ def _timed(inputs: Inputs) -> str:
     return f"{len(rows)} row{'' if len(rows) == 1 else 's'} from {devices} device{many}; {ranked} of them may be ranked."
 
 
-def judge(models: Mapping[str, ModelAudit]) -> str:
-    """The word: the worst of what the attacks say, by whether paired intervals against the oracle exclude zero.
+def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
+    """The word: the worst of what the attacks say, by paired intervals against the oracle that hold for all of them at once.
 
-    Use counts as lost where the intervals of the test error before and after forgetting do not touch.
+    Forgotten means equivalent: every interval lies within `EQUIVALENCE` on both sides. Otherwise one that excludes zero says
+    that it failed, and one that does not says nothing. Use counts as lost where the intervals of the test error before and
+    after forgetting do not touch.
+
+    Args:
+        models: by role.
+        too_few: why the intervals leave out one side's people, or None.
     """
     if not models:
         return "Not audited"
@@ -74,10 +89,11 @@ def judge(models: Mapping[str, ModelAudit]) -> str:
     if not gaps or any(gap is None or gap.low is None or gap.high is None for gap in gaps):
         return "Not compared"
     signs = [excludes_zero(gap) for gap in gaps]
-    if 1 in signs:
-        return "Not forgotten"
-    if -1 in signs:
-        return "Over-forgotten"
+    within = all(max(abs(gap.low), abs(gap.high)) <= EQUIVALENCE for gap in gaps)  # type: ignore[union-attr, arg-type]
+    if too_few or (not within and not any(signs)):
+        return "Inconclusive (too few)"
+    if not within:
+        return "Not forgotten" if 1 in signs else "Over-forgotten"
     original = models.get("original")
     seen = original is None or any(excludes_zero(judged_gap(attack)) == 1 for attack in original.attacks.values())
     if not seen:
@@ -100,10 +116,38 @@ def verdict(inputs: Inputs) -> Verdict:
         return Verdict(word="Compared", chip="neutral", lead=_COMPARED, sentence="", facts=())
     if inputs.timed_only:
         return Verdict(word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,))
-    word = judge(models)
+    audited = main_audit(inputs)
+    word = "Forgotten exactly" if _exact(inputs) else judge(models, audited.too_few if audited else None)
     chip, lead = _LEADS[word]
-    facts = [line for line in (_utility(models), _cost(forget_step(inputs)), rounding_fact(inputs)) if line]
-    return Verdict(word=word, chip=chip, lead=lead, sentence=_sentence(models), facts=tuple(facts))
+    facts = [
+        line
+        for line in (
+            _bound(models) if word.startswith("Forgotten") else "",
+            _utility(models),
+            _cost(forget_step(inputs)),
+            rounding_fact(inputs),
+        )
+        if line
+    ]
+    return Verdict(word=word.partition(" (")[0], chip=chip, lead=lead, sentence=_sentence(models), facts=tuple(facts))
+
+
+def _exact(inputs: Inputs) -> bool:
+    """Whether a release was held to equality, and is equal."""
+    return any(gate.name == EXACT and gate.passed for release in inputs.releases for gate in release.gates)
+
+
+def _bound(models: Mapping[str, ModelAudit]) -> str:
+    """What the attacks could still have missed, and who is meant."""
+    gaps = {name: gap for name, attack in models["unlearned"].attacks.items() if (gap := judged_gap(attack)) and gap.high}
+    if not gaps:
+        return ""
+    most = max(gap.high or 0.0 for gap in gaps.values())
+    return (
+        f"No leak above {signed(most)} AUC over the oracle was found by these attacks ({', '.join(sorted(gaps))}), which know "
+        "the weights, the pictures and their labels. Whoever kept the file from before can compare: that tells who was "
+        "forgotten, whatever the method."
+    )
 
 
 def forget_step(inputs: Inputs) -> ForgetStep | None:

@@ -169,7 +169,7 @@ def test_a_bundle_of_a_plugin(plugin_world: PluginWorld, released: Path) -> None
 
 def test_a_page_of_a_plugin_speaks_of_losses(plugin_world: PluginWorld, models: Path, released: Path, tmp_path: Path) -> None:
     work = released.parent / f".{released.name}.release"
-    records = (plugin_world.original.path, work / "unlearned", models / "retrained")
+    records = (plugin_world.original.path, models / "retrained")
     files = [*sorted(work.glob("*.json")), *(path / "unplug.json" for path in records)]
     says("report", *files, "-o", tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()

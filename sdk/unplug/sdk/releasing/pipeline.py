@@ -130,9 +130,9 @@ def _refusal(gates: Gates, evidence: Evidence, out: Path, work: Path) -> GateFai
 def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     """The JSON files that a report of this release is made from."""
     cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
-    models = (evidence.original, evidence.unlearned, evidence.retrained)
+    models = {item.path: item for item in (evidence.original, evidence.unlearned, evidence.retrained)}
     names = ("release", "audit", "parity", "bench", *(("faces",) if "ages" not in evidence.task.lacks else ()))
-    return (*(work / f"{name}.json" for name in names), *(item.path / "unplug.json" for item in models), *cards)
+    return (*(work / f"{name}.json" for name in names), *(path / "unplug.json" for path in models), *cards)
 
 
 def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) -> None:

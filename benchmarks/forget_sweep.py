@@ -1,6 +1,6 @@
 """Settings of a few methods on originals of the demo, at two budgets, audited: what docs/forgetting.md reports.
 
-Run ``unplug demo --seed N --out demo-N`` for some N first, then
+Run ``unplug demo --method fcs --fraction 0.1 --seed N --out demo-N`` for some N first, then
 ``python -m benchmarks.forget_sweep demo-0 demo-1 --out docs/data/forget-sweep.json``.
 Cost is compute only: this machine may be busy.
 """
@@ -26,12 +26,13 @@ from unplug.sdk.unlearning import apply_method, build_method, request_split, ret
 
 SCHEMA = "unplug-forget-sweep/3"
 SEEDS = (0, 1)
-BUDGETS = (0.1, 0.25)
+BUDGETS = (0.05, 0.1, 0.25)
 SETTINGS: tuple[tuple[str, dict[str, str]], ...] = (
     ("finetune", {"lr": "0.004"}),
-    ("msg", {"ratio": "0.15"}),
+    ("msg", {}),
+    ("msg", {"ratio": "0.15", "keep": "1"}),
+    ("fcs", {}),
     ("fcs", {"flatten_lr": "0.005"}),
-    ("fcs", {"flatten_lr": "0.01"}),
     ("lens", {"clear": "0", "weight": "3"}),
 )
 NUMBERS = {"test_mae": 2, "loss_auc": 3, "rmia_auc": 3}

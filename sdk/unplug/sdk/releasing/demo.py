@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from unplug.core import CheckpointError, GateFailed, atomic_path, one_writer, read_json
+from unplug.core import CheckpointError, GateFailed, atomic_path, one_writer, read_json, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import CheckpointPredictor, audit
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, make_split, pick_forget, read_forget_file
@@ -137,9 +137,11 @@ def run_demo(
     report = out / "report.html"
     write_report(reports, report, title="unplug demo")
 
+    seconds = time.perf_counter() - started
+    write_json(out / "demo.json", {"schema": "unplug-demo/1", "ways": [asdict(way) for way in ways], "seconds": seconds})
     return Demo(
-        report=report, bundle=done.bundle if done else None, summary=read_json(out / "release.json"),
-        seconds=time.perf_counter() - started, refusal=refusal, ways=ways,
+        report=report, bundle=done.bundle if done else None, summary=read_json(out / "release.json"), seconds=seconds,
+        refusal=refusal, ways=ways,
     )  # fmt: skip
 
 

@@ -43,3 +43,12 @@ def test_json_is_bounded_in_depth_and_digits(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"nested more than 64 deep|impossible number"):
             read_json(tmp_path / "a.json")
     assert json.loads(nested) is not None
+
+
+def test_a_key_twice_is_refused_wherever_it_stands(tmp_path: Path) -> None:
+    """Readers in other languages would take the other value."""
+    for raw in (b'{"a": 1, "a": 1}', b'[{"b": {"a": 1, "\\u0061": 2}}]'):
+        (tmp_path / "a.json").write_bytes(raw)
+        with pytest.raises(InputError, match="a key stands in it twice"):
+            read_json(tmp_path / "a.json")
+    assert parse_json(b'{"a": {"a": 1}, "b": {"a": 1}}') == {"a": {"a": 1}, "b": {"a": 1}}

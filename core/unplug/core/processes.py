@@ -234,9 +234,17 @@ def in_order(
 
 
 def map_in_children(
-    function: str, calls: Iterable[Mapping[str, Any]], workers: int, *, what: str
-) -> Generator[Reply, None, None]:
+    function: str, calls: Iterable[Mapping[str, Any]], workers: int, *, what: str,
+    timeout: float = DEFAULT_TIMEOUT_SECONDS, memory: int = 0,
+) -> Generator[Reply, None, None]:  # fmt: skip
     """Calls a function with each of `calls` in `workers` processes that stay; replies come in order.
+
+    Args:
+        function, what: see `call_in_child`.
+        calls: the values of each call.
+        workers: processes.
+        timeout: seconds after which a call's process is killed.
+        memory: bytes that each process may take; 0 is no limit.
 
     Raises:
         UnplugError: see `call_in_child`; of the first call that failed. The others are killed.
@@ -249,7 +257,7 @@ def map_in_children(
     def run(values: Mapping[str, Any]) -> Reply:
         own = idle.get()
         try:
-            return own.call(function, values, what=what, cancel=stop)
+            return own.call(function, values, what=what, timeout=timeout, memory=memory, cancel=stop)
         finally:
             idle.put(own)
 

@@ -79,11 +79,12 @@ def parse_json(raw: bytes) -> Any:
     """JSON of a bounded depth, with integers of a bounded length.
 
     Raises:
-        ValueError: it is not UTF-8 or not JSON, is nested more than `MAX_DEPTH` deep, or has an integer of more than
-            `MAX_DIGITS` digits, which no number format takes.
+        ValueError: it is not UTF-8 or not JSON, is nested more than `MAX_DEPTH` deep, has a key twice in one object (readers
+            in other languages would take the other value), or an integer of more than `MAX_DIGITS` digits, which no number
+            format takes.
     """
     try:
-        value = json.loads(raw.decode("utf-8"), parse_int=_integer)
+        value = json.loads(raw.decode("utf-8"), parse_int=_integer, object_pairs_hook=_object)
     except RecursionError as problem:
         raise ValueError(_DEEP) from problem
     level, depth = [value], 0
@@ -96,6 +97,13 @@ def parse_json(raw: bytes) -> Any:
 
 
 _DEEP = f"it is nested more than {MAX_DEPTH} deep, which no schema of unplug is"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands in it twice")
+    return found
 
 
 def _integer(text: str) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from unplug.core import STRICT
 
 from .report import BenchReport, BenchRow
-from .statistics import typical_latency
+from .statistics import exp, typical_latency
 
 SCHEMA: Literal["unplug-bench-comparison/1"] = "unplug-bench-comparison/1"
 Verdict = Literal["slower", "faster", "no difference shown", "not comparable"]
@@ -172,7 +172,7 @@ def latency_ratio(old_R: Sequence[float], new_R: Sequence[float], level: float =
     )
     difference = float(new.mean() - old.mean())
     half = float(t.ppf(0.5 + level / 2, freedom)) * math.sqrt(sum(variances))
-    return Ratio(value=math.exp(difference), low=math.exp(difference - half), high=math.exp(difference + half))
+    return Ratio(value=exp(difference), low=exp(difference - half), high=exp(difference + half))
 
 
 def _keyed(rows: Sequence[BenchRow]) -> dict[tuple[object, ...], BenchRow]:

@@ -19,6 +19,7 @@ from .validity import peak_flops
 
 MAX_BYTES = 64 * 2**20
 MAX_MS = 1e9
+MIN_MS = 1e-9  # a thousandth of a femtosecond; 0 is what a coarse clock says
 MAX_DB = 1e4
 MAX_WINDOWS = 1000
 MAX_TEXT, MAX_TEXTS = 500, 64
@@ -201,7 +202,7 @@ def _bad_repeat(repeat: Repeat, plan: Plan) -> Iterator[str]:
     if len(repeat.latencies_ms) != expected:
         yield f"a cold start of {len(repeat.latencies_ms)} timed runs, and {expected} were asked for"
     summary = repeat.summary
-    if summary.count < 1 or not 0 <= summary.min <= summary.p50 <= summary.max <= MAX_MS:
+    if summary.count < 1 or not 0 <= summary.min <= summary.p50 <= summary.max <= MAX_MS or 0 < summary.p50 < MIN_MS:
         yield "a summary with impossible numbers"
     times = (
         repeat.init_ms,
@@ -212,7 +213,7 @@ def _bad_repeat(repeat: Repeat, plan: Plan) -> Iterator[str]:
         repeat.energy_mj,
     )
     for value in (*(value for value in times if value is not None), *repeat.latencies_ms):
-        if not 0 <= value <= MAX_MS:
+        if not 0 <= value <= MAX_MS or 0 < value < MIN_MS:
             yield f"a time of {value:g}"
     if repeat.parity_db is not None and abs(repeat.parity_db) > MAX_DB:
         yield f"a parity of {repeat.parity_db:g} dB"

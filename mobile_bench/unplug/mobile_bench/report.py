@@ -12,6 +12,7 @@ from unplug.core import STRICT, ReportError, read_dataclass, write_json
 from .statistics import Summary
 
 SCHEMA: Literal["unplug-bench/1"] = "unplug-bench/1"
+MAX_ROWS = 2000  # of one file: a hundred artifacts on twenty delegates; each takes milliseconds to be worked out anew
 Where = Literal["device", "emulated", "host"]
 Status = Literal["ok", "failed", "not_run"]
 Mode = Literal["burst", "sustained"]
@@ -222,5 +223,8 @@ class BenchReport:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BenchReport:
-        """Reads a report; raises `ReportError` if the file is missing or does not follow the schema."""
-        return read_dataclass(cls, Path(path), ReportError)
+        """Reads a report; raises `ReportError` if the file is missing, does not follow the schema or has over `MAX_ROWS` rows."""
+        report = read_dataclass(cls, Path(path), ReportError)
+        if len(report.rows) > MAX_ROWS:
+            raise ReportError(str(path), f"it has more than {MAX_ROWS} rows", "Make one report for each part")
+        return report

@@ -15,6 +15,17 @@ MIN_SAMPLES_P99 = 1000  # ten samples above it; with fewer, p99 is one or two ou
 MIN_SAMPLES_DRIFT = 8  # below it a slope is noise
 MAX_DRIFT_POINTS = 200  # the slope looks at all pairs of these
 LEVEL = 0.95
+MAX_EXPONENT = 700.0  # e^700 is 1e304: an end of an interval beyond it says as little, and e^710 is no number
+
+
+def exp(value: float) -> float:
+    """e to the power of a logarithm; of one beyond `MAX_EXPONENT`, as two cold starts that say nothing of a third give it, that.
+
+    Example:
+        >>> exp(0.0), exp(1e6) == exp(700.0) > 1e300
+        (1.0, True)
+    """
+    return math.exp(min(value, MAX_EXPONENT))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +133,9 @@ def typical_latency(medians_R: Sequence[float], level: float = LEVEL) -> Estimat
     logs = mean_interval(np.log(medians_R).tolist(), level)
     low, high = logs.ends or (None, None)
     return Estimate(
-        value=math.exp(logs.value),
-        low=None if low is None else math.exp(low),
-        high=None if high is None else math.exp(high),
+        value=exp(logs.value),
+        low=None if low is None else exp(low),
+        high=None if high is None else exp(high),
     )
 
 

@@ -32,6 +32,11 @@ VECTOR_TOLERANCE = 1e-4  # fp32 in another runtime; logits and years are of orde
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     """One of random bytes that a test may harm."""
+    return make_bundle(tmp_path)
+
+
+def make_bundle(tmp_path: Path) -> Path:
+    """Writes a bundle whose artifact is of random bytes."""
     (tmp_path / "vectors").mkdir()
     (tmp_path / "vectors" / "vectors.json").write_text("{}")
     file = tmp_path / "age.fp32.tflite"

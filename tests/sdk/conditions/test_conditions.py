@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -311,34 +312,49 @@ def test_the_child_process_never_imports_torch(face_task: Path) -> None:
     assert done.stdout == "[[False], [False]] True False\n"
 
 
-CRASH = """
+THIRD = """
 import os
 from dataclasses import dataclass
 from unplug.plugins.conditions import Condition
 
 @dataclass(frozen=True, kw_only=True)
-class Crash(Condition):
-    kind = "crash"
-    description = "dies"
+class Third(Condition):
+    kind = "third"
+    description = "does harm"
     parallel = "process"
 
     def __call__(self, image):
-        os.abort()
+        BODY
 """
 
 
-def test_a_crash_in_native_code_is_one_line_and_a_third_party_is_found(tmp_path: Path) -> None:
-    (tmp_path / "path" / "crash-1.0.dist-info").mkdir(parents=True)
-    (tmp_path / "path" / "crash_condition.py").write_text(CRASH)
-    (tmp_path / "path" / "crash-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: crash\nVersion: 1.0\n")
-    points = "[unplug.conditions]\ncrash = crash_condition:Crash\n"
-    (tmp_path / "path" / "crash-1.0.dist-info" / "entry_points.txt").write_text(points)
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("os.abort()", "its child process was killed by SIGABRT"),
+        ("bytearray(3 * 2**30)", "It may take 2.0 GiB; .*set UNPLUG_CHILD_MEMORY_GIB to more"),
+        pytest.param("while True: pass", "not done after 4 s.*UNPLUG_CHILD_SECONDS", marks=pytest.mark.long),
+    ],
+    ids=["crash", "memory", "time"],
+)
+def test_harm_in_native_code_is_one_line_and_a_third_party_is_found(tmp_path: Path, body: str, why: str) -> None:
+    """A crash, memory without a bound, an endless loop: what a picture or a task file could bring about in MediaPipe."""
+    if "bytearray" in body and sys.platform != "linux":
+        pytest.skip("only Linux counts what a process maps")
+    (tmp_path / "path" / "third-1.0.dist-info").mkdir(parents=True)
+    (tmp_path / "path" / "third_condition.py").write_text(THIRD.replace("BODY", body))
+    (tmp_path / "path" / "third-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: third\nVersion: 1.0\n")
+    points = "[unplug.conditions]\nthird = third_condition:Third\n"
+    (tmp_path / "path" / "third-1.0.dist-info" / "entry_points.txt").write_text(points)
     Image.fromarray(BLANK).save(tmp_path / "a.png")
-    command = [sys.executable, "-m", "unplug.sdk.cli", "condition", "--kind", "crash", "a.png", "-o", "out.png"]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "path")}
+    command = [sys.executable, "-m", "unplug.sdk.cli", "condition", "--kind", "third", "a.png", "-o", "out.png"]
+    environment = {
+        **os.environ, "PYTHONPATH": f"{tmp_path / 'path'}:{os.environ.get('PYTHONPATH', '')}",
+        "UNPLUG_CHILD_MEMORY_GIB": "2", **({"UNPLUG_CHILD_SECONDS": "4"} if "while" in body else {}),
+    }  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert "condition crash: its child process was killed by SIGABRT" in done.stderr
+    assert re.search(f"condition third: .*{why}", done.stderr), done.stderr
     assert not (tmp_path / "out.png").exists()
 
 

@@ -147,7 +147,14 @@ def test_an_edited_split_file_is_noticed(split: Split, tmp_path: Path, edit: dic
         load_split(tmp_path / "split.json")
 
 
-@pytest.mark.parametrize("edit", [{"train": 5}, {"seed": "x"}, {"schema": "unplug-split/2"}, {"validation": None}])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"train": 5}, {"seed": "x"}, {"schema": "unplug-split/2"}, {"validation": None}, {"train": "ab"}, {"test": [1, 2]},
+        {"seed": True}, {"subject_disjoint": "no"}, {"data_digest": None}, {"sha256": 7}, {"schema": ["x"] * 10_000},
+        {"forget": ["\ud800"]}, {"train": {"a": 1}},
+    ],
+)  # fmt: skip
 def test_a_file_that_is_no_split_is_refused(split: Split, tmp_path: Path, edit: dict[str, Any]) -> None:
     for content in (json.dumps(split.to_dict() | edit), "[]", "null", "3", "{}"):
         (tmp_path / "split.json").write_text(content)
@@ -220,6 +227,7 @@ def test_names_become_ids_in_the_datas_order(tmp_path: Path, dataset: Dataset, c
         ("anna", "1 unknown names"), ("subject:x", "1 unknown names"),
         ("d.png # why", "a comment stands on a line of its own"), ("d.png\u2028a.png", "1 unknown names"),
         ("#1", "comment and the id of a sample"), ('{"subjects": "12"}', "subjects is not a list of strings"),
+        ('{"samples": ["subject:12"]}', "people stand in subjects"), ('{"subjects": [" one"]}', "1 unknown names"),
         ('{"subjects": [12]}', "subjects is not a list of strings"), ('{"subject": ["12"]}', "a key 'subject'"),
         ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"), ('{"samples": 3}', "not a valid request"),
         ('{"samples": null}', "not a valid request"), ('{"samples": [', "not a valid request"),
@@ -231,6 +239,18 @@ def test_files_that_name_nothing_known_are_refused(tmp_path: Path, dataset: Data
     with pytest.raises(DataError, match=words) as caught:
         read(tmp_path, dataset, content)
     assert "forget.txt" in str(caught.value)
+
+
+def test_white_space_that_tells_two_names_apart(tmp_path: Path, dataset: Dataset) -> None:
+    """A line is never taken for another sample or person than the one that has its very letters."""
+    twins = (Sample(id=" a.png", payload=0, subject="bob "), Sample(id=" f.png\r", payload=0))
+    spaced = replace(dataset, samples=(*dataset.samples[:-2], *twins))
+    for line in (" a.png", "subject:bob \n", "subject: bob "):
+        with pytest.raises(DataError, match="differ in white space alone"):
+            read(tmp_path, spaced, line)
+    assert read(tmp_path, spaced, "a.png") == ("a.png",) and read(tmp_path, spaced, " f.png\r\r\n") == ()
+    assert read(tmp_path, spaced, '{"samples": [" a.png"]}') == (" a.png",)
+    assert read(tmp_path, spaced, '{"subjects": ["bob"]}') == ("b.png",)
 
 
 def test_missing_files_folders_and_giants_are_refused(tmp_path: Path, dataset: Dataset) -> None:

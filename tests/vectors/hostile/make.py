@@ -88,6 +88,37 @@ def write_png(path: Path, side: int, depth: int, colour: int, channels: int) -> 
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
 
 
+def jpeg(folder: Path, part: bytes, count: int) -> None:
+    """A picture whose last scan (b""), or what is put in front of its pixels, stands there `count` times."""
+    import io
+
+    from PIL import Image
+
+    buffer, place = io.BytesIO(), folder / "faces" / "a" / "a.jpg"
+    Image.new("L", (2000, 2000), 128).save(buffer, "JPEG", progressive=True)
+    raw = buffer.getvalue()
+    scan, end = raw.rindex(b"\xff\xda"), len(raw) - 2
+    place.parent.mkdir(parents=True)
+    place.write_bytes(raw[:2] + part * count + raw[2:] if part else raw[:end] + raw[scan:end] * count + raw[end:])
+
+
+def benchmarks(folder: Path) -> None:
+    """A report of a benchmark with 12,000 rows."""
+    summary = {"count": 1, "p50": 1.0, "p90": 1.0, "p95": 1.0, "p99": None, "mean": 1.0, "std": 0.0, "min": 1.0, "max": 1.0}
+    repeat = {
+        "init_ms": 1.0, "first_inference_ms": 1.0, "latencies_ms": [1.0], "summary": summary, "parity_db": None,
+        "parity_reason": None,
+    }  # fmt: skip
+    row = {
+        "file": "age.fp32.onnx", "model_type": "age", "model_sha256": "0" * 64, "artifact_sha256": "0" * 64, "target": "onnx",
+        "precision": "fp32", "where": "host", "device": "a", "os": "b", "runtime": "onnx", "runtime_version": None, "threads": 1,
+        "delegate_asked": "cpu", "status": "ok", "valid": True, "reasons": [], "warmup": 0, "iterations": 1,
+        "repeats": [repeat] * 2, "parity_reference": "checkpoint", "inputs_sha256": "0" * 64, "flops": None,
+    }  # fmt: skip
+    head = {"schema": "unplug-bench/1", "seed": 0, "versions": {}, "git_revision": None}
+    (folder / "a.json").write_text(json.dumps({**head, "rows": [row] * 12_000}))
+
+
 def rows(folder: Path) -> None:
     """A million rows."""
     (folder / "a.csv").write_text("path,age\n" + "".join(f"{number}.png,3\n" for number in range(1_000_000)))
@@ -147,6 +178,7 @@ CASES = (
     Case(what="bench import: /proc/kmsg", make=link("a.json", ENDLESS), command=IMPORT, says="a.json"),
     Case(what="bench import: an integer of 400 digits", make=text("a.json", DIGITS), command=IMPORT, says="impossible number"),
     Case(what="bench import: JSON nested 100,000 deep", make=text("a.json", NESTED), command=IMPORT, says="schema"),
+    Case(what="bench import: 12,000 rows", make=benchmarks, command=IMPORT, says="more than 2000 rows"),
     Case(what="csv: a million rows", make=rows, command=INSPECT, says="more than 500000 rows"),
     Case(what="csv: a sparse file of 4 TiB, one line", make=sparse("a.csv"), command=INSPECT, says="larger than"),
     Case(what="csv: /proc/kmsg", make=link("a.csv", ENDLESS), command=INSPECT, says="a.csv"),
@@ -160,6 +192,14 @@ CASES = (
     ),
     Case(what="picture: 64 million 16-bit greys in 125 kB", make=png("faces/a/a.png", 16, 0, 1), command=FOLDER, says=""),
     Case(what="picture: 64 million RGBA pixels", make=png("faces/a/a.png", 8, 6, 4), command=FOLDER, says=""),
+    Case(
+        what="picture: 5,000 scans in 90 kB", make=lambda folder: jpeg(folder, b"", 5000), command=FOLDER,
+        says="more than 250 scans of 4,000,000 pixels",
+    ),
+    Case(
+        what="picture: 4 million empty segments in 16 MB", make=lambda folder: jpeg(folder, b"\xff\xfe\x00\x02", 4_000_000),
+        command=FOLDER, says="more than 10000 segments",
+    ),
     Case(what="picture: /proc/kmsg", make=link("a.png", ENDLESS), command=LOOK, says="a.png"),
     Case(
         what="run: 1.5 GiB of zeros as a .npz of 1.5 MB", make=packed_array, says="when unpacked",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tqdm import tqdm
 
-from unplug.core import Reply, call_in_child, in_order
+from unplug.core import Reply, call_in_child, in_order, memory_for, seconds_for
 from unplug.plugins.conditions import Condition
 
 P = TypeVar("P")
@@ -55,7 +55,10 @@ class Pool:
             yield from (in_order(task, pieces, self.workers, stop=self._stop) if parallel else map(task, pieces))
 
     def child(self, function: str, values: Mapping[str, Any], arrays: Mapping[str, Any] | None, count: int) -> Reply:
-        """Calls a function of this package in a child process, which builds the condition anew; it reports `count` pictures."""
+        """Calls a function of this package in a child process, which builds the condition anew; it reports `count` pictures.
+
+        Pictures and task files are from outside: the process gets the memory of `memory_for` and the time of `seconds_for`.
+        """
         seen = 0
 
         def progress(done: int, _total: int, _text: str) -> None:
@@ -65,8 +68,8 @@ class Pool:
 
         return call_in_child(
             function, {"kind": self.condition.kind, "options": as_text(self.condition), **values}, arrays,
-            what=f"condition {self.condition.kind}", timeout=START_SECONDS + PICTURE_SECONDS * count,
-            progress=progress, cancel=self._stop,
+            what=f"condition {self.condition.kind}", timeout=seconds_for(count, START_SECONDS + PICTURE_SECONDS * count),
+            memory=memory_for(), progress=progress, cancel=self._stop,
         )  # fmt: skip
 
 

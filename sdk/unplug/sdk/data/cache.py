@@ -21,8 +21,10 @@ from unplug.core import (
     cores,
     in_order,
     map_in_children,
+    memory_for,
     open_array,
     read_json,
+    seconds_for,
     write_array,
     write_json,
 )
@@ -66,12 +68,13 @@ def decode_in_processes(spec: str, positions: Sequence[int], size: int, workers:
 
     Raises:
         DataError: the spec cannot be listed any more.
-        ConversionError: a process died.
+        ConversionError: a process died, took more memory than `unplug.core.memory_for` gives it, or too long.
     """
     chunks = [list(positions[start : start + CHUNK]) for start in range(0, len(positions), CHUNK)]
     calls = ({"spec": spec, "size": size, "positions": chunk} for chunk in chunks)
     function = "unplug.sdk.data.cache:decode_of_job"
-    for reply in map_in_children(function, calls, min(workers, max(1, len(chunks))), what="decoding"):
+    limits = {"timeout": seconds_for(CHUNK), "memory": memory_for()}
+    for reply in map_in_children(function, calls, min(workers, max(1, len(chunks))), what="decoding", **limits):
         for row_HWC, problem in zip(reply.arrays["pixels"], reply.values["problems"], strict=True):
             yield row_HWC if problem is None else Problem(**problem)
 

@@ -16,6 +16,8 @@ from PIL import Image, ImageOps
 
 from unplug.core import DataError, read_regular
 
+from .picture_cost import check_scans, check_structure
+
 MAX_FILE_BYTES = 64 * 2**20  # the largest photographs of today's phones stay below this
 MAX_PIXELS = 64_000_000  # phones stop at 50 megapixels for an ordinary picture; a decompression bomb has more
 LARGE_PIXELS = 16_000_000  # from here on a picture takes 64 MB to 500 MB while it is decoded
@@ -57,7 +59,7 @@ def decode_file(path: Path, size: int) -> NDArray[np.uint8]:
         (size, size, 3) RGB.
 
     Raises:
-        DataError: missing, truncated, not an image, or too large.
+        DataError: missing, truncated, not an image, too large, or made to keep a decoder busy.
     """
     return square(decode_upright(path), size)
 
@@ -66,20 +68,23 @@ def decode_bytes(raw: bytes, name: str, size: int) -> NDArray[np.uint8]:
     """As `decode_file`, of an image file that is in memory; `name` names it in errors."""
     if len(raw) > MAX_FILE_BYTES:
         raise DataError(name, f"{len(raw)} bytes are too many for one image", "Shrink it")
-    return square(_upright(io.BytesIO(raw), name), size)
+    return square(_upright(raw, name), size)
 
 
 def decode_upright(path: Path) -> Image.Image:
     """An image file in RGB, turned as its EXIF orientation says; `DataError` where it is broken or too large."""
-    return _upright(io.BytesIO(read_bytes(path)), str(path))
+    return _upright(read_bytes(path), str(path))
 
 
-def _upright(source: io.BytesIO, name: str) -> Image.Image:
+def _upright(raw: bytes, name: str) -> Image.Image:
+    check_structure(raw, name)
+    source = io.BytesIO(raw)
     try:
         with Image.open(source, formats=FORMATS) as image:
             pixels = image.width * image.height
             if pixels > MAX_PIXELS:
                 raise DataError(name, f"{image.width}x{image.height} pixels are too many", "Shrink it")
+            check_scans(raw, name, pixels)
             with _LARGE if pixels > LARGE_PIXELS else contextlib.nullcontext():
                 ImageOps.exif_transpose(image, in_place=True)
                 eight = _eight_bits(image)

@@ -46,8 +46,8 @@ def read_forget_file(path: Path, dataset: Dataset) -> tuple[str, ...]:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
     try:
-        names = _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, set(dataset.ids))
-    except (ValueError, RecursionError) as error:
+        names = _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, dataset)
+    except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         why = f"not a valid request ({error})"
         raise DataError(str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}') from error
     return resolve_names(names, dataset, str(path))
@@ -60,6 +60,8 @@ def _from_json(text: str) -> list[str]:
     for key, value in raw.items():
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise ValueError(f"{key} is not a list of strings")
+    if people := [name for name in raw.get("samples", []) if name.startswith(SUBJECT)]:
+        raise ValueError(f"its samples hold {shown(people[0])!r}, which is no sample; people stand in subjects")
     return [*raw.get("samples", []), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
 
 
@@ -70,11 +72,23 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_lines(text: str, ids: set[str]) -> list[str]:
-    lines = [line.strip(" \t\r") for line in text.split("\n")]
-    if twofold := [line for line in lines if line.startswith("#") and line in ids]:
-        raise ValueError(f"{shown(twofold[0])} is a comment and the id of a sample as well; a JSON file tells them apart")
-    return [line for line in lines if line and not line.startswith("#")]
+def _from_lines(text: str, dataset: Dataset) -> list[str]:
+    ids = set(dataset.ids)
+    known = ids | {f"{SUBJECT}{sample.subject}" for sample in dataset.samples if sample.subject is not None}
+    names = []
+    for line in text.split("\n"):
+        bare = line.strip(" \t\r")
+        if bare.startswith("#") and bare in ids:
+            raise ValueError(f"{shown(bare)} is a comment and the id of a sample as well; a JSON file tells them apart")
+        if not bare or bare.startswith("#"):
+            continue
+        # White space around a name is none of it, but where the data has a name with that very space.
+        person = f"{SUBJECT}{bare.removeprefix(SUBJECT).strip()}" if bare.startswith(SUBJECT) else bare
+        meant = [name for name in dict.fromkeys((line, line.rstrip("\r"), bare, person)) if name in known]
+        if len(meant) > 1:
+            raise ValueError(f"{shown(bare)!r} is two names that differ in white space alone; a JSON file tells them apart")
+        names.append(meant[0] if meant else bare)
+    return names
 
 
 def resolve_names(names: Sequence[str], dataset: Dataset, where: str) -> tuple[str, ...]:
@@ -85,8 +99,7 @@ def resolve_names(names: Sequence[str], dataset: Dataset, where: str) -> tuple[s
     wanted: set[str] = set()
     unknown: list[str] = []
     for name in names:
-        person = name.removeprefix(SUBJECT)
-        own = subjects.get(person, subjects.get(person.strip())) if name.startswith(SUBJECT) else None
+        own = subjects.get(name.removeprefix(SUBJECT)) if name.startswith(SUBJECT) else None
         if own is None and (name.startswith(SUBJECT) or name not in known):
             unknown.append(name)
         else:

@@ -55,7 +55,7 @@ def _parse_box(box: str, image: Image.Image) -> tuple[int, int, int, int]:
 
 
 def _find_face(path: Path, image: Image.Image, landmarker: Path, margin: float) -> tuple[int, int, int, int]:
-    from unplug.core import call_in_child
+    from unplug.core import call_in_child, memory_for, seconds_for
 
     if not landmarker.is_file():
         fix = "Get face_landmarker.task from MediaPipe's model page and pass --face-landmarker FILE"
@@ -66,6 +66,8 @@ def _find_face(path: Path, image: Image.Image, landmarker: Path, margin: float) 
         {"task": str(landmarker.resolve())},
         {"image": np.asarray(image, dtype=np.uint8)},
         what="MediaPipe's face landmarker",
+        timeout=seconds_for(1),
+        memory=memory_for(landmarker),
     )
     boxes = reply.values["boxes"]
     if len(boxes) != 1:

@@ -206,7 +206,8 @@ def _check_same_split(audits: Sequence[AuditReport]) -> None:
 def _check_audited(record: AnyRecord, audits: Sequence[AuditReport]) -> None:
     """Refuses a record of weights that were not audited in their role: its cost would stand beside another model's numbers."""
     audited = {model.sha256 for audit in audits for model in audit.models if model.role == record.role}
-    references = {str(sha256) for audit in audits for sha256 in audit.settings.get("references") or ()}
+    named = [audit.settings.get("references") for audit in audits]  # settings are free: it may be anything
+    references = {str(sha256) for item in named if isinstance(item, list) for sha256 in item}
     if audited and record.weights_sha256 not in audited | references:
         why = f"the {record.role} model that it describes ({record.weights_sha256:.12}) is none of those in the audit"
         raise ReportError("unplug.json", why, "Give the records of the models that were audited")

@@ -57,6 +57,8 @@ def change(raw: Any, path: str, value: Any) -> None:
         ("rows.0.metrics.score.surplus", 1, "schema"),
         ("rows.0.note", "x" * 5000, "a text is too long"),
         ("rows.0.metrics.odd", {"value": 1.0}, "a metric is unknown"),
+        ("rows.0.weights_sha256", ["0" * 64], "weights of more or fewer models"),
+        ("rows.0.weights_sha256", ["x"] * 8, "a digest of weights is none"),
         ("kind", "weather", "schema"),
         ("rows", {}, "schema"),
     ],

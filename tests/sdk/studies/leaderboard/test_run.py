@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from unplug.core import InputError, OutputError
-from unplug.sdk.fleet import has_result, read_result
+from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result
+from unplug.sdk.fleet.result import read_record
 from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, bench, entry, run_leaderboard
 from unplug.sdk.studies.leaderboard.jobs import train_stacked, unlearn
 from unplug.sdk.studies.leaderboard.plan import training_jobs
@@ -59,6 +60,46 @@ def test_results_carry_their_seeds_and_originals_their_weights(made: Made) -> No
     assert retrained.facts["role"] == "retrained" and not any(name.startswith("weight/") for name in retrained.tensors)
     size = len(retrained.tensors["test_logits"])
     assert retrained.tensors["test_logits"].dtype == np.float32 and retrained.tensors["test_age"].shape == (size,)
+
+
+def rewritten(folder: Path, name: str, **facts: object) -> None:
+    """The result of a job with other facts, under the fingerprint that it had."""
+    path = folder / "models" / f"{name}.safetensors"
+    record, old = read_record(path), read_result(folder / "models", name)
+    job = Job(name=name, target="unplug:name")
+    order = Order(job=job, fingerprint=record["fingerprint"], given=record["given"])
+    path.write_bytes(pack(Result(tensors=old.tensors, facts=old.facts | facts), order))
+
+
+def test_results_are_bound_to_the_weights_that_they_describe(made: Made) -> None:
+    found = {path.stem: read_result(made.out / "models", path.stem) for path in (made.out / "models").iterdir()}
+    named = {name: result.facts["weights_sha256"] for name, result in found.items() if result.refused is None}
+    assert len(set(named.values())) == len(named) == 2 + 4 + 2 * 4
+    for name, result in found.items():
+        if name.startswith(("finetune", "msg")):
+            assert result.facts["original_sha256"] == named[f"original-{result.facts['original']}"]
+    rows = {row.name: row for row in made.report.rows}
+    assert rows["original"].weights_sha256 == (named["original-0"], named["original-1"]) and rows["ct"].weights_sha256 == ()
+    assert set(rows["finetune"].weights_sha256) == {named[name] for name in named if name.startswith("finetune")}
+
+
+def test_results_of_other_weights_are_refused(copied: Path) -> None:
+    """Under names and fingerprints that are right; nothing is ranked."""
+    models = copied / "models"
+    other = read_result(models, "original-1").facts["weights_sha256"]
+    unlearned = next(path.stem for path in sorted(models.iterdir()) if path.name.startswith("finetune"))
+    for name, facts, why in (
+        ("original-0", {"weights_sha256": other}, "it describes other weights"),
+        ("retrained-10000", {"weights_sha256": None}, "does not say which weights"),
+        ("retrained-10000", {"weights_sha256": ["x"]}, "does not say which weights"),
+        (unlearned, {"original_sha256": other}, "made from another original"),
+        (unlearned, {"original_sha256": None}, "made from another original"),
+    ):
+        kept = (models / f"{name}.safetensors").read_bytes()
+        rewritten(copied, name, **facts)
+        with pytest.raises(InputError, match=f"result {name}: .*{why}.*Remove it and run again"):
+            run_leaderboard(config_for(copied), lambda _: None)
+        (models / f"{name}.safetensors").write_bytes(kept)
 
 
 def test_seeds_make_models_and_the_same_seed_makes_the_same(made: Made) -> None:

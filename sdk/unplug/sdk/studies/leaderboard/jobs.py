@@ -33,10 +33,10 @@ from unplug.sdk.unlearning import (
     summary,
 )
 
+from .binding import WEIGHT, arrays_of, bound_sha256, weights_of, weights_sha256
 from .plan import original_name
 from .protocol import PROTOCOLS
 
-WEIGHT = "weight/"
 ORIGINALS = ("original",)
 MAX_CACHED = 16  # originals in memory per worker
 
@@ -90,7 +90,7 @@ class Bench:
         """The original of a training seed, as its job left it; must not be changed.
 
         Raises:
-            InputError: its result is not there or of another network.
+            InputError: its result is not there, of another network, or of other weights than it keeps.
         """
         return self._cached(f"{seed}", lambda: self._load(seed))
 
@@ -107,9 +107,10 @@ class Bench:
 
     def _load(self, seed: int) -> nn.Module:
         name = original_name(seed)
-        tensors = read_result(self.models, name).tensors
+        result = read_result(self.models, name)
+        bound_sha256(result, name)
         model = new_model(self.task, self.whole, 0)
-        state = {key[len(WEIGHT) :]: torch.from_numpy(value) for key, value in tensors.items() if key.startswith(WEIGHT)}
+        state = {key: torch.from_numpy(value) for key, value in weights_of(result).items()}
         try:
             model.load_state_dict(state)
         except RuntimeError as error:
@@ -154,13 +155,15 @@ def train(context: Bench, *, role: str, seed: int) -> Result:
 
 
 def trained(context: Bench, role: str, seed: int, model: nn.Module, wall_s: float) -> Result:
-    """The result of a training; originals keep their weights."""
-    tensors = measure(model, context.sets)
+    """The result of a training, bound to the weights that came of it; originals keep them."""
+    tensors, weights = measure(model, context.sets), arrays_of(model)
     if role in ORIGINALS:
-        state = model.state_dict()
-        tensors |= {f"{WEIGHT}{name}": value.detach().cpu().numpy() for name, value in state.items()}
-    passes = context.task.recipe.epochs * len(context.training_set(role))
-    return Result(tensors=tensors, facts={"role": role, "seed": seed, "wall_s": wall_s, "passes": passes})
+        tensors |= {f"{WEIGHT}{name}": value for name, value in weights.items()}
+    facts = {
+        "role": role, "seed": seed, "wall_s": wall_s, "passes": context.task.recipe.epochs * len(context.training_set(role)),
+        "weights_sha256": weights_sha256(weights),
+    }  # fmt: skip
+    return Result(tensors=tensors, facts=facts)
 
 
 def unlearn(
@@ -177,7 +180,8 @@ def unlearn(
     model, cost = apply_method(built, before, context.sets, context.task, retrain, budget, seed=seed)
     facts = {
         "role": "unlearned", "method": method, "original": original, "seed": seed, "wall_s": cost.wall_s,
-        "cost": summary(cost, retrain, budget),
+        "cost": summary(cost, retrain, budget), "weights_sha256": weights_sha256(arrays_of(model)),
+        "original_sha256": None if hook is not None else weights_sha256(arrays_of(before)),
     }  # fmt: skip
     return Result(tensors=measure(model, context.sets), facts=facts)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from unplug.core import InputError
 from unplug.sdk.fleet import Job
-from unplug.sdk.unlearning import build_method
+from unplug.sdk.unlearning import TrainingHook, build_method
 
 from .protocol import BenchmarkProtocol
 
@@ -37,6 +37,7 @@ class Entry:
         settings: every hyperparameter.
         needs: what it reads.
         budget: fraction of retraining.
+        hooked: whether it takes part in training, so that its runs start from originals of their own.
     """
 
     method: str
@@ -44,6 +45,7 @@ class Entry:
     settings: dict[str, Any]
     needs: tuple[str, ...]
     budget: float
+    hooked: bool = False
 
     @property
     def key(self) -> str:
@@ -65,6 +67,7 @@ def entry(protocol: BenchmarkProtocol, method: str, given: Mapping[str, str]) ->
     return Entry(
         method=method, given=text, settings={item.name: getattr(built, item.name) for item in fields(built)},
         needs=tuple(built.needs), budget=protocol.budget_of(method) if own is None else _budget(method, own),
+        hooked=isinstance(built, TrainingHook),
     )  # fmt: skip
 
 

@@ -19,6 +19,8 @@ from unplug.sdk.auditing import Signals
 from unplug.sdk.fleet import Result, read_result
 from unplug.sdk.training import ClassPredictions, ImageSet, Sets, pictures
 
+from .binding import bound_sha256
+
 Array = NDArray[np.float64]
 PARTS = ("forget", "test", "validation")
 
@@ -63,11 +65,13 @@ class Pool:
         models: M results.
         clusters: the original that each came from.
         truths: labels.
+        weights_sha256: of the weights of each.
     """
 
     models: tuple[Result, ...]
     clusters: tuple[int, ...]
     truths: Truths
+    weights_sha256: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.models)
@@ -111,8 +115,9 @@ class Pool:
 
 
 def read_pool(
-    folder: Path, names: Sequence[tuple[str, int]], truths: Truths, failed: Mapping[str, str] = MappingProxyType({})
-) -> tuple[Pool, dict[str, str]]:
+    folder: Path, names: Sequence[tuple[str, int]], truths: Truths, failed: Mapping[str, str] = MappingProxyType({}),
+    originals: Mapping[int, str] = MappingProxyType({}),
+) -> tuple[Pool, dict[str, str]]:  # fmt: skip
     """Reads the results of a row.
 
     Args:
@@ -120,14 +125,15 @@ def read_pool(
         names: name of each result, and its cluster.
         truths: labels.
         failed: runs that left no result, and the end of their tracebacks.
+        originals: SHA-256 of the weights that results must have been made from, by cluster.
 
     Returns:
         The models that came out, and why others did not, by name.
 
     Raises:
-        InputError: a result that is not of this data.
+        InputError: a result that is not of this data, not bound to weights, or made from another original.
     """
-    found: list[tuple[Result, int]] = []
+    found: list[tuple[Result, int, str]] = []
     refused: dict[str, str] = {}
     for name, cluster in names:
         if name in failed:
@@ -138,9 +144,9 @@ def read_pool(
             refused[name] = f"{result.refused['what']}: {result.refused['why']}"
             continue
         _check(result, truths, name)
-        found.append((result, cluster))
-    models, clusters = tuple(item for item, _ in found), tuple(cluster for _, cluster in found)
-    return Pool(models=models, clusters=clusters, truths=truths), refused
+        found.append((result, cluster, bound_sha256(result, name, originals.get(cluster))))
+    models, clusters, digests = zip(*found, strict=True) if found else ((), (), ())
+    return Pool(models=models, clusters=clusters, truths=truths, weights_sha256=digests), refused
 
 
 def _check(result: Result, truths: Truths, name: str) -> None:

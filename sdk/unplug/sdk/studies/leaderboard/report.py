@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, ReportError, read_dataclass, write_json
 
+from .binding import SHA256
 from .metrics import METRICS, RANKED_BY, Kind, PublishedNumber, Rank
 
 SCHEMA: Literal["unplug-leaderboard/1"] = "unplug-leaderboard/1"
@@ -53,6 +54,8 @@ class Row:
         budget: fraction of retraining that it might cost; null where there was no limit.
         metrics: by the names of `METRICS`.
         missing: why a number is not there, by its name.
+        weights_sha256: of the weights of each model behind the numbers, in the order of their seeds; empty in reports of
+            before results were bound to weights.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Row:
     budget: float | None = None
     metrics: dict[str, Measure] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    weights_sha256: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,6 +154,10 @@ def _check(report: LeaderboardReport, where: str) -> None:
         "a metric is unknown": any(name not in METRICS for row in report.rows for name in row.metrics),
         "an interval is upside down": any(_upside_down(item) for row in report.rows for item in row.metrics.values()),
         "a number is too large": any(_huge(item) for row in report.rows for item in row.metrics.values()),
+        "a row names weights of more or fewer models than it has": any(
+            row.weights_sha256 and len(row.weights_sha256) != row.models for row in report.rows
+        ),
+        "a digest of weights is none": any(not SHA256.fullmatch(item) for row in report.rows for item in row.weights_sha256),
         "a text is too long": any(len(text) > MAX_TEXT for text in _texts(report)),
     }
     for why, wrong in problems.items():

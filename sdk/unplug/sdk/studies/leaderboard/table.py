@@ -57,15 +57,16 @@ def score_all(
     originals = [(original_name(seed), seed) for seed in original_seeds(config.seed, protocol.originals)]
     oracles = [(retrained_name(seed), seed) for seed in retrained_seeds(config.seed, protocol.models)]
     oracle = Oracle(read_pool(config.models, oracles, truths)[0], config.rule)
+    before = read_pool(config.models, originals, truths)[0]
+    made_from = dict(zip(before.clusters, before.weights_sha256, strict=True))
     rows, pools = [], {}
     for item in tqdm(entries, desc="score", unit="method", disable=not show, leave=False):
         names = unlearned_names(item, config.seed, protocol.originals, protocol.models)
-        pools[item.method], refused = read_pool(config.models, names, truths, failed)
+        pools[item.method], refused = read_pool(config.models, names, truths, failed, {} if item.hooked else made_from)
         rows.append(method_row(item, pools[item.method], refused, oracle, protocol.budget))
     placed = ranked(rows, protocol.rank)
     if protocol.rank == "challenge":
         placed = compared(placed, pools, oracle)
-    before = read_pool(config.models, originals, truths)[0]
     last = [_plain_row("original", before, oracle), _plain_row("retrained", oracle.pool, oracle)]
     return LeaderboardReport(
         protocol=protocol.name,
@@ -94,6 +95,7 @@ def method_row(item: Entry, pool: Pool, refused: Mapping[str, str], oracle: Orac
         name=item.method, role="unlearned", models=len(pool), originals=len(set(pool.clusters)), settings=item.settings,
         needs=item.needs, budget=item.budget, refused=_refusal(refused, len(pool) + len(refused)),
         note=f"may spend {100 * item.budget:.3g} % of retraining, others {100 * budget:.3g} %" if item.budget > budget else "",
+        weights_sha256=pool.weights_sha256,
     )  # fmt: skip
     if not len(pool):
         return row
@@ -115,7 +117,7 @@ def _plain_row(name: str, pool: Pool, oracle: Oracle) -> Row:
         metrics["wall_s"] = as_measure(cluster_mean(pool.per_model("wall_s"), pool.clusters), None)
     return Row(
         name=name, role="retrained" if pool is oracle.pool else "original", models=len(pool), originals=len(pool),
-        metrics=metrics, missing=missing,
+        metrics=metrics, missing=missing, weights_sha256=pool.weights_sha256,
     )  # fmt: skip
 
 

@@ -158,7 +158,7 @@ class ClosedForm:
             CheckpointError: sums that were edited or belong to another trunk.
         """
         check_place(out)
-        model, facts = cast(AgePredictor, copy.deepcopy(original.model)), _facts(original)
+        model, facts, carried = cast(AgePredictor, copy.deepcopy(original.model)), _facts(original), _carried(original)
         before = split_of(original)
         split = before.with_forget(sorted({*before.forget, *forget_ids}))
         sums = load_sums(original)
@@ -183,7 +183,7 @@ class ClosedForm:
         fill_head(model, sums, self.ridge, facts["scale"])
         cost = Cost(forward=forward, backward=0, wall_s=time.perf_counter() - start)
         parts = {"retain": split.retain, "forget": split.forget, "test": split.test}
-        record = {key: original.record[key] for key in ("schema", "data", "recipe", "seed", "design")} | {
+        record = carried | {
             "role": "retrained" if refit else "unlearned",
             "split": split.to_dict(),
             "forget": {
@@ -350,6 +350,19 @@ def _facts(checkpoint: Checkpoint) -> dict[str, Any]:
     return dict(facts)
 
 
+def _carried(original: Checkpoint) -> dict[str, Any]:
+    """What the record of a forget step takes over from the training's; `CheckpointError` where that lacks something."""
+    record = original.record
+    missing = [name for name in ("spec", "digest", "samples") if name not in record.get("data", {})]
+    if missing or "seed" not in record:
+        why = f"its unplug.json says no {', '.join([f'data.{name}' for name in missing] or ['seed'])}"
+        raise CheckpointError(str(original.path), why, "Restore the folder as it was saved")
+    return {
+        "schema": RECORD_SCHEMA, "data": record["data"], "recipe": recipe_of(original).to_dict(), "seed": record["seed"],
+        "design": record["design"],
+    }  # fmt: skip
+
+
 def lifted(
     trunk: Checkpoint, trunk_data: Dataset, settings: ClosedForm, *, seed: int, device: torch.device
 ) -> tuple[AgePredictor, dict[str, Any]]:
@@ -386,7 +399,7 @@ def lifted(
         "grid": grid,
         "scale": _scale(model, grid, seen, pooled_NC, held, settings.ridge),
         "trunk_sha256": trunk_sha256(model),
-        "trunk": {"sha256": trunk.sha256, "data": trunk.record["data"]},
+        "trunk": {"sha256": trunk.sha256, "data": trunk.record.get("data", {})},
     }
 
 

@@ -223,7 +223,7 @@ class BenchReport:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BenchReport:
-        """Reads a report; raises `ReportError` if the file is missing, does not follow the schema or has over `MAX_ROWS` rows."""
+        """Reads a report; `ReportError` if the file is missing, does not follow the schema or has over `MAX_ROWS` rows."""
         report = read_dataclass(cls, Path(path), ReportError)
         if len(report.rows) > MAX_ROWS:
             raise ReportError(str(path), f"it has more than {MAX_ROWS} rows", "Make one report for each part")

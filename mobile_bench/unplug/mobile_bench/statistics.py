@@ -19,7 +19,7 @@ MAX_EXPONENT = 700.0  # e^700 is 1e304: an end of an interval beyond it says as 
 
 
 def exp(value: float) -> float:
-    """e to the power of a logarithm; of one beyond `MAX_EXPONENT`, as two cold starts that say nothing of a third give it, that.
+    """e to the power of a logarithm, at most of `MAX_EXPONENT`: two cold starts far apart say nothing of a third.
 
     Example:
         >>> exp(0.0), exp(1e6) == exp(700.0) > 1e300

@@ -36,6 +36,8 @@ def test_missing_and_empty_places_are_data_errors(kind: str, tmp_path: Path) -> 
 def test_specs_are_kind_and_argument() -> None:
     with pytest.raises(DataError, match="it has no kind"):
         parse_spec("faces")
+    with pytest.raises(DataError, match=r"data spec imagefolder:f\\udcff: it is not UTF-8"):
+        parse_spec("imagefolder:f\udcff")
     with pytest.raises(InputError, match="Did you mean utkface"):
         parse_spec("utkfaces:faces")
     for size in (-1, 0, 7):

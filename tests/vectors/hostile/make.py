@@ -111,8 +111,8 @@ def benchmarks(folder: Path) -> None:
     }  # fmt: skip
     row = {
         "file": "age.fp32.onnx", "model_type": "age", "model_sha256": "0" * 64, "artifact_sha256": "0" * 64, "target": "onnx",
-        "precision": "fp32", "where": "host", "device": "a", "os": "b", "runtime": "onnx", "runtime_version": None, "threads": 1,
-        "delegate_asked": "cpu", "status": "ok", "valid": True, "reasons": [], "warmup": 0, "iterations": 1,
+        "precision": "fp32", "where": "host", "device": "a", "os": "b", "runtime": "onnx", "runtime_version": None,
+        "threads": 1, "delegate_asked": "cpu", "status": "ok", "valid": True, "reasons": [], "warmup": 0, "iterations": 1,
         "repeats": [repeat] * 2, "parity_reference": "checkpoint", "inputs_sha256": "0" * 64, "flops": None,
     }  # fmt: skip
     head = {"schema": "unplug-bench/1", "seed": 0, "versions": {}, "git_revision": None}

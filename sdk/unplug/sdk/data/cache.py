@@ -73,8 +73,10 @@ def decode_in_processes(spec: str, positions: Sequence[int], size: int, workers:
     chunks = [list(positions[start : start + CHUNK]) for start in range(0, len(positions), CHUNK)]
     calls = ({"spec": spec, "size": size, "positions": chunk} for chunk in chunks)
     function = "unplug.sdk.data.cache:decode_of_job"
-    limits = {"timeout": seconds_for(CHUNK), "memory": memory_for()}
-    for reply in map_in_children(function, calls, min(workers, max(1, len(chunks))), what="decoding", **limits):
+    replies = map_in_children(
+        function, calls, min(workers, max(1, len(chunks))), what="decoding", timeout=seconds_for(CHUNK), memory=memory_for()
+    )
+    for reply in replies:
         for row_HWC, problem in zip(reply.arrays["pixels"], reply.values["problems"], strict=True):
             yield row_HWC if problem is None else Problem(**problem)
 

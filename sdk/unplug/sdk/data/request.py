@@ -73,22 +73,27 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _from_lines(text: str, dataset: Dataset) -> list[str]:
-    ids = set(dataset.ids)
-    known = ids | {f"{SUBJECT}{sample.subject}" for sample in dataset.samples if sample.subject is not None}
+    alike: dict[str, set[str]] = {}
+    for name in (*dataset.ids, *(f"{SUBJECT}{person}" for person in _pictures_of(dataset))):
+        alike.setdefault(_bare(name), set()).add(name)
     names = []
     for line in text.split("\n"):
-        bare = line.strip(" \t\r")
-        if bare.startswith("#") and bare in ids:
+        bare = _bare(line)
+        if bare.startswith("#") and bare in alike:
             raise ValueError(f"{shown(bare)} is a comment and the id of a sample as well; a JSON file tells them apart")
         if not bare or bare.startswith("#"):
             continue
-        # White space around a name is none of it, but where the data has a name with that very space.
-        person = f"{SUBJECT}{bare.removeprefix(SUBJECT).strip()}" if bare.startswith(SUBJECT) else bare
-        meant = [name for name in dict.fromkeys((line, line.rstrip("\r"), bare, person)) if name in known]
-        if len(meant) > 1:
-            raise ValueError(f"{shown(bare)!r} is two names that differ in white space alone; a JSON file tells them apart")
-        names.append(meant[0] if meant else bare)
+        if len(meant := alike.get(bare, {bare})) > 1:
+            why = "is several names that differ in white space alone; a JSON file tells them apart"
+            raise ValueError(f"{shown(bare)!r} {why}")
+        names.extend(meant)
     return names
+
+
+def _bare(line: str) -> str:
+    """A name as lines have it: without white space around it, also behind ``subject:``."""
+    bare = line.strip(" \t\r")
+    return f"{SUBJECT}{bare.removeprefix(SUBJECT).strip()}" if bare.startswith(SUBJECT) else bare
 
 
 def resolve_names(names: Sequence[str], dataset: Dataset, where: str) -> tuple[str, ...]:

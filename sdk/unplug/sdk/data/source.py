@@ -112,7 +112,7 @@ def parse_spec(spec: str) -> Source:
         spec: ``KIND:ARGUMENT``.
 
     Raises:
-        DataError: no colon, or an argument that the source refuses.
+        DataError: no colon, no text, or an argument that the source refuses.
         InputError: an unknown kind (suggests near ones).
 
     Example:
@@ -120,6 +120,9 @@ def parse_spec(spec: str) -> Source:
         'SynthSource'
     """
     kind, colon, argument = spec.partition(":")
+    if any("\ud800" <= letter <= "\udfff" for letter in spec):  # found before hours of training, for cards and records hold it
+        why = "it is not UTF-8, and every result of this data names it"
+        raise DataError(f"data spec {ascii(spec)[1:-1]}", why, "Rename the file or folder")
     if not colon:
         raise DataError(f"data spec {spec!r}", "it has no kind", f"Write KIND:PATH with a kind of {', '.join(SOURCES)}")
     return SOURCES.get(kind)(argument)

@@ -137,7 +137,7 @@ def result_of(context: object, *, logits: int) -> Result:
     """A job for `read_pool` to read."""
     made = model(np.random.default_rng(0))
     tensors = {**made.tensors, "test_logits": made.tensors["test_logits"][:logits]}
-    return Result(tensors=tensors, facts=made.facts)
+    return Result(tensors=tensors, facts=made.facts | {"weights_sha256": "0" * 64})
 
 
 def test_results_of_other_data_are_refused(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_without_locks_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_lock_that_says_nonsense_is_one_line(tmp_path: Path) -> None:
-    for text in ("", "[]", '{"pid": "x"}', "\xff", '{"pid": 1, "host": "h", "since": 3'):
+    for text in ("", "[]", '{"pid": "x"}', "\xff", '{"pid": 1, "host": "h", "since": 3', '{"pid": Infinity}', "[" * 4000):
         (tmp_path / ".out.lock").write_text(text, encoding="latin-1")
         handle = os.open(tmp_path / ".out.lock", os.O_RDWR)
         assert temporaries.try_lock(handle)

@@ -119,7 +119,7 @@ def _taken_lock(real: Path, path: Path) -> tuple[int, Path]:
 
 def _owner(handle: int) -> str:
     """Who says to have it; a lock that was just taken may not say yet."""
-    with contextlib.suppress(ValueError, TypeError, KeyError):
+    with contextlib.suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError):
         found = json.loads(os.pread(handle, MAX_OWNER_BYTES, 0))
         return f"process {int(found['pid'])} on {str(found['host'])[:80]} writes it since {str(found['since'])[:40]}"
     return "another process has just begun to write it"

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from unplug.core import Array, JsonLines, ReportError, json_sha256
+from unplug.core import Array, JsonLines, ReportError, json_sha256, parse_json
 from unplug.export import PRECISIONS, digest_inputs, vector_bytes, vectors_index
 
 from .devices.base import Job, Plan
@@ -114,9 +114,9 @@ class Exchange:
             ReportError: it says something else.
         """
         try:
-            value = json.loads(raw)
+            value = parse_json(raw)
             share, text = float(value["share"]), str(value["text"])
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError) as error:
             raise ReportError("the progress", "it has no share and text", "Reload the page") from error
         if not 0.0 <= share <= 1.0 or not text.isprintable():
             raise ReportError("the progress", "its share is not within 0 and 1, or its text not plain", "Reload the page")

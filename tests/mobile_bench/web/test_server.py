@@ -177,6 +177,7 @@ def test_progress_is_small_and_plain(served: PageServer) -> None:
         [],
         {"share": 0.5, "text": "\x1b[2J"},
         {"share": float("nan"), "text": ""},
+        {"share": 10**400, "text": ""},
     ):
         assert own(served, "progress", body)[0] == 400, body
     assert own(served, "progress", {"share": 0.1, "text": "x" * 5000})[0] == 413

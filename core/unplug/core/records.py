@@ -42,8 +42,8 @@ def read_dataclass(kind: type[T], path: Path, error: type[InputError], *, max_by
         return TypeAdapter(kind).validate_json(raw)
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the file"
-        why = f"it does not follow its schema ({place}: {first['msg']})"
+        place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
+        why = f"it does not follow its schema ({place}: {first['msg'][:200]})"
         raise error(str(path), why, _AGAIN) from problem
     except ValueError as problem:
         raise error(str(path), f"it does not follow its schema (the file: {problem})", _AGAIN) from problem

@@ -76,7 +76,7 @@ def _from_lines(text: str, dataset: Dataset) -> list[str]:
     alike: dict[str, set[str]] = {}
     for name in (*dataset.ids, *(f"{SUBJECT}{person}" for person in _pictures_of(dataset))):
         alike.setdefault(_bare(name), set()).add(name)
-    names = []
+    names: list[str] = []
     for line in text.split("\n"):
         bare = _bare(line)
         if bare.startswith("#") and bare in alike:

@@ -77,7 +77,7 @@ class Split:
             raise DataError(where, f"schema {str(schema)[:60]!r} is not {SCHEMA}", "Make the split again")
         for name, kind in SHAPE.items():  # a text is iterable as a list is, and would name people of one letter each
             value: Any = raw.get(name)
-            if type(value) is not kind or (kind is list and not all(_is_name(item) for item in value)):
+            if type(value) is not kind or (isinstance(value, list) and not all(map(_is_name, value))):
                 wanted = "list of names" if kind is list else kind.__name__
                 raise DataError(where, f"not a split file ({name} is no {wanted})", "Make the split again")
         split = cls(

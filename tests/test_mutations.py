@@ -20,6 +20,8 @@ FEW, MANY = 12, 1500
 MAX_GROWTH = 2**29
 """Bytes that reading any number of small files may take beyond what tests took before."""
 MAX_LINE = 1000
+DRAWN = ("report audit", "report of a journey", "report original", "report plugin", "report comparison")
+"""Whose answer is a page with plots, of a quarter of a second each."""
 
 
 def law(kind: str, folder: Path, count: int, seed: str) -> None:
@@ -39,7 +41,7 @@ def law(kind: str, folder: Path, count: int, seed: str) -> None:
     assert (peak_rss_bytes() or 0) - before < MAX_GROWTH
 
 
-@pytest.mark.parametrize("kind", SPECIMENS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.long] * (kind in DRAWN)) for kind in SPECIMENS])
 def test_a_harmed_file_is_answered_or_refused_in_one_line(kind: str, tmp_path: Path) -> None:
     law(kind, tmp_path, FEW, f"few {kind}")
 

@@ -176,7 +176,7 @@ def read_config(folder: Path, *, expect: str | None = None) -> tuple[str, dict[s
     model_type = model_type_of(config)
     if model_type not in MODELS or (expect is not None and model_type != expect):
         wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {', '.join(MODELS)}"
-        raise CheckpointError(str(folder), f"its config.json says model_type {model_type!r}", f"Give {wanted}")
+        raise CheckpointError(str(folder), f"its config.json says model_type {model_type[:60]!r}", f"Give {wanted}")
     return model_type, {key: value for key, value in config.items() if key != "model_type"}
 
 
@@ -278,7 +278,7 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
         model = kind(**config)
     except BROKEN as error:
         raise CheckpointError(
-            f"{folder}/config.json", str(error), "Restore the file that was saved with the weights"
+            f"{folder}/config.json", str(error)[:300], "Restore the file that was saved with the weights"
         ) from error
     load_weights(model, weights)
     return model.eval()

@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,7 +82,10 @@ class Walk:
             raise RuntimeError(f"{scenario.name}: {self.said()}")
         self.changes: list[Change]
         self.worst: list[tuple[int, str, Tree]]
-        self.changes, self.worst = pickle.loads((place / "recorded").read_bytes())  # noqa: S301 (of this moment, our own)
+        self.worst = pickle.loads((place / "recorded").read_bytes())  # noqa: S301 (of this moment, our own)
+        self.end = max(number for number, _, _ in self.worst)
+        lines = (place / "recorded.changes").read_text().splitlines()
+        self.changes = [Change(**found) for _, found in sorted(json.loads(line) for line in lines)]
         self.new, self.names = self.identify(self.root), _names(self.root)
         if self.new == self.older or self.new.startswith("broken"):
             raise RuntimeError(f"{scenario.name}: the new result ({self.new}) cannot be told from the older one")
@@ -130,7 +134,7 @@ class Walk:
         """Looks at what a power cut left."""
         shutil.rmtree(self.root, ignore_errors=True)
         build(tree, self.root)
-        return self._judge(number, loss, (self.new,) if number == len(self.changes) else (self.older, self.new))
+        return self._judge(number, loss, (self.new,) if number == self.end else (self.older, self.new))
 
     def _judge(self, number: int, loss: str, allowed: tuple[str, ...]) -> Point:
         found = self.identify(self.root)
@@ -142,36 +146,45 @@ class Walk:
             wrong = wrong or f"the rerun's result is another one: {again}"
         elif (names := _names(self.root)) != self.names:
             wrong = wrong or f"names differ: {sorted(names ^ self.names)[:5]}"
-        word = {self.new: "new", self.older: "older"}.get(found, found)
+        word = found if found == "none" else {self.new: "new", self.older: "older"}.get(found, found)
         return Point(number=number, loss=loss, found=word, wrong=wrong)
 
 
-def _run_in(root: Path, call: Call, watch: dict[str, Any]) -> object:
+def _run_in(root: Path, call: Call, watch: dict[str, Any]) -> None:
     use_folders(root)
+    with forked_workers():
+        Watch(root, **watch)
+        call()
+
+
+def forked_workers() -> AbstractContextManager[object]:
+    """Child processes are forks of this one for as long as it lasts."""
     own = SimpleNamespace(Popen=ForkedWorker, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
-    with mock.patch.object(processes, "subprocess", own):
-        Watch(**watch)
-        return call()
+    return mock.patch.object(processes, "subprocess", own)
 
 
 def _recorded(call: Call, root: Path, written: Path) -> None:
     """Runs a call and writes its changes, and the different folders that power cuts would leave at each of them."""
-    changes: list[Change] = []
+    own, last = os.getpid(), 0
     worst: list[tuple[int, str, Tree]] = []
     seen: set[str] = set()
     disk = Disk(root)
 
-    def look() -> None:
+    def look(number: int) -> None:
         disk.look()
         for loss in LOSSES:
             tree = disk.after(loss)
             if (key := digest(tree)) not in seen:
                 seen.add(key)
-                worst.append((len(changes), loss, tree))
+                worst.append((number, loss, tree))
 
-    def before(change: Change) -> None:
-        look()
-        changes.append(change)
+    def before(number: int, change: Change) -> None:
+        nonlocal last
+        with written.with_suffix(".changes").open("a") as lines:
+            lines.write(json.dumps([number, asdict(change)]) + "\n")
+        if os.getpid() == own:  # what children leave is seen at the next change of this process
+            last = number
+            look(number)
 
     try:
         _run_in(root, call, {"before": before, "after_sync": lambda path: disk.synced(Path(path))})
@@ -179,8 +192,8 @@ def _recorded(call: Call, root: Path, written: Path) -> None:
         if ended.code:
             raise
     seen.clear()  # the end is looked at in any case: the call has told of its result
-    look()
-    written.write_bytes(pickle.dumps((changes, worst)))
+    look(last + 1)
+    written.write_bytes(pickle.dumps(worst))
 
 
 def _names(root: Path) -> set[str]:
@@ -214,7 +227,7 @@ def walk_all(scenario: Scenario, place: Path, workers: int = 1) -> dict[str, Any
     started = time.perf_counter()
     (place / "0").mkdir(parents=True)
     first = Walk(scenario, place / "0")
-    last = [item for item in first.worst if item[0] == len(first.changes)]
+    last = [item for item in first.worst if item[0] == first.end]
     worst = [*first.worst[: -len(last) : scenario.every], *last]
     kills: list[Callable[[Walk], Point]] = [
         lambda walk, n=n: walk.kill(n) for n in range(0, len(first.changes), scenario.every)
@@ -235,7 +248,7 @@ def walk_all(scenario: Scenario, place: Path, workers: int = 1) -> dict[str, Any
 
 
 def _shown(walk: Walk, number: int) -> str:
-    if number == len(walk.changes):
+    if number == walk.end:
         return "the end"
     change = walk.changes[number]
     return f"{change.event} {RANDOM.sub('', change.path.replace(str(walk.root), ''))}"

@@ -20,13 +20,13 @@ import click
 from unplug.core import versions, write_json
 from unplug.sdk.cli import main as unplug
 
-from .crash_walk import Call, Scenario, walk_all
-from .file_changes import in_fork, use_folders
+from .crash_walk import Call, Scenario, forked_workers, walk_all
+from .file_changes import ForkedWorker, in_fork, use_folders
 
 MARK = "<!-- table -->"
-OWN = ("torch", "unplug", "safetensors", "huggingface_hub", "onnx", "onnxscript", "onnx_ir")
+OWN = ("torch", "unplug", "safetensors", "huggingface_hub", "onnx", "onnxscript", "onnx_ir", "onnxruntime", "sympy")
 """Packages that forks find imported; others may start threads when they are."""
-DATA = ("--data", "synth:n=60,subjects=40")
+DATA = ("--data", "synth:n=36,subjects=24")
 TRAIN = ("train", "age", *DATA, "--size", "nano", "--image-size", 32, "--epochs", 2, "--device", "cpu")
 FORGET = ("forget", "original", *DATA, "--forget", "forget.txt", "--device", "cpu")
 FINETUNE = ("--method", "finetune", "--budget", 50)
@@ -51,7 +51,7 @@ def command(*words: object) -> Call:
 
 REQUEST = (
     command(*TRAIN, "--out", "original"),
-    command("data", "pick-forget", "original", *DATA, "--fraction", 0.1, "--out", "forget.txt"),
+    command("data", "pick-forget", "original", *DATA, "--fraction", 0.2, "--out", "forget.txt"),
 )
 
 
@@ -109,19 +109,25 @@ def import_what_is_used(calls: Sequence[Call], place: Path) -> None:
     place.mkdir()
     names = place / "modules"
 
+    def tell() -> None:
+        with names.open("a") as lines:
+            lines.write("".join(f"{module}\n" for module in [*sys.modules]))
+
     def listed() -> None:
         use_folders(place)
-        for call in calls:
-            try:
-                call()
-            except SystemExit as ended:
-                if ended.code:
-                    raise
-        names.write_text("\n".join(sys.modules))
+        ForkedWorker.last = tell  # type: ignore[method-assign]
+        with forked_workers():
+            for call in calls:
+                try:
+                    call()
+                except SystemExit as ended:
+                    if ended.code:
+                        raise
+        tell()
 
     if in_fork(listed, place / "log") != 0:
         raise RuntimeError((place / "log").read_text())
-    for name in names.read_text().splitlines():
+    for name in dict.fromkeys(names.read_text().splitlines()):
         if name.partition(".")[0] in OWN:
             try:
                 importlib.import_module(name)

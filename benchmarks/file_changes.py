@@ -29,7 +29,6 @@ PATHS = {
 }  # fmt: skip
 """Audit events that change files, and how many of their first arguments are paths; `os.replace` tells of itself as a rename."""
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-DEVICES = ("/dev/", "/proc/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +43,17 @@ class Watch:
     """Sees every change of this process, and of those that it forks, from now on: there is no way to take a hook back.
 
     Args:
+        root: what is outside it counts for nothing.
         kill_at: at this change, counted from 0, this process and all of its group are killed before it happens.
-        before: called with each change before it happens.
+        before: called with each change before it happens, and its number, in the process that makes it.
         after_sync: called with a path whose bytes, or names, are on the disk now.
     """
 
     def __init__(
-        self, *, kill_at: int | None = None, before: Callable[[Change], None] | None = None,
+        self, root: Path, *, kill_at: int | None = None, before: Callable[[int, Change], None] | None = None,
         after_sync: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
-        self._kill_at, self._before = kill_at, before
+        self._root, self._kill_at, self._before = str(root), kill_at, before
         self._lock = multiprocessing.get_context("fork").RLock()
         self._seen = mmap.mmap(-1, 8)  # shared with forks
         self._busy = False
@@ -72,11 +72,12 @@ class Watch:
             return
         if event == "open" and not (isinstance(arguments[2], int) and arguments[2] & WRITES):
             return
-        named = [_text(item) for item in arguments[: PATHS[event]]]
-        if not named[0].startswith(DEVICES):
-            self._change(Change(event=event, path=named[-1]))
+        folder = arguments[-1] if event in ("os.remove", "os.rmdir") else -1
+        self._change(Change(event=event, path=_text(arguments[PATHS[event] - 1], folder)))
 
     def _change(self, change: Change) -> None:
+        if not change.path.startswith(self._root):
+            return
         with self._lock:
             number = int.from_bytes(self._seen[:8], "little")
             self._seen[:8] = (number + 1).to_bytes(8, "little")
@@ -85,15 +86,17 @@ class Watch:
             if self._before is not None:
                 self._busy = True
                 try:
-                    self._before(change)
+                    self._before(number, change)
                 finally:
                     self._busy = False
 
 
-def _text(path: Any) -> str:
+def _text(path: Any, folder: int = -1) -> str:
+    """The absolute form of a path or an open file; `folder`: the open one that the path starts from, or -1."""
     if isinstance(path, int):
         return str(Path(f"/proc/self/fd/{path}").readlink())
-    return str(Path.cwd() / os.fsdecode(path))
+    base = Path.cwd() if folder < 0 else Path(_text(folder))
+    return str(base / os.fsdecode(path))
 
 
 def in_fork(call: Callable[[], object], log: Path) -> int:
@@ -139,8 +142,10 @@ def _end_group(pid: int) -> None:
 class ForkedWorker:
     """Stands in for the `subprocess.Popen` of a worker of `unplug.core.processes`: a fork of this process, of the same group.
 
-    So its changes are seen as well, and a kill takes it along as a power cut does.
+    So its changes are seen as well, and a kill takes it along as a power cut does. It calls `last` before it ends.
     """
+
+    last: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(self, command: list[str], *, stdout: Any, env: dict[str, str], **_: Any) -> None:
         inside, outside = os.pipe()
@@ -156,6 +161,7 @@ class ForkedWorker:
             code = 1
             try:
                 code = worker.main(Path(command[-1]))
+                self.last()
             except BaseException:  # noqa: BLE001 (see above)
                 traceback.print_exc()
             sys.stdout.flush()

@@ -40,6 +40,7 @@ class Scenario:
         command: what is killed; it writes ``out``, and raises `SystemExit` or returns.
         identify: which result lies at a path, as text; raises where it is not whole.
         every: only each so many points are taken, where one takes long.
+        replay: kills are not carried out but computed as power cuts are, from what lay there when nobody killed it.
         refusable: the result is more than one file, and may be one that its reader refuses in one line.
     """
 
@@ -48,6 +49,7 @@ class Scenario:
     command: Call
     identify: Callable[[Path], str]
     every: int = 1
+    replay: bool = False
     refusable: bool = False
 
 
@@ -167,14 +169,14 @@ def _recorded(call: Call, root: Path, written: Path) -> None:
     """Runs a call and writes its changes, and the different folders that power cuts would leave at each of them."""
     own, last = os.getpid(), 0
     worst: list[tuple[int, str, Tree]] = []
-    seen: set[str] = set()
+    seen: set[tuple[bool, str]] = set()
     disk = Disk(root)
 
     def look(number: int) -> None:
         disk.look()
-        for loss in LOSSES:
+        for loss in ("", *LOSSES):
             tree = disk.after(loss)
-            if (key := digest(tree)) not in seen:
+            if (key := (loss == "", digest(tree))) not in seen:
                 seen.add(key)
                 worst.append((number, loss, tree))
 
@@ -227,19 +229,20 @@ def walk_all(scenario: Scenario, place: Path, workers: int = 1) -> dict[str, Any
     started = time.perf_counter()
     (place / "0").mkdir(parents=True)
     first = Walk(scenario, place / "0")
-    last = [item for item in first.worst if item[0] == first.end]
-    worst = [*first.worst[: -len(last) : scenario.every], *last]
-    kills: list[Callable[[Walk], Point]] = [
-        lambda walk, n=n: walk.kill(n) for n in range(0, len(first.changes), scenario.every)
-    ]  # type: ignore[misc]
-    cuts: list[Callable[[Walk], Point]] = [lambda walk, item=item: walk.cut(*item) for item in worst]  # type: ignore[misc]
+    replayed, cuts = ([item for item in first.worst if (item[1] == "") is killed] for killed in (True, False))
+    last = [item for item in cuts if item[0] == first.end]
+    worst = [*(replayed if scenario.replay else [])[:: scenario.every], *cuts[: -len(last) : scenario.every], *last]
+    real = range(0, 0 if scenario.replay else len(first.changes), scenario.every)
+    kills: list[Callable[[Walk], Point]] = [lambda walk, n=n: walk.kill(n) for n in real]  # type: ignore[misc]
+    tasks: list[Callable[[Walk], Point]] = [lambda walk, item=item: walk.cut(*item) for item in worst]  # type: ignore[misc]
     walks = [first, *(first.copy(place / str(number)) for number in range(1, workers))]
-    points = sorted(_in_shards([*kills, *cuts], walks), key=lambda point: (point.number, point.loss))
+    points = sorted(_in_shards([*kills, *tasks], walks), key=lambda point: (point.number, point.loss))
     return {
         "command": scenario.name,
         "changes": len(first.changes),
         "kinds": dict(sorted(Counter(item.event for item in first.changes).items())),
         "every": scenario.every,
+        "replayed": scenario.replay,
         "kills": _summary([point for point in points if not point.loss]),
         "power_cuts": _summary([point for point in points if point.loss]),
         "wrong": [asdict(point) | {"change": _shown(first, point.number)} for point in points if point.wrong],

@@ -29,7 +29,7 @@ OWN = ("torch", "unplug", "safetensors", "huggingface_hub", "onnx", "onnxscript"
 DATA = ("--data", "synth:n=36,subjects=24")
 TRAIN = ("train", "age", *DATA, "--size", "nano", "--image-size", 32, "--epochs", 2, "--device", "cpu")
 FORGET = ("forget", "original", *DATA, "--forget", "forget.txt", "--device", "cpu")
-FINETUNE = ("--method", "finetune", "--budget", 50)
+FINETUNE = ("--method", "finetune", "--budget", 5)
 ONNX = ("--to", "onnx", "--precision", "fp32")
 OPEN = (
     "max_auc_above_retrained",
@@ -99,7 +99,8 @@ SCENARIOS = (
     ),
     Scenario(
         name="release, over an older bundle", before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
-        command=command(*RELEASE, "--out", "out"), identify=_of_bundle, every=4,
+        command=command(*RELEASE, "--out", "out"), identify=_of_bundle, every=8,
+        replay=True,
     ),
 )  # fmt: skip
 

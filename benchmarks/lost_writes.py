@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Loss = Literal["bytes", "names", "half of the bytes"]
+Loss = Literal["", "bytes", "names", "half of the bytes"]
 LOSSES: tuple[Loss, ...] = ("bytes", "names", "half of the bytes")
+"""Of power cuts; "" is a kill, which loses nothing that was written."""
 Tree = dict[str, bytes | None]
 """Relative path to content; None is a folder."""
 RANDOM = re.compile(r"[a-z0-9_]{8}(?=\.unplug-tmp)")
@@ -62,7 +63,8 @@ class Disk:
             self._nodes[number] = _Node({} if folder else b"", {} if folder else b"", found.st_mode)
         seen[found.st_ino] = number
         node = self._nodes[number]
-        node.now = {item.name: self._seen(item, seen) for item in sorted(path.iterdir())} if folder else path.read_bytes()
+        now = {item.name: self._seen(item, seen) for item in sorted(path.iterdir())} if folder else path.read_bytes()
+        node.now = now if now != node.now else node.now  # one object a content: there are hundreds of trees
         return number
 
     def synced(self, path: Path) -> None:
@@ -73,7 +75,7 @@ class Disk:
             self._nodes[number].sure = self._nodes[number].now
 
     def after(self, loss: Loss) -> Tree:
-        """What is there after a power cut that loses as much as it may."""
+        """What is there after a kill, or after a power cut that loses as much as it may."""
         tree: Tree = {}
         self._after(self._root, "", loss, tree)
         return tree
@@ -87,7 +89,7 @@ class Disk:
                 self._after(item, f"{place}/{name}".lstrip("/"), loss, tree)
         elif isinstance(node.now, bytes) and isinstance(node.sure, bytes):
             lost = node.now[: len(node.now) // 2] if loss == "half of the bytes" else b""
-            tree[place] = node.sure if loss == "names" or node.now == node.sure else lost
+            tree[place] = node.now if loss == "" or node.now == node.sure else node.sure if loss == "names" else lost
 
 
 def build(tree: Tree, root: Path) -> None:

@@ -18,7 +18,8 @@ from unplug.core import STRICT, InputError, ReportError, json_sha256, read_datac
 
 T = TypeVar("T")
 Say = Callable[[str], None]
-FILE = "stages.json"
+FILE = ".stages.json"
+"""Hidden: the other JSON files of a work folder are reports, and `unplug report` takes them all."""
 MAX_BYTES = 2**22
 
 
@@ -41,7 +42,7 @@ class StageRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class StageRecords:
-    """``unplug-release-stages/1``: ``stages.json`` in the work folder of a release."""
+    """``unplug-release-stages/1``: ``.stages.json`` in the work folder of a release."""
 
     __pydantic_config__: ClassVar = STRICT
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from unplug.core import OutputError, atomic_dir, atomic_path, durable, hold, results, write_json
+from unplug.core import OutputError, atomic_dir, atomic_entries, atomic_path, durable, hold, results, write_json
 
 
 def names(folder: Path) -> list[str]:
@@ -130,6 +130,24 @@ def test_a_linked_folder_is_replaced_where_it_is(tmp_path: Path) -> None:
         publish(tmp_path / "out", text)
     assert (tmp_path / "out").is_symlink() and (tmp_path / "large disk" / "config.json").read_text() == "two"
     assert names(tmp_path) == ["large disk", "out"]
+
+
+def test_entries_take_their_places_among_others(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("somebody's")
+    for text in ("one", "two"):
+        with atomic_entries(tmp_path, "model.bin") as folder:
+            (folder / "model.package").mkdir(mode=0o700)
+            for name in ("model.bin", "model.bin.json", "model.package/part"):
+                (folder / name).write_text(text)
+                (folder / name).chmod(0o600)
+            assert len(names(tmp_path)) == (2 if text == "one" else 5), "nothing is in place yet"
+        assert {path.read_text() for path in tmp_path.rglob("*") if path.is_file()} == {text, "somebody's"}
+    with pytest.raises(ValueError, match="amid the work"), atomic_entries(tmp_path, "model.bin") as folder:
+        (folder / "model.bin").write_text("three")
+        raise ValueError("amid the work")
+    assert names(tmp_path) == ["model.bin", "model.bin.json", "model.package", "notes.txt"]
+    modes = {path.stat().st_mode & 0o777 for path in tmp_path.rglob("model*")}
+    assert modes == {0o644, 0o755} and (tmp_path / "model.bin").read_text() == "two"
 
 
 def test_what_is_in_the_cache_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,6 +58,7 @@ from .regular import open_regular as open_regular
 from .regular import parse_json as parse_json
 from .regular import read_regular as read_regular
 from .results import atomic_dir as atomic_dir
+from .results import atomic_entries as atomic_entries
 from .results import atomic_path as atomic_path
 from .results import check_replaceable as check_replaceable
 from .results import check_writable as check_writable

@@ -21,8 +21,8 @@ from .durable import exchange, make_folder, sync_file, sync_folder, sync_tree
 from .errors import OutputError
 from .temporaries import hidden_name, sweep, temporary_folder
 
-READABLE = 0o644
-"""Of every file that is published: what safetensors writes is private to its owner. In the cache all is private."""
+READABLE, READABLE_FOLDER = 0o644, 0o755
+"""Of all that is published: what safetensors writes is private to its owner. In the cache all is private."""
 
 
 def output_error(path: Path, error: OSError) -> OutputError:
@@ -117,16 +117,51 @@ def atomic_dir(path: Path, *, owner: str | None = None, ours: Sequence[str] = ("
         make_folder(path.parent, PRIVATE_FOLDER if private else 0o777)
         with temporary_folder(hidden_name(path.name, "."), path.parent) as temporary:
             yield temporary
-            for item in temporary.rglob("*"):
-                if item.is_file() and not item.is_symlink():
-                    item.chmod(PRIVATE_FILE if private else READABLE)
-            temporary.chmod(PRIVATE_FOLDER if private else 0o755)
+            _make_readable(temporary, private=private)
+            temporary.chmod(PRIVATE_FOLDER if private else READABLE_FOLDER)
             sync_tree(temporary)
             check_replaceable(path, owner, ours)  # hours may have passed
             _put(temporary, path)
             sync_folder(path.parent)
     except OSError as error:
         raise output_error(path, error) from error
+
+
+@contextlib.contextmanager
+def atomic_entries(folder: Path, name: str) -> Iterator[Path]:
+    """Yields a temporary folder; on success all that it holds is on the disk and takes its places in `folder`, one by one.
+
+    For what is more than one file and not alone in its folder. Nothing is half there; between the first and the last of them,
+    which is a moment, some are new and some are not.
+
+    Args:
+        folder: exists; folders in it that are replaced were checked, see `check_replaceable`.
+        name: what the temporary folder is called after.
+
+    Raises:
+        OutputError: a place is taken, cannot be written, or the disk is full.
+    """
+    try:
+        with temporary_folder(hidden_name(name, "."), folder) as temporary:
+            yield temporary
+            _make_readable(temporary, private=in_cache(folder))
+            sync_tree(temporary)
+            for item in sorted(temporary.iterdir()):
+                recover(folder / item.name)
+                _put(item, folder / item.name)
+            sync_folder(folder)
+    except OSError as error:
+        raise output_error(folder / name, error) from error
+
+
+def _make_readable(folder: Path, *, private: bool) -> None:
+    for item in folder.rglob("*"):
+        if item.is_symlink():
+            continue
+        if item.is_dir():
+            item.chmod(PRIVATE_FOLDER if private else READABLE_FOLDER)
+        elif item.is_file():
+            item.chmod(PRIVATE_FILE if private else READABLE)
 
 
 def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> None:
@@ -155,7 +190,7 @@ def check_replaceable(path: Path, owner: str | None, ours: Sequence[str]) -> Non
 
 def _put(new: Path, path: Path) -> None:
     """`new` takes the place of `path`; what was there is where `new` was, or gone."""
-    if not path.exists():
+    if not path.is_dir():
         os.replace(new, path)
     elif not exchange(new, path):
         _replace_in_two_steps(new, path)

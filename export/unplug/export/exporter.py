@@ -15,10 +15,11 @@ from unplug.core import (
     Array,
     InputError,
     IOSpec,
+    OutputError,
     Progress,
-    atomic_dir,
-    atomic_path,
+    atomic_entries,
     call_in_child,
+    check_replaceable,
     installed_versions,
     memory_for,
     one_writer,
@@ -226,13 +227,8 @@ def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> 
 
 def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any], item: dict[str, Any]) -> Artifact:
     source, path = staging / item["file"], work.out / item["file"]
-    if source.is_dir():
-        with atomic_dir(path, owner=PACKAGE_OWNER, ours=("Data", "*.json")) as temporary:
-            shutil.copytree(source, temporary, dirs_exist_ok=True)
-    else:
-        with atomic_path(path) as temporary:
-            shutil.copyfile(source, temporary)
-    digest, size = sha256_tree(path)
+    _check_free(path, package=source.is_dir())
+    digest, size = sha256_tree(source)
     card = Card(
         target=target.name,
         precision=item["precision"],
@@ -251,4 +247,16 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
         seconds=round(item["seconds"], 3),
         prepare_seconds=round(values["prepare_seconds"], 3),
     )
-    return write_card(path, card)
+    # Both are on the disk before either is in place: between the two the card is of another file, and `load_artifact` says so.
+    with atomic_entries(work.out, path.name) as folder:
+        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, folder / path.name)
+        write_card(folder / path.name, card)
+    return Artifact(path=path, card=card)
+
+
+def _check_free(path: Path, *, package: bool) -> None:
+    """Refuses a place for an artifact that something else has taken."""
+    if package:
+        check_replaceable(path, PACKAGE_OWNER, ("Data", "*.json"))
+    elif path.exists() and not path.is_file():
+        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")

@@ -23,7 +23,8 @@ def condense(demo: Path, command: str) -> dict[str, Any]:
     models = {model["name"]: model for model in audit["models"]}
     rows = {row["file"]: row for row in bench["rows"]}
     attack = "rmia" if "rmia" in audit["models"][0]["attacks"] else "error"  # an exact release trains no reference models
-    ways = read_json(demo / "demo.json") if (demo / "demo.json").is_file() else None
+    side_by_side = demo / "approximate" / "demo.json"
+    ways = read_json(side_by_side) if side_by_side.is_file() else None
     files = []
     for card in sorted((demo / "artifacts").glob("*.json")):
         facts = read_json(card)

@@ -138,7 +138,9 @@ def run_demo(
     write_report(reports, report, title="unplug demo")
 
     seconds = time.perf_counter() - started
-    write_json(out / "demo.json", {"schema": "unplug-demo/1", "ways": [asdict(way) for way in ways], "seconds": seconds})
+    if ways:
+        facts = {"schema": "unplug-demo/1", "ways": [asdict(way) for way in ways], "seconds": seconds}
+        write_json(out / "approximate" / "demo.json", facts)
     return Demo(
         report=report, bundle=done.bundle if done else None, summary=read_json(out / "release.json"), seconds=seconds,
         refusal=refusal, ways=ways,

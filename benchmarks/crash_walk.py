@@ -40,6 +40,7 @@ class Scenario:
         command: what is killed; it writes ``out``, and raises `SystemExit` or returns.
         identify: which result lies at a path, as text; raises where it is not whole.
         every: only each so many points are taken, where one takes long.
+        tries: how often the command may be run again until it ends with 0: a release refuses timings of a busy machine.
         replay: kills are not carried out but computed as power cuts are, from what lay there when nobody killed it.
         refusable: the result is more than one file, and may be one that its reader refuses in one line.
     """
@@ -49,6 +50,7 @@ class Scenario:
     command: Call
     identify: Callable[[Path], str]
     every: int = 1
+    tries: int = 1
     replay: bool = False
     refusable: bool = False
 
@@ -141,7 +143,9 @@ class Walk:
     def _judge(self, number: int, loss: str, allowed: tuple[str, ...]) -> Point:
         found = self.identify(self.root)
         wrong = "" if found in (*allowed, "refused") else f"the result is {'gone' if found == 'none' else found}"
-        code = self._run(self.root, self.scenario.command)
+        for _ in range(self.scenario.tries):
+            if (code := self._run(self.root, self.scenario.command)) == 0:
+                break
         if code != 0:
             wrong = wrong or f"the rerun ended with {code}: {self.said()}"
         elif (again := self.identify(self.root)) != self.new:

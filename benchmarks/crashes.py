@@ -103,8 +103,8 @@ SCENARIOS = (
     ),
     Scenario(
         name="release, over an older bundle", before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
-        command=command(*RELEASE, "--out", "out"), identify=_of_bundle, every=16,
-        replay=True,
+        command=command(*RELEASE, "--out", "out"), identify=_of_bundle, every=32,
+        replay=True, tries=3,
     ),
 )  # fmt: skip
 

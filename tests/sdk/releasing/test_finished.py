@@ -84,6 +84,13 @@ def test_a_file_that_is_gone_or_another_is_made_again(bench: Bench) -> None:
     assert bench() == first and bench.ran == {"one": 1, "two": 2, "three": 2}
 
 
+def test_what_is_not_final_is_tried_again(tmp_path: Path) -> None:
+    for final in (False, True):
+        left = Left(files=[], facts={"final": final}, final=final)
+        assert Progress(tmp_path, {}, print).stage("bench", {}, lambda left=left: left, dict) == {"final": final}  # type: ignore[misc]
+    assert Progress(tmp_path, {}, print).has("bench", {})
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", '{"schema": "unplug-release-stages/2", "stages": {}}', '{"stages": {"one": 1}}']
 )

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from unplug.core import STRICT, InputError, ReportError, json_sha256, read_dataclass, sha256_tree, write_json
+from unplug.core import STRICT, InputError, ReportError, json_sha256, read_dataclass, sha256_tree, sweep, write_json
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -52,10 +52,17 @@ class StageRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What a stage left behind: files or folders, and JSON values that are in none of them."""
+    """What a stage left behind.
+
+    Args:
+        files: files or folders.
+        facts: JSON values that are in none of them.
+        final: False where the next run shall try it again, say for a measurement that a busy machine spoilt.
+    """
 
     files: Sequence[Path]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    final: bool = True
 
 
 class Progress:
@@ -70,6 +77,8 @@ class Progress:
 
     def __init__(self, work: Path, common: Mapping[str, Any], say: Say, *, restart: bool = False) -> None:
         self._work, self._common, self._say = work, dict(common), say
+        for place in (work, *(item for item in work.rglob("*") if item.is_dir())):
+            sweep(place)  # a stage that is finished does not come by any more
         self.seconds: dict[str, float] = {}
         """Wall time of each stage, of the run in which it ran."""
         self._records = StageRecords()
@@ -103,6 +112,8 @@ class Progress:
             return load(found.facts)
         with self.timed(name):
             left = make()
+        if not left.final:
+            return load(left.facts)
         files = {os.path.relpath(path, self._work): sha256_tree(path)[0] for path in left.files}
         record = StageRecord(
             made_from=self._key(name, made_from), files=files, facts=dict(left.facts), seconds=self.seconds[name]

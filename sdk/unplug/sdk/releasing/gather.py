@@ -154,8 +154,8 @@ def _benched(stages: Stages, unlearned: Checkpoint, artifacts: Sequence[Artifact
     path = stages.work / "bench.json"
 
     def make() -> Left:
-        stages.bench(unlearned, artifacts)
-        return Left(files=[path])
+        report = stages.bench(unlearned, artifacts)
+        return Left(files=[path], final=all(row.valid for row in report.rows if row.status != "not_run"))
 
     made_from = {"model": unlearned.sha256, "artifacts": _as_here(artifacts), "plan": asdict(stages.plan)}
     return progress.stage("bench", made_from, make, lambda _: BenchReport.load(path))

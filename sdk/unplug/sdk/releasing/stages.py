@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-from unplug.core import CheckpointError, write_json
+from unplug.core import CheckpointError, hold, write_json
 from unplug.export import Artifact, ParityReport, export_checkpoint, looks_at_samples, measure_parity
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.plugins import Checkpoint, load_checkpoint
@@ -26,6 +27,7 @@ from unplug.sdk.auditing import (
 from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.tasks import StoredTask
+from unplug.sdk.training import training_dir
 from unplug.sdk.unlearning import design_of, forget, request_split
 
 from .contents import face_samples
@@ -82,6 +84,8 @@ class Stages:
         """The oracle or a reference model; a folder that fits the request and the seed is used again."""
         path = self.work / name
         if path.is_dir() and (found := self._fitting(path, seed)) is not None:
+            with hold(path):  # a kill may have come between the model and the end of its training
+                shutil.rmtree(training_dir(path), ignore_errors=True)
             return found
         return self._forget("retrain", path, seed)
 

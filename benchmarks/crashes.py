@@ -31,17 +31,11 @@ TRAIN = ("train", "age", *DATA, "--size", "nano", "--image-size", 32, "--epochs"
 FORGET = ("forget", "original", *DATA, "--forget", "forget.txt", "--device", "cpu")
 FINETUNE = ("--method", "finetune", "--budget", 5)
 ONNX = ("--to", "onnx", "--precision", "fp32")
-OPEN = (
-    "max_auc_above_retrained",
-    "max_auc_below_retrained",
-    "max_mae_above_retrained",
-    "max_compute",
-    "max_artifact_auc_shift",
-)
 RELEASE = (
-    "release", *FORGET[1:], *FINETUNE, *ONNX, "--references", 0, "--no-rounding",
-    *(word for gate in OPEN for word in ("--gate", f"{gate}=99")),
+    "release", *FORGET[1:], "--method", "retrain", *ONNX, "--references", 0, "--no-rounding",
+    "--gate", "max_artifact_auc_shift=99",
 )  # fmt: skip
+"""By retraining: gates hold such a model to equality, and so few people allow no other."""
 
 
 def command(*words: object) -> Call:
@@ -103,7 +97,7 @@ SCENARIOS = (
     ),
     Scenario(
         name="release, over an older bundle", before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
-        command=command(*RELEASE, "--out", "out"), identify=_of_bundle, every=32,
+        command=command(*RELEASE, "--out", "out"), identify=_of_bundle, every=64,
         replay=True, tries=3,
     ),
 )  # fmt: skip

@@ -69,10 +69,8 @@ def audit(
 
 
 def _summary(report: AuditReport) -> Iterator[str]:
-    classes = report.models[0].utility["test"].accuracy is not None
-    use = ("test acc.", "test MAE", "forget MAE") if classes else ("test loss", "forget loss")
-    header = ("model", *use, *(f"{name} AUC" for name in report.models[0].attacks))
-    yield table(header, [_row(model) for model in report.models])
+    rows = [_row(model) for model in report.models]
+    yield table(tuple(rows[0]), [tuple(row.values()) for row in rows])
     for model in report.models:
         if (privacy := model.retain_privacy) and privacy.minus_original:
             yield (
@@ -90,12 +88,17 @@ def _summary(report: AuditReport) -> Iterator[str]:
     yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
 
 
-def _row(model: ModelAudit) -> tuple[str, ...]:
+def _row(model: ModelAudit) -> dict[str, str]:
+    """What a model is worth, in years where it has any, and its attacks: a cell under each heading."""
     test, forget = model.utility["test"], model.utility["forget"]
-    aucs = (_span(attack.auc, dash="-") for attack in model.attacks.values())
-    if test.accuracy is None or test.mae is None or forget.mae is None:
-        return (model.name, f"{test.loss:.4f}", f"{forget.loss:.4f}", *aucs)
-    return (model.name, f"{100 * test.accuracy.value:.1f} %", f"{test.mae.value:.2f}", f"{forget.mae.value:.2f}", *aucs)
+    row = {"model": model.name}
+    if test.accuracy is not None:
+        row["test acc."] = f"{100 * test.accuracy.value:.1f} %"
+    if test.mae is not None and forget.mae is not None:
+        row |= {"test MAE": f"{test.mae.value:.2f}", "forget MAE": f"{forget.mae.value:.2f}"}
+    else:
+        row |= {"test loss": f"{test.loss:.4f}", "forget loss": f"{forget.loss:.4f}"}
+    return row | {f"{name} AUC": _span(attack.auc, dash="-") for name, attack in model.attacks.items()}
 
 
 def _span(item: Estimate, digits: int = 3, *, dash: str = " to ", sign: bool = False) -> str:

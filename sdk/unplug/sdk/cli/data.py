@@ -107,10 +107,14 @@ def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: 
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset
     from unplug.sdk.data import pick_forget as draw
+    from unplug.sdk.tasks import task_of
     from unplug.sdk.training import split_of
 
     loaded = load_checkpoint(checkpoint)
-    dataset = load_dataset(spec, loaded.model.iospec.inputs[0].shape[-1], on_bad=on_bad, show=common.show)
+    # A plugin says its side without its base, which a task would open; somebody else's kind need not be exportable.
+    spec_of = getattr(loaded.model, "iospec", None)
+    side = task_of(loaded, device=common.device, base=None).image_size if spec_of is None else spec_of.inputs[0].shape[-1]
+    dataset = load_dataset(spec, side, on_bad=on_bad, show=common.show)
     picked = draw(dataset, split_of(loaded), fraction=fraction, seed=common.seed)
     with atomic_path(out) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in picked), encoding="utf-8")

@@ -134,24 +134,22 @@ def _equivalence_gates(gates: Gates, name: str, attack: AttackResult, too_few: s
     """Both ends of the simultaneous interval of AUC minus the oracle's, each within its margin (two one-sided tests)."""
     gap = attack.minus_retrained_together or attack.minus_retrained
     if gap is None or gap.low is None or gap.high is None or too_few:
-        low = high = value = None
+        low = high = None
         detail = f"AUC {attack.auc.value:.3f}; {too_few or 'no oracle to compare with'}"
     else:
-        low, high, value = -gap.low, gap.high, gap.value
-        detail = f"AUC {attack.auc.value:.3f}; minus the oracle's {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
-    return [
-        _end(f"forgotten ({name})", value, high, gates.max_auc_above_retrained, "above", detail),
-        _end(
-            f"not over-forgotten ({name})", None if value is None else -value, low, gates.max_auc_below_retrained, "below",
-            detail,
-        ),
-    ]  # fmt: skip
-
-
-def _end(name: str, value: float | None, end: float | None, limit: float, side: str, detail: str) -> Gate:
-    """One side: `end` must be within the limit; where only the estimate is, or nothing was measured, it is inconclusive."""
-    gate = _upto(name, None if end is None else max(0.0, end), limit, f" AUC {side} retrained at most", detail)
-    return replace(gate, inconclusive=not gate.passed and (value is None or value <= limit))
+        low, high = gap.low, gap.high
+        detail = f"AUC {attack.auc.value:.3f}; minus the oracle's {gap.value:+.3f} ({low:+.3f} to {high:+.3f})"
+    below = None if low is None else -low
+    sides = (
+        (f"forgotten ({name})", high, gates.max_auc_above_retrained, "above", low is not None and low > 0.0),
+        (f"not over-forgotten ({name})", below, gates.max_auc_below_retrained, "below", high is not None and high < 0.0),
+    )
+    found = []
+    for title, end, limit, side, seen in sides:
+        gate = _upto(title, None if end is None else max(0.0, end), limit, f" AUC {side} retrained at most", detail)
+        # An interval that holds zero saw nothing: it is only too wide to say that there is nothing to see.
+        found.append(replace(gate, inconclusive=not gate.passed and not seen))
+    return found
 
 
 def _worst_person_gate(unlearned: ModelAudit, report: AuditReport) -> list[Gate]:

@@ -70,6 +70,13 @@ def test_a_kill_frees_the_place_and_the_next_start_sweeps(tmp_path: Path, holder
     assert names(tmp_path) == [".out.lock.txt", "notes.unplug-tmp"]
 
 
+def test_the_cache_is_swept_too_though_nothing_is_written_into_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNPLUG_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache" / ".faces.npy.x1.unplug-tmp").mkdir(parents=True)
+    with hold(tmp_path / "out"):
+        assert names(tmp_path / "cache") == []
+
+
 def test_the_first_temporary_folder_of_a_process_sweeps_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holder: Callable[[], subprocess.Popen[str]]
 ) -> None:

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from .cache import cache_dir
 from .durable import make_folder
 from .errors import OutputError
 from .results import output_error, recover
@@ -60,7 +61,7 @@ def hold(path: Path) -> Iterator[None]:
         raise output_error(path, error) from error
     token = _held.set(_held.get() | {key})
     try:
-        for place in (real.parent, real):
+        for place in (real.parent, real, cache_dir()):
             sweep(place)
         recover(real)
         yield

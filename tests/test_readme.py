@@ -17,6 +17,7 @@ import torch
 from benchmarks.artifacts import markdown as artifacts_table
 from benchmarks.closed_form import markdown as closed_form_table
 from benchmarks.forget_sweep import markdown as sweep_table
+from benchmarks.gate_calibration import markdown as chances_table
 from benchmarks.methods import with_table
 from benchmarks.plugin_files import markdown as plugin_table
 from benchmarks.plugin_latency import BUDGETS
@@ -62,6 +63,9 @@ def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
     assert closed["sequence"]["sums_equal"] and closed["sequence"]["largest_difference"] == 0.0
     sweep = json.loads((ROOT / "docs/data/forget-sweep.json").read_text(encoding="utf-8"))
     assert sweep_table(sweep) in (ROOT / "docs/forgetting.md").read_text(encoding="utf-8")
+    chances = json.loads((ROOT / "docs/data/gate-calibration.json").read_text(encoding="utf-8"))
+    assert chances_table(chances) in (ROOT / "docs/auditing.md").read_text(encoding="utf-8")
+    assert not [run for run in chances["runs"] if run["candidate"] == "untouched original" and run["verdict"] == "passes"]
 
 
 def test_the_table_of_this_host_is_that_of_the_committed_run() -> None:

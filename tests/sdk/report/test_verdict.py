@@ -187,7 +187,7 @@ def _set(value: Json, path: str, new: Any) -> None:
         ("release", "gates.0.comparison", "=="),
         ("release", "passed", True),
         ("release", "seconds", {str(n): 1.0 for n in range(300)}),
-        ("faces", "faces.0.set", "train"),
+        ("faces", "faces.0.set", "forget"),
         ("faces", "faces.0.predictions", {"original": True}),
     ],
 )

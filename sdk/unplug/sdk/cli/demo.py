@@ -11,7 +11,7 @@ import click
 from unplug.core import percent
 
 from .base import Common, Outcome, command
-from .options import out_option
+from .options import faces_option, out_option
 from .release import gate_line
 
 
@@ -27,12 +27,13 @@ from .release import gate_line
 @click.option("--image-size", type=click.IntRange(32, 224), help="Input side in pixels (default 48; 64 with --data).")
 @click.option("--epochs", type=click.IntRange(1, 100_000), help="Of the original (default 20; 40 with --data).")
 @click.option("--method", help="Train an ordinary model and forget by this (see `unplug list methods`), as --data does.")
+@faces_option
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Folder for everything.", required=False, default=Path("unplug-demo"))
 @command
 def demo(
     spec: str | None, on_bad: Any, fraction: float | None, size: str | None, image_size: int | None, epochs: int | None,
-    method: str | None, restart: bool, out: Path, common: Common,
+    method: str | None, faces: bool, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Train, forget one person, audit, export, check, time, bundle and report, on embedded synthetic faces.
 
@@ -53,7 +54,7 @@ def demo(
         config = replace(config, fraction=fraction)
     if method is not None:
         config = replace(config, release=replace(config.release, method=method))
-    config = replace(config, release=replace(config.release, seed=common.seed))
+    config = replace(config, release=replace(config.release, faces=faces, seed=common.seed))
     done = run_demo(config, out, device=common.device, say=common.say, show=common.show, restart=restart)
     lines = [gate_line(gate) for gate in done.summary["gates"]]
     if done.refusal is not None:

@@ -69,6 +69,11 @@ def out_option(help_text: str, *, required: bool = True, default: Path | None = 
     )  # fmt: skip
 
 
+faces_option = click.option(
+    "--faces",
+    is_flag=True,
+    help="Keep twelve pictures of people of the test set, never of the forgotten, for the local report.",
+)
 base_option = click.option("--base", help="Of a plugin: the diffusion base beside it (default: the one in its record).")
 
 

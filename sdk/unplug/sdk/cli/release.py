@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, names, settings
-from .options import base_option, checkpoint_argument, data_option, forget_option, out_option
+from .options import base_option, checkpoint_argument, data_option, faces_option, forget_option, out_option
 
 
 @click.command()
@@ -27,6 +27,7 @@ from .options import base_option, checkpoint_argument, data_option, forget_optio
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
 @click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
 @click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
+@faces_option
 @base_option
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @out_option("Bundle folder to write, for example face-age.unplug.")
@@ -34,7 +35,7 @@ from .options import base_option, checkpoint_argument, data_option, forget_optio
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...],
-    rounding: bool, base: str | None, restart: bool, out: Path, common: Common,
+    rounding: bool, faces: bool, base: str | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
@@ -55,7 +56,7 @@ def release(
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
         precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), rounding=rounding,
-        seed=common.seed,
+        faces=faces, seed=common.seed,
     )  # fmt: skip
     work = out.parent / f".{out.name}.release"
     done = run(

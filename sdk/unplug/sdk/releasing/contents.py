@@ -1,5 +1,5 @@
-"""What a release writes beside the artifacts: the bundle's card, how an app feeds the model, test vectors; and, for the local
-report alone, thumbnails of faces of the test set. Nothing in a bundle shows a person.
+"""What a release writes beside the artifacts: the bundle's card, how an app feeds the model, test vectors; and, where it is
+asked for and for the local report alone, thumbnails of faces of the test set. Nothing in a bundle shows a person.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from unplug.export import INDEX, Artifact, reference_outputs, vector_bytes, vect
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import AuditReport, Estimate
 from unplug.sdk.conditions import example_inputs
+from unplug.sdk.data import Dataset, same_pictures
 from unplug.sdk.report import Face, FaceSheet
 from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import Sets, pictures, predict
@@ -105,27 +106,42 @@ def write_vectors(checkpoint: Checkpoint, folder: Path) -> None:
     write_json(folder / INDEX, vectors_index(iospec, VECTORS))
 
 
-def face_samples(sets: Sets, models: dict[str, Checkpoint], *, count: int = SHOWN) -> FaceSheet:
-    """``unplug-faces/1``: up to `count` test samples, spread over the set, never of the forgotten, with predictions per model.
+def face_samples(sets: Sets, dataset: Dataset, models: dict[str, Checkpoint], *, count: int = SHOWN) -> FaceSheet:
+    """``unplug-faces/2``: up to `count` test samples, spread over the set, with predictions per model.
+
+    Nobody who was forgotten is among them: no picture of a person with a forgotten picture, none that is the very same as a
+    forgotten one under another id. Where the data does not say who is in a picture, nothing more can be known.
 
     Args:
-        sets: where the test set is.
+        sets: where the test and the forget set are.
+        dataset: what they are of.
         models: name in the report to checkpoint.
         count: how many.
     """
-    index = np.unique(np.linspace(0, len(sets.test) - 1, count).round().astype(int))
-    chosen = pictures(sets.test.subset(index.tolist()))
+    showable = _showable(sets, dataset)
+    index = np.unique(np.linspace(0, len(showable) - 1, min(count, len(showable))).round().astype(int))
+    if not len(index):
+        return FaceSheet(schema="unplug-faces/2", faces=())
+    chosen = pictures(sets.test.subset([showable[place] for place in index]))
     device = chosen.device
     ages = {name: predict(item.model.to(device), chosen).age_N for name, item in models.items()}
     pixels = chosen.image_NCHW.permute(0, 2, 3, 1).contiguous().cpu().numpy()
     faces = tuple(
         Face(
-            png=base64.b64encode(_png(pixels[position])).decode(), set="test", age=float(chosen.age_N[position]),
+            png=base64.b64encode(_png(pixels[position])).decode(), age=float(chosen.age_N[position]),
             predictions={name: float(values[position]) for name, values in ages.items()},
         )
         for position in range(len(chosen))
     )  # fmt: skip
-    return FaceSheet(schema="unplug-faces/1", faces=faces)
+    return FaceSheet(schema="unplug-faces/2", faces=faces)
+
+
+def _showable(sets: Sets, dataset: Dataset) -> list[int]:
+    """Places in the test set whose picture is of nobody in the forget set, as far as subjects and pixels tell."""
+    person = {sample.id: sample.subject for sample in dataset.samples}
+    gone = {person[name] for name in sets.forget.ids} - {None}
+    twins = {stays for _, stays in same_pictures(sets.forget.ids, dataset)}
+    return [place for place, name in enumerate(sets.test.ids) if person[name] not in gone and name not in twins]
 
 
 def _png(pixels: Sequence[Any] | np.ndarray) -> bytes:

@@ -91,6 +91,7 @@ class ReleaseConfig:
         bench_iterations, bench_repeats, threads: of the host bench.
         workers: targets converted at the same time.
         rounding: export the original and the oracle alike, to measure what export did to the edit.
+        faces: keep twelve pictures of people of the test set, never of the forgotten, for the local report (age models).
         seed: of everything random.
     """
 
@@ -106,6 +107,7 @@ class ReleaseConfig:
     threads: int = 2
     workers: int = 2
     rounding: bool = True
+    faces: bool = False
     seed: int = 0
 
 

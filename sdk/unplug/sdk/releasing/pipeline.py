@@ -131,8 +131,10 @@ def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     """The JSON files that a report of this release is made from."""
     cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
     models = {item.path: item for item in (evidence.original, evidence.unlearned, evidence.retrained)}
-    names = ("release", "audit", "parity", "bench", *(("faces",) if "ages" not in evidence.task.lacks else ()))
-    return (*(work / f"{name}.json" for name in names), *(path / "unplug.json" for path in models), *cards)
+    found = [work / f"{name}.json" for name in ("release", "audit", "parity", "bench")]
+    faces = work / "faces.json"
+    found += [faces] if faces.is_file() else []
+    return (*found, *(path / "unplug.json" for path in models), *cards)
 
 
 def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) -> None:

@@ -190,8 +190,10 @@ class Stages:
         )
         report = replace(report, skipped={**report.skipped, **compared[1]})
         report.save(self.work / "audit.json")
-        if "ages" not in task.lacks:
-            write_json(self.work / "faces.json", asdict(face_samples(sets, models)))
+        faces = self.work / "faces.json"
+        faces.unlink(missing_ok=True)  # of an earlier run that was asked for them
+        if self.config.faces and "ages" not in task.lacks:
+            write_json(faces, asdict(face_samples(sets, self.dataset, models)))
         return report
 
     @property

@@ -223,20 +223,16 @@ def _tpr(item: AttackResult, rate: str) -> Cell:
 
 
 def faces(inputs: Inputs) -> Section | Missing:
-    """Sample faces with the true age and what each model says."""
-    cards: dict[str, list[FaceCard]] = {"forget": [], "test": []}
+    """Faces of the test set with the true age and what each model says; only where the release was asked for them."""
+    cards: list[FaceCard] = []
     for number, face in enumerate((face for sheet in inputs.faces for face in sheet.faces), start=1):
         others = [name for name in sorted(face.predictions) if name not in ROLES][:MAX_OTHERS]
         names = [*(role for role in ROLES if role in face.predictions), *others]
         said = [(plain(name, 20), fixed(face.predictions[name], 1)) for name in names]
-        where = "the forget set" if face.set == "forget" else "the test set"
         uri, age = data_uri(checked_png(face.png, f"face {number}")), fixed(face.age, 0)
-        cards[face.set].append(FaceCard(uri=uri, alt=f"Face of {where}, {age} years old", age=age, predictions=said))
-    headings = {"forget": "Forget set", "test": "Test set, unseen by every model"}
-    blocks = [FaceGrid(heading=headings[name], faces=found) for name, found in cards.items() if found]
-    if not blocks:
-        return Missing(what="Sample faces", why="no unplug-faces/1 file was given")
-    lead = (
-        "True age, and the age that each model predicts. On forgotten faces the unlearned model should err as the oracle does."
-    )
-    return Section(id="faces", heading="Faces", lead=lead, blocks=blocks)
+        cards.append(FaceCard(uri=uri, alt=f"Face of the test set, {age} years old", age=age, predictions=said))
+    if not cards:
+        return Missing(what="Sample faces", why="people are shown only where a release was asked to (--faces)")
+    lead = "True age, and the age that each model predicts. Nobody who was forgotten is shown."
+    grid = FaceGrid(heading="Test set, unseen by every model", faces=cards)
+    return Section(id="faces", heading="Faces", lead=lead, blocks=[grid])

@@ -32,7 +32,7 @@ KINDS = {
     "unplug-audit/1": "unplug.sdk.auditing.report:AuditReport", "unplug-checkpoint/1": "unplug.sdk.report.schemas:Record",
     "unplug-plugin/1": "unplug.sdk.report.schemas:PluginRecord", "unplug-parity/1": "unplug.export.parity:ParityReport",
     "unplug-bench/1": "unplug.mobile_bench.report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
-    "unplug-faces/1": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
+    "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
@@ -216,7 +216,7 @@ def _check_audited(record: AnyRecord, audits: Sequence[AuditReport]) -> None:
 def _check_faces(sheets: Iterable[FaceSheet]) -> None:
     faces = [face for sheet in sheets for face in sheet.faces]
     if len(faces) > MAX_THUMBNAILS:
-        raise ReportError("unplug-faces/1", f"{len(faces)} faces", f"Give at most {MAX_THUMBNAILS}")
+        raise ReportError("unplug-faces/2", f"{len(faces)} faces", f"Give at most {MAX_THUMBNAILS}")
     total = sum(len(checked_png(face.png, f"face {number}")) for number, face in enumerate(faces, start=1))
     if total > MAX_TOTAL_BYTES:
-        raise ReportError("unplug-faces/1", f"its pictures are {total} bytes together", f"Give at most {MAX_TOTAL_BYTES}")
+        raise ReportError("unplug-faces/2", f"its pictures are {total} bytes together", f"Give at most {MAX_TOTAL_BYTES}")

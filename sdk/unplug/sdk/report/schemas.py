@@ -142,24 +142,27 @@ class Face:
 
     Args:
         png: base64 of a small PNG file.
-        set: where the face belongs.
         age: true age in years.
         predictions: age in years that each model says, by role.
     """
 
+    __pydantic_config__: ClassVar = STRICT
+
     png: str
-    set: Literal["forget", "test"]
     age: float
     predictions: dict[str, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FaceSheet:
-    """``unplug-faces/1``: small pictures with the models' answers, for the report."""
+    """``unplug-faces/2``: small pictures of the test set with the models' answers, for a report that was asked to show people.
+
+    Version 1 could hold pictures of the forgotten.
+    """
 
     __pydantic_config__: ClassVar = STRICT
 
-    schema: Literal["unplug-faces/1"]
+    schema: Literal["unplug-faces/2"]
     faces: tuple[Face, ...]
 
 

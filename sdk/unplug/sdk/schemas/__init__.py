@@ -11,7 +11,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-bundle-1.json": Manifest,
     "unplug-checkpoint-1.json": Record,
     "unplug-compare-1.json": ComparisonReport,
-    "unplug-faces-1.json": FaceSheet,
+    "unplug-faces-2.json": FaceSheet,
     "unplug-leaderboard-1.json": LeaderboardReport,
     "unplug-plugin-1.json": PluginRecord,
     "unplug-release-1.json": ReleaseRecord,

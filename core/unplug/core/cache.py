@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
+from .errors import OutputError
+from .temporaries import ENDING, sweep, try_lock
+
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
+PIXELS = re.compile(r"[0-9a-f]{32}-\d+px\.(npy|json|people)")
+FOLDERS = {
+    "diffusion": re.compile(r"(latents|text|condition|judge)-\S+|\.condition-\S+\.partial"),
+    "web-page": re.compile(r"[0-9a-f]{12}"),
+}
+"""Of the cache, and what lies in them; beside them lie decoded pictures alone."""
+
+_used: tuple[Path, int] | None = None
+_using = threading.Lock()
 
 
 def cache_dir() -> Path:
@@ -18,3 +34,98 @@ def cache_dir() -> Path:
 def in_cache(path: Path) -> bool:
     """Whether a path is the cache or lies in it."""
     return Path(path).resolve().is_relative_to(cache_dir().resolve())
+
+
+def use_cache() -> Path:
+    """The cache, which nobody else may purge from now until this process ends.
+
+    The first use by a process sweeps what killed processes left unfinished, and takes from everybody but the owner what an
+    older version had let all read. Nothing is raised where there is no cache yet: who writes into it finds out.
+    """
+    global _used
+    root = cache_dir()
+    with _using:
+        if _used is not None and _used[0] == root.absolute():
+            return root
+        _let_go()
+        with contextlib.suppress(OSError):
+            root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            handle = os.open(root, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            try_lock(handle, shared=True)
+            _used = root.absolute(), handle
+            for place in (root, *(root / name for name in FOLDERS)):
+                if place.is_dir() and not (place != root and place.is_symlink()):
+                    sweep(place)
+            _make_private(root)
+    return root
+
+
+@contextlib.contextmanager
+def cache_alone() -> Iterator[Path]:
+    """The cache while no other process uses it; those that begin to use it meanwhile wait.
+
+    Raises:
+        OutputError: a process uses it, or it cannot be opened.
+    """
+    root = cache_dir()
+    with _using:
+        _let_go()
+        try:
+            handle = os.open(root, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        except OSError as error:
+            raise OutputError(str(root), error.strerror or str(error), "Check UNPLUG_CACHE") from error
+        try:
+            if try_lock(handle) is False:
+                raise OutputError(str(root), "another unplug command uses this cache now", "Wait until it has ended")
+            yield root
+        finally:
+            os.close(handle)
+
+
+def _let_go() -> None:
+    global _used
+    if _used is not None:
+        os.close(_used[1])
+        _used = None
+
+
+def cache_entries(root: Path) -> tuple[list[Path], list[Path]]:
+    """What lies in a cache: files and folders that we wrote, told by their names, and everything else. Links are never ours.
+
+    Example:
+        >>> cache_entries(Path("/nowhere"))
+        ([], [])
+    """
+    ours: list[Path] = []
+    others: list[Path] = []
+    for place, names in ((root, PIXELS), *((root / name, own) for name, own in FOLDERS.items())):
+        if not place.is_dir() or (place != root and place.is_symlink()):
+            continue
+        for item in sorted(place.iterdir()):
+            if place == root and item.name in FOLDERS and item.is_dir() and not item.is_symlink():
+                continue
+            known = names.fullmatch(item.name) or item.name.endswith(ENDING)
+            (ours if known and not item.is_symlink() else others).append(item)
+    return ours, others
+
+
+def _make_private(root: Path) -> None:
+    """Modes 0700 and 0600 for what is ours; for a folder only where nothing of others is in it (it may be a home)."""
+    ours, others = cache_entries(root)
+    kept = {place for item in others for place in item.parents}
+    for folder in {root, *(item.parent for item in ours)} - kept:
+        _narrow(folder)
+    for entry in ours:
+        _narrow(entry)
+        for place, folders, files in os.walk(entry):
+            for name in (*folders, *files):
+                _narrow(Path(place, name))
+
+
+def _narrow(item: Path) -> None:
+    if item.is_symlink():
+        return
+    mode = PRIVATE_FOLDER if item.is_dir() else PRIVATE_FILE
+    with contextlib.suppress(OSError):  # somebody else's
+        if item.stat().st_mode & 0o077:
+            item.chmod(mode)

@@ -37,8 +37,12 @@ def hidden_name(name: str, ending: str) -> str:
     return f".{name}{ending}"
 
 
-def try_lock(handle: int) -> bool | None:
+def try_lock(handle: int, *, shared: bool = False) -> bool | None:
     """Takes the advisory lock of an open file or folder, until it is closed or its process ends.
+
+    Args:
+        handle: of the open file or folder.
+        shared: with all others who take it so; waits while somebody has it alone.
 
     Returns:
         False where somebody else has it; None where there are no such locks (Windows, some network file systems).
@@ -48,7 +52,7 @@ def try_lock(handle: int) -> bool | None:
     except ImportError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:

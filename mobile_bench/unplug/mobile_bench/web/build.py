@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from unplug.core import DeviceError, cache_dir, check_writable
+from unplug.core import DeviceError, check_writable, use_cache
 
 PAGE_VARIABLE = "UNPLUG_WEB_PAGE"
 SOURCES = Path(__file__).with_name("page")
@@ -33,7 +33,7 @@ def built_page() -> Path:
                 f"{PAGE_VARIABLE}={given}", "there is no index.html in it", "Give the dist folder of a built page"
             )
         return page.resolve()
-    page = cache_dir() / "web-page" / sources_digest()[:12]
+    page = use_cache() / "web-page" / sources_digest()[:12]
     if not (page / "index.html").is_file():
         _publish(page)
     return page

@@ -14,6 +14,7 @@ from unplug.core import VERSION, MissingExtraError, extra_of, printable
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("unplug.sdk.cli.demo:demo", "The whole journey on synthetic faces, then an HTML report."),
     "data": ("unplug.sdk.cli.data:data", "Make synthetic faces, describe data, draw a forget set."),
+    "cache": ("unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."),
     "condition": ("unplug.sdk.cli.condition:condition", "Draw landmarks, body, depth or edges of pictures."),
     "train": ("unplug.sdk.cli.train:train", "Train a model."),
     "generate": ("unplug.sdk.cli.generate:generate", "Draw pictures from a prompt, steered by plugins."),

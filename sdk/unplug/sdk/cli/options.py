@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import shlex
 import stat
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -67,6 +68,11 @@ def out_option(help_text: str, *, required: bool = True, default: Path | None = 
         "--out", "-o", required=required, default=default, type=click.Path(path_type=Path), metavar="PATH", help=help_text,
         show_default=default is not None, callback=_no_device,
     )  # fmt: skip
+
+
+def kept_pictures(forget_file: Path) -> str:
+    """The line that says how the decoded pictures of forgotten people are deleted, which a forget step leaves."""
+    return f"Decoded pictures are kept in the cache: unplug cache purge --forget {shlex.quote(str(forget_file))}"
 
 
 faces_option = click.option(

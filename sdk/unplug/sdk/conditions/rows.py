@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import InputError, OutputError, read_json, write_json
+from unplug.core import InputError, OutputError, in_cache, read_json, write_json
 
 FAMILY = "unplug-conditions/"
 SCHEMA = f"{FAMILY}1"
@@ -88,7 +88,7 @@ def open_rows(out: Path, key: str, shape: Sequence[int]) -> Iterator[Rows]:
     if out.exists() and read_notes(out) is None:
         raise OutputError(str(out), "it exists and was not written by this function", "Choose another place or remove it")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
         with _lock(folder, out):
             if not (folder / "key").is_file() or (folder / "key").read_text(encoding="ascii", errors="replace") != key:
                 for name in ("key", ROWS, "found"):
@@ -114,6 +114,9 @@ def _publish(folder: Path, out: Path) -> None:
         notes.unlink(missing_ok=True)  # the old notes must not vouch for the new rows
         os.replace(folder / ROWS, out)
     os.replace(folder / NOTES, notes)
+    if in_cache(out):
+        for path in (out, notes):
+            path.chmod(0o600)
     shutil.rmtree(folder)
 
 

@@ -11,9 +11,15 @@ from .decode import decode_upright as decode_upright
 from .decode import fingerprint_file as fingerprint_file
 from .decode import square as square
 from .folder import write_faces as write_faces
+from .people import Held as Held
+from .people import held_in_cache as held_in_cache
+from .people import note_people as note_people
+from .people import picked as picked
+from .people import purge as purge
 from .request import describe_request as describe_request
 from .request import pick_forget as pick_forget
 from .request import read_forget_file as read_forget_file
+from .request import read_forget_names as read_forget_names
 from .request import resolve_names as resolve_names
 from .request import same_pictures as same_pictures
 from .source import SOURCES as SOURCES

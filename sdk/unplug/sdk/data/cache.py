@@ -17,7 +17,6 @@ from unplug.core import (
     DataError,
     InputError,
     Reply,
-    cache_dir,
     cores,
     in_order,
     map_in_children,
@@ -25,10 +24,12 @@ from unplug.core import (
     open_array,
     read_json,
     seconds_for,
+    use_cache,
     write_array,
     write_json,
 )
 
+from .people import note_people
 from .source import Problem, Sample, Source, parse_spec
 
 T = TypeVar("T")
@@ -141,10 +142,11 @@ def pixels(
     key = hashlib.sha256(f"{FORMAT}/{type(source).__name__}/{size}".encode())
     for item in prints:
         key.update(item)
-    stem = cache_dir() / f"{key.hexdigest()[:32]}-{size}px"
+    stem = use_cache() / f"{key.hexdigest()[:32]}-{size}px"
     array, notes = stem.with_suffix(".npy"), stem.with_suffix(".json")
     shape = (len(samples), size, size, 3)
     if (found := open_array(array, shape, "uint8")) is not None and (noted := _read_bad(notes)) is not None:
+        note_people(array, spec, samples)
         return found, noted
     bad: dict[int, str] = {}
 
@@ -157,6 +159,7 @@ def pixels(
 
     write_array(array, shape, "uint8", rows())
     write_json(notes, {"schema": FORMAT, "bad": {str(position): reason for position, reason in bad.items()}})
+    note_people(array, spec, samples)
     return np.load(array, mmap_mode="r"), bad
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,20 @@ def read_forget_file(path: Path, dataset: Dataset) -> tuple[str, ...]:
         DataError: unreadable, empty, not of this form, or naming samples or subjects that the data does not hold. A file
             that can be read in two ways is refused: it must never forget somebody else.
     """
+    known = (*dataset.ids, *(f"{SUBJECT}{person}" for person in _pictures_of(dataset)))
+    return resolve_names(read_forget_names(path, known), dataset, str(path))
+
+
+def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
+    """The names in a forget file as they stand there: sample ids and ``subject:NAME``.
+
+    Args:
+        path: see `read_forget_file`.
+        names: known ids and ``subject:NAME``, which lines may mean.
+
+    Raises:
+        DataError: unreadable, not of this form, or to be read in two ways.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), "too large for a forget file", "List ids, one a line")
@@ -46,11 +60,10 @@ def read_forget_file(path: Path, dataset: Dataset) -> tuple[str, ...]:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
     try:
-        names = _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, dataset)
+        return _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, names)
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         why = f"not a valid request ({error})"
         raise DataError(str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}') from error
-    return resolve_names(names, dataset, str(path))
 
 
 def _from_json(text: str) -> list[str]:
@@ -72,9 +85,9 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_lines(text: str, dataset: Dataset) -> list[str]:
+def _from_lines(text: str, known: Iterable[str]) -> list[str]:
     alike: dict[str, set[str]] = {}
-    for name in (*dataset.ids, *(f"{SUBJECT}{person}" for person in _pictures_of(dataset))):
+    for name in known:
         alike.setdefault(_bare(name), set()).add(name)
     names: list[str] = []
     for line in text.split("\n"):

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from unplug.core import cache_dir, json_sha256, open_array, write_array
-from unplug.sdk.data import Dataset
+from unplug.core import json_sha256, open_array, use_cache, write_array
+from unplug.sdk.data import Dataset, note_people
 
 from .digest import settings_of, weights_digest
 from .tokenizer import encode
@@ -23,21 +23,26 @@ PROMPTS = 256
 """Encoded at once."""
 
 
-def cached_array(facts: dict[str, Any], shape: tuple[int, ...], dtype: str, blocks: Iterable[NDArray[Any]]) -> NDArray[Any]:
+def cached_array(
+    facts: dict[str, Any], shape: tuple[int, ...], dtype: str, blocks: Iterable[NDArray[Any]], of: Dataset | None = None
+) -> NDArray[Any]:
     """A read-only array on disk, written block by block the first time.
 
     Args:
         facts: all that decides the content; their hash is the file's name.
         shape, dtype: of the whole.
         blocks: its parts along the first axis, in order; not touched where the file is there.
+        of: whose pictures it comes from.
     """
     key = json_sha256({"format": FORMAT, "shape": shape, "dtype": dtype, **facts})[:32]
-    path = cache_dir() / "diffusion" / f"{facts['kind']}-{key}.npy"
-    if (found := open_array(path, shape, dtype)) is not None:
-        return found
-    write_array(path, shape, dtype, blocks)
-    loaded: NDArray[Any] = np.load(path, mmap_mode="r")
-    return loaded
+    path = use_cache() / "diffusion" / f"{facts['kind']}-{key}.npy"
+    found = open_array(path, shape, dtype)
+    if found is None:
+        write_array(path, shape, dtype, blocks)
+        found = np.load(path, mmap_mode="r")
+    if of is not None:
+        note_people(path, of.spec, of.samples)
+    return found
 
 
 def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
@@ -57,7 +62,7 @@ def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
             mean = vae.encode(image_BCHW).latent_dist.mean.float() * vae.config.scaling_factor
             yield mean.cpu().numpy()
 
-    return cached_array(facts, shape, "float16", blocks())
+    return cached_array(facts, shape, "float16", blocks(), of=dataset)
 
 
 def text_embeddings(base: Any, prompts: Sequence[str], *, show: bool) -> NDArray[Any]:

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unplug.core import DataError, cache_dir, json_sha256
+from unplug.core import DataError, json_sha256, use_cache
 from unplug.plugins.conditions import build_condition, identity
 from unplug.sdk.conditions import conditions_in_worker
-from unplug.sdk.data import Dataset, captions_digest, captions_of
+from unplug.sdk.data import Dataset, captions_digest, captions_of, note_people
 
 from .cache import latents, text_embeddings
 from .digest import base_digest as base_digest
@@ -132,10 +132,11 @@ def load_control_set(
     most = max(len(own) for own in words)
     text = text_embeddings(base, prompts, show=show)
     pictures: Any = _Pictures(dataset)
-    where = cache_dir() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
+    where = use_cache() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
     condition, found = conditions_in_worker(
         kind, options or {}, pictures, size, out=where, digest=f"data {dataset.digest}", show=show
     )
+    note_people(where, dataset.spec, dataset.samples)
     rows = np.flatnonzero(found)
     if not len(rows):
         raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")

@@ -20,9 +20,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from unplug.core import atomic_path, cache_dir, sha256_file
+from unplug.core import atomic_path, sha256_file, use_cache
 from unplug.plugins import ConvNormAct, init_weights, safetensors_errors
-from unplug.sdk.data import Dataset, SynthSource, parse_spec
+from unplug.sdk.data import Dataset, SynthSource, note_people, parse_spec
 from unplug.sdk.diffusion import StepRecipe, to_image, train_steps
 from unplug.sdk.training import StateFile, fingerprint, seeded
 
@@ -274,11 +274,12 @@ def train_judge(
     key = fingerprint(
         format=FORMAT, data=dataset.digest, size=dataset.size, ids=list(ids), words=known, recipe=recipe.to_dict(), seed=seed
     )
-    path = cache_dir() / "diffusion" / f"judge-{key[:32]}.safetensors"
+    path = use_cache() / "diffusion" / f"judge-{key[:32]}.safetensors"
     with seeded(seed, 41):
         judge = Judge(known)
     if not _load(judge, path, key):
         _fit(judge, dataset.images, dataset.rows[positions], targets(own, known), recipe, path, key, device, seed, show)
+    note_people(path, dataset.spec, [dataset.samples[int(position)] for position in positions])
     return TrainedJudge(judge=judge.eval(), sha256=sha256_file(path), samples=len(own))
 
 

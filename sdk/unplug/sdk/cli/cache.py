@@ -1,0 +1,97 @@
+"""``unplug cache``: info, purge."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unplug.core import InputError, cache_dir, cache_entries, size, table
+
+from .base import Common, Outcome, command
+
+
+@click.group()
+def cache() -> None:
+    """Show or delete what is kept of pictures: decoded, embedded, turned into conditions. It can all be made again."""
+
+
+@cache.command()
+@command
+def info(common: Common) -> Outcome:
+    """Say what the cache keeps of which data, since when, and who may read it."""
+    from unplug.sdk.data import held_in_cache
+
+    root, held = cache_dir(), held_in_cache()
+    others = len(cache_entries(root)[1])
+    value = {"cache": str(root), "bytes": sum(item.bytes for item in held), "foreign": others, "entries": _facts(held)}
+    rows = [
+        [fact["data"] or "?", fact["kind"], str(fact["samples"] or "?"), size(fact["bytes"]), fact["since"], _modes(fact)]
+        for fact in value["entries"]
+    ]
+    lines = [f"{root}: {size(value['bytes'])} in {len(held)} entries"]
+    lines += [table(["data", "what", "pictures", "size", "since", "modes"], rows)] if rows else []
+    lines += [f"{others} files or links there are not of unplug and are left alone"] if others else []
+    return Outcome(value=value, text="\n".join(lines))
+
+
+@cache.command()
+@click.option("--data", "spec", metavar="SPEC", help="What was made from this data.")
+@click.option(
+    "--forget", "forget_file", type=click.Path(path_type=Path),
+    help="What holds a picture of somebody whom this forget file names, of any data.",
+)  # fmt: skip
+@click.option("--all", "everything", is_flag=True, help="Everything.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@command
+def purge(spec: str | None, forget_file: Path | None, everything: bool, yes: bool, common: Common) -> Outcome:
+    """Delete what the cache keeps: of some data, of some people, or everything.
+
+    Pictures of one data set lie in one file, which goes as a whole; those of the others are decoded again when they are
+    needed. Other commands must not use the cache meanwhile. The data themselves are not touched: delete them first, or the
+    next command that reads them decodes them again.
+    """
+    from unplug.sdk.data import held_in_cache, picked, read_forget_names
+    from unplug.sdk.data import purge as delete
+
+    if everything == (spec is not None or forget_file is not None):
+        raise InputError(
+            "unplug cache purge", "what to delete is not said", "Give --data SPEC or --forget FILE, or --all alone"
+        )
+    held = held_in_cache()
+    people = []
+    if forget_file is not None:
+        people = read_forget_names(forget_file, {name for item in held for name in item.names})
+    chosen = held if everything else picked(held, data=spec, people=people)
+    total = size(sum(item.bytes for item in chosen))
+    if chosen and not yes:
+        if common.as_json or not sys.stdin.isatty():
+            why = f"{len(chosen)} entries ({total}) would be deleted, and nobody is there to ask"
+            raise InputError("unplug cache purge", why, "Add --yes")
+        if not click.confirm(f"Delete {len(chosen)} entries ({total}) of {cache_dir()}?"):
+            return Outcome(value=None, text="nothing was deleted")
+    freed = delete(chosen) if chosen else 0
+    lines = [f"deleted {item.kind} of {item.data or 'unknown data'}, {size(item.bytes)}" for item in chosen]
+    left = len(held) - len(chosen)
+    lines.append(f"{size(freed)} deleted, {left} other entries left in {cache_dir()}" if chosen else "nothing of that is kept")
+    value = {"cache": str(cache_dir()), "deleted": _facts(chosen), "bytes": freed, "left": left}
+    return Outcome(value=value, text="\n".join(lines))
+
+
+def _facts(held: Sequence[Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "data": item.data, "kind": item.kind, "samples": item.samples, "bytes": item.bytes,
+            "since": time.strftime("%Y-%m-%d", time.localtime(item.since)), "modes": list(item.modes),
+            "files": [str(path) for path in item.paths],
+        }
+        for item in held
+    ]  # fmt: skip
+
+
+def _modes(fact: dict[str, Any]) -> str:
+    return " ".join(fact["modes"])

@@ -1,4 +1,4 @@
-"""Two cores, one process, a cache of its own: no test reads what an earlier run left behind."""
+"""Two cores, one process, a cache and a key of its own: no test reads what an earlier run left behind."""
 
 from __future__ import annotations
 
@@ -20,3 +20,6 @@ def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # the commands under test must hear Ctrl-C
     torch.set_num_threads(1)
     os.environ["UNPLUG_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    key = tmp_path_factory.mktemp("key") / "key"
+    key.write_text(f"unplug-key/1 {'5a' * 32}\n")  # the same in all processes of a run, which share models
+    os.environ["UNPLUG_KEY"] = str(key)

@@ -159,6 +159,15 @@ def test_bench(journey: Journey) -> None:
         assert 0 < summary["min"] <= summary["p50"] <= summary["p90"] <= summary["max"]
 
 
+def assert_nobody_is_named(trip: Journey, paths: list[Path]) -> None:
+    """What is left of a request, by ids in clear: the original's record, and the request."""
+    names = [entry["id"].encode() for entry in trip.said["inspect"]["ids"]]
+    assert any(name in (trip.root / "original" / "unplug.json").read_bytes() for name in names)
+    for path in filter(Path.is_file, paths):
+        content = path.read_bytes()
+        assert not any(name in content for name in names), f"{path.name} names a picture"
+
+
 def test_release_and_report(journey: Journey) -> None:
     root = journey.root
     command = (
@@ -180,6 +189,7 @@ def test_release_and_report(journey: Journey) -> None:
         if path.is_file():
             assert str(root).encode() not in path.read_bytes(), f"{path.name} names a folder of this machine"
             assert b"labels.csv" not in path.read_bytes(), path.name
+    assert_nobody_is_named(journey, [*(root / "age.unplug").rglob("*"), *(root / ".age.unplug.release").rglob("*.json")])
     work = root / ".age.unplug.release"
     assert not (work / "faces.json").exists(), "nobody asked for pictures of people"
     pages = [
@@ -189,6 +199,9 @@ def test_release_and_report(journey: Journey) -> None:
     drawn = unplug("report", *pages, "--out", root / "report.html")
     html = (root / "report.html").read_text()
     assert drawn["bytes"] == (root / "report.html").stat().st_size
+    assert_nobody_is_named(
+        journey, [root / "report.html", *(root / name / "unplug.json" for name in ("retrained", "unlearned"))]
+    )
     assert html.count("<svg") >= 3 and html.rstrip().endswith("</html>")
     assert "data:image" not in html and "Faces" not in html, "nobody asked for pictures of people"
     assert not re.search(r"""(src|href)=["']https?://""", html), "the page loads something"

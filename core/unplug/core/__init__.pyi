@@ -34,6 +34,9 @@ from .files import sha256_tree as sha256_tree
 from .files import write_json as write_json
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
+from .keys import OperatorKey as OperatorKey
+from .keys import key_file as key_file
+from .keys import operator_key as operator_key
 from .lazy import attach as attach
 from .limits import memory_for as memory_for
 from .limits import seconds_for as seconds_for

@@ -235,7 +235,7 @@ def planted_run(predictors: Sequence[Planted], *, forget: int = F, subjects: int
         train=PlantedSet(subject_N=np.arange(R)), forget=PlantedSet(subject_N=np.arange(forget) % (subjects or forget)),
         test=PlantedSet(subject_N=np.arange(U)), validation=PlantedSet(subject_N=np.arange(Z)),
     )  # fmt: skip
-    split: Any = SimpleNamespace(sha256="split", subject_disjoint=True)
+    split: Any = SimpleNamespace(sha256="split", subject_disjoint=True, forget=())
     return audit(predictors, sets, split, edges=EDGES, data={}, show=False, **options)
 
 

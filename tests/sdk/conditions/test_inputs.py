@@ -72,9 +72,8 @@ def test_models_that_take_something_else(changes: dict[str, object]) -> None:
 
 def test_samples_of_the_training_data_come_from_their_part(world: World) -> None:
     """Nothing that was forgotten calibrates, nothing trained on judges."""
-    split, ids = world.unlearned.record["split"], world.dataset.ids
-    assert split["forget"]
-    for part, wanted in (("retain", set(split["train"]) - set(split["forget"])), ("test", set(split["test"]))):
+    split, ids = world.split.with_forget(world.forget_ids), world.dataset.ids
+    for part, wanted in (("retain", set(split.retain)), ("test", set(split.test))):
         places, where = part_of(world.unlearned, world.dataset, part)
         assert {ids[place] for place in places} == wanted and where == f"the {part} part of the model's split"
     said: list[str] = []
@@ -90,7 +89,7 @@ def test_what_was_forgotten_is_left_out_of_other_data_too(world: World) -> None:
     more = load_dataset("synth:n=243,subjects=81,seed=0", 32, show=False)
     assert more.digest != world.dataset.digest
     places, where = part_of(world.unlearned, more, "retain")
-    gone = set(world.unlearned.record["split"]["forget"])
+    gone = set(world.forget_ids)
     assert gone and {more.ids[place] for place in places} == set(more.ids) - gone
     assert where.endswith(f"but for {len(gone)} with the id of one that it forgot")
     everything, where = part_of(world.original, more, "retain")

@@ -16,7 +16,7 @@ from unplug.plugins import AGE_EDGES, Checkpoint
 from unplug.sdk.cli.options import NEEDS as CLI_NEEDS
 from unplug.sdk.data import load_dataset
 from unplug.sdk.tasks import NEEDS, AgeTask, Need, task_of, train_age
-from unplug.sdk.training import ImageSet
+from unplug.sdk.training import ImageSet, split_of
 from unplug.sdk.unlearning import (
     Cost,
     ForgetProblem,
@@ -62,7 +62,7 @@ def test_saved_record_is_complete(world: World, tmp_path: Path, name: str) -> No
     assert facts["cost"]["compute_fraction"] <= facts["cost"]["budget"] == 0.6
     assert facts["cost"]["wall_s"] > 0 and "timed just before" in facts["cost"]["retrain"]["source"]
     assert record["lineage"] == {"original": str(world.original.path), "original_sha256": world.original.sha256}
-    assert record["split"]["forget"] == [name for name in world.split.train if name in set(world.forget_ids)]
+    assert split_of(world.unlearned, world.dataset) == world.split.with_forget(world.forget_ids)
     assert set(record["metrics"]) == {"retain", "forget", "test"}
     assert record["metrics"]["forget"]["n"] == len(world.forget_ids)
     assert record["data"]["digest"] == world.dataset.digest

@@ -92,7 +92,7 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
     unlearned = {}
     for checkpoint in checkpoints.values():
         if checkpoint.sha256 != original.sha256:
-            _check_unlearned(checkpoint, original, split)
+            _check_unlearned(checkpoint, original, split, dataset)
             unlearned["unlearned" if len(checkpoints) == 1 else checkpoint.path.name] = checkpoint
         elif checkpoint.record.get("role") in ("unlearned", "retrained"):
             why = "its weights are the original's: nothing was forgotten"
@@ -233,12 +233,12 @@ def relearn_times(
     return found
 
 
-def _check_unlearned(checkpoint: Checkpoint, original: Checkpoint, split: Split) -> None:
+def _check_unlearned(checkpoint: Checkpoint, original: Checkpoint, split: Split, dataset: Dataset) -> None:
     """Refuses a model that was made from another original, or for another request."""
     lineage = checkpoint.record.get("lineage") or {}
     if lineage.get("original_sha256") != original.sha256:
         raise CheckpointError(str(checkpoint.path), "it was not made from this original", "Pass its own --original DIR")
-    if set(split_of(checkpoint).forget) != set(split.forget):
+    if set(split_of(checkpoint, dataset).forget) != set(split.forget):
         raise CheckpointError(
             str(checkpoint.path), "it forgot another forget set than this one", "Give the file of its request"
         )

@@ -10,10 +10,10 @@ import torch
 from unplug.core import InputError
 from unplug.export import Artifact, TaskDelta
 from unplug.plugins import Checkpoint
-from unplug.sdk.data import Dataset, Split
+from unplug.sdk.data import Dataset, opened
 from unplug.sdk.statistics import mean_estimate
 from unplug.sdk.tasks import task_of
-from unplug.sdk.training import predict
+from unplug.sdk.training import predict, split_of
 
 SEED = 0
 
@@ -38,10 +38,11 @@ def task_deltas(
     """
     device = torch.device("cpu")
     task = task_of(checkpoint, device=device, base=base)
-    split = Split.from_dict(checkpoint.record["split"])
+    split = split_of(checkpoint)
     if split.data_digest != dataset.digest:
         why = "it is not what the model was trained on, so nothing says which samples it has not seen"
         raise InputError(f"data {dataset.spec}", why, "Give the data of its training, or leave --task out")
+    split = opened(split, dataset)
     few = replace(split, train=split.train[:1], forget=(), validation=split.validation[:1], test=split.test[:most])
     part = task.sets(dataset, few, device).test
     own = predict(task.network(checkpoint.model), part)

@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from unplug.core import DataError, versions
-from unplug.sdk.data import Split
+from unplug.sdk.data import Split, keyed
 from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
 from unplug.sdk.training import LabelledSet, SampleSet, Sets
 
@@ -88,7 +88,7 @@ def audit(
             "replicates": REPLICATES,
             "seed": seed,
             "references": [item.sha256 for item in references],
-            "split_sha256": split.sha256,
+            "split_sha256": keyed(split).sha256,
             "edges": list(edges),
             "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
         },

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, percent, settings
-from .options import base_option, checkpoint_argument, data_option, forget_option, kept_pictures, out_option, without_option
+from .options import base_option, checkpoint_argument, data_option, forget_option, out_option, traces, without_option
 
 
 @click.command()
@@ -67,5 +67,5 @@ def forget(
     if method != "retrain":
         beside = f" --base {base}" if base else ""
         lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR{beside} -o audit.json")
-    lines.append(kept_pictures(forget_file))
+    lines.append(traces(forget_file))
     return Outcome(value={"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics}, text="\n".join(lines))

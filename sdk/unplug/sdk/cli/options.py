@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
+from unplug.core import key_file
 from unplug.sdk.diffusion import shipped_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,9 +71,12 @@ def out_option(help_text: str, *, required: bool = True, default: Path | None = 
     )  # fmt: skip
 
 
-def kept_pictures(forget_file: Path) -> str:
-    """The line that says how the decoded pictures of forgotten people are deleted, which a forget step leaves."""
-    return f"Decoded pictures are kept in the cache: unplug cache purge --forget {shlex.quote(str(forget_file))}"
+def traces(forget_file: Path) -> str:
+    """What a forget step leaves of people, in two lines: how their decoded pictures are deleted, and the key of the records."""
+    return (
+        f"Decoded pictures are kept in the cache: unplug cache purge --forget {shlex.quote(str(forget_file))}\n"
+        f"Records name who was forgotten by digests under {key_file()}: keep it, later requests need it"
+    )
 
 
 faces_option = click.option(

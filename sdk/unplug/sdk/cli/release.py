@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, names, settings
-from .options import base_option, checkpoint_argument, data_option, faces_option, forget_option, kept_pictures, out_option
+from .options import base_option, checkpoint_argument, data_option, faces_option, forget_option, out_option, traces
 
 
 @click.command()
@@ -75,7 +75,7 @@ def release(
     )
     lines = [gate_line(gate) for gate in done.summary["gates"]]
     lines.append(f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}`")
-    lines.append(kept_pictures(forget_file))
+    lines.append(traces(forget_file))
     return Outcome(value={"bundle": str(done.bundle), "work": str(work), **done.summary}, text="\n".join(lines))
 
 

@@ -17,7 +17,7 @@ from unplug.core import CheckpointError, InputError, IOSpec, TensorSpec
 from unplug.export import random_inputs
 from unplug.plugins import Checkpoint
 from unplug.plugins.conditions import build_condition
-from unplug.sdk.data import Dataset, Split, load_dataset
+from unplug.sdk.data import Dataset, Split, load_dataset, opened
 
 from .arrays import conditions_in_worker
 
@@ -123,7 +123,7 @@ def part_of(checkpoint: Checkpoint, dataset: Dataset, part: Part) -> tuple[list[
         Places in the data, and one line.
     """
     raw = checkpoint.record.get("split")
-    split = Split.from_dict(raw) if isinstance(raw, dict) else None
+    split = opened(Split.from_dict(raw), dataset) if isinstance(raw, dict) else None
     if split is not None and split.data_digest == dataset.digest:
         wanted = set(getattr(split, part))
         return [place for place, name in enumerate(dataset.ids) if name in wanted], f"the {part} part of the model's split"

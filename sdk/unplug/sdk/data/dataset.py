@@ -140,6 +140,8 @@ def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | Problem]) -
             item = Problem(id=sample.id, reason="the id appears twice")
         elif sample.id.startswith("subject:"):
             item = Problem(id=sample.id, reason="ids that begin with subject: would stand for a person in a forget file")
+        elif sample.id.startswith("hmac:"):
+            item = Problem(id=sample.id, reason="ids that begin with hmac: would stand for a digest in a record")
         elif any("\ud800" <= letter <= "\udfff" for letter in sample.id):
             item = Problem(id=ascii(sample.id)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
         checked.append(item)

@@ -15,7 +15,8 @@ from unplug.core import DataError, json_sha256, read_json, write_json
 from .dataset import Dataset
 from .source import Sample
 
-SCHEMA = "unplug-split/1"
+SCHEMA, KEYED = "unplug-split/1", "unplug-split/2"
+"""With names in clear, and with digests under the operator's key for names; see `unplug.sdk.data.keyed`."""
 PARTS = ("train", "validation", "test")
 SHAPE: dict[str, type] = {
     "data_digest": str, "seed": int, "subject_disjoint": bool, "sha256": str, **dict.fromkeys((*PARTS, "forget"), list),
@@ -33,6 +34,7 @@ class Split:
         subject_disjoint: True where no subject is in two of train, validation and test.
         train, validation, test: disjoint ids.
         forget: ids of `train` that a request names; empty before one.
+        key: where names are digests, the id of the operator's key that they are made with; else None.
     """
 
     data_digest: str
@@ -42,6 +44,7 @@ class Split:
     validation: tuple[str, ...]
     test: tuple[str, ...]
     forget: tuple[str, ...] = ()
+    key: str | None = None
 
     @property
     def retain(self) -> tuple[str, ...]:
@@ -56,7 +59,7 @@ class Split:
 
     @property
     def forget_sha256(self) -> str:
-        """Hash of the forgotten ids, in any order; it tells two requests apart without naming anybody."""
+        """Hash of the forgotten names, in any order; of names in clear (see `keyed`) it can be found out by trying them."""
         return hashlib.sha256("\n".join(sorted(self.forget)).encode()).hexdigest()
 
     def with_forget(self, ids: Sequence[str]) -> Split:
@@ -67,22 +70,24 @@ class Split:
 
     def to_dict(self) -> dict[str, Any]:
         """The split ready for JSON, with the hash of its content."""
-        return {"schema": SCHEMA, "sha256": self.sha256, **self._content()}
+        return {"schema": SCHEMA if self.key is None else KEYED, "sha256": self.sha256, **self._content()}
 
     @classmethod
     def from_dict(cls, raw: Any, where: str = "split") -> Split:
         """The inverse of `to_dict`; `DataError` where the hash or the shape is wrong."""
         schema = raw.get("schema") if isinstance(raw, dict) else None
-        if schema != SCHEMA:
-            raise DataError(where, f"schema {str(schema)[:60]!r} is not {SCHEMA}", "Make the split again")
-        for name, kind in SHAPE.items():  # a text is iterable as a list is, and would name people of one letter each
+        if schema not in (SCHEMA, KEYED):
+            raise DataError(where, f"schema {str(schema)[:60]!r} is not {SCHEMA} or {KEYED}", "Make the split again")
+        shape = SHAPE if schema == SCHEMA else SHAPE | {"key": str}
+        for name, kind in shape.items():  # a text is iterable as a list is, and would name people of one letter each
             value: Any = raw.get(name)
             if type(value) is not kind or (isinstance(value, list) and not all(map(_is_name, value))):
                 wanted = "list of names" if kind is list else kind.__name__
                 raise DataError(where, f"not a split file ({name} is no {wanted})", "Make the split again")
         split = cls(
             data_digest=raw["data_digest"], seed=raw["seed"], subject_disjoint=raw["subject_disjoint"],
-            **{part: tuple(raw[part]) for part in (*PARTS, "forget")},
+            train=tuple(raw["train"]), validation=tuple(raw["validation"]), test=tuple(raw["test"]),
+            forget=tuple(raw["forget"]), key=raw["key"] if schema == KEYED else None,
         )  # fmt: skip
         parts = [name for part in PARTS for name in getattr(split, part)]
         if len(set(parts)) != len(parts) or not set(split.forget) <= set(split.train):
@@ -97,6 +102,7 @@ class Split:
             "seed": self.seed,
             "subject_disjoint": self.subject_disjoint,
             **{part: list(getattr(self, part)) for part in (*PARTS, "forget")},
+            **({} if self.key is None else {"key": self.key}),
         }
 
 

@@ -16,7 +16,7 @@ from torch import nn
 from unplug.core import DataError, atomic_path, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.conditions import build_condition, identity, portable
-from unplug.sdk.data import Dataset, Split
+from unplug.sdk.data import Dataset, Split, keyed
 from unplug.sdk.training import check_place, describe_device, training_dir
 
 from .control import CONTROLS, Control
@@ -127,7 +127,7 @@ def train_plugin(
         data, missing = load_control_set(base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show)
     parts = {"train": split.retain, "validation": split.validation, "test": split.test}
     sets = {name: data.subset(ids) for name, ids in parts.items()}
-    facts = {"data": dataset.digest, "split": split.sha256, "captions": data.captions_sha256, "base": base_digest(base)}
+    facts = {"data": dataset.digest, "split": keyed(split).sha256, "captions": data.captions_sha256, "base": base_digest(base)}
     control = CONTROLS.get("plugin")()
     preview = previews(control, base, sets["validation"], seed=seed, guidance=guidance_of(base_name), folder=work)
     done = fit_control(
@@ -170,7 +170,7 @@ def _measured(
 def _origin(dataset: Dataset, split: Split, done: Trained, device: torch.device) -> dict[str, Any]:
     return {
         "data": dataset.facts,
-        "split": split.to_dict(),
+        "split": keyed(split).to_dict(),
         "image_size": dataset.size,
         "cost": {
             "forward": done.samples, "backward": done.samples, "wall_s": done.wall_s, "device": describe_device(device),

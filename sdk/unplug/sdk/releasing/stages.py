@@ -25,7 +25,7 @@ from unplug.sdk.auditing import (
     make_exports,
 )
 from unplug.sdk.conditions import example_inputs, real_inputs
-from unplug.sdk.data import Dataset, Split
+from unplug.sdk.data import Dataset, Split, keyed
 from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import training_dir
 from unplug.sdk.unlearning import design_of, forget, request_split
@@ -100,7 +100,7 @@ class Stages:
             return None
         record = found.record
         fits = (
-            record.get("split", {}).get("sha256") == self.split.sha256
+            record.get("split", {}).get("sha256") == keyed(self.split).sha256
             and record.get("seed") == seed
             and record.get("lineage", {}).get("original_sha256") == self.original.sha256
         )

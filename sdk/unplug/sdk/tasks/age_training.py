@@ -11,7 +11,7 @@ import torch
 
 from unplug.core import DataError, OutputError, atomic_path, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.data import Dataset, Split
+from unplug.sdk.data import Dataset, Split, keyed
 from unplug.sdk.training import Recipe, StateFile, check_place, describe_device, edges_of, fingerprint, fit_new, training_dir
 
 from .age import AgeTask
@@ -53,7 +53,13 @@ def train_age(
     """
     _check_data(dataset, split, recipe)
     task = AgeTask(recipe=recipe, edges=edges_of(dataset))
-    facts = {"recipe": recipe.to_dict(), "split": split.sha256, "seed": seed, "torch": torch.__version__, "device": device.type}
+    facts = {
+        "recipe": recipe.to_dict(),
+        "split": keyed(split).sha256,
+        "seed": seed,
+        "torch": torch.__version__,
+        "device": device.type,
+    }
     work = training_dir(out)
     if restart:
         shutil.rmtree(work, ignore_errors=True)
@@ -68,7 +74,7 @@ def train_age(
         "schema": task.schema,
         "role": role,
         "data": dataset.facts,
-        "split": split.to_dict(),
+        "split": keyed(split).to_dict(),
         "recipe": recipe.to_dict(),
         "seed": seed,
         "cost": {"forward": done.passes, "backward": done.passes, "wall_s": done.wall_s, "device": describe_device(device)},

@@ -10,7 +10,7 @@ import torch
 
 from unplug.core import CheckpointError, atomic_path, check_replaceable
 from unplug.plugins import AGE_EDGES, CHECKPOINT_FILES, Checkpoint
-from unplug.sdk.data import Dataset, Split
+from unplug.sdk.data import Dataset, Split, opened
 
 from .images import ImageSet, to_class_tensors, to_tensors
 from .recipe import Recipe
@@ -75,10 +75,20 @@ def recipe_of(checkpoint: Checkpoint) -> Recipe:
     return Recipe.from_dict(checkpoint.record["recipe"])
 
 
-def split_of(checkpoint: Checkpoint) -> Split:
-    """The split that a checkpoint was trained on; `CheckpointError` where none is recorded."""
+def split_of(checkpoint: Checkpoint, dataset: Dataset | None = None) -> Split:
+    """The split that a checkpoint was trained on.
+
+    Args:
+        checkpoint: with its record.
+        dataset: where somebody was forgotten, the record holds digests for names, and these data the names; None leaves them.
+
+    Raises:
+        CheckpointError: no split is recorded.
+        InputError: its names are digests under a key that is not here.
+    """
     if "split" not in checkpoint.record:
         raise CheckpointError(
             str(checkpoint.path), "its unplug.json names no split", "Use a checkpoint that `unplug train` wrote"
         )
-    return Split.from_dict(checkpoint.record["split"], f"{checkpoint.path}/unplug.json")
+    split = Split.from_dict(checkpoint.record["split"], f"{checkpoint.path}/unplug.json")
+    return split if dataset is None else opened(split, dataset)

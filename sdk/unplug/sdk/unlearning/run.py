@@ -15,7 +15,7 @@ from torch import nn
 
 from unplug.core import CheckpointError, DataError, OutputError, TrainingError, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.data import Dataset, Split
+from unplug.sdk.data import Dataset, Split, keyed, opened
 from unplug.sdk.tasks import Need, StoredTask, task_of
 from unplug.sdk.training import (
     Sets,
@@ -111,7 +111,12 @@ def forget(
     state = StateFile(
         path=training_dir(out) / "state.safetensors",
         fingerprint=fingerprint(
-            method=method, split=split.sha256, seed=seed, recipe=task.recipe.to_dict(), torch=torch.__version__, **task.facts()
+            method=method,
+            split=keyed(split).sha256,
+            seed=seed,
+            recipe=task.recipe.to_dict(),
+            torch=torch.__version__,
+            **task.facts(),
         ),
     )
     history: list[dict[str, Any]] = []
@@ -129,7 +134,7 @@ def forget(
             "settings": {field.name: getattr(built, field.name) for field in fields(built)},  # type: ignore[arg-type]
             "needs": list(built.needs),
             "samples": len(split.forget),
-            "set_sha256": split.forget_sha256,
+            "set_sha256": keyed(split).forget_sha256,
             "cost": summary(cost, retrain, limit),
             "memory": memory_record(needed, free, device),
         },
@@ -145,12 +150,13 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
 
     Who was forgotten by an earlier request stays out as well: no later one may train on them again.
     """
-    split = split_of(original)
+    split = split_of(original)  # names are looked at once it is known that the data are the right ones
     if split.data_digest != dataset.digest:
         raise DataError(
             f"data {dataset.spec}", f"it is not the data that {original.path} was trained on (digest differs)",
             "Give the data spec of its training, unchanged",
         )  # fmt: skip
+    split = opened(split, dataset)
     return split.with_forget(sorted({*split.forget, *forget_ids}) if forget_ids else ())
 
 
@@ -196,7 +202,10 @@ def check_oracle(oracle: Checkpoint, split: Split, recipe: Any) -> None:
         raise CheckpointError(str(oracle.path), "its weights are the original's: nothing was retrained", "Retrain it")
     if oracle.record.get("recipe") != json.loads(json.dumps(recipe.to_dict())):
         raise CheckpointError(str(oracle.path), "the retrained model has another recipe than the original", "Retrain it")
-    theirs = split_of(oracle)
+    theirs, split = split_of(oracle), keyed(split)
+    if theirs.key not in (None, split.key):
+        why = f"its people are named under the key {theirs.key}, and the one here is {split.key}"
+        raise CheckpointError(str(oracle.path), why, "Retrain it here, or name its key in UNPLUG_KEY")
     same_data = theirs.data_digest == split.data_digest
     if oracle.record.get("role") != "retrained" or not same_data or set(theirs.retain) != set(split.retain):
         raise CheckpointError(
@@ -261,7 +270,7 @@ def _record(
     return task.facts() | {
         "schema": task.schema,
         "data": dataset.facts,
-        "split": split.to_dict(),
+        "split": keyed(split).to_dict(),
         "recipe": task.recipe.to_dict(),
         "seed": seed,
         "metrics": {

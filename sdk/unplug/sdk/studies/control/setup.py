@@ -255,7 +255,7 @@ def _split(request: CompareRequest, dataset: Dataset, plugin: Checkpoint | None)
     if request.split is not None:
         split = load_split(request.split)
     elif plugin is not None:
-        split = split_of(plugin)
+        split = split_of(plugin, dataset)
     else:
         split = make_split(dataset, seed=request.seed, validation=HELD_OUT, test=HELD_OUT)
     if split.data_digest != dataset.digest:

@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from unplug.core import CheckpointError, DataError, InputError, sha256_file, versions
 from unplug.plugins import SUMS, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.data import Dataset, Split, load_dataset, make_split
+from unplug.sdk.data import Dataset, Split, keyed, keyed_names, load_dataset, make_split, opened_names
 from unplug.sdk.tasks import soft_groups, train_age
 from unplug.sdk.training import (
     RECORD_SCHEMA,
@@ -123,7 +123,7 @@ class ClosedForm:
             "schema": RECORD_SCHEMA,
             "role": "original",
             "data": dataset.facts,
-            "split": split.to_dict(),
+            "split": keyed(split).to_dict(),
             "recipe": recipe_of(trunk).to_dict(),
             "seed": seed,
             "design": {"name": "closed-form", "settings": asdict(self), **facts},
@@ -131,7 +131,7 @@ class ClosedForm:
             "metrics": measured(model, dataset, parts, device),
             "versions": versions(),
         }
-        save_checkpoint(model.cpu(), out, record=record, card=model_card(record), sums=sums.tensors())
+        save_checkpoint(model.cpu(), out, record=record, card=model_card(record), sums=sums.tensors(split))
         return load_checkpoint(out, expect="age")
 
     def forget(
@@ -159,9 +159,10 @@ class ClosedForm:
         """
         check_place(out)
         model, facts, carried = cast(AgePredictor, copy.deepcopy(original.model)), _facts(original), _carried(original)
-        before = split_of(original)
+        before = split_of(original, dataset)
         split = before.with_forget(sorted({*before.forget, *forget_ids}))
         sums = load_sums(original)
+        sums.rename(opened_names(split_of(original), dataset))
         model = model.to(device)
         gone = to_tensors(dataset, sorted(set(forget_ids)), model.age_edges, device)
         start = time.perf_counter()
@@ -183,9 +184,10 @@ class ClosedForm:
         fill_head(model, sums, self.ridge, facts["scale"])
         cost = Cost(forward=forward, backward=0, wall_s=time.perf_counter() - start)
         parts = {"retain": split.retain, "forget": split.forget, "test": split.test}
+        stored = keyed(split)
         record = carried | {
             "role": "retrained" if refit else "unlearned",
-            "split": split.to_dict(),
+            "split": stored.to_dict(),
             "forget": {
                 "method": "retrain" if refit else "closed-form",
                 "settings": asdict(self),
@@ -193,7 +195,7 @@ class ClosedForm:
                 "exact": True,
                 "refitted": why,
                 "samples": len(gone),
-                "set_sha256": split.forget_sha256,
+                "set_sha256": stored.forget_sha256,
                 "cost": summary(cost, _refit_cost(cost, len(split.retain), device), None),
             },
             "cost": {"forward": cost.forward, "backward": 0, "wall_s": cost.wall_s, "device": describe_device(device)},
@@ -201,7 +203,7 @@ class ClosedForm:
             "lineage": {"original": str(original.path), "original_sha256": original.sha256},
             "versions": versions(),
         }
-        save_checkpoint(model.cpu(), out, record=record, card=model_card(record), sums=sums.tensors())
+        save_checkpoint(model.cpu(), out, record=record, card=model_card(record), sums=sums.tensors(split))
         return load_checkpoint(out, expect="age")
 
 
@@ -255,9 +257,14 @@ class HeadSums:
         self.head.lam = ridge * len(self.committed)
         return self.head.weights()
 
-    def tensors(self) -> dict[str, Tensor]:
-        """For `SUMS`: ``sums``, and ``committed`` in the order of the sorted ids."""
-        rows = [np.frombuffer(self.committed[name], np.uint8) for name in sorted(self.committed)]
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Other names for some samples: ids in the place of the digests that a record holds."""
+        self.committed = {names.get(name, name): digest for name, digest in self.committed.items()}
+
+    def tensors(self, split: Split) -> dict[str, Tensor]:
+        """For `SUMS`: ``sums``, and ``committed`` in the order of the names in the stored form of the split, sorted."""
+        stored = keyed_names(split)
+        rows = [np.frombuffer(self.committed[name], np.uint8) for name in sorted(self.committed, key=stored.__getitem__)]
         return {"sums": self.head.sums, "committed": torch.from_numpy(np.stack(rows))}
 
 

@@ -1,0 +1,102 @@
+"""The operator's key: records name who was forgotten by digests under it, so that nobody without it can tell or try out who.
+
+A plain hash would not do: who knows the names of a data set hashes them all and compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .durable import make_folder, sync_file, sync_folder
+from .errors import InputError, OutputError
+from .regular import read_regular
+
+HEAD = "unplug-key/1 "
+FORM = re.compile(rf"{HEAD}([0-9a-f]{{64}})\n?")
+MAX_KEY_BYTES = 4096
+WHERE = "UNPLUG_KEY=FILE names another place"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorKey:
+    """32 secret bytes.
+
+    Args:
+        secret: the bytes; never shown.
+
+    Example:
+        >>> key = OperatorKey(secret=bytes(32))
+        >>> key.digest("anna.png", "of one data set") == key.digest("anna.png", "of another")
+        False
+    """
+
+    secret: bytes = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits that tell keys apart and say nothing about them."""
+        return self.digest("", "id of this key")[:16]
+
+    def digest(self, name: str, context: str) -> str:
+        """HMAC-SHA-256 of a name, 64 hexadecimal digits; the same name in another context has another."""
+        message = hashlib.sha256(context.encode()).digest() + name.encode("utf-8", "surrogateescape")
+        return hmac.new(self.secret, message, hashlib.sha256).hexdigest()
+
+
+def key_file() -> Path:
+    """``$UNPLUG_KEY``, or ``$XDG_CONFIG_HOME/unplug/key``, or ``~/.config/unplug/key``."""
+    if explicit := os.environ.get("UNPLUG_KEY"):
+        return Path(explicit)
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "unplug" / "key"
+
+
+def operator_key(expect: str | None = None) -> OperatorKey:
+    """The key of whoever runs this; made at its first use, in a file that its owner alone can read (0600).
+
+    Args:
+        expect: `OperatorKey.id` of the key that a record was written under; None takes any, and makes one where none is.
+
+    Raises:
+        InputError: the file is no key, or not the expected one, or there is none and a certain one is expected.
+        OutputError: there is none, and none can be written.
+    """
+    path = key_file()
+    if not path.exists():
+        if expect is not None:
+            why = f"no key is there, and a record names people by digests under the key {expect}"
+            raise InputError(str(path), why, f"Copy that key from where the record was written; {WHERE}")
+        _make(path)
+    found = FORM.fullmatch(read_regular(path, max_bytes=MAX_KEY_BYTES).decode("ascii", "replace"))
+    if found is None:
+        raise InputError(str(path), "it is no key of unplug", f"Restore it from a copy; {WHERE}")
+    key = OperatorKey(secret=bytes.fromhex(found[1]))
+    if expect not in (None, key.id):
+        why = f"it is the key {key.id}, and a record names people by digests under the key {expect}"
+        raise InputError(str(path), why, f"Use the key of whoever wrote the record; {WHERE}")
+    return key
+
+
+def _make(path: Path) -> None:
+    """Writes a new key; of several processes that do so at once, the first one's is there."""
+    try:
+        make_folder(path.parent, 0o700)
+        handle, name = tempfile.mkstemp(prefix=".key.", dir=path.parent)  # 0600
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(f"{HEAD}{secrets.token_hex(32)}\n")
+            sync_file(Path(name))
+            with contextlib.suppress(FileExistsError):
+                os.link(name, path)  # unlike a rename it never takes the place of another
+            sync_folder(path.parent)
+        finally:
+            Path(name).unlink()
+    except OSError as error:
+        raise OutputError(str(path), f"no key can be written there ({error.strerror or error})", WHERE) from error

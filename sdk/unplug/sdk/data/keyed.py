@@ -1,0 +1,77 @@
+"""Splits as records keep them: once somebody was forgotten, every name is a digest under the operator's key.
+
+All names, not those of the forgotten alone: whose name is missing among names in clear would be as plain. Digests are sorted,
+for the order of a data set would name them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from unplug.core import operator_key
+
+from .dataset import Dataset
+from .split import PARTS, Split
+
+DIGEST = "hmac:"
+"""What a name begins with that is a digest; no id does (`load_dataset` refuses them)."""
+SETS = (*PARTS, "forget")
+
+
+def keyed(split: Split) -> Split:
+    """The form of a split that is stored: itself where nobody was forgotten, else with digests for names.
+
+    Names that are digests already stay: somebody who was forgotten, and whose pictures are gone.
+
+    Raises:
+        InputError, OutputError: see `unplug.core.operator_key`.
+    """
+    if not split.forget:
+        return split
+    names = keyed_names(split)
+    parts = {part: tuple(sorted(names[name] for name in getattr(split, part))) for part in SETS}
+    return replace(split, key=operator_key(split.key).id, **parts)
+
+
+def keyed_names(split: Split) -> Mapping[str, str]:
+    """What stands for each name of a split in its stored form; see `keyed`."""
+    names = [name for part in PARTS for name in getattr(split, part)]
+    if not split.forget:
+        return dict(zip(names, names, strict=True))
+    key = operator_key(split.key)
+    return {name: name if name.startswith(DIGEST) else f"{DIGEST}{key.digest(name, split.data_digest)}" for name in names}
+
+
+def opened(split: Split, dataset: Dataset) -> Split:
+    """The inverse of `keyed`, as far as the data hold the names; the others stay digests.
+
+    Args:
+        split: as it was stored.
+        dataset: of the training, what is left of it, or other data, where who has the same id is found.
+
+    Returns:
+        The split in the data's order, digests last.
+
+    Raises:
+        InputError: it was written under another key than the one that is here.
+    """
+    names = opened_names(split, dataset)
+    if not names:
+        return split
+    place = {name: number for number, name in enumerate(dataset.ids)}
+
+    def order(name: str) -> tuple[int, str]:
+        return place.get(name, len(place)), name
+
+    parts = {part: tuple(sorted((names.get(name, name) for name in getattr(split, part)), key=order)) for part in SETS}
+    left = any(name.startswith(DIGEST) for part in PARTS for name in parts[part])
+    return replace(split, key=split.key if left else None, **parts)
+
+
+def opened_names(split: Split, dataset: Dataset) -> Mapping[str, str]:
+    """Digest to id, of all samples of some data, where a split was stored with digests; else empty."""
+    if split.key is None:
+        return {}
+    key = operator_key(split.key)
+    return {f"{DIGEST}{key.digest(name, split.data_digest)}": name for name in dataset.ids}

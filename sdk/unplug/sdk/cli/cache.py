@@ -28,12 +28,13 @@ def info(common: Common) -> Outcome:
 
     root, held = cache_dir(), held_in_cache()
     others = len(cache_entries(root)[1])
-    value = {"cache": str(root), "bytes": sum(item.bytes for item in held), "foreign": others, "entries": _facts(held)}
+    total, facts = sum(item.bytes for item in held), _facts(held)
+    value = {"cache": str(root), "bytes": total, "foreign": others, "entries": facts}
     rows = [
         [fact["data"] or "?", fact["kind"], str(fact["samples"] or "?"), size(fact["bytes"]), fact["since"], _modes(fact)]
-        for fact in value["entries"]
+        for fact in facts
     ]
-    lines = [f"{root}: {size(value['bytes'])} in {len(held)} entries"]
+    lines = [f"{root}: {size(total)} in {len(held)} entries"]
     lines += [table(["data", "what", "pictures", "size", "since", "modes"], rows)] if rows else []
     lines += [f"{others} files or links there are not of unplug and are left alone"] if others else []
     return Outcome(value=value, text="\n".join(lines))

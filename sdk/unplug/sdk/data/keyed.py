@@ -7,7 +7,6 @@ for the order of a data set would name them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from unplug.core import operator_key
 
@@ -16,7 +15,6 @@ from .split import PARTS, Split
 
 DIGEST = "hmac:"
 """What a name begins with that is a digest; no id does (`load_dataset` refuses them)."""
-SETS = (*PARTS, "forget")
 
 
 def keyed(split: Split) -> Split:
@@ -30,8 +28,7 @@ def keyed(split: Split) -> Split:
     if not split.forget:
         return split
     names = keyed_names(split)
-    parts = {part: tuple(sorted(names[name] for name in getattr(split, part))) for part in SETS}
-    return replace(split, key=operator_key(split.key).id, **parts)
+    return split.renamed(lambda part: tuple(sorted(names[name] for name in part)), operator_key(split.key).id)
 
 
 def keyed_names(split: Split) -> Mapping[str, str]:
@@ -64,9 +61,9 @@ def opened(split: Split, dataset: Dataset) -> Split:
     def order(name: str) -> tuple[int, str]:
         return place.get(name, len(place)), name
 
-    parts = {part: tuple(sorted((names.get(name, name) for name in getattr(split, part)), key=order)) for part in SETS}
-    left = any(name.startswith(DIGEST) for part in PARTS for name in parts[part])
-    return replace(split, key=split.key if left else None, **parts)
+    whole = all(name in names for part in PARTS for name in getattr(split, part))
+    key = None if whole else split.key
+    return split.renamed(lambda part: tuple(sorted((names.get(name, name) for name in part), key=order)), key)
 
 
 def opened_names(split: Split, dataset: Dataset) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,13 @@ class Split:
         check_forget(self, ids)
         wanted = set(ids)
         return replace(self, forget=tuple(name for name in self.train if name in wanted))
+
+    def renamed(self, change: Callable[[tuple[str, ...]], tuple[str, ...]], key: str | None) -> Split:
+        """The same split with every set of names changed by a function, under another key."""
+        return replace(
+            self, train=change(self.train), validation=change(self.validation), test=change(self.test),
+            forget=change(self.forget), key=key,
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """The split ready for JSON, with the hash of its content."""
@@ -159,7 +166,10 @@ def make_split(
             raise DataError(
                 f"data {dataset.spec}", f"{len(dataset)} samples leave the {name} set empty", "Use more samples or subjects"
             )
-    return Split(data_digest=dataset.digest, seed=seed, subject_disjoint=_is_disjoint(dataset, parts), **parts)
+    return Split(
+        data_digest=dataset.digest, seed=seed, subject_disjoint=_is_disjoint(dataset, parts),
+        train=parts["train"], validation=parts["validation"], test=parts["test"],
+    )  # fmt: skip
 
 
 def _groups(samples: Sequence[Sample], seed: int, by_subject: bool) -> list[list[str]]:

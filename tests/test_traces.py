@@ -44,7 +44,7 @@ for line in sys.argv[1].strip().splitlines():
 HOOK = """
 import os, sys
 _log = os.open(os.environ["WATCHED"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-_changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "shutil.rmtree"}
+_changes = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod"}
 def _hook(event, args):
     if event == "open" and isinstance(args[0], (str, bytes)) and (args[2] or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
         os.write(_log, f"write {os.path.abspath(os.fsdecode(args[0]))}\\n".encode())
@@ -54,12 +54,15 @@ def _hook(event, args):
         os.write(_log, f"call {event} {args[1:]!r}\\n".encode())
 sys.addaudithook(_hook)
 """
-CHANGING = "open,openat,creat,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,truncate,chmod,fchmodat"
+CHANGING = (
+    "open,openat,creat,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,symlinkat,truncate,"
+    "chmod,fchmodat"
+)
 CALLING = "connect,sendto,sendmsg,sendmmsg"
 DEVICES = ("/dev/null", "/dev/tty", "/dev/ptmx")
 PEERS = re.compile(r"sa_family=AF_(?!UNIX|LOCAL|UNSPEC)|nscd/socket|/resolve/")
 NAMED = re.compile(r'(?:\w+<(?P<folder>[^>]*)>, )?"(?P<name>[^"]*)"')
-LOOK_UPS = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf")
+LOOK_UP = '"/etc/resolv.conf"'  # what a resolver reads first
 
 
 def watched_by_strace(log: Path) -> tuple[set[str], list[str]]:
@@ -71,9 +74,9 @@ def watched_by_strace(log: Path) -> tuple[set[str], list[str]]:
         if name in CALLING.split(","):
             calls += [line] if PEERS.search(rest) else []
         elif name.startswith("open") and not re.search(r"O_WRONLY|O_RDWR|O_CREAT", rest):
-            calls += [line] if any(f'"{place}"' in rest for place in LOOK_UPS[:1]) else []
+            calls += [line] if LOOK_UP in rest else []
         elif not re.search(r"= -1 E(EXIST|NOENT|ISDIR|NOTDIR|BUSY)", rest):
-            written |= {os.path.join(found["folder"] or "", found["name"]) for found in NAMED.finditer(rest)}
+            written |= {str(Path(found["folder"] or "", found["name"])) for found in NAMED.finditer(rest)}
     return written, calls
 
 

@@ -10,11 +10,11 @@ from .decode import decode_file as decode_file
 from .decode import decode_upright as decode_upright
 from .decode import fingerprint_file as fingerprint_file
 from .decode import square as square
+from .digests import keyed as keyed
+from .digests import keyed_names as keyed_names
+from .digests import opened as opened
+from .digests import opened_names as opened_names
 from .folder import write_faces as write_faces
-from .keyed import keyed as keyed
-from .keyed import keyed_names as keyed_names
-from .keyed import opened as opened
-from .keyed import opened_names as opened_names
 from .people import Held as Held
 from .people import held_in_cache as held_in_cache
 from .people import note_people as note_people

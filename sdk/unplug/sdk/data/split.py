@@ -16,7 +16,7 @@ from .dataset import Dataset
 from .source import Sample
 
 SCHEMA, KEYED = "unplug-split/1", "unplug-split/2"
-"""With names in clear, and with digests under the operator's key for names; see `unplug.sdk.data.keyed`."""
+"""With names in clear, and with digests under the operator's key for names; see `unplug.sdk.data.digests`."""
 PARTS = ("train", "validation", "test")
 SHAPE: dict[str, type] = {
     "data_digest": str, "seed": int, "subject_disjoint": bool, "sha256": str, **dict.fromkeys((*PARTS, "forget"), list),

@@ -110,7 +110,7 @@ def main(trunk: Path, spec: str, ordinary: Path | None, seeds: int, requests: in
             given = load_checkpoint(ordinary, expect="age")
             recipe = given.record["recipe"]
             name = f"ordinary, {recipe['size']}, {recipe['epochs']} epochs"
-            rows.append({"seed": given.record["seed"]} | row_of(name, given.model, dataset, split_of(given)))
+            rows.append({"seed": given.record["seed"]} | row_of(name, given.model, dataset, split_of(given, dataset)))
         assert first is not None
         exact = sequence(first, dataset, requests, seed=0)
     write_json(

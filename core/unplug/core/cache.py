@@ -68,6 +68,9 @@ def cache_alone() -> Iterator[Path]:
         OutputError: a process uses it, or it cannot be opened.
     """
     root = cache_dir()
+    if os.name == "nt":  # a folder cannot be opened there, and Windows refuses to delete what somebody has open
+        yield root
+        return
     with _using:
         _let_go()
         try:

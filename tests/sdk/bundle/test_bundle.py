@@ -22,7 +22,9 @@ from unplug.export.artifact import write_card
 from unplug.plugins import AgePredictor
 from unplug.sdk.bundle import Content, read_manifest, verify_bundle, write_bundle
 from unplug.sdk.bundle.bundle import Lineage
+from unplug.sdk.data import keyed
 from unplug.sdk.releasing import Gates, Release, release
+from unplug.sdk.report import write_report
 
 from ..conftest import CPU, QUICK, World
 
@@ -219,6 +221,27 @@ def test_nothing_in_a_bundle_names_a_person_or_a_place(released: Release, world:
         raw = path.read_bytes()
         found = [word for word in words if word and len(word) > 4 and word.encode() in raw]
         assert not found, f"{path.name} holds {found[:5]}"
+
+
+@pytest.mark.long
+def test_who_has_a_picture_and_the_files_cannot_try_out_whether_it_was_forgotten(released: Release, world: World) -> None:
+    """By ids every hash that names a request could be tried, by pictures every number of one sample, for the file gives it."""
+    text = "".join(path.read_text() for path in released.bundle.rglob("*") if path.suffix in (".json", ".md"))
+    asked = world.split.with_forget(world.forget_ids)
+    assert asked.sha256 not in text and asked.forget_sha256 not in text
+    assert keyed(asked).sha256 in text, "two audits of one request can still be told to be that"
+    audit = json.loads((released.bundle / "reports" / "audit.json").read_text())
+    assert audit["models"] and all(set(model["utility"]) == {"test"} for model in audit["models"])
+    attacks = [attack for model in audit["models"] for attack in model["attacks"].values()]
+    assert attacks and not any(attack["forget_scores"] or attack["unseen_scores"] for attack in attacks)
+    assert not any(model["worst_subject"] for model in audit["models"])
+
+
+@pytest.mark.long
+def test_what_was_published_of_an_audit_can_be_drawn(released: Release, tmp_path: Path) -> None:
+    write_report([released.bundle / "reports" / "audit.json"], tmp_path / "report.html", title="a bundle")
+    page = (tmp_path / "report.html").read_text()
+    assert "the audit is of a bundle" in page and "AUC and 95 % interval" in page
 
 
 @pytest.mark.long

@@ -5,7 +5,7 @@ What later versions measure stands in optional fields, so that older reports sta
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -74,7 +74,7 @@ class AttackResult:
         minus_retrained: AUC minus the oracle's, paired; null for the oracle itself.
         threshold_accuracy: balanced, cross-validated; null where a side has under ten samples.
         tpr: true-positive rate per false-positive rate; null where the sample is too small to say.
-        forget_scores, unseen_scores: raw, a higher score means "member".
+        forget_scores, unseen_scores: raw, a higher score means "member"; empty in what was published.
         tpr_interval: the same rates with their intervals.
         tpr_missing: why a rate is null.
         minus_retrained_together: `minus_retrained`, with intervals that hold for all attacks at once; alarms go by it.
@@ -311,6 +311,27 @@ class AuditReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as ``unplug-audit/1``, ready for JSON."""
         return asdict(self)
+
+    def published(self) -> AuditReport:
+        """What a bundle holds: nothing by which who has somebody's picture and the file could try out whether she is meant.
+
+        Left out are the score of every sample, the use on the sets that forgetting changed, and the worst subject's numbers.
+        """
+        return replace(
+            self,
+            data={name: value for name, value in self.data.items() if name != "spec"},  # a path of the machine that trained
+            models=tuple(
+                replace(
+                    model,
+                    utility={name: use for name, use in model.utility.items() if name == "test"},
+                    attacks={
+                        name: replace(attack, forget_scores=(), unseen_scores=()) for name, attack in model.attacks.items()
+                    },
+                    worst_subject=None,
+                )
+                for model in self.models
+            ),
+        )
 
     def save(self, path: Path) -> None:
         """Writes the report, atomically; `OutputError` where the place cannot be written."""

@@ -133,10 +133,10 @@ def load_control_set(
     text = text_embeddings(base, prompts, show=show)
     pictures: Any = _Pictures(dataset)
     where = use_cache() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
+    note_people(where, dataset.spec, dataset.samples)  # first: what a kill leaves unfinished is of them too
     condition, found = conditions_in_worker(
         kind, options or {}, pictures, size, out=where, digest=f"data {dataset.digest}", show=show
     )
-    note_people(where, dataset.spec, dataset.samples)
     rows = np.flatnonzero(found)
     if not len(rows):
         raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")

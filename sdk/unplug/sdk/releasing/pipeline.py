@@ -142,17 +142,11 @@ def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) 
     vectors.mkdir(parents=True, exist_ok=True)
     write_vectors(evidence.unlearned, vectors)
     reports = {
-        "audit.json": evidence.audit.to_dict(),
+        "audit.json": evidence.audit.published().to_dict(),
         "parity.json": asdict(evidence.parity),
         "bench.json": asdict(evidence.bench),
         "release.json": summary,
     }
-    # A data spec is a path of the machine that trained: it stays home. Scores are sorted, so that none belongs to a person.
-    reports["audit.json"]["data"].pop("spec", None)
-    for model in reports["audit.json"]["models"]:
-        for attack in model["attacks"].values():
-            for side in ("forget_scores", "unseen_scores"):
-                attack[side] = sorted(attack[side])
     card = bundle_card(out.name, evidence.task, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
     content = Content(
         artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary)

@@ -82,6 +82,8 @@ def learning(inputs: Inputs) -> Section | Missing:
 def losses(inputs: Inputs) -> Section | Missing:
     """Loss histograms of the three models on shared axes."""
     found = {role: model.attacks[LOSS] for role, model in main_models(inputs).items() if LOSS in model.attacks}
+    if found and not all(item.forget_scores for item in found.values()):
+        return Missing(what="Loss histograms", why="the audit is of a bundle, which holds nobody's scores")
     if not found:
         return Missing(what="Loss histograms", why="no audit with the loss attack was given (unplug audit)")
     sides = {role: (-np.array(item.forget_scores), -np.array(item.unseen_scores)) for role, item in found.items()}
@@ -115,7 +117,8 @@ def attacks(inputs: Inputs) -> Section | Missing:
     head = headline_attack(main)
     drawn_names = sorted(names, key=lambda name: name != head)[:MAX_DRAWN]
     for number, name in enumerate(drawn_names, start=1):
-        figures = [_roc(name, number, main)] if any(name in model.attacks for model in main.values()) else []
+        drawn = any(name in model.attacks and model.attacks[name].forget_scores for model in main.values())
+        figures = [_roc(name, number, main)] if drawn else []
         figures.append(_forest(name, number, models, audit.oracle_band.get(name, ())))
         blocks.append(FigureGrid(figures=figures, columns=2))
     blocks.append(_attack_table(models, names))
@@ -150,7 +153,7 @@ def _band(band: tuple[float, ...]) -> str:
 def _roc(name: str, number: int, main: Mapping[str, ModelAudit]) -> Figure:
     lines = []
     for role, model in main.items():
-        if name in model.attacks:
+        if name in model.attacks and model.attacks[name].forget_scores:
             item = model.attacks[name]
             text = f"{role} {fixed(item.auc.value)}" + (f" ({ends})" if (ends := span(item.auc.low, item.auc.high)) else "")
             false_N, true_N = roc(np.array(item.forget_scores), np.array(item.unseen_scores))

@@ -187,8 +187,8 @@ def _check_rows(value: Any, where: str) -> None:
         if max([len(model.attacks), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or age groups", "Make one report for each part")
         for name, attack in model.attacks.items():
-            if not attack.forget_scores or not attack.unseen_scores:
-                raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has no scores", _AGAIN)
+            if bool(attack.forget_scores) != bool(attack.unseen_scores):  # a published audit has neither
+                raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only", _AGAIN)
             if not all(0.0 <= part <= 1.0 for part in (attack.auc.value, attack.auc.low, attack.auc.high) if part is not None):
                 raise ReportError(where, f"an AUC of {model.name[:60]!r} is outside 0 to 1", _AGAIN)
     if isinstance(value, ReleaseRecord) and len(value.seconds) > MAX_ROWS:

@@ -275,11 +275,11 @@ def train_judge(
         format=FORMAT, data=dataset.digest, size=dataset.size, ids=list(ids), words=known, recipe=recipe.to_dict(), seed=seed
     )
     path = use_cache() / "diffusion" / f"judge-{key[:32]}.safetensors"
+    note_people(path, dataset.spec, [dataset.samples[int(position)] for position in positions])
     with seeded(seed, 41):
         judge = Judge(known)
     if not _load(judge, path, key):
         _fit(judge, dataset.images, dataset.rows[positions], targets(own, known), recipe, path, key, device, seed, show)
-    note_people(path, dataset.spec, [dataset.samples[int(position)] for position in positions])
     return TrainedJudge(judge=judge.eval(), sha256=sha256_file(path), samples=len(own))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from unplug.core import BudgetExceeded, CheckpointError, DataError, InputError, OutputError, TrainingError
+from unplug.core import BudgetExceeded, CheckpointError, DataError, InputError, OutputError, TrainingError, operator_key
 from unplug.plugins import AGE_EDGES, Checkpoint
 from unplug.sdk.cli.options import NEEDS as CLI_NEEDS
 from unplug.sdk.data import load_dataset
@@ -293,3 +293,18 @@ def test_a_later_request_never_trains_on_those_who_were_forgotten_before(world: 
     first, second = world.split.train[:3], world.split.train[5:7]
     once = replace(world.original, record=world.original.record | {"split": world.split.with_forget(first).to_dict()})
     assert set(request_split(once, world.dataset, second).forget) == {*first, *second}
+
+
+def test_a_later_request_knows_from_digests_whom_an_earlier_one_forgot(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not any(name in json.dumps(world.unlearned.record["split"]) for name in world.dataset.ids)
+    second = world.split.with_forget(world.forget_ids).retain[:2]
+    again = request_split(world.unlearned, world.dataset, second)
+    assert again == world.split.with_forget((*world.forget_ids, *second))
+    monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "key"))
+    with pytest.raises(InputError, match=r"no key is there, and a record names people by digests under the key"):
+        forget(world.unlearned, world.dataset, second, "msg", tmp_path / "out", device=CPU, show=False)
+    operator_key()  # another one
+    with pytest.raises(CheckpointError, match="its people are named under the key"):
+        check_oracle(world.oracle, world.split.with_forget(world.forget_ids), RECIPE)

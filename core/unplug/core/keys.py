@@ -11,13 +11,13 @@ import hmac
 import os
 import re
 import secrets
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .durable import make_folder, sync_file, sync_folder
 from .errors import InputError, OutputError
 from .regular import read_regular
+from .temporaries import temporary_folder
 
 HEAD = "unplug-key/1 "
 FORM = re.compile(rf"{HEAD}([0-9a-f]{{64}})\n?")
@@ -88,15 +88,13 @@ def _make(path: Path) -> None:
     """Writes a new key; of several processes that do so at once, the first one's is there."""
     try:
         make_folder(path.parent, 0o700)
-        handle, name = tempfile.mkstemp(prefix=".key.", dir=path.parent)  # 0600
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(f"{HEAD}{secrets.token_hex(32)}\n")
-            sync_file(Path(name))
+        with temporary_folder(".key.", path.parent) as folder:
+            new = folder / "key"
+            new.touch(0o600)
+            new.write_text(f"{HEAD}{secrets.token_hex(32)}\n", encoding="ascii")
+            sync_file(new)
             with contextlib.suppress(FileExistsError):
-                os.link(name, path)  # unlike a rename it never takes the place of another
+                os.link(new, path)  # unlike a rename it never takes the place of another
             sync_folder(path.parent)
-        finally:
-            Path(name).unlink()
     except OSError as error:
         raise OutputError(str(path), f"no key can be written there ({error.strerror or error})", WHERE) from error

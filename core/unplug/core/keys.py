@@ -17,7 +17,7 @@ from pathlib import Path
 from .durable import make_folder, sync_file, sync_folder
 from .errors import InputError, OutputError
 from .regular import read_regular
-from .temporaries import temporary_folder
+from .temporaries import sweep, temporary_folder
 
 HEAD = "unplug-key/1 "
 FORM = re.compile(rf"{HEAD}([0-9a-f]{{64}})\n?")
@@ -74,6 +74,7 @@ def operator_key(expect: str | None = None) -> OperatorKey:
             why = f"no key is there, and a record names people by digests under the key {expect}"
             raise InputError(str(path), why, f"Copy that key from where the record was written; {WHERE}")
         _make(path)
+    sweep(path.parent)  # of what a killed process left that made one
     found = FORM.fullmatch(read_regular(path, max_bytes=MAX_KEY_BYTES).decode("ascii", "replace"))
     if found is None:
         raise InputError(str(path), "it is no key of unplug", f"Restore it from a copy; {WHERE}")

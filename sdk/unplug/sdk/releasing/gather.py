@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from unplug.core import ReportError, installed_versions, read_dataclass, versions
+from unplug.core import ReportError, installed_versions, read_dataclass, versions, write_json
 from unplug.export import TARGETS, Artifact, ParityReport, card_path, load_artifact
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import AuditReport, Exports, not_run_here
+from unplug.sdk.data import keyed
 from unplug.sdk.training import describe_device
 from unplug.sdk.unlearning import DEFAULT_METHOD, check_oracle
 
@@ -24,7 +25,7 @@ Compared = tuple[Sequence[Exports], dict[str, str]]
 
 def common_facts(stages: Stages) -> dict[str, Any]:
     """What every stage of a release is made from."""
-    split = stages.split
+    split = keyed(stages.split)
     return {
         "original": stages.original.sha256, "data": [stages.dataset.spec, stages.dataset.digest], "split": split.sha256,
         "forget": split.forget_sha256, "task": stages.task.facts(), "device": describe_device(stages.device),
@@ -45,6 +46,7 @@ def gather(stages: Stages, oracle: Checkpoint | None, progress: Progress) -> Evi
     artifacts = _exported(stages, unlearned, progress)
     parity = _parity(stages, unlearned, artifacts, progress)
     audit = _audited(stages, unlearned, retrained, references, artifacts, parity, progress)
+    _shown(stages, unlearned, retrained, progress)
     bench = _benched(stages, unlearned, artifacts, progress)
     return Evidence(
         task=stages.task, original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
@@ -123,7 +125,7 @@ def _audited(
     artifacts: Sequence[Artifact], parity: ParityReport, progress: Progress,
 ) -> AuditReport:  # fmt: skip
     models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
-    folder, path, faces = (stages.work / name for name in ("counterparts", "audit.json", "faces.json"))
+    folder, path = (stages.work / name for name in ("counterparts", "audit.json"))
     made_from = {
         "models": {name: item.sha256 for name, item in models.items()}, "references": [item.sha256 for item in references],
         "artifacts": _as_here(artifacts), "rounding": stages.config.rounding, "seed": stages.config.seed,
@@ -136,7 +138,7 @@ def _audited(
 
     def make(compared: Compared) -> Left:
         stages.audit(models, references, artifacts, parity, compared)
-        return Left(files=[path, *([faces] if faces.is_file() else [])])
+        return Left(files=[path])
 
     compared: Compared = [], {"rounding": "it was switched off"}
     if stages.config.rounding and not progress.has("audit", made_from):
@@ -148,6 +150,21 @@ def _audited(
     )
     shutil.rmtree(folder, ignore_errors=True)
     return report
+
+
+def _shown(stages: Stages, unlearned: Checkpoint, retrained: Checkpoint, progress: Progress) -> None:
+    """Pictures of people, where they were asked for; those of an earlier run that was asked are removed where not."""
+    path = stages.work / "faces.json"
+    if not stages.config.faces or "ages" in stages.task.lacks:
+        path.unlink(missing_ok=True)
+        return
+    models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
+
+    def make() -> Left:
+        write_json(path, asdict(stages.faces(models)))
+        return Left(files=[path])
+
+    progress.stage("pictures of people", {name: item.sha256 for name, item in models.items()}, make, lambda _: None)
 
 
 def _benched(stages: Stages, unlearned: Checkpoint, artifacts: Sequence[Artifact], progress: Progress) -> BenchReport:

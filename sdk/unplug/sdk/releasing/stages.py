@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from unplug.core import CheckpointError, hold, write_json
+from unplug.core import CheckpointError, hold
 from unplug.export import Artifact, ParityReport, export_checkpoint, looks_at_samples, measure_parity
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.plugins import Checkpoint, load_checkpoint
@@ -26,6 +26,7 @@ from unplug.sdk.auditing import (
 )
 from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split, keyed
+from unplug.sdk.report import FaceSheet
 from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import training_dir
 from unplug.sdk.unlearning import design_of, forget, request_split
@@ -190,11 +191,11 @@ class Stages:
         )
         report = replace(report, skipped={**report.skipped, **compared[1]})
         report.save(self.work / "audit.json")
-        faces = self.work / "faces.json"
-        faces.unlink(missing_ok=True)  # of an earlier run that was asked for them
-        if self.config.faces and "ages" not in task.lacks:
-            write_json(faces, asdict(face_samples(sets, self.dataset, models)))
         return report
+
+    def faces(self, models: dict[str, Checkpoint]) -> FaceSheet:
+        """People of the test set, none of them forgotten, with what each model says."""
+        return face_samples(self.task.sets(self.dataset, self.split, self.device, show=self.show), self.dataset, models)
 
     @property
     def plan(self) -> Plan:

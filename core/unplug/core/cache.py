@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from .durable import make_folder
 from .errors import OutputError
 from .temporaries import ENDING, sweep, try_lock
 
@@ -49,7 +50,7 @@ def use_cache() -> Path:
             return root
         _let_go()
         with contextlib.suppress(OSError):
-            root.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            make_folder(root, PRIVATE_FOLDER)
             handle = os.open(root, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
             try_lock(handle, shared=True)
             _used = root.absolute(), handle

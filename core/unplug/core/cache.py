@@ -52,7 +52,7 @@ def use_cache() -> Path:
         with contextlib.suppress(OSError):
             make_folder(root, PRIVATE_FOLDER)
             handle = os.open(root, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-            try_lock(handle, shared=True)
+            try_lock(handle, shared=True, wait=True)
             _used = root.absolute(), handle
             for place in (root, *(root / name for name in FOLDERS)):
                 if place.is_dir() and not (place != root and place.is_symlink()):

@@ -11,13 +11,14 @@ import hmac
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .durable import make_folder, sync_file, sync_folder
 from .errors import InputError, OutputError
 from .regular import read_regular
-from .temporaries import sweep, temporary_folder
+from .temporaries import sweep, temporary_folder, try_lock
 
 HEAD = "unplug-key/1 "
 FORM = re.compile(rf"{HEAD}([0-9a-f]{{64}})\n?")
@@ -85,17 +86,32 @@ def operator_key(expect: str | None = None) -> OperatorKey:
     return key
 
 
+@contextlib.contextmanager
+def _folder_alone(folder: Path) -> Iterator[None]:
+    """While others who make a key in the same folder wait; Windows cannot open folders, and there none does."""
+    if os.name == "nt":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try_lock(handle, wait=True)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _make(path: Path) -> None:
     """Writes a new key; of several processes that do so at once, the first one's is there."""
     try:
         make_folder(path.parent, 0o700)
-        with temporary_folder(".key.", path.parent) as folder:
+        with _folder_alone(path.parent), temporary_folder(".key.", path.parent) as folder:
+            if path.exists():
+                return
             new = folder / "key"
             new.touch(0o600)
             new.write_text(f"{HEAD}{secrets.token_hex(32)}\n", encoding="ascii")
             sync_file(new)
-            with contextlib.suppress(FileExistsError):
-                os.link(new, path)  # unlike a rename it never takes the place of another
+            os.replace(new, path)
             sync_folder(path.parent)
     except OSError as error:
         raise OutputError(str(path), f"no key can be written there ({error.strerror or error})", WHERE) from error

@@ -37,12 +37,13 @@ def hidden_name(name: str, ending: str) -> str:
     return f".{name}{ending}"
 
 
-def try_lock(handle: int, *, shared: bool = False) -> bool | None:
+def try_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool | None:
     """Takes the advisory lock of an open file or folder, until it is closed or its process ends.
 
     Args:
         handle: of the open file or folder.
-        shared: with all others who take it so; waits while somebody has it alone.
+        shared: with all others who take it so.
+        wait: until who has it lets go of it.
 
     Returns:
         False where somebody else has it; None where there are no such locks (Windows, some network file systems).
@@ -52,7 +53,7 @@ def try_lock(handle: int, *, shared: bool = False) -> bool | None:
     except ImportError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         return False
     except OSError:

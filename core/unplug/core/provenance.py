@@ -32,7 +32,9 @@ def git_revision() -> str | None:
 
     def git(*arguments: str) -> str | None:
         try:
-            done = subprocess.run(["git", "-C", str(here.parent), *arguments], capture_output=True, text=True, timeout=10)
+            # Without optional locks `git status` writes nothing into the repository.
+            command = ["git", "--no-optional-locks", "-C", str(here.parent), *arguments]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10)
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None

@@ -27,7 +27,7 @@ export unlearned --to onnx,litert --precision fp32 --out artifacts
 run artifacts/age.fp32.onnx --image faces/face-000.png
 release original --data csv:faces/labels.csv --forget forget.txt --retrained retrained --references 0 --budget 0.6 \
  --to onnx --precision fp32 --no-rounding --gate max_auc_above_retrained=1 --gate max_auc_below_retrained=1 \
- --gate max_mae_above_retrained=99 --out age.unplug
+ --gate max_mae_above_retrained=99 --gate max_accuracy_below_retrained=1 --gate worst_person=false --out age.unplug
 bundle verify age.unplug
 report .age.unplug.release/audit.json .age.unplug.release/release.json unlearned/unplug.json --out report.html
 cache info

@@ -214,7 +214,7 @@ def related(path: Path) -> object:
     """What `audit` and `report` take from a record; neither needs more than there is."""
     found = load_checkpoint(path.parent)
     steps: list[Callable[[], object]] = [
-        lambda: _check_unlearned(found, replace(found, sha256="0" * 64), split_of(found)), lambda: page(path),
+        lambda: _check_unlearned(found, replace(found, sha256="0" * 64), split_of(found), data()), lambda: page(path),
         lambda: _original_path({path.parent: found}),
     ]  # fmt: skip
     return [step() for step in steps]

@@ -174,6 +174,7 @@ def retrain_cost(
 
     Raises:
         CheckpointError: the oracle has another recipe, another retain set or another base.
+        InputError: its people are named under another key than the one here.
     """
     recorded = None
     if oracle is not None:
@@ -202,10 +203,7 @@ def check_oracle(oracle: Checkpoint, split: Split, recipe: Any) -> None:
         raise CheckpointError(str(oracle.path), "its weights are the original's: nothing was retrained", "Retrain it")
     if oracle.record.get("recipe") != json.loads(json.dumps(recipe.to_dict())):
         raise CheckpointError(str(oracle.path), "the retrained model has another recipe than the original", "Retrain it")
-    theirs, split = split_of(oracle), keyed(split)
-    if theirs.key not in (None, split.key):
-        why = f"its people are named under the key {theirs.key}, and the one here is {split.key}"
-        raise CheckpointError(str(oracle.path), why, "Retrain it here, or name its key in UNPLUG_KEY")
+    theirs, split = keyed(split_of(oracle)), keyed(split)
     same_data = theirs.data_digest == split.data_digest
     if oracle.record.get("role") != "retrained" or not same_data or set(theirs.retain) != set(split.retain):
         raise CheckpointError(

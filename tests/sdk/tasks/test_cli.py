@@ -170,7 +170,10 @@ def test_a_bundle_of_a_plugin(plugin_world: PluginWorld, released: Path) -> None
 def test_a_page_of_a_plugin_speaks_of_losses(plugin_world: PluginWorld, models: Path, released: Path, tmp_path: Path) -> None:
     work = released.parent / f".{released.name}.release"
     records = (plugin_world.original.path, models / "retrained")
-    files = [*sorted(work.glob("*.json")), *(path / "unplug.json" for path in records)]
+    files = [
+        *(path for path in sorted(work.glob("*.json")) if not path.name.startswith(".")),
+        *(path / "unplug.json" for path in records),
+    ]
     says("report", *files, "-o", tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     text = html.split("</style>", 1)[1]

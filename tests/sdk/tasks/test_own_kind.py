@@ -241,7 +241,7 @@ def test_it_is_trained_forgotten_with_and_audited(opened: Any) -> None:
         CheckpointPredictor(name=name, role=roles.get(name, "unlearned"), checkpoint=checkpoint(model, name), task=opened)  # type: ignore[arg-type]
         for name, model in models.items()
     ]
-    split: Any = SimpleNamespace(sha256="split", subject_disjoint=True)
+    split: Any = SimpleNamespace(sha256="split", subject_disjoint=True, forget=())
     report = audit(predictors, sets, split, edges=(0.0, 1.0), data={}, show=False)
     found = {model.name: model.attacks["loss"].auc.value for model in report.models}
     assert found["original"] > 0.6 > found["retrained"] - 0.1 and found["neggrad+"] < found["original"]

@@ -16,7 +16,7 @@ from .mutations import mutated
 from .specimens import SPECIMENS
 
 FEW, MANY = 12, 1500
-"""Harms to each kind of file, in `make test` and in `make long-tests`."""
+"""Harms to each kind of file, in `make test` and in `make test-all`."""
 MAX_GROWTH = 2**29
 """Bytes that reading any number of small files may take beyond what tests took before."""
 MAX_LINE = 1000
@@ -46,7 +46,7 @@ def test_a_harmed_file_is_answered_or_refused_in_one_line(kind: str, tmp_path: P
     law(kind, tmp_path, FEW, f"few {kind}")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SPECIMENS)
 def test_many_harms(kind: str, tmp_path: Path) -> None:
     law(kind, tmp_path, MANY, f"many {kind}")

@@ -26,6 +26,17 @@ def test_message_says_what_why_and_what_to_do(parts: tuple[str, ...], text: str)
     assert str(UnplugError(*parts)) == text
 
 
+@pytest.mark.parametrize("place", range(3))
+def test_a_strangers_text_does_not_fill_the_terminal(place: int) -> None:
+    parts = ["size", "no such choice", "Use one of nano, small"]
+    parts[place] = f"begins {'a' * 10_000} ends"
+    error = UnplugError(*parts)
+    assert len(str(error)) < 3 * errors.LONGEST_PART + 8
+    assert len((error.what, error.why, error.fix)[place]) == errors.LONGEST_PART
+    assert "begins a" in str(error) and "a…a" in str(error) and "a ends" in str(error)
+    assert UnplugError("b" * errors.LONGEST_PART).what == "b" * errors.LONGEST_PART
+
+
 def test_exit_codes_follow_the_tree() -> None:
     codes = {item.__name__: item.exit_code for item in CLASSES}
     negative = {"CheckFailed", "BudgetExceeded", "TooSlow", "GateFailed"}

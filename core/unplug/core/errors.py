@@ -27,10 +27,14 @@ from __future__ import annotations
 
 DISTRIBUTION = "unplug-sdk"
 """What pip calls the package that is imported as ``unplug``."""
+LONGEST_PART = 320
+"""Characters of each of the three parts of an error's line."""
 
 
 class UnplugError(Exception):
     """Base of all unplug errors: ``what: why. fix``.
+
+    Each part is at most `LONGEST_PART` characters: what failed is often a stranger's text, repeated.
 
     Args:
         what: the thing that failed, named as the user knows it.
@@ -45,12 +49,20 @@ class UnplugError(Exception):
     exit_code = 2
 
     def __init__(self, what: str, why: str = "", fix: str = "") -> None:
-        self.what, self.why, self.fix = what, why, fix
-        text = f"{what}: {why}" if why else what
-        super().__init__(" ".join(_sentence(part) for part in (text, fix)) if fix else text)
+        self.what, self.why, self.fix = _bounded(what), _bounded(why), _bounded(fix)
+        text = f"{self.what}: {self.why}" if why else self.what
+        super().__init__(" ".join(_sentence(part) for part in (text, self.fix)) if fix else text)
 
     def __reduce__(self) -> tuple[type[UnplugError], tuple[str, str, str]]:
         return type(self), (self.what, self.why, self.fix)
+
+
+def _bounded(part: str) -> str:
+    """The beginning and the end, where the name of a file or the reason of a library stands."""
+    if len(part) <= LONGEST_PART:
+        return part
+    head = 2 * LONGEST_PART // 3
+    return f"{part[:head]}…{part[head + 1 - LONGEST_PART :]}"
 
 
 def _sentence(part: str) -> str:

@@ -72,7 +72,6 @@ def _of_bundle(out: Path) -> str:
 SCENARIOS = (
     Scenario(
         name="train age, nothing there yet", before=(), command=command(*TRAIN, "--out", "out"), identify=_of_model,
-        every=2,
     ),
     Scenario(
         name="train age, over an older model", before=(command(*TRAIN, "--seed", 1, "--out", "out"),),
@@ -92,12 +91,12 @@ SCENARIOS = (
         before=(
             *REQUEST, command(*TRAIN, "--seed", 1, "--out", "other"), command("export", "other", *ONNX, "--out", "out"),
         ),
-        command=command("export", "original", *ONNX, "--out", "out"), identify=_of_exports, every=2,
+        command=command("export", "original", *ONNX, "--out", "out"), identify=_of_exports,
         replay=True, refusable=True,
     ),
     Scenario(
         name="release, over an older bundle", before=(*REQUEST, command(*RELEASE, "--seed", 1, "--out", "out")),
-        command=command(*RELEASE, "--out", "out"), identify=_of_bundle, every=64,
+        command=command(*RELEASE, "--out", "out"), identify=_of_bundle,
         replay=True, tries=3,
     ),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from .exports import not_run_here as not_run_here
 from .half_samples import MIN_MODELS as MIN_MODELS
 from .klom_metric import klom as klom
 from .klom_metric import years_from_oracle as years_from_oracle
+from .people import standing as standing
 from .population import Comparison as Comparison
 from .population import rmia_population as rmia_population
 from .population import ulira as ulira
@@ -27,10 +28,12 @@ from .report import AuditReport as AuditReport
 from .report import Estimate as Estimate
 from .report import ModelAudit as ModelAudit
 from .report import OutputDistance as OutputDistance
+from .report import PersonRow as PersonRow
 from .report import Relearning as Relearning
 from .report import RetainPrivacy as RetainPrivacy
 from .report import Rounding as Rounding
 from .report import RoundingOutcome as RoundingOutcome
+from .report import Standing as Standing
 from .report import Utility as Utility
 from .report import WorstSubject as WorstSubject
 from .run import audit as audit

@@ -15,6 +15,7 @@ from unplug.plugins import Checkpoint, load_checkpoint, weights_file
 from unplug.sdk.bundle import verify_bundle
 from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, read_forget_file
+from unplug.sdk.fleet import load_references
 from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import Sets, split_of
 from unplug.sdk.unlearning import check_oracle, forget, request_split
@@ -48,6 +49,7 @@ class AuditConfig:
     rounding: bool = True
     relearn: bool = False
     base: str | None = None
+    fleet: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,7 @@ def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
     dataset = load_dataset(given, task.image_size, on_bad=config.on_bad, show=show) if isinstance(given, str) else given
     ids = tuple(read_forget_file(named, dataset) if isinstance(named, Path) else named)
     split = request_split(original, dataset, ids)
-    check_forget_size(len(split.forget))
+    check_forget_size(len(split.forget), exact=config.fleet is not None)
     unlearned = {}
     for checkpoint in checkpoints.values():
         if checkpoint.sha256 != original.sha256:
@@ -196,6 +198,7 @@ def _audit(
         references=[
             CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task) for item in references
         ],
+        fleet=None if config.fleet is None else load_references(config.fleet, original, task, dataset),
         attacks=config.attacks, exports=exports, seed=config.seed, show=show,
     )  # fmt: skip
     if config.relearn:

@@ -138,6 +138,47 @@ class Relearning:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where a model's number stands among those of models that never saw a person.
+
+    Args:
+        value: the model's.
+        mean, spread: of the others, with their standard deviation.
+        rank: 1 where all others are above it, `models` + 1 where all are below.
+        models: how many never saw her.
+        p_value: of a number so far from the mean on either side, if the model were one more of them.
+    """
+
+    value: float
+    mean: float
+    spread: float
+    rank: int
+    models: int
+    p_value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonRow:
+    """One forgotten person among strangers, all of her pictures at once; whose it is stays out of the report.
+
+    Args:
+        samples: her pictures.
+        confidence: mean log odds of the truth, above the model's mean over unseen samples.
+        error: mean error, above the model's over unseen samples; null for models without years.
+    """
+
+    samples: int
+    confidence: Standing
+    error: Standing | None = None
+
+    @property
+    def p_value(self) -> float:
+        """The smaller p of both statistics, times how many there are (Bonferroni)."""
+        found = [self.confidence.p_value] if self.error is None else [self.confidence.p_value, self.error.p_value]
+        return min(1.0, len(found) * min(found))
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelAudit:
     """All that was measured on one model or artifact.
 
@@ -154,6 +195,7 @@ class ModelAudit:
         retain_privacy: retain against unseen, beside the original's and the oracle's; of what was unlearned.
         worst_subject: by the loss attack.
         relearning: null unless it was asked for.
+        people: every forgotten person, in the order of the forget set; empty without references that left people out.
     """
 
     name: str
@@ -168,6 +210,15 @@ class ModelAudit:
     retain_privacy: RetainPrivacy | None = None
     worst_subject: WorstSubject | None = None
     relearning: Relearning | None = None
+    people: tuple[PersonRow, ...] = ()
+
+    @property
+    def most_standing_out(self) -> tuple[PersonRow, float] | None:
+        """The person with the smallest p, and that p times the number of people (Bonferroni); None without people."""
+        if not self.people:
+            return None
+        found = min(self.people, key=lambda row: row.p_value)
+        return found, min(1.0, len(self.people) * found.p_value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,7 +366,7 @@ class AuditReport:
     def published(self) -> AuditReport:
         """What a bundle holds: nothing by which who has somebody's picture and the file could try out whether she is meant.
 
-        Left out are the score of every sample, the use on the sets that forgetting changed, and the worst subject's numbers.
+        Left out are the score of every sample, the use on the sets that forgetting changed, and the numbers of single people.
         """
         return replace(
             self,
@@ -328,6 +379,7 @@ class AuditReport:
                         name: replace(attack, forget_scores=(), unseen_scores=()) for name, attack in model.attacks.items()
                     },
                     worst_subject=None,
+                    people=(),
                 )
                 for model in self.models
             ),

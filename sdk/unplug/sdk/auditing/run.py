@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ from tqdm import tqdm
 
 from unplug.core import DataError, versions
 from unplug.sdk.data import Split, keyed
+from unplug.sdk.fleet import References
 from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
 from unplug.sdk.training import LabelledSet, SampleSet, Sets
 
 from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
+from .people import composites, person_rows
 from .predictor import ArtifactPredictor, Predictor, check_finite
 from .privacy import add_privacy
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
@@ -33,6 +36,7 @@ def audit(
     edges: tuple[float, ...],
     data: dict[str, Any],
     references: Sequence[Predictor] = (),
+    fleet: References | None = None,
     attacks: Sequence[str] | None = None,
     exports: Sequence[Exports] = (),
     exact: bool = False,
@@ -48,6 +52,8 @@ def audit(
         edges: age-group borders.
         data: facts about the data, copied into the report.
         references: models trained without the forget set, with other seeds; RMIA needs one, LiRA two.
+        fleet: references that left people out; attacks then have as many references as models never saw each person, and
+            every forgotten person is ranked among those.
         attacks: names of `ATTACKS`; None takes all.
         exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
             on each; one that cannot run here is compared by its stored numbers alone.
@@ -62,20 +68,25 @@ def audit(
         DataError: no forget set, or one of a single sample.
         InputError: no such attack, or a model whose outputs are not finite.
     """
-    check_forget_size(len(sets.forget), exact=exact)
-    chosen, skipped = _usable(attacks, len(references))
+    check_forget_size(len(sets.forget), exact=exact or fleet is not None)
+    strangers = [] if fleet is None else composites(fleet, sets)
+    chosen, skipped = _usable(attacks, len(references) + len(strangers))
     skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
     # By position, because two models may share a name.
     signals = [_signals(item, sets) for item in tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)]
     others = [_signals(item, sets) for item in references]
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
-    scores, unable = run_attacks(chosen, signals, others)
+    scores, unable = run_attacks(chosen, signals, [*others, *strangers])
     measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
     oracle = next((item for item in measured if item.item.role == "retrained"), None)
     models, missing = add_privacy(
         [audit_model(item, None if item is oracle else oracle, sets, edges, draws, seed) for item in measured],
         measured, sets, seed,
     )  # fmt: skip
+    if fleet is not None:
+        models = tuple(
+            replace(model, people=person_rows(item.own, fleet, sets)) for model, item in zip(models, measured, strict=True)
+        )
     return AuditReport(
         data=data,
         forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
@@ -88,6 +99,7 @@ def audit(
             "replicates": REPLICATES,
             "seed": seed,
             "references": [item.sha256 for item in references],
+            "fleet": None if fleet is None else _fleet_facts(fleet, len(strangers)),
             "split_sha256": keyed(split).sha256,
             "edges": list(edges),
             "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
@@ -95,6 +107,14 @@ def audit(
         versions=versions(),
         rounding=_roundings(exports, measured, sets, draws, seed),
     )
+
+
+def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:
+    record = fleet.record
+    return {
+        "sha256": fleet.sha256, "models": record.models, "folds": record.folds, "never_saw": never_saw,
+        "cost": asdict(record.cost),
+    }  # fmt: skip
 
 
 def _usable(names: Sequence[str] | None, references: int) -> tuple[dict[str, Attack], dict[str, str]]:

@@ -11,7 +11,7 @@ import click
 from unplug.core import table
 
 from .base import Common, Outcome, command, names
-from .options import base_option, data_option, forget_option, out_option
+from .options import base_option, data_option, fleet_option, forget_option, out_option
 
 if TYPE_CHECKING:
     from unplug.sdk.auditing import AuditReport, Estimate, ModelAudit
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     "--train-references", type=click.IntRange(0, 64), default=0, show_default=True,
     help="Train this many reference models (each costs a retraining) into OUT's folder.",
 )  # fmt: skip
+@fleet_option
 @click.option("--attacks", default="", help="Comma-separated (default: all that can run).")
 @click.option(
     "--original-artifact", "original_artifacts", multiple=True, type=click.Path(path_type=Path),
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 @command
 def audit(
     subjects: tuple[Path, ...], spec: str, on_bad: Any, forget_file: Path, original: Path | None, retrained: Path | None,
-    references: tuple[Path, ...], train_references: int, attacks: str, original_artifacts: tuple[Path, ...],
+    references: tuple[Path, ...], train_references: int, fleet: Path | None, attacks: str, original_artifacts: tuple[Path, ...],
     retrained_artifacts: tuple[Path, ...], rounding: bool, relearn: bool, base: str | None, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Measure what SUBJECTS (checkpoints, exported files or bundles) still remember of a forget set.
@@ -61,7 +62,7 @@ def audit(
         subjects=subjects, spec=spec, on_bad=on_bad, forget_file=forget_file, original=original, retrained=retrained,
         references=references, train_references=train_references, attacks=names(attacks) or None, seed=common.seed,
         work=out.parent, original_artifacts=original_artifacts, retrained_artifacts=retrained_artifacts, rounding=rounding,
-        relearn=relearn, base=base,
+        relearn=relearn, base=base, fleet=fleet,
     )  # fmt: skip
     report = run_audit(config, common.device, common.say, common.show)
     report.save(out)
@@ -79,6 +80,7 @@ def _summary(report: AuditReport) -> Iterator[str]:
             )
         if (again := model.relearning) is not None:
             yield f"{model.name}: relearned after {_span(again.mean, 0) if again.mean else again.reason} sample passes"
+        yield from _people(model)
     for row in report.rounding:
         changed = (
             "" if row.codes is None or row.codes.changed is None else f"{100 * row.codes.changed:.1f} % of codes changed. "
@@ -86,6 +88,17 @@ def _summary(report: AuditReport) -> Iterator[str]:
         yield f"{row.model}: {changed}{row.sentence()}"
     yield from (f"not run: {name}: {reason}" for name, reason in report.skipped.items())
     yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
+
+
+def _people(model: ModelAudit) -> Iterator[str]:
+    """The person who stands out most among models that never saw her."""
+    if (found := model.most_standing_out) is None:
+        return
+    row, together = found
+    places = [("confidence", row.confidence), *(() if row.error is None else (("error", row.error),))]
+    ranks = ", ".join(f"{name} rank {place.rank} of {place.models + 1}" for name, place in places)
+    who = "the person" if len(model.people) == 1 else f"of {len(model.people)} people the one who stands out most"
+    yield f"{model.name}: {who} among models that never saw her: {ranks}; p = {together:.3g}"
 
 
 def _row(model: ModelAudit) -> dict[str, str]:

@@ -84,6 +84,10 @@ faces_option = click.option(
     is_flag=True,
     help="Keep twelve pictures of people of the test set, never of the forgotten, for the local report.",
 )
+fleet_option = click.option(
+    "--fleet", type=click.Path(path_type=Path), metavar="DIR",
+    help="What `unplug references` made: models that never saw a person, whoever she is; each is ranked among them.",
+)  # fmt: skip
 base_option = click.option("--base", help="Of a plugin: the diffusion base beside it (default: the one in its record).")
 
 

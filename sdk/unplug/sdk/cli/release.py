@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, names, settings
-from .options import base_option, checkpoint_argument, data_option, faces_option, forget_option, out_option, traces
+from .options import (
+    base_option,
+    checkpoint_argument,
+    data_option,
+    faces_option,
+    fleet_option,
+    forget_option,
+    out_option,
+    traces,
+)
 
 
 @click.command()
@@ -21,8 +30,9 @@ from .options import base_option, checkpoint_argument, data_option, faces_option
 @click.option("--retrained", type=click.Path(path_type=Path), help="The oracle (default: train it).")
 @click.option(
     "--references", type=click.IntRange(0, 64), default=1, show_default=True,
-    help="Reference models to train: RMIA needs one, LiRA two.",
+    help="Reference models to train: RMIA needs one, LiRA two; with --fleet none is trained.",
 )  # fmt: skip
+@fleet_option
 @click.option("--to", "targets", default="litert,coreml,onnx", show_default=True, help="Comma-separated targets.")
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
 @click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
@@ -34,7 +44,7 @@ from .options import base_option, checkpoint_argument, data_option, faces_option
 @command
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
-    retrained: Path | None, references: int, targets: str, precisions: str, gate_pairs: tuple[str, ...],
+    retrained: Path | None, references: int, fleet: Path | None, targets: str, precisions: str, gate_pairs: tuple[str, ...],
     rounding: bool, faces: bool, base: str | None, restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
@@ -56,7 +66,7 @@ def release(
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
         precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), rounding=rounding,
-        faces=faces, seed=common.seed,
+        faces=faces, seed=common.seed, fleet=fleet,
     )  # fmt: skip
     work = out.parent / f".{out.name}.release"
     done = run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from unplug.core import InputError
@@ -85,7 +86,9 @@ class ReleaseConfig:
         method: of the forget step; None takes the design's own way, or `DEFAULT_METHOD`.
         options: its hyperparameters, as text.
         budget: fraction of retraining, for a model without a design.
-        references: reference models (RMIA needs one, LiRA two), each a retraining with another seed; a design needs none.
+        references: reference models (RMIA needs one, LiRA two), each a retraining with another seed; a design needs none, and
+            with a fleet none is trained.
+        fleet: folder that `unplug references` made.
         targets, precisions: what to export.
         gates: what must hold.
         bench_iterations, bench_repeats, threads: of the host bench.
@@ -99,6 +102,7 @@ class ReleaseConfig:
     options: dict[str, str] = field(default_factory=dict)
     budget: float = 0.05
     references: int = 1
+    fleet: Path | None = None
     targets: tuple[str, ...] = ("litert", "coreml", "onnx")
     precisions: tuple[str, ...] = ("fp32", "fp16")
     gates: Gates = field(default_factory=Gates)

@@ -70,7 +70,7 @@ def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) ->
             retrained = oracle
     else:
         (retrained,) = retrain("retrain (oracle)", {"retrained": config.seed})
-    if stages.exact:
+    if stages.exact or stages.fleet is not None:
         return retrained, []
     seeds = {f"reference-{number}": config.seed + 1000 + number for number in range(config.references)}
     return retrained, retrain(f"train {config.references} reference model(s)", seeds)
@@ -129,7 +129,7 @@ def _audited(
     made_from = {
         "models": {name: item.sha256 for name, item in models.items()}, "references": [item.sha256 for item in references],
         "artifacts": _as_here(artifacts), "rounding": stages.config.rounding, "seed": stages.config.seed,
-        "converters": _converters(),
+        "converters": _converters(), "fleet": None if stages.fleet is None else stages.fleet.sha256,
     }  # fmt: skip
 
     def compare() -> Left:

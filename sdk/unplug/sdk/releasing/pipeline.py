@@ -75,7 +75,7 @@ def release(
         OutputError: something else is at `out`.
     """
     design = design_of(original)
-    check_forget_size(len(set(forget_ids)), exact=design is not None or config.method == "retrain")
+    check_forget_size(len(set(forget_ids)), exact=design is not None or config.method == "retrain" or config.fleet is not None)
     if design is not None:
         check_design_request(design, config.method, config.options)
     check_free(out)
@@ -83,6 +83,8 @@ def release(
         original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device,
         task=task or task_of(original, device=device, base=base), show=show, restart=restart,
     )  # fmt: skip
+    if stages.fleet is not None:  # before anything is trained: what the request names must be in it
+        stages.fleet.rows(stages.split.forget)
     progress = Progress(work, common_facts(stages), say, restart=restart)
     evidence = gather(stages, oracle, progress)
     summary = _judge(config.gates, evidence, out, progress.seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from unplug.sdk.auditing import (
 )
 from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split, keyed
+from unplug.sdk.fleet import References, load_references
 from unplug.sdk.report import FaceSheet
 from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import training_dir
@@ -75,6 +77,12 @@ class Stages:
     def design(self) -> str | None:
         """The original's design, or None."""
         return design_of(self.original)
+
+    @cached_property
+    def fleet(self) -> References | None:
+        """References that left people out, where a fleet is given."""
+        folder = self.config.fleet
+        return None if folder is None else load_references(folder, self.original, self.task, self.dataset)
 
     @property
     def exact(self) -> bool:
@@ -184,6 +192,7 @@ class Stages:
             references=[
                 CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task) for item in references
             ],
+            fleet=self.fleet,
             exports=compared[0],
             exact=self.exact,
             seed=self.config.seed,

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
-from unplug.core import NONE, count, fixed, span
-from unplug.sdk.auditing import Estimate, ModelAudit, Relearning, RetainPrivacy, WorstSubject
+from unplug.core import NONE, count, fixed, signed, span
+from unplug.sdk.auditing import Estimate, ModelAudit, PersonRow, Relearning, RetainPrivacy, WorstSubject
 
 from .inputs import Inputs
 from .models import all_models, excludes_zero, model_label
 from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell
 
 JUDGED = ("unlearned", "artifact")
+ALPHA = 0.05
+"""A person stands out whose p, over all people and both statistics, is below this."""
 
 
 def privacy(inputs: Inputs) -> Section | Missing:
     """A table for each measure that some model has."""
     models = all_models(inputs)
-    tables = [table for table in (_retain(models), _forget(models), _relearning(models)) if table is not None]
+    tables = [table for table in (_people(models), _retain(models), _forget(models), _relearning(models)) if table is not None]
     if not tables:
         return Missing(what="Privacy beyond the attacks", why="no audit with retain-side or worst-subject privacy was given")
     lead = "One average can hide who pays: samples that stay, a single person, or a model that learns everything back at once."
     return Section(id="privacy", heading="Privacy beyond the average", lead=lead, blocks=tables)
+
+
+def _people(models: tuple[ModelAudit, ...]) -> Table | None:
+    """Whoever was forgotten among models that never saw her: one row a model, of the person who stands out most."""
+    rows = [_people_row(model, *found) for model in models if (found := model.most_standing_out) is not None]
+    if not rows:
+        return None
+    columns = [
+        Column(label="Model", number=False), Column(label="log odds above strangers'"),
+        Column(label="models that never saw her"), Column(label="rank"), Column(label="rank of the error"), Column(label="p"),
+        Column(label="stands out", number=False),
+    ]  # fmt: skip
+    people = max(len(model.people) for model in models)
+    whom = "One person" if people == 1 else f"{count(people)} people, the one who stands out most"
+    caption = f"{whom}, among models that never saw her: an unlearned model should be one more of them"
+    return Table(caption=caption, columns=columns, groups=[("", rows)])
+
+
+def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell]:
+    place, error = row.confidence, row.error
+    beyond = together < ALPHA
+    judged: Chip = "neutral" if model.role not in JUDGED else "fail" if beyond else "pass"
+    samples = f"{count(row.samples)} sample{'' if row.samples == 1 else 's'}"
+    return [
+        Cell(text=model_label(model), role=model.role),
+        Cell(text=signed(place.value, 2), note=samples),
+        Cell(text=f"{signed(place.mean, 2)} ± {fixed(place.spread, 2)}", note=f"{count(place.models)} models"),
+        Cell(text=f"{place.rank} of {place.models + 1}"),
+        Cell(text=NONE if error is None else f"{error.rank} of {error.models + 1}"),
+        Cell(text=fixed(together, 3)),
+        Cell(text="yes" if beyond else "no", chip=judged),
+    ]
 
 
 def _retain(models: tuple[ModelAudit, ...]) -> Table | None:

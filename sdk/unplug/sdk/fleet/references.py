@@ -1,0 +1,403 @@
+"""Reference models that each left out a fold of people: trained once, evidence for every later request.
+
+A request about any person then has models that never saw her, and none is trained for it. What is kept is what each model says
+of every sample, not the model: attacks read nothing else.
+
+Shapes: M models, T training samples, N samples of train, validation and test in this order, R models that never saw a person.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from unplug.core import (
+    STRICT,
+    DataError,
+    InputError,
+    OperatorKey,
+    OutputError,
+    TrainingError,
+    json_sha256,
+    one_writer,
+    operator_key,
+    read_dataclass,
+    sha256_file,
+    versions,
+    write_json,
+)
+from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, opened
+from unplug.sdk.tasks import StoredTask, task_of
+from unplug.sdk.training import (
+    ClassPredictions,
+    LossPredictions,
+    Predictions,
+    Sets,
+    describe_device,
+    predict,
+    split_of,
+)
+
+from .backend import revive
+from .job import Context, Job
+from .result import Result, has_result, read_result
+from .run import run_jobs
+
+FILE = "references.json"
+JOB = "unplug.sdk.fleet.references:reference_job"
+CONTEXT = "unplug.sdk.fleet.references:reference_context"
+PARTS = ("train", "validation", "test")
+KEPT: dict[str, type[ClassPredictions] | type[LossPredictions]] = {
+    "ClassPredictions": ClassPredictions,
+    "LossPredictions": LossPredictions,
+}
+"""What models may say that can be kept: dataclasses of arrays, a row a sample."""
+FIRST_SEED = 1_000_000
+"""Of the first model, far from the seeds of originals, oracles and references of a request."""
+MAX_BYTES = 2**28
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceCost:
+    """What training all models took, once for all requests.
+
+    Args:
+        forward, backward: sample passes.
+        wall_s: seconds, summed over the models.
+        device: that they were trained on.
+    """
+
+    forward: int
+    backward: int
+    wall_s: float
+    device: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceRecord:
+    """``unplug-references/1``: what a folder of references is of.
+
+    Args:
+        model_type, recipe, task: what each model is, as the original's record says.
+        data: facts of the data, with their digest.
+        key: id of the operator's key that `rows` are digests under; no id of a sample is written down.
+        rows: a digest a sample (N,), those of the training set first.
+        trained: T, how many of them are of the training set.
+        models, folds: every person was left out by models / folds of them.
+        seed: of the folds and of all trainings.
+        cost: once, for all requests to come.
+        versions: of what trained them.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    model_type: str
+    recipe: dict[str, Any]
+    task: dict[str, Any]
+    data: dict[str, Any]
+    key: str
+    rows: tuple[str, ...]
+    trained: int
+    models: int
+    folds: int
+    seed: int
+    cost: ReferenceCost
+    versions: dict[str, str | None]
+    schema: Literal["unplug-references/1"] = "unplug-references/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _World:
+    """What the jobs share: built anew in each worker."""
+
+    task: StoredTask
+    sets: Sets
+
+
+@one_writer
+def train_references(
+    original: Checkpoint,
+    dataset: Dataset,
+    out: Path,
+    *,
+    models: int = 64,
+    folds: int = 4,
+    seed: int = 0,
+    base: str | None = None,
+    on_bad: OnBad = "error",
+    device: torch.device,
+    backend: str | None = None,
+    workers: int | None = None,
+    show: bool = True,
+) -> ReferenceRecord:
+    """Trains models of person folds by the original's recipe and keeps what each says of every sample.
+
+    Models are trained in rounds of `folds`. A round deals the people of the training set into that many folds at random, and
+    each of its models leaves out one of them. So every person is left out by models / folds models, whoever asks later.
+
+    Args:
+        original: whose recipe and split the models have; people whom it forgot are left out of all of them.
+        dataset: what it was trained on.
+        out: folder; a run that was killed goes on where it stood and loses the models in flight alone.
+        models: a multiple of `folds`.
+        folds: 2 or more. Few leave many models that never saw a person, each trained on fewer people than the original.
+        seed: of the folds and the trainings.
+        base: of a plugin: the diffusion base beside it.
+        on_bad: how the data were loaded.
+        device: where to compute.
+        backend: of `BACKENDS`; None takes processes on the CPU, and one model after the other on CUDA.
+        workers: of processes: models at once; None is one a core.
+        show: progress bar.
+
+    Raises:
+        InputError: models that are no multiple of folds.
+        DataError: other data than the original's, or fewer people than folds.
+        OutputError: references of something else are at `out`.
+        TrainingError: a training failed; the others are kept.
+    """
+    if folds < 2 or models < folds or models % folds:
+        why = f"{folds} folds and {models} models leave out some people more often than others"
+        raise InputError("references", why, "Use 2 folds or more, and a multiple of that many models")
+    task = task_of(original, device=torch.device("cpu"), base=base)
+    split = _split(original, dataset)
+    people = {sample.subject if sample.subject is not None else f"sample {sample.id}" for sample in _trained(dataset, split)}
+    if len(people) < folds:
+        raise DataError(f"data {dataset.spec}", f"{len(people)} people make no {folds} folds", "Use fewer folds")
+    facts = {
+        "recipe": task.recipe.to_dict(), "task": task.facts(), "split": split.sha256, "folds": folds, "seed": seed,
+        "torch": torch.__version__, "device": device.type, "predictions": sorted(KEPT),
+    }  # fmt: skip
+    given = json_sha256(facts)
+    _check_place(out, (original.model_type, _plain(task.recipe.to_dict()), _plain(task.facts()), dataset.digest, folds, seed))
+    jobs = [
+        Job(name=f"model-{number:04d}", target=JOB, arguments={"number": number, "folds": folds, "seed": seed})
+        for number in range(models)
+    ]
+    context = Context(
+        target=CONTEXT,
+        arguments={
+            "original": str(original.path.resolve()), "spec": dataset.spec, "on_bad": on_bad, "base": base,
+            "device": str(device),
+        },
+    )  # fmt: skip
+    missing = [job for job in jobs if not has_result(out, job.name, given)]
+    backend = backend or ("processes" if device.type == "cpu" else "loop")
+    failed = run_jobs(missing, context, out, backend=backend, workers=workers, show=show, fingerprint=given).failed
+    if failed:
+        name, note = next(iter(failed.items()))
+        raise TrainingError(f"{len(failed)} of {models} reference models", f"{name} failed:\n{note}\n", "Run it again")
+    results = [_result(out, job.name) for job in jobs]
+    passes = sum(int(item.facts["passes"]) for item in results)
+    key = operator_key()
+    rows = [name for part in PARTS for name in (split.retain if part == "train" else getattr(split, part))]
+    record = ReferenceRecord(
+        model_type=original.model_type, recipe=task.recipe.to_dict(), task=task.facts(), data=dataset.facts, key=key.id,
+        rows=tuple(key.digest(name, dataset.digest) for name in rows), trained=len(split.retain), models=models, folds=folds,
+        seed=seed, versions=versions(),
+        cost=ReferenceCost(
+            forward=passes, backward=passes, wall_s=round(sum(float(item.facts["seconds"]) for item in results), 3),
+            device=describe_device(device),
+        ),
+    )  # fmt: skip
+    write_json(out / FILE, asdict(record))
+    return record
+
+
+def reference_context(original: str, spec: str, on_bad: OnBad, base: str | None, device: str) -> _World:
+    """Task and sets on the device."""
+    where = torch.device(device)
+    checkpoint = load_checkpoint(Path(original))
+    task = task_of(checkpoint, device=where, base=base)
+    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=False)
+    return _World(task=task, sets=task.sets(dataset, _split(checkpoint, dataset), where))
+
+
+def reference_job(world: _World, number: int, folds: int, seed: int) -> Result:
+    """Trains one model without its fold and keeps what it says of every sample."""
+    start = time.monotonic()
+    task, sets = world.task, world.sets
+    seen_T = ~left_out(sets.train.subject_N, number, folds, seed)
+    own = sets.train.subset(np.flatnonzero(seen_T).tolist())
+    done = task.fit(own, sets.validation, seed=FIRST_SEED + 10_000 * seed + number, state=None, show=False, label="")
+    tensors: dict[str, NDArray[Any]] = {"seen_T": seen_T}
+    kind = ""
+    for part in PARTS:
+        said = predict(done.model, getattr(sets, part))
+        kind = type(said).__name__
+        if kind not in KEPT or not said.finite:
+            why = f"it answers with {kind}" if said.finite else "some of its outputs are not numbers"
+            raise TrainingError(f"reference model {number}", why, f"Only numbers of {' or '.join(KEPT)} can be kept")
+        tensors |= {f"{part}/{name}": array for name, array in _arrays(said).items()}
+    facts = {"kind": kind, "passes": done.passes, "seconds": round(time.monotonic() - start, 3)}
+    return Result(tensors=tensors, facts=facts)
+
+
+def left_out(subject_T: NDArray[np.int64], number: int, folds: int, seed: int) -> NDArray[np.bool_]:
+    """Which training samples model `number` never sees (T,): one fold of the people of its round.
+
+    Example:
+        >>> who = np.array([0, 0, 1, 2, 3])
+        >>> sum(left_out(who, number, 4, seed=0) for number in range(4)).tolist()
+        [1, 1, 1, 1, 1]
+    """
+    people, person_T = np.unique(subject_T, return_inverse=True)
+    fold_P = np.random.default_rng([seed, number // folds, 41]).permutation(len(people)) % folds
+    return np.asarray(fold_P[person_T] == number % folds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class References:
+    """What M models say of N samples, and which of them saw which.
+
+    Args:
+        record: what they are of.
+        sha256: of the record's file.
+        seen_MN: True where a model was trained on a sample; never on validation and test.
+    """
+
+    record: ReferenceRecord
+    sha256: str
+    seen_MN: NDArray[np.bool_]
+    _kind: type[ClassPredictions] | type[LossPredictions]
+    _arrays_MN: dict[str, NDArray[Any]]
+    _key: OperatorKey
+
+    def rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """Where samples stand (N,) by their ids; `InputError` where one is not among them."""
+        place = {name: row for row, name in enumerate(self.record.rows)}
+        digest = str(self.record.data["digest"])
+        found = [place.get(self._key.digest(name, digest)) for name in ids]
+        if any(row is None for row in found):
+            why = f"{found.count(None)} of {len(found)} samples were not there when the references were trained"
+            raise InputError("references", why, "Train references of this original again: `unplug references`")
+        return np.array(found, np.int64)
+
+    def never_saw(self, row_N: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The models (R,) that were trained on none of some samples; `InputError` where there is none."""
+        found = np.flatnonzero(~self.seen_MN[:, row_N].any(axis=1))
+        if not len(found):
+            raise InputError("references", "every model saw some of these samples", "Ask about one person at a time")
+        return found
+
+    def said(self, model_N: NDArray[np.int64], row_N: NDArray[np.int64]) -> Predictions:
+        """What model `model_N[i]` says of sample `row_N[i]`."""
+        picked = {name: array[model_N, row_N] for name, array in self._arrays_MN.items()}
+        return self._kind(**{name: _wide(array) for name, array in picked.items()})
+
+
+def load_references(folder: Path, original: Checkpoint, task: StoredTask, dataset: Dataset) -> References:
+    """Reads what `train_references` wrote.
+
+    Args:
+        folder: of the references.
+        original: the model that a request is about.
+        task: of the original.
+        dataset: what the original was trained on.
+
+    Raises:
+        InputError: no references, not all of them, of another recipe or other data, or written under another key.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise InputError(str(folder), f"there is no {FILE} in it", "Make it with `unplug references`; a killed one goes on")
+    record = read_dataclass(ReferenceRecord, path, InputError, max_bytes=MAX_BYTES)
+    _check_record(record, path)
+    task_facts = (record.model_type, record.recipe, record.task)
+    if task_facts != (original.model_type, _plain(task.recipe.to_dict()), _plain(task.facts())):
+        raise InputError(str(path), "its models have another recipe than the original", "Train references of this original")
+    if record.data.get("digest") != dataset.digest:
+        why = "its models were trained on other data (digest differs)"
+        raise InputError(str(path), why, "Give the data of the original's training, or train references of it")
+    results = [_result(folder, f"model-{number:04d}") for number in range(record.models)]
+    kind = KEPT.get(str(results[0].facts.get("kind")))
+    if kind is None:
+        raise InputError(str(folder), "its answers are of an unknown kind", "Remove it and train references again")
+    seen_MN = np.zeros((record.models, len(record.rows)), bool)
+    stacked: dict[str, list[NDArray[Any]]] = {}
+    for number, item in enumerate(results):
+        arrays = {
+            field.name: np.concatenate([item.tensors[f"{part}/{field.name}"] for part in PARTS])
+            for field in fields(kind)
+            if all(f"{part}/{field.name}" in item.tensors for part in PARTS)
+        }
+        seen_T = item.tensors.get("seen_T", np.zeros(0, bool))
+        whole = seen_T.shape == (record.trained,) and seen_T.dtype == bool
+        if not whole or not arrays or any(array.shape[:1] != (len(record.rows),) for array in arrays.values()):
+            raise InputError(
+                f"{folder}/model-{number:04d}", "it is of another run", "Remove it and run `unplug references` again"
+            )
+        seen_MN[number, : record.trained] = seen_T
+        for name, array in arrays.items():
+            stacked.setdefault(name, []).append(array)
+    if any(len({array.shape for array in arrays}) > 1 or len(arrays) < record.models for arrays in stacked.values()):
+        raise InputError(str(folder), "its models answer in different shapes", "Remove it and train references again")
+    return References(
+        record=record, sha256=sha256_file(path), seen_MN=seen_MN, _kind=kind, _key=operator_key(record.key),
+        _arrays_MN={name: np.stack(arrays) for name, arrays in stacked.items()},
+    )  # fmt: skip
+
+
+def _split(original: Checkpoint, dataset: Dataset) -> Split:
+    """The original's split; who was forgotten from it is in no set."""
+    split = split_of(original)
+    if split.data_digest != dataset.digest:
+        why = f"it is not the data that {original.path} was trained on (digest differs)"
+        raise DataError(f"data {dataset.spec}", why, "Give the data spec of its training, unchanged")
+    return opened(split, dataset)
+
+
+def _trained(dataset: Dataset, split: Split) -> list[Any]:
+    inside = set(split.retain)
+    return [sample for sample in dataset.samples if sample.id in inside]
+
+
+def _check_place(out: Path, ours: tuple[Any, ...]) -> None:
+    """Refuses a folder that holds references of something else; more models of the same may be added."""
+    path = out / FILE
+    if path.is_file():
+        found = read_dataclass(ReferenceRecord, path, InputError, max_bytes=MAX_BYTES)
+        theirs = (found.model_type, found.recipe, found.task, found.data.get("digest"), found.folds, found.seed)
+        if theirs != ours:
+            raise OutputError(str(out), "it holds references of another recipe, data, folds or seed", "Choose another --out")
+    elif out.is_dir() and any(not item.name.startswith((".", "model-")) for item in out.iterdir()):
+        raise OutputError(str(out), "it holds files that are no references", "Choose another --out")
+
+
+def _check_record(record: ReferenceRecord, path: Path) -> None:
+    sound = 0 < record.trained <= len(record.rows) and 2 <= record.folds <= record.models <= 4096
+    if not sound or record.models % record.folds or len(set(record.rows)) < len(record.rows):
+        raise InputError(str(path), "its counts do not fit together", "Restore it or train the references again")
+
+
+def _result(folder: Path, name: str) -> Result:
+    result = read_result(folder, name)
+    if result.refused is not None:
+        raise revive(result.refused)
+    return result
+
+
+def _arrays(said: Predictions) -> dict[str, NDArray[Any]]:
+    """The arrays of an answer, in half of their size: models compute in float32."""
+    found = {field.name: getattr(said, field.name) for field in fields(said)}  # type: ignore[arg-type]
+    return {
+        name: np.asarray(array, np.float32) if array.dtype.kind == "f" else array
+        for name, array in found.items()
+        if array is not None
+    }
+
+
+def _wide(array: NDArray[Any]) -> NDArray[Any]:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
+
+
+def _plain(value: Any) -> Any:
+    return json.loads(json.dumps(value))

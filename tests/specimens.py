@@ -33,6 +33,7 @@ from unplug.sdk.auditing.audit_files import _check_unlearned, _original_path
 from unplug.sdk.bundle import verify_bundle
 from unplug.sdk.conditions.inputs import part_of
 from unplug.sdk.data import Dataset, describe_request, load_dataset, load_split, make_split, read_forget_file
+from unplug.sdk.fleet import load_references, train_references
 from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.leaderboard_page import render_page
 from unplug.sdk.studies.leaderboard import read_leaderboard
@@ -220,6 +221,22 @@ def related(path: Path) -> object:
     return [step() for step in steps]
 
 
+def references(folder: Path) -> Path:
+    """Two models of two folds, beside their original."""
+    original = load_checkpoint(checkpoint(folder))
+    options: dict[str, Any] = {"models": 2, "folds": 2, "device": CPU, "backend": "loop", "show": False}
+    train_references(original, data(), folder / "references", **options)
+    return folder / "references"
+
+
+def ranked_among(path: Path) -> object:
+    """What ``unplug audit --fleet`` takes from a folder of references."""
+    original = load_checkpoint(path.parents[1] / "model")
+    found = load_references(path.parent, original, task_of(original, device=CPU), data())
+    row_N = found.rows(make_split(data()).train[:1])
+    return found.said(found.never_saw(row_N), row_N.repeat(len(found.never_saw(row_N))))
+
+
 def split_file(folder: Path) -> Path:
     return written(make_split(data()).to_dict(), "split.json")(folder)
 
@@ -263,6 +280,7 @@ SPECIMENS: dict[str, Specimen] = {
     "record of a forget step": Specimen(
         make=lambda folder: within(folder, partial(checkpoint, role="unlearned"), "unplug.json"), read=related
     ),
+    "references": Specimen(make=lambda folder: within(folder, references, "references.json"), read=ranked_among),
     "split": Specimen(make=split_file, read=load_split),
     "request": Specimen(make=lambda folder: written(requests(), "forget.json")(folder), read=request),
 }  # fmt: skip

@@ -203,7 +203,7 @@ def test_an_audit_of_an_older_version_is_still_drawn(write: Write, parts: dict[s
     old = parts["audit"]
     old.pop("rounding")
     for model in old["models"]:
-        for name in ("logistic_accuracy", "worst_subject", "retain_privacy", "relearning"):
+        for name in ("logistic_accuracy", "worst_subject", "retain_privacy", "relearning", "people"):
             model.pop(name, None)
     html = render_html(collect(write(audit=old)), title="t")
     missing = html.split("Not in this report", 1)[1].split("</section>", 1)[0]

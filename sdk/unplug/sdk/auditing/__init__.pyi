@@ -15,6 +15,7 @@ from .exports import not_run_here as not_run_here
 from .half_samples import MIN_MODELS as MIN_MODELS
 from .klom_metric import klom as klom
 from .klom_metric import years_from_oracle as years_from_oracle
+from .people import person_rows as person_rows
 from .people import standing as standing
 from .population import Comparison as Comparison
 from .population import rmia_population as rmia_population

@@ -84,6 +84,8 @@ def release(
         restart=restart,
     )
     lines = [gate_line(gate) for gate in done.summary["gates"]]
+    if len(done.summary["tries"]) > 1:
+        lines.append(f"try {len(done.summary['tries'])} of this request; the report shows all of them")
     lines.append(f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}`")
     lines.append(traces(forget_file))
     return Outcome(value={"bundle": str(done.bundle), "work": str(work), **done.summary}, text="\n".join(lines))

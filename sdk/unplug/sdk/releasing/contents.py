@@ -50,7 +50,9 @@ Gates:
 - {{ gate.name }}: {{ "%.4g" | format(gate.value) }}{{ gate.unit }}
   (must be {{ gate.comparison }} {{ "%g" | format(gate.limit) }})
 {%- endfor %}
-
+{% if summary.tries | length > 1 %}
+This was try {{ summary.tries | length }} of the same request; `reports/release.json` tells of all.
+{% endif %}
 Check it with `unplug bundle verify`, and with `test_vectors/` on the device before use. This bundle is not signed.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,12 +10,12 @@ from typing import Any
 
 import torch
 
-from unplug.core import GateFailed, one_writer, write_json
+from unplug.core import GateFailed, InputError, ReportError, json_sha256, one_writer, read_dataclass, write_json
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
-from unplug.sdk.data import Dataset
-from unplug.sdk.report import ReleaseRecord
+from unplug.sdk.data import Dataset, keyed
+from unplug.sdk.report import ReleaseRecord, Try
 from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.unlearning import check_design_request, design_of
 
@@ -23,6 +24,9 @@ from .finished import Progress, Say
 from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate, equality_gate, forgetting_gates, parity_gate
 from .gather import common_facts, gather
 from .stages import Evidence, Stages
+
+MAX_TRIES = 500
+"""More are forgotten, the oldest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +91,7 @@ def release(
         stages.fleet.rows(stages.split.forget)
     progress = Progress(work, common_facts(stages), say, restart=restart)
     evidence = gather(stages, oracle, progress)
-    summary = _judge(config.gates, evidence, out, progress.seconds)
+    summary = _judge(stages, evidence, out, progress.seconds)
     write_json(work / "release.json", summary)
     if not summary["passed"]:
         raise _refusal(config.gates, evidence, out, work)
@@ -112,10 +116,29 @@ def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
     ]
 
 
-def _judge(gates: Gates, evidence: Evidence, out: Path, seconds: dict[str, float]) -> dict[str, Any]:
-    found = tuple(check_gates(gates, evidence))
-    passed = all(gate.passed for gate in found)
-    return asdict(ReleaseRecord(schema="unplug-release/1", title=out.name, gates=found, passed=passed, seconds=seconds))
+def _judge(stages: Stages, evidence: Evidence, out: Path, seconds: dict[str, float]) -> dict[str, Any]:
+    found = tuple(check_gates(stages.config.gates, evidence))
+    tries = _tries(stages, evidence, found)
+    record = ReleaseRecord(
+        schema="unplug-release/1", title=out.name, gates=found, passed=tries[-1].passed, seconds=seconds, tries=tries
+    )
+    return asdict(record)
+
+
+def _tries(stages: Stages, evidence: Evidence, found: Sequence[Gate]) -> tuple[Try, ...]:
+    """The tries of this request that the work folder knows, and this one; the same try again counts once."""
+    config, default = stages.config, asdict(Gates(max_compute=stages.config.budget))
+    this = Try(
+        request=json_sha256([stages.original.sha256, keyed(stages.split).forget_sha256]),
+        method=evidence.unlearned.record["forget"]["method"], budget=config.budget, options=config.options, seed=config.seed,
+        gates={name: value for name, value in asdict(config.gates).items() if value != default[name]},
+        unlearned_sha256=evidence.unlearned.sha256, passed=all(gate.passed for gate in found),
+        failed=tuple(gate.name for gate in found if not gate.passed),
+    )  # fmt: skip
+    earlier: tuple[Try, ...] = ()
+    with contextlib.suppress(InputError):  # there was none, or what is there cannot be read
+        earlier = read_dataclass(ReleaseRecord, stages.work / "release.json", ReportError).tries
+    return (*(item for item in earlier[-MAX_TRIES:] if item.request == this.request and item != this), this)
 
 
 def _refusal(gates: Gates, evidence: Evidence, out: Path, work: Path) -> GateFailed:

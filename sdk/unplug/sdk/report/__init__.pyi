@@ -27,3 +27,4 @@ from .schemas import FaceSheet as FaceSheet
 from .schemas import PluginRecord as PluginRecord
 from .schemas import Record as Record
 from .schemas import ReleaseRecord as ReleaseRecord
+from .schemas import Try as Try

@@ -191,8 +191,8 @@ def _check_rows(value: Any, where: str) -> None:
                 raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only", _AGAIN)
             if not all(0.0 <= part <= 1.0 for part in (attack.auc.value, attack.auc.low, attack.auc.high) if part is not None):
                 raise ReportError(where, f"an AUC of {model.name[:60]!r} is outside 0 to 1", _AGAIN)
-    if isinstance(value, ReleaseRecord) and len(value.seconds) > MAX_ROWS:
-        raise ReportError(where, f"it has more than {MAX_ROWS} stages", _AGAIN)
+    if isinstance(value, ReleaseRecord) and max(len(value.seconds), len(value.tries)) > MAX_ROWS:
+        raise ReportError(where, f"it has more than {MAX_ROWS} stages or tries", _AGAIN)
     if isinstance(value, ReleaseRecord) and value.passed and not all(gate.passed for gate in value.gates):
         raise ReportError(where, "it says that the release passed, and a gate in it failed", _AGAIN)
 

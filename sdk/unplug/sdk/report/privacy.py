@@ -43,7 +43,8 @@ def _people(models: tuple[ModelAudit, ...]) -> Table | None:
 def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell]:
     place, error = row.confidence, row.error
     beyond = together < ALPHA
-    judged: Chip = "neutral" if model.role not in JUDGED else "fail" if beyond else "pass"
+    # What cannot be seen from one model is no evidence of forgetting, so nothing is shown in green.
+    judged: Chip = "fail" if beyond and model.role in JUDGED else "neutral"
     samples = f"{count(row.samples)} sample{'' if row.samples == 1 else 's'}"
     return [
         Cell(text=model_label(model), role=model.role),
@@ -52,7 +53,7 @@ def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell
         Cell(text=f"{place.rank} of {place.models + 1}"),
         Cell(text=NONE if error is None else f"{error.rank} of {error.models + 1}"),
         Cell(text=fixed(together, 3)),
-        Cell(text="yes" if beyond else "no", chip=judged),
+        Cell(text="yes" if beyond else "not seen", chip=judged),
     ]
 
 

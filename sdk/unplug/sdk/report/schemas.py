@@ -167,8 +167,32 @@ class FaceSheet:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Try:
+    """One way in which a request was tried: who tries often enough passes by chance, so every try is told.
+
+    Args:
+        request: SHA-256 of the original's and the forget set's digests.
+        method, budget, options, seed: of the forget step.
+        gates: thresholds that are not the defaults.
+        unlearned_sha256: what came of it.
+        passed: every gate held.
+        failed: names of the gates that did not.
+    """
+
+    request: str
+    method: str
+    budget: float
+    options: dict[str, str]
+    seed: int
+    gates: dict[str, float | bool | None]
+    unlearned_sha256: str
+    passed: bool
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReleaseRecord:
-    """``unplug-release/1``: the gates, and the wall time of each stage."""
+    """``unplug-release/1``: the gates, the wall time of each stage, and every try of the same request, this one the last."""
 
     __pydantic_config__: ClassVar = STRICT
 
@@ -177,3 +201,4 @@ class ReleaseRecord:
     passed: bool
     title: str
     seconds: dict[str, float]
+    tries: tuple[Try, ...] = ()

@@ -15,7 +15,7 @@ from .inputs import Inputs
 from .latency import row_median
 from .models import all_models, main_models
 from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell
-from .schemas import ReleaseRecord
+from .schemas import ReleaseRecord, Try
 from .verdict import headline_attack
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def gates(inputs: Inputs) -> Section | Missing:
     if not inputs.releases:
         return Missing(what="Release gates", why="no unplug-release/1 file was given (unplug release)")
     tables = [_gate_table(release) for release in inputs.releases]
+    tables += [_tries_table(release.tries) for release in inputs.releases if len(release.tries) > 1]
     failed = sum(not gate.passed for release in inputs.releases for gate in release.gates)
     total = sum(len(release.gates) for release in inputs.releases)
     refused = any(not release.passed for release in inputs.releases)
@@ -49,6 +50,30 @@ def _gate_table(release: ReleaseRecord) -> Table:
     outcome = "passed" if release.passed else "refused"
     rows = [_gate_row(gate) for gate in release.gates]
     return Table(caption=f"{plain(release.title, 120)}: {outcome}", columns=columns, groups=[("", rows)])
+
+
+def _tries_table(tries: Sequence[Try]) -> Table:
+    """Every try of one request, the last one last."""
+    columns = [
+        Column(label="Try"), Column(label="forgotten by", number=False), Column(label="budget"), Column(label="seed"),
+        Column(label="outcome", number=False), Column(label="gates that did not hold", number=False, wide=True),
+    ]  # fmt: skip
+    rows = [_try_row(number, item) for number, item in enumerate(tries, 1)]
+    caption = f"{len(tries)} tries of the same request: with enough of them one passes by chance"
+    return Table(caption=caption, columns=columns, groups=[("", rows)])
+
+
+def _try_row(number: int, item: Try) -> list[Cell]:
+    options = ", ".join(f"{key} {value}" for key, value in sorted(item.options.items()))
+    changed = ", ".join(f"{key} {value}" for key, value in sorted(item.gates.items()))
+    return [
+        Cell(text=f"{number}"),
+        Cell(text=plain(item.method), note=plain(options, 120)),
+        Cell(text=f"{100 * item.budget:.3g} %"),
+        Cell(text=f"{item.seed}"),
+        Cell(text="passed" if item.passed else "refused", chip="pass" if item.passed else "fail"),
+        Cell(text=plain(", ".join(item.failed) or NONE, 300), note=plain(f"with {changed}" if changed else "", 160)),
+    ]
 
 
 def _gate_row(gate: Gate) -> list[Cell]:

@@ -2,6 +2,7 @@
 
 from unplug.sdk.auditing import AuditReport
 from unplug.sdk.bundle import Manifest
+from unplug.sdk.fleet import ReferenceRecord
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
 from unplug.sdk.studies.control import ComparisonReport
 from unplug.sdk.studies.leaderboard import LeaderboardReport
@@ -14,5 +15,6 @@ SCHEMAS: dict[str, type] = {
     "unplug-faces-2.json": FaceSheet,
     "unplug-leaderboard-1.json": LeaderboardReport,
     "unplug-plugin-1.json": PluginRecord,
+    "unplug-references-1.json": ReferenceRecord,
     "unplug-release-1.json": ReleaseRecord,
 }

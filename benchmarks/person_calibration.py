@@ -1,0 +1,139 @@
+"""How often the p of one person is small, where a model never saw her and where it did: the table of docs/references.md.
+
+    python -m benchmarks.person_calibration --out docs/data/person_calibration.json --page docs/references.md
+
+References are trained as `unplug references` trains them, in several numbers of folds. Then models are trained by the same
+recipe on all but a tenth of the people, which is what retraining for a request gives: each of those people should be one among
+strangers (a share ALPHA of all p below ALPHA), each of as many others should stand out if the recipe remembers.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+
+from unplug.core import versions, write_json
+from unplug.sdk.auditing import Signals, person_rows
+from unplug.sdk.data import load_dataset, make_split
+from unplug.sdk.fleet import References, load_references, train_references
+from unplug.sdk.tasks import StoredTask, task_of, train_age
+from unplug.sdk.training import Recipe, SampleSet, Sets, predict
+
+MARK = "<!-- table -->"
+ALPHA = 0.05
+HELD_OUT = 0.1
+FIRST_SEED = 500
+RESAMPLES = 2000
+CPU = torch.device("cpu")
+
+
+def of_people(part: SampleSet, people: Sequence[int]) -> Any:
+    """The samples of some people."""
+    return part.subset(np.flatnonzero(np.isin(part.subject_N, people)).tolist())
+
+
+def p_values(model: torch.nn.Module, sets: Sets, people: Sequence[int], fleet: References) -> list[list[float]]:
+    """p of the confidence and of the error of each person."""
+    asked = replace(sets, forget=of_people(sets.train, people))
+    parts = (predict(model, part) for part in (asked.forget, asked.test, asked.validation, asked.train))
+    own = Signals(**dict(zip(("forget", "unseen", "population", "retain"), parts, strict=True)))
+    rows = person_rows(own, fleet, asked)
+    return [[row.confidence.p_value, *(() if row.error is None else (row.error.p_value,)), row.p_value] for row in rows]
+
+
+def share_below(p_TP: np.ndarray, level: float) -> dict[str, float]:
+    """Share of all p below a level, with an interval over models: people of one model are not independent."""
+    own_T = (p_TP < level).mean(axis=1)
+    rng = np.random.default_rng(0)
+    drawn = own_T[rng.integers(0, len(own_T), size=(RESAMPLES, len(own_T)))].mean(axis=1)
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return {"value": float(own_T.mean()), "low": float(low), "high": float(high)}
+
+
+def held_out_model(task: StoredTask, sets: Sets, number: int) -> tuple[torch.nn.Module, list[int], list[int]]:
+    """A model of all but a tenth of the people; those, and as many of the others."""
+    rng = np.random.default_rng([number, 7])
+    people = rng.permutation(np.unique(sets.train.subject_N))
+    count = max(1, round(HELD_OUT * len(people)))
+    out, rest = people[:count], people[count:]
+    own = of_people(sets.train, rest.tolist())
+    model = task.fit(own, sets.validation, seed=FIRST_SEED + number, state=None, show=False, label="").model
+    return model, out.tolist(), rest[:count].tolist()
+
+
+def markdown(facts: dict[str, Any]) -> str:
+    """The table."""
+    lines = [
+        "| folds | models without her | never seen: p < .05 | never seen: p < .5 | seen: p < .05 | seconds a model |",
+        "|--:|--:|---|---|---|--:|",
+    ]
+    for row in facts["rows"]:
+        cells = [f"{row['folds']}", f"{row['never_saw']} of {row['models']}"]
+        for name in ("never_0.05", "never_0.5", "seen_0.05"):
+            found = row["both"][name]
+            cells.append(f"{100 * found['value']:.1f} % ({100 * found['low']:.1f} to {100 * found['high']:.1f})")
+        cells.append(f"{row['seconds_a_model']:.1f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+@click.command()
+@click.option("--data", "spec", default="synth:n=900,subjects=300", show_default=True)
+@click.option("--epochs", default=20, show_default=True)
+@click.option("--models", default=32, show_default=True)
+@click.option("--folds", multiple=True, type=int, default=(2, 4, 8), show_default=True)
+@click.option("--targets", default=20, show_default=True, help="Models that never saw a tenth of the people.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/person_calibration.json"), show_default=True)
+@click.option("--page", type=click.Path(path_type=Path), default=Path("docs/references.md"), show_default=True)
+def main(spec: str, epochs: int, models: int, folds: tuple[int, ...], targets: int, out: Path, page: Path) -> None:
+    """Trains, asks and writes JSON and page."""
+    recipe = Recipe(size="nano", image_size=32, epochs=epochs, batch_size=32)
+    dataset = load_dataset(spec, recipe.image_size, show=False)
+    split = make_split(dataset)
+    with tempfile.TemporaryDirectory(prefix="unplug-person-") as name:
+        original = train_age(dataset, split, recipe, Path(name) / "original", seed=0, device=CPU, show=False)
+        task = task_of(original, device=CPU)
+        sets = task.sets(dataset, split, CPU)
+        asked = [held_out_model(task, sets, number) for number in range(targets)]
+        rows = []
+        for count in folds:
+            folder = Path(name) / f"references-{count}"
+            began = time.monotonic()
+            record = train_references(original, dataset, folder, models=models, folds=count, device=CPU, show=True)
+            fleet = load_references(folder, original, task, dataset)
+            found = {
+                side: np.array([p_values(item[0], sets, item[place], fleet) for item in asked])
+                for side, place in (("never", 1), ("seen", 2))
+            }
+            shares = {
+                statistic: {
+                    f"{side}_{level}": share_below(p_TPS[:, :, column], level)
+                    for side, p_TPS in found.items()
+                    for level in (ALPHA, 0.5)
+                }
+                for column, statistic in enumerate(("confidence", "error", "both"))
+            }
+            rows.append(
+                {
+                    "folds": count, "models": models, "never_saw": models // count, "targets": targets,
+                    "people_a_target": found["never"].shape[1], **shares,
+                    "seconds_a_model": record.cost.wall_s / models, "seconds": round(time.monotonic() - began, 1),
+                }
+            )  # fmt: skip
+            click.echo(rows[-1])
+            facts = {"data": spec, "recipe": recipe.to_dict(), "held_out": HELD_OUT, "rows": rows}
+            write_json(out, {"schema": "unplug-person-calibration/1", **facts, "versions": versions()})
+    text = page.read_text(encoding="utf-8").split(MARK)
+    page.write_text(f"{text[0]}{MARK}\n{markdown({'rows': rows})}{MARK}{text[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

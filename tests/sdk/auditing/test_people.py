@@ -32,7 +32,7 @@ ALPHA = 0.05
 def test_by_hand() -> None:
     found = standing(8.0, np.array([2.0, 4.0, 4.0, 6.0]))
     assert (found.mean, found.rank, found.models) == (4.0, 5, 4)
-    assert found.spread == pytest.approx(math.sqrt(8 / 3))
+    assert found.spread == pytest.approx(math.sqrt(8 / 3)) and found.others == (2.0, 4.0, 4.0, 6.0)
     t = 4 / (math.sqrt(8 / 3) * math.sqrt(5 / 4))  # 2.191; three degrees of freedom
     angle = math.atan(t / math.sqrt(3))
     two_sided = 1 - 2 / math.pi * (angle + math.sin(angle) * math.cos(angle))  # P(|T_3| > t) in closed form

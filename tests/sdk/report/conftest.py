@@ -192,7 +192,10 @@ def tried(passed: bool, failed: list[str], **more: Any) -> Json:
 
 
 def standing(value: float, p_value: float) -> Json:
-    return {"value": value, "mean": 0.113, "spread": 0.462, "rank": 5, "models": 16, "p_value": p_value}
+    return {
+        "value": value, "mean": 0.113, "spread": 0.462, "rank": 5, "models": 16, "p_value": p_value,
+        "others": [0.113 + 0.462 * (step - 7.5) / 5 for step in range(16)],
+    }  # fmt: skip
 
 
 def release() -> Json:

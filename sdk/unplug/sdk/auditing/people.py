@@ -57,7 +57,8 @@ def standing(value: float, never_R: Array) -> Standing:
     else:
         p_value = 1.0 if gap == 0 else 0.0
     rank = 1 + int((never_R < value).sum())
-    return Standing(value=value, mean=mean, spread=spread, rank=rank, models=count, p_value=p_value)
+    others = tuple(np.sort(never_R).tolist())
+    return Standing(value=value, mean=mean, spread=spread, rank=rank, models=count, p_value=p_value, others=others)
 
 
 def person_rows(own: Signals, references: References, sets: Sets) -> tuple[PersonRow, ...]:

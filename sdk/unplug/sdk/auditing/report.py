@@ -147,6 +147,7 @@ class Standing:
         rank: 1 where all others are above it, `models` + 1 where all are below.
         models: how many never saw her.
         p_value: of a number so far from the mean on either side, if the model were one more of them.
+        others: the numbers themselves, in ascending order.
     """
 
     value: float
@@ -155,6 +156,7 @@ class Standing:
     rank: int
     models: int
     p_value: float
+    others: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

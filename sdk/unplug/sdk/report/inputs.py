@@ -26,6 +26,7 @@ MAX_FILES = 64
 MAX_NUMBER = 1e15  # no count, time or size in a report comes near it, and plots stay finite below it
 MAX_TEXT = 2**17  # characters in one string; a thumbnail is the longest
 MAX_ROWS = 200  # of models, gates or artifacts in one file: more is no page that anybody reads
+MAX_STRANGERS = 4096  # models that never saw a person
 MAX_PARTS = 24  # attacks on one model, age groups on one axis
 
 KINDS = {
@@ -186,6 +187,9 @@ def _check_rows(value: Any, where: str) -> None:
     for model in getattr(value, "models", ()):
         if max([len(model.attacks), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or age groups", "Make one report for each part")
+        for place in (item for row in model.people for item in (row.confidence, row.error) if item is not None):
+            if not 2 <= place.models <= MAX_STRANGERS or len(place.others) not in (0, place.models):
+                raise ReportError(where, "it ranks a person among models that it does not tell of", _AGAIN)
         for name, attack in model.attacks.items():
             if bool(attack.forget_scores) != bool(attack.unseen_scores):  # a published audit has neither
                 raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only", _AGAIN)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from unplug.core import NONE, count, fixed, signed, span
+from functools import partial
+
+import numpy as np
+from scipy.stats import t as student
+
+from unplug.core import NONE, count, fixed, plain, signed, span
 from unplug.sdk.auditing import Estimate, ModelAudit, PersonRow, Relearning, RetainPrivacy, WorstSubject
 
 from .inputs import Inputs
 from .models import all_models, excludes_zero, model_label
-from .page import Cell, Chip, Column, Missing, Section, Table, estimate_cell
+from .page import Cell, Chip, Column, FigureGrid, Missing, Section, Table, both_widths, estimate_cell
+from .plots.audit import ForestRow, strangers_svg
+from .plots.canvas import thin
 
 JUDGED = ("unlearned", "artifact")
+WIDTHS = (560, 340)
 ALPHA = 0.05
 """A person stands out whose p, over all people and both statistics, is below this."""
 
@@ -20,8 +28,9 @@ def privacy(inputs: Inputs) -> Section | Missing:
     tables = [table for table in (_people(models), _retain(models), _forget(models), _relearning(models)) if table is not None]
     if not tables:
         return Missing(what="Privacy beyond the attacks", why="no audit with retain-side or worst-subject privacy was given")
+    blocks = [*(() if (picture := _strangers(models)) is None else (picture,)), *tables]
     lead = "One average can hide who pays: samples that stay, a single person, or a model that learns everything back at once."
-    return Section(id="privacy", heading="Privacy beyond the average", lead=lead, blocks=tables)
+    return Section(id="privacy", heading="Privacy beyond the average", lead=lead, blocks=blocks)
 
 
 def _people(models: tuple[ModelAudit, ...]) -> Table | None:
@@ -38,6 +47,25 @@ def _people(models: tuple[ModelAudit, ...]) -> Table | None:
     whom = "One person" if people == 1 else f"{count(people)} people, the one who stands out most"
     caption = f"{whom}, among models that never saw her: an unlearned model should be one more of them"
     return Table(caption=caption, columns=columns, groups=[("", rows)])
+
+
+def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
+    """The picture of the same, where one person was forgotten: her numbers are beside one set of strangers for all models."""
+    places = [(model, model.people[0].confidence) for model in models if len(model.people) == 1]
+    if not places or not places[0][1].others:
+        return None
+    first = places[0][1]
+    half = float(student.isf(ALPHA / 2, first.models - 1)) * first.spread * (1 + 1 / first.models) ** 0.5
+    rows = [
+        ForestRow(label=plain(model_label(model), 24), role=model.role, value=place.value, low=None, high=None)
+        for model, place in places
+    ]
+    draw = partial(
+        strangers_svg, rows, thin(np.array(first.others)), (first.mean - half, first.mean + half),
+        title="One person among strangers", x="log odds of the truth on her pictures, above unseen ones",
+    )  # fmt: skip
+    caption = "Shaded: where one more model that never saw her lies in 95 of 100 cases."
+    return FigureGrid(figures=[both_widths(draw, WIDTHS, name="strangers", caption=caption)], columns=1)
 
 
 def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell]:

@@ -129,6 +129,37 @@ def forest_svg(
         return to_svg(figure, name, spoken)
 
 
+def strangers_svg(
+    rows: Sequence[ForestRow], others_R: Array, band: tuple[float, float], *, name: str, title: str, x: str, width: int = 520
+) -> str:
+    """Draws one person among strangers: models that never saw her as dots, and below them each model in question.
+
+    Args:
+        rows: the models in question, from top to bottom.
+        others_R: of the models that never saw her.
+        band: where one more of those would lie in 95 of 100 cases, shaded.
+        name: prefix of ids.
+        title, x: of the plot and of its axis.
+        width: CSS pixels.
+    """
+    labels = [f"never saw her ({len(others_R)})", *(row.label for row in rows)]
+    with canvas(width, 76 + 30 * len(labels)) as (figure, axes):
+        axes.axvspan(*band, color=COLOUR["retrained"], alpha=0.16, linewidth=0)
+        axes.plot(others_R, np.zeros(len(others_R)), color=MUTED, linestyle="none", marker="o", markersize=5, alpha=0.55)
+        for place, row in enumerate(rows, 1):
+            axes.plot([row.value], [place], color=COLOUR[row.role], linestyle="none", marker=MARK[row.role], markersize=7)
+        known = [*others_R.tolist(), *band, *(row.value for row in rows)]
+        axes.set(ylim=(len(labels) - 0.4, -0.6), xlim=_forest_limits(min(known), max(known), share=False))
+        axes.set_yticks(np.arange(len(labels)), labels=labels)
+        axes.tick_params(axis="y", labelcolor=INK)
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+        axes.grid(axis="y", visible=False)
+        finish(axes, title=title, x=x)
+        values = "; ".join(f"{row.label} {row.value:.2f}" for row in rows)
+        spoken = f"{title}: {len(others_R)} models that never saw her lie between {others_R.min():.2f} and {others_R.max():.2f}"
+        return to_svg(figure, name, f"{spoken}; {values}.")
+
+
 def _forest_limits(low: float, high: float, *, share: bool) -> tuple[float, float]:
     if share:
         return max(-0.02, low - 0.03), min(1.02, high + 0.03)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from tests.once import once
 
@@ -190,6 +191,33 @@ def test_an_edited_model(world: World, copied: Path) -> None:
     (copied / "references.json").unlink()
     with pytest.raises(InputError, match="a killed one goes on"):
         read(world, copied)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("train/age_N", lambda array: array * np.nan), ("test/logits_NG", lambda array: array[:, :1]),
+        ("train/true_group_N", lambda array: array + 1000), ("train/true_group_N", lambda array: array - 1000),
+        ("test/logits_NG", lambda array: array[:-1]), ("seen_T", lambda array: array[:-1]),
+        ("seen_T", lambda array: array.astype(np.float32)), ("validation/age_N", lambda array: np.zeros(())),
+    ],
+)  # fmt: skip
+def test_answers_that_are_none(world: World, copied: Path, name: str, change: Any) -> None:
+    path = copied / "model-0002.safetensors"
+    with safe_open(path, framework="np") as handle:
+        about = handle.metadata()
+    tensors = load_file(path)
+    tensors[name] = np.ascontiguousarray(change(tensors[name]))
+    save_file(tensors, path, about)
+    with pytest.raises(InputError, match=r"model-0002.*answers"):
+        read(world, copied)
+
+
+def test_a_model_made_to_forget_needs_none(world: World, tmp_path: Path) -> None:
+    record = {**world.original.record, "design": {"name": "closed-form"}}
+    exact = replace(world.original, record=record)
+    with pytest.raises(InputError, match="made to forget"):
+        train_references(exact, world.dataset, tmp_path / "r", models=4, folds=2, device=CPU)
 
 
 def test_people_whom_nobody_left_out(world: World, folder: Path) -> None:

@@ -192,9 +192,10 @@ def tried(passed: bool, failed: list[str], **more: Any) -> Json:
 
 
 def standing(value: float, p_value: float) -> Json:
+    others = [0.113 + 0.462 * (step - 7.5) / 5 for step in range(16)]
     return {
-        "value": value, "mean": 0.113, "spread": 0.462, "rank": 5, "models": 16, "p_value": p_value,
-        "others": [0.113 + 0.462 * (step - 7.5) / 5 for step in range(16)],
+        "value": value, "mean": 0.113, "spread": 0.462, "low": -0.71, "high": 0.94, "rank": 5, "models": 16, "people": 60,
+        "p_value": p_value, "others": others,
     }  # fmt: skip
 
 

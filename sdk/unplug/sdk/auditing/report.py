@@ -139,22 +139,27 @@ class Relearning:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """Where a model's number stands among those of models that never saw a person.
+    """Where a model's number on a person stands among those of models that never saw her.
 
     Args:
         value: the model's.
         mean, spread: of the others, with their standard deviation.
+        low, high: where her number would lie were she one of 95 in 100 unseen people.
         rank: 1 where all others are above it, `models` + 1 where all are below.
         models: how many never saw her.
-        p_value: of a number so far from the mean on either side, if the model were one more of them.
-        others: the numbers themselves, in ascending order.
+        people: how many people of the test set say what is usual.
+        p_value: share of them, and her, whose numbers are as far out; at least 1 / (`people` + 1).
+        others: the numbers of the models that never saw her, in ascending order.
     """
 
     value: float
     mean: float
     spread: float
+    low: float
+    high: float
     rank: int
     models: int
+    people: int
     p_value: float
     others: tuple[float, ...] = ()
 

@@ -36,6 +36,7 @@ def references(
     train no reference for a request, attack with many of them, and rank a single person among models that never saw her.
     """
     from unplug.plugins import load_checkpoint
+    from unplug.sdk.auditing import MIN_MODELS
     from unplug.sdk.data import load_dataset
     from unplug.sdk.fleet import train_references
     from unplug.sdk.tasks import task_of
@@ -55,5 +56,9 @@ def references(
         f"once, for all requests: {seconds(record.cost.wall_s)} of training on {record.cost.device}",
         f"Next: unplug audit DIR --data {spec} --forget FILE --fleet {out} -o audit.json",
     ]
+    if never < MIN_MODELS:
+        lines[-1] = (
+            f"An audit ranks a person among {MIN_MODELS} models or more: run it again with --models {MIN_MODELS * folds}"
+        )
     value = {"out": str(out), "models": record.models, "folds": record.folds, "never_saw": never, "cost": asdict(record.cost)}
     return Outcome(value=value, text="\n".join(lines))

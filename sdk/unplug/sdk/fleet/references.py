@@ -46,6 +46,7 @@ from unplug.sdk.training import (
     predict,
     split_of,
 )
+from unplug.sdk.unlearning import design_of
 
 from .backend import revive
 from .job import Context, Job
@@ -64,6 +65,7 @@ KEPT: dict[str, type[ClassPredictions] | type[LossPredictions]] = {
 FIRST_SEED = 1_000_000
 """Of the first model, far from the seeds of originals, oracles and references of a request."""
 MAX_BYTES = 2**28
+AGAIN = "Remove it and run `unplug references` again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +161,7 @@ def train_references(
         show: progress bar.
 
     Raises:
-        InputError: models that are no multiple of folds.
+        InputError: models that are no multiple of folds, or an original that is made to forget.
         DataError: other data than the original's, or fewer people than folds.
         OutputError: references of something else are at `out`.
         TrainingError: a training failed; the others are kept.
@@ -167,6 +169,9 @@ def train_references(
     if folds < 2 or models < folds or models % folds:
         why = f"{folds} folds and {models} models leave out some people more often than others"
         raise InputError("references", why, "Use 2 folds or more, and a multiple of that many models")
+    if design := design_of(original):
+        why = f"a {design} model is made to forget, which an equality shows: it needs no references"
+        raise InputError(str(original.path), why, "Leave --fleet out")
     task = task_of(original, device=torch.device("cpu"), base=base)
     split = _split(original, dataset)
     people = {sample.subject if sample.subject is not None else f"sample {sample.id}" for sample in _trained(dataset, split)}
@@ -324,17 +329,7 @@ def load_references(folder: Path, original: Checkpoint, task: StoredTask, datase
     seen_MN = np.zeros((record.models, len(record.rows)), bool)
     stacked: dict[str, list[NDArray[Any]]] = {}
     for number, item in enumerate(results):
-        arrays = {
-            field.name: np.concatenate([item.tensors[f"{part}/{field.name}"] for part in PARTS])
-            for field in fields(kind)
-            if all(f"{part}/{field.name}" in item.tensors for part in PARTS)
-        }
-        seen_T = item.tensors.get("seen_T", np.zeros(0, bool))
-        whole = seen_T.shape == (record.trained,) and seen_T.dtype == bool
-        if not whole or not arrays or any(array.shape[:1] != (len(record.rows),) for array in arrays.values()):
-            raise InputError(
-                f"{folder}/model-{number:04d}", "it is of another run", "Remove it and run `unplug references` again"
-            )
+        arrays, seen_T = _answers(item, kind, record, f"{folder}/model-{number:04d}")
         seen_MN[number, : record.trained] = seen_T
         for name, array in arrays.items():
             stacked.setdefault(name, []).append(array)
@@ -376,6 +371,26 @@ def _check_record(record: ReferenceRecord, path: Path) -> None:
     sound = 0 < record.trained <= len(record.rows) and 2 <= record.folds <= record.models <= 4096
     if not sound or record.models % record.folds or len(set(record.rows)) < len(record.rows):
         raise InputError(str(path), "its counts do not fit together", "Restore it or train the references again")
+
+
+def _answers(
+    item: Result, kind: type[ClassPredictions] | type[LossPredictions], record: ReferenceRecord, where: str
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
+    """What one model says of all N samples, and which of the T it saw; refuses what would come out as a number of an audit."""
+    names = [field.name for field in fields(kind) if f"{PARTS[0]}/{field.name}" in item.tensors]
+    try:
+        arrays = {name: np.concatenate([item.tensors[f"{part}/{name}"] for part in PARTS]) for name in names}
+        said = kind(**{name: _wide(array) for name, array in arrays.items()})
+        sound = said.finite and all(len(array) == len(record.rows) for array in arrays.values())
+        if isinstance(said, ClassPredictions):
+            groups = said.logits_NG.shape[1]
+            sound = sound and said.true_group_N.dtype.kind == "i" and bool(np.isin(said.true_group_N, range(groups)).all())
+        seen_T = item.tensors["seen_T"]
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise InputError(where, f"it is no model's answers ({error})", AGAIN) from error
+    if not sound or seen_T.shape != (record.trained,) or seen_T.dtype != bool:
+        raise InputError(where, "its answers are of another run, or no numbers of the model's classes", AGAIN)
+    return arrays, seen_T
 
 
 def _result(folder: Path, name: str) -> Result:

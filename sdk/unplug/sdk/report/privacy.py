@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from scipy.stats import t as student
 
 from unplug.core import NONE, count, fixed, plain, signed, span
 from unplug.sdk.auditing import Estimate, ModelAudit, PersonRow, Relearning, RetainPrivacy, WorstSubject
@@ -55,16 +54,15 @@ def _strangers(models: tuple[ModelAudit, ...]) -> FigureGrid | None:
     if not places or not places[0][1].others:
         return None
     first = places[0][1]
-    half = float(student.isf(ALPHA / 2, first.models - 1)) * first.spread * (1 + 1 / first.models) ** 0.5
     rows = [
-        ForestRow(label=plain(model_label(model), 24), role=model.role, value=place.value, low=None, high=None)
+        ForestRow(label=plain(model_label(model), 24), role=model.role, value=place.value, low=place.low, high=place.high)
         for model, place in places
     ]
     draw = partial(
-        strangers_svg, rows, thin(np.array(first.others)), (first.mean - half, first.mean + half),
+        strangers_svg, rows, thin(np.array(first.others)),
         title="One person among strangers", x="log odds of the truth on her pictures, above unseen ones",
     )  # fmt: skip
-    caption = "Shaded: where one more model that never saw her lies in 95 of 100 cases."
+    caption = "Bars: where each model would put her were she one of 95 in 100 unseen people."
     return FigureGrid(figures=[both_widths(draw, WIDTHS, name="strangers", caption=caption)], columns=1)
 
 
@@ -80,7 +78,7 @@ def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell
         Cell(text=f"{signed(place.mean, 2)} ± {fixed(place.spread, 2)}", note=f"{count(place.models)} models"),
         Cell(text=f"{place.rank} of {place.models + 1}"),
         Cell(text=NONE if error is None else f"{error.rank} of {error.models + 1}"),
-        Cell(text=fixed(together, 3)),
+        Cell(text=fixed(together, 3), note=f"{count(place.people)} unseen people"),
         Cell(text="yes" if beyond else "not seen", chip=judged),
     ]
 

@@ -129,26 +129,24 @@ def forest_svg(
         return to_svg(figure, name, spoken)
 
 
-def strangers_svg(
-    rows: Sequence[ForestRow], others_R: Array, band: tuple[float, float], *, name: str, title: str, x: str, width: int = 520
-) -> str:
+def strangers_svg(rows: Sequence[ForestRow], others_R: Array, *, name: str, title: str, x: str, width: int = 520) -> str:
     """Draws one person among strangers: models that never saw her as dots, and below them each model in question.
 
     Args:
-        rows: the models in question, from top to bottom.
+        rows: the models in question, from top to bottom, with where each would put an unseen person.
         others_R: of the models that never saw her.
-        band: where one more of those would lie in 95 of 100 cases, shaded.
         name: prefix of ids.
         title, x: of the plot and of its axis.
         width: CSS pixels.
     """
     labels = [f"never saw her ({len(others_R)})", *(row.label for row in rows)]
     with canvas(width, 76 + 30 * len(labels)) as (figure, axes):
-        axes.axvspan(*band, color=COLOUR["retrained"], alpha=0.16, linewidth=0)
         axes.plot(others_R, np.zeros(len(others_R)), color=MUTED, linestyle="none", marker="o", markersize=5, alpha=0.55)
         for place, row in enumerate(rows, 1):
+            if row.low is not None and row.high is not None:
+                axes.plot([row.low, row.high], [place, place], color=COLOUR[row.role], alpha=0.22, linewidth=9)
             axes.plot([row.value], [place], color=COLOUR[row.role], linestyle="none", marker=MARK[row.role], markersize=7)
-        known = [*others_R.tolist(), *band, *(row.value for row in rows)]
+        known = [*others_R.tolist(), *(part for row in rows for part in (row.value, row.low, row.high) if part is not None)]
         axes.set(ylim=(len(labels) - 0.4, -0.6), xlim=_forest_limits(min(known), max(known), share=False))
         axes.set_yticks(np.arange(len(labels)), labels=labels)
         axes.tick_params(axis="y", labelcolor=INK)

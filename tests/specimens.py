@@ -222,9 +222,9 @@ def related(path: Path) -> object:
 
 
 def references(folder: Path) -> Path:
-    """Two models of two folds, beside their original."""
+    """Eight models of two folds, beside their original."""
     original = load_checkpoint(checkpoint(folder))
-    options: dict[str, Any] = {"models": 2, "folds": 2, "device": CPU, "backend": "loop", "show": False}
+    options: dict[str, Any] = {"models": 8, "folds": 2, "device": CPU, "backend": "loop", "show": False}
     train_references(original, data(), folder / "references", **options)
     return folder / "references"
 

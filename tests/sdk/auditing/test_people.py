@@ -20,7 +20,7 @@ from tests.once import once
 from unplug.core import InputError
 from unplug.sdk.auditing import PersonRow, Standing, standing
 from unplug.sdk.auditing.attack import Signals
-from unplug.sdk.auditing.people import _of_people, composites, person_rows
+from unplug.sdk.auditing.people import _of_people, composites, person_rows, stays
 from unplug.sdk.cli import main
 from unplug.sdk.fleet import train_references
 from unplug.sdk.training import LossPredictions
@@ -102,6 +102,7 @@ class Planted:
     def __init__(self, loss_MN: NDArray[np.float64], seen_MN: NDArray[np.bool_]) -> None:
         self.loss_MN, self.seen_MN = loss_MN, seen_MN
         self.record = SimpleNamespace(models=len(loss_MN))
+        self.person_N = np.array([100, 100, 101, 101, *range(70)])
 
     def rows(self, ids: tuple[int, ...]) -> NDArray[np.int64]:
         return np.array(ids)
@@ -155,6 +156,16 @@ def test_each_is_ranked_among_those_that_never_saw_her() -> None:
     assert (first.confidence.models, first.confidence.people) == (6, 25) and first.confidence.p_value > ALPHA
     assert second.confidence.rank == 7 and second.confidence.p_value == 1 / 26
     assert first.error is not None and second.error is not None and second.error.rank == 1
+
+
+def test_who_stays_with_other_pictures_is_no_stranger() -> None:
+    fleet, sets = planted()
+    fleet.person_N[70] = 100  # a picture of the first person stays in the training set
+    loss_N = np.random.default_rng(2).uniform(0.5, 2.0, size=74)
+    assert stays(fleet, sets).tolist() == [True, True, False, False]  # type: ignore[arg-type]
+    (row,) = person_rows(own(loss_N), fleet, sets)  # type: ignore[arg-type]
+    fleet.person_N[70] = 0
+    assert row == person_rows(own(loss_N), fleet, sets)[1]  # type: ignore[arg-type]
 
 
 def test_the_level_of_a_model_is_taken_off() -> None:
@@ -212,18 +223,25 @@ def audited(world: World, references: Path, folder: Path, name: str) -> dict[str
     return dict(json.loads(done.stdout))
 
 
-def test_one_photo_of_one_person(world: World, references: Path, tmp_path: Path) -> None:
-    """What no interval can say anything about is ranked; the references cost no training."""
-    report = audited(world, references, tmp_path, world.forget_ids[0])
-    assert report["forget"]["samples"] == 1
+def test_one_person(world: World, references: Path, tmp_path: Path) -> None:
+    """Of whom no interval can say anything; the references cost no training."""
+    whose = {sample.id: sample.subject for sample in world.dataset.samples}
+    report = audited(world, references, tmp_path, f"subject:{whose[world.forget_ids[0]]}")
+    assert report["forget"] == {"samples": 3, "subjects": 1}
     assert report["settings"]["fleet"]["never_saw"] == 4 and report["settings"]["fleet"]["models"] == 8
     for model in report["models"]:
         (row,) = model["people"]
-        assert row["samples"] == 1 and row["confidence"]["models"] == 4 and row["error"]["models"] == 4
+        assert row["samples"] == 3 and row["confidence"]["models"] == 4 and row["error"]["models"] == 4
         assert {"rmia", "lira", "error-lira"} <= set(model["attacks"])
     done = CliRunner().invoke(main, ["report", str(tmp_path / "audit.json"), "-o", str(tmp_path / "r.html")])
     assert done.exit_code == 0, done.stderr
     assert "among models that never saw her" in (tmp_path / "r.html").read_text()
+
+
+def test_one_photo_of_somebody_who_stays(world: World, references: Path, tmp_path: Path) -> None:
+    report = audited(world, references, tmp_path, world.forget_ids[0])
+    assert report["forget"]["samples"] == 1 and not any(model["people"] for model in report["models"])
+    assert "other pictures that stay" in report["skipped"]["people"]
 
 
 def test_a_fleet_that_is_none(world: World, tmp_path: Path) -> None:

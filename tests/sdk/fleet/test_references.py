@@ -16,7 +16,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from tests.once import once
 
-from unplug.core import DataError, InputError, OutputError, TrainingError
+from unplug.core import DataError, InputError, OutputError, TrainingError, sha256_file
 from unplug.sdk.data import load_dataset
 from unplug.sdk.fleet import References, load_references, train_references
 from unplug.sdk.fleet import references as module
@@ -48,6 +48,13 @@ def copied(folder: Path, tmp_path: Path) -> Path:
 def read(world: World, folder: Path, **changes: Any) -> References:
     given: dict[str, Any] = {"original": world.original, "dataset": world.dataset} | changes
     return load_references(folder, given["original"], task_of(given["original"], device=CPU), given["dataset"])
+
+
+def named(folder: Path) -> None:
+    """Puts the hashes of the models' files into the record, as somebody who edits both would."""
+    record = json.loads((folder / "references.json").read_text())
+    record["files"] = [sha256_file(path) for path in sorted(folder.glob("model-*.safetensors"))]
+    (folder / "references.json").write_text(json.dumps(record))
 
 
 @given(st.lists(st.integers(0, 12), min_size=8, max_size=60), st.integers(2, 5), st.integers(0, 3), st.integers(0, 99))
@@ -118,28 +125,42 @@ def test_a_killed_run_goes_on_and_more_may_be_added(world: World, copied: Path, 
     (copied / "before.bin").unlink()
     assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
     train_references(world.original, world.dataset, copied, models=MODELS + FOLDS, **options)
+    with pytest.raises(InputError, match="holds 10, and all of them count"):
+        train_references(world.original, world.dataset, copied, models=MODELS, **options)
     assert trained == [3, MODELS, MODELS + 1] and read(world, copied).seen_MN.shape[0] == MODELS + FOLDS
 
 
-@pytest.mark.parametrize(("models", "folds"), [(7, 2), (4, 1), (2, 4)])
-def test_people_left_out_unevenly_are_refused(world: World, tmp_path: Path, models: int, folds: int) -> None:
-    with pytest.raises(InputError, match="more often than others"):
+@pytest.mark.parametrize(
+    ("models", "folds", "why"),
+    [(7, 2, "more often"), (4, 1, "more often"), (2, 4, "more often"), (6, 2, "3 never see"), (8192, 2, "never see")],
+)
+def test_people_left_out_unevenly_or_too_seldom(world: World, tmp_path: Path, models: int, folds: int, why: str) -> None:
+    with pytest.raises(InputError, match=why):
         train_references(world.original, world.dataset, tmp_path / "r", models=models, folds=folds, device=CPU)
 
 
 def test_more_folds_than_people(world: World, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="make no 500 folds"):
-        train_references(world.original, world.dataset, tmp_path / "r", models=500, folds=500, device=CPU)
+        train_references(world.original, world.dataset, tmp_path / "r", models=2000, folds=500, device=CPU)
 
 
 def test_a_folder_of_something_else(world: World, copied: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"device": CPU, "backend": "loop", "show": False}
-    with pytest.raises(OutputError, match="another recipe, data, folds or seed"):
-        train_references(world.original, world.dataset, copied, models=MODELS, folds=4, **options)
+    before = {path.name: path.read_bytes() for path in copied.iterdir()}
+    for change in ({"models": 16, "folds": 4}, {"models": MODELS, "folds": FOLDS, "seed": 7}):
+        with pytest.raises(OutputError, match="another recipe, split, folds, seed"):
+            train_references(world.original, world.dataset, copied, **change, **options)
+        (copied / "references.json").unlink(missing_ok=True)  # of a run that was killed nothing is lost either
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == {
+        name: raw for name, raw in before.items() if name != "references.json"
+    }
+    (tmp_path / "file").write_text("years of work")
+    with pytest.raises(OutputError, match="no folder"):
+        train_references(world.original, world.dataset, tmp_path / "file", models=8, folds=2, **options)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     with pytest.raises(OutputError, match="no references"):
-        train_references(world.original, world.dataset, tmp_path / "mine", models=2, folds=2, **options)
+        train_references(world.original, world.dataset, tmp_path / "mine", models=8, folds=2, **options)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
@@ -153,17 +174,19 @@ def test_other_data_and_another_recipe(world: World, copied: Path, folder: Path)
     with pytest.raises(InputError, match="another recipe"):
         read(world, copied)
     with pytest.raises(DataError, match="digest differs"):
-        train_references(world.original, other, copied, models=4, folds=2, device=CPU, show=False)
+        train_references(world.original, other, copied, models=8, folds=2, device=CPU, show=False)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda record: record.update(models=10), "model-0008"),
+        (lambda record: record.update(models=10), "do not fit together"),
+        (lambda record: record.update(files=record["files"][::-1]), "SHA-256 differs"),
+        (lambda record: record.update(rows=record["rows"][::-1]), "another split"),
         (lambda record: record.update(models=7), "do not fit together"),
         (lambda record: record.update(trained=10**9), "do not fit together"),
         (lambda record: record.update(rows=record["rows"][:-1] + record["rows"][:1]), "do not fit together"),
-        (lambda record: record.update(rows=record["rows"][:-1]), "another run"),
+        (lambda record: record.update(rows=record["rows"][:-1]), "another split"),
         (lambda record: record.update(key="0" * 16), "under the key"),
         (lambda record: record.update(folds="2"), "schema"),
     ],
@@ -180,9 +203,13 @@ def test_an_edited_model(world: World, copied: Path) -> None:
     path = copied / "model-0001.safetensors"
     raw = path.read_bytes()
     path.write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(InputError, match="SHA-256 differs"):
+        read(world, copied)
+    named(copied)
     with pytest.raises(InputError, match="not a whole result"):
         read(world, copied)
     save_file({"seen_T": np.ones(3, bool)}, path)
+    named(copied)
     with pytest.raises(InputError, match="not the result of a fleet's job"):
         read(world, copied)
     path.unlink()
@@ -199,7 +226,8 @@ def test_an_edited_model(world: World, copied: Path) -> None:
         ("train/age_N", lambda array: array * np.nan), ("test/logits_NG", lambda array: array[:, :1]),
         ("train/true_group_N", lambda array: array + 1000), ("train/true_group_N", lambda array: array - 1000),
         ("test/logits_NG", lambda array: array[:-1]), ("seen_T", lambda array: array[:-1]),
-        ("seen_T", lambda array: array.astype(np.float32)), ("validation/age_N", lambda array: np.zeros(())),
+        ("seen_T", lambda array: array.astype(np.float32)), ("test/age_N", lambda array: array.astype(np.float64)),
+        ("validation/age_N", lambda array: np.zeros(())),
     ],
 )  # fmt: skip
 def test_answers_that_are_none(world: World, copied: Path, name: str, change: Any) -> None:
@@ -209,6 +237,7 @@ def test_answers_that_are_none(world: World, copied: Path, name: str, change: An
     tensors = load_file(path)
     tensors[name] = np.ascontiguousarray(change(tensors[name]))
     save_file(tensors, path, about)
+    named(copied)
     with pytest.raises(InputError, match=r"model-0002.*answers"):
         read(world, copied)
 
@@ -217,13 +246,13 @@ def test_a_model_made_to_forget_needs_none(world: World, tmp_path: Path) -> None
     record = {**world.original.record, "design": {"name": "closed-form"}}
     exact = replace(world.original, record=record)
     with pytest.raises(InputError, match="made to forget"):
-        train_references(exact, world.dataset, tmp_path / "r", models=4, folds=2, device=CPU)
+        train_references(exact, world.dataset, tmp_path / "r", models=8, folds=2, device=CPU)
 
 
 def test_people_whom_nobody_left_out(world: World, folder: Path) -> None:
     found = read(world, folder)
     everybody = found.rows(world.sets.train.ids)
-    with pytest.raises(InputError, match="one person at a time"):
+    with pytest.raises(InputError, match="every model saw"):
         found.never_saw(everybody)
     with pytest.raises(InputError, match="1 of 1 samples were not there"):
         found.rows(["nobody"])
@@ -239,5 +268,5 @@ def test_a_model_that_answers_with_no_numbers(world: World, tmp_path: Path, monk
     monkeypatch.setattr(module, "predict", broken)
     with pytest.raises(TrainingError, match="not numbers"):
         train_references(
-            world.original, world.dataset, tmp_path / "r", models=2, folds=2, device=CPU, backend="loop", show=False
+            world.original, world.dataset, tmp_path / "r", models=8, folds=2, device=CPU, backend="loop", show=False
         )

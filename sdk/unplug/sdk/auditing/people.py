@@ -79,7 +79,9 @@ def _t(value_K: Array, never_RK: Array) -> Array:
 
 
 def person_rows(own: Signals, references: References, sets: Sets) -> tuple[PersonRow, ...]:
-    """Every forgotten person's standing, on all of her pictures at once.
+    """Every forgotten person's standing, on all of her pictures at once; people of whom other pictures stay have none.
+
+    A model that was retrained without some of her pictures still knows her by the others: no stranger is like that.
 
     Statistics are means over her pictures minus the model's mean over the test set, over the other people's part of it for the
     people of the test set themselves.
@@ -93,7 +95,9 @@ def person_rows(own: Signals, references: References, sets: Sets) -> tuple[Perso
         InputError: samples that the references do not know, or too few models that never saw a person.
     """
     forget_F, test_U = references.rows(sets.forget.ids), references.rows(sets.test.ids)
-    people = [np.flatnonzero(sets.forget.subject_N == person) for person in _in_order(sets.forget.subject_N)]
+    known_F = stays(references, sets)
+    whole = _in_order(sets.forget.subject_N[~known_F])
+    people = [np.flatnonzero(sets.forget.subject_N == person) for person in whole]
     models = [references.never_saw(forget_F[mine]) for mine in people]
     found: list[list[Standing]] = []
     for statistic in STATISTICS:
@@ -110,6 +114,8 @@ def person_rows(own: Signals, references: References, sets: Sets) -> tuple[Perso
             )
             for mine, models_R in zip(people, models, strict=True)
         ])  # fmt: skip
+    if not people:
+        return ()
     confidence, *error = found
     return tuple(
         PersonRow(samples=len(mine), confidence=place, error=error[0][number] if error else None)
@@ -133,6 +139,12 @@ def _of_people(value_XU: Array, subject_U: NDArray[np.int64]) -> Array:
     sum_XJ, count_J = value_XU @ own_UJ, own_UJ.sum(axis=0)
     rest_XJ = value_XU.sum(axis=1, keepdims=True) - sum_XJ
     return np.asarray(sum_XJ / count_J - rest_XJ / (len(subject_U) - count_J), np.float64)
+
+
+def stays(references: References, sets: Sets) -> NDArray[np.bool_]:
+    """Which forget samples (F,) are of people of whom other pictures stay in the training set."""
+    person_F, person_T = (references.person_N[references.rows(part.ids)] for part in (sets.forget, sets.train))
+    return np.isin(person_F, person_T)
 
 
 def composites(references: References, sets: Sets) -> list[Signals]:

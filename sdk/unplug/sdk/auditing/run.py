@@ -18,7 +18,7 @@ from unplug.sdk.training import LabelledSet, SampleSet, Sets
 from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
-from .people import composites, person_rows
+from .people import composites, person_rows, stays
 from .predictor import ArtifactPredictor, Predictor, check_finite
 from .privacy import add_privacy
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
@@ -87,6 +87,10 @@ def audit(
         models = tuple(
             replace(model, people=person_rows(item.own, fleet, sets)) for model, item in zip(models, measured, strict=True)
         )
+        if known := int(stays(fleet, sets).sum()):
+            missing["people"] = (
+                f"{known} forgotten samples are of people with other pictures that stay: who is known is no stranger"
+            )
     return AuditReport(
         data=data,
         forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},

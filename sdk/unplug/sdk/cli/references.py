@@ -36,19 +36,18 @@ def references(
     train no reference for a request, attack with many of them, and rank a single person among models that never saw her.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.auditing import MIN_MODELS
     from unplug.sdk.data import load_dataset
     from unplug.sdk.fleet import train_references
     from unplug.sdk.tasks import task_of
 
     original = load_checkpoint(checkpoint)
-    size = task_of(original, device=common.device, base=base).image_size
-    dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show)
+    task = task_of(original, device=common.device, base=base)
+    dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     common.say(f"training {models} reference models of {folds} folds of people ...")
     record = train_references(
         original, dataset, out,
-        models=models, folds=folds, seed=common.seed, base=base, on_bad=on_bad, device=common.device, workers=workers,
-        show=common.show,
+        models=models, folds=folds, seed=common.seed, base=base, task=task, on_bad=on_bad, device=common.device,
+        workers=workers, show=common.show,
     )  # fmt: skip
     never = record.models // record.folds
     lines = [
@@ -56,9 +55,5 @@ def references(
         f"once, for all requests: {seconds(record.cost.wall_s)} of training on {record.cost.device}",
         f"Next: unplug audit DIR --data {spec} --forget FILE --fleet {out} -o audit.json",
     ]
-    if never < MIN_MODELS:
-        lines[-1] = (
-            f"An audit ranks a person among {MIN_MODELS} models or more: run it again with --models {MIN_MODELS * folds}"
-        )
     value = {"out": str(out), "models": record.models, "folds": record.folds, "never_saw": never, "cost": asdict(record.cost)}
     return Outcome(value=value, text="\n".join(lines))

@@ -30,6 +30,7 @@ from unplug.core import (
     one_writer,
     operator_key,
     read_dataclass,
+    read_json,
     sha256_file,
     versions,
     write_json,
@@ -50,10 +51,10 @@ from unplug.sdk.unlearning import design_of
 
 from .backend import revive
 from .job import Context, Job
-from .result import Result, has_result, read_result
+from .result import Result, has_result, read_result, result_path
 from .run import run_jobs
 
-FILE = "references.json"
+FILE, PLAN = "references.json", "plan.json"
 JOB = "unplug.sdk.fleet.references:reference_job"
 CONTEXT = "unplug.sdk.fleet.references:reference_context"
 PARTS = ("train", "validation", "test")
@@ -64,8 +65,10 @@ KEPT: dict[str, type[ClassPredictions] | type[LossPredictions]] = {
 """What models may say that can be kept: dataclasses of arrays, a row a sample."""
 FIRST_SEED = 1_000_000
 """Of the first model, far from the seeds of originals, oracles and references of a request."""
+LEAST, MOST = 4, 4096
+"""Models that never saw a person, and models in all."""
 MAX_BYTES = 2**28
-AGAIN = "Remove it and run `unplug references` again"
+AGAIN = "Remove the folder and run `unplug references` again"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +98,7 @@ class ReferenceRecord:
         rows: a digest a sample (N,), those of the training set first.
         trained: T, how many of them are of the training set.
         models, folds: every person was left out by models / folds of them.
+        files: SHA-256 of what each model says.
         seed: of the folds and of all trainings.
         cost: once, for all requests to come.
         versions: of what trained them.
@@ -111,6 +115,7 @@ class ReferenceRecord:
     trained: int
     models: int
     folds: int
+    files: tuple[str, ...]
     seed: int
     cost: ReferenceCost
     versions: dict[str, str | None]
@@ -135,6 +140,7 @@ def train_references(
     folds: int = 4,
     seed: int = 0,
     base: str | None = None,
+    task: StoredTask | None = None,
     on_bad: OnBad = "error",
     device: torch.device,
     backend: str | None = None,
@@ -154,6 +160,7 @@ def train_references(
         folds: 2 or more. Few leave many models that never saw a person, each trained on fewer people than the original.
         seed: of the folds and the trainings.
         base: of a plugin: the diffusion base beside it.
+        task: of the original, where the caller has opened it already.
         on_bad: how the data were loaded.
         device: where to compute.
         backend: of `BACKENDS`; None takes processes on the CPU, and one model after the other on CUDA.
@@ -161,60 +168,65 @@ def train_references(
         show: progress bar.
 
     Raises:
-        InputError: models that are no multiple of folds, or an original that is made to forget.
+        InputError: models that are no multiple of folds, too few or too many, fewer than are there already, or an original
+            that is made to forget.
         DataError: other data than the original's, or fewer people than folds.
         OutputError: references of something else are at `out`.
         TrainingError: a training failed; the others are kept.
     """
-    if folds < 2 or models < folds or models % folds:
-        why = f"{folds} folds and {models} models leave out some people more often than others"
-        raise InputError("references", why, "Use 2 folds or more, and a multiple of that many models")
-    if design := design_of(original):
-        why = f"a {design} model is made to forget, which an equality shows: it needs no references"
-        raise InputError(str(original.path), why, "Leave --fleet out")
-    task = task_of(original, device=torch.device("cpu"), base=base)
-    split = _split(original, dataset)
-    people = {sample.subject if sample.subject is not None else f"sample {sample.id}" for sample in _trained(dataset, split)}
-    if len(people) < folds:
-        raise DataError(f"data {dataset.spec}", f"{len(people)} people make no {folds} folds", "Use fewer folds")
-    facts = {
-        "recipe": task.recipe.to_dict(), "task": task.facts(), "split": split.sha256, "folds": folds, "seed": seed,
-        "torch": torch.__version__, "device": device.type, "predictions": sorted(KEPT),
-    }  # fmt: skip
-    given = json_sha256(facts)
-    _check_place(out, (original.model_type, _plain(task.recipe.to_dict()), _plain(task.facts()), dataset.digest, folds, seed))
+    task = task or task_of(original, device=device, base=base)
+    split, key = _split(original, dataset), operator_key()
+    _check_wanted(original, dataset, split, models, folds)
+    given = json_sha256(
+        {
+            "recipe": task.recipe.to_dict(), "task": task.facts(), "split": split.sha256, "folds": folds, "seed": seed,
+            "torch": torch.__version__, "device": device.type,
+        }
+    )  # fmt: skip
+    _check_place(out, given, models)
     jobs = [
         Job(name=f"model-{number:04d}", target=JOB, arguments={"number": number, "folds": folds, "seed": seed})
         for number in range(models)
     ]
-    context = Context(
-        target=CONTEXT,
-        arguments={
-            "original": str(original.path.resolve()), "spec": dataset.spec, "on_bad": on_bad, "base": base,
-            "device": str(device),
-        },
-    )  # fmt: skip
+    place = {"original": str(original.path.resolve()), "base": base, "device": str(device)}
+    context = Context(target=CONTEXT, arguments={**place, "spec": dataset.spec, "on_bad": on_bad})
     missing = [job for job in jobs if not has_result(out, job.name, given)]
     backend = backend or ("processes" if device.type == "cpu" else "loop")
     failed = run_jobs(missing, context, out, backend=backend, workers=workers, show=show, fingerprint=given).failed
     if failed:
         name, note = next(iter(failed.items()))
         raise TrainingError(f"{len(failed)} of {models} reference models", f"{name} failed:\n{note}\n", "Run it again")
-    results = [_result(out, job.name) for job in jobs]
-    passes = sum(int(item.facts["passes"]) for item in results)
-    key = operator_key()
-    rows = [name for part in PARTS for name in (split.retain if part == "train" else getattr(split, part))]
+    cost = _cost([_result(out, job.name) for job in jobs], device)
     record = ReferenceRecord(
         model_type=original.model_type, recipe=task.recipe.to_dict(), task=task.facts(), data=dataset.facts, key=key.id,
-        rows=tuple(key.digest(name, dataset.digest) for name in rows), trained=len(split.retain), models=models, folds=folds,
-        seed=seed, versions=versions(),
-        cost=ReferenceCost(
-            forward=passes, backward=passes, wall_s=round(sum(float(item.facts["seconds"]) for item in results), 3),
-            device=describe_device(device),
-        ),
+        rows=tuple(key.digest(name, dataset.digest) for name in (*split.retain, *split.validation, *split.test)),
+        trained=len(split.retain), models=models, folds=folds, seed=seed, cost=cost, versions=versions(),
+        files=tuple(sha256_file(result_path(out, job.name)) for job in jobs),
     )  # fmt: skip
     write_json(out / FILE, asdict(record))
     return record
+
+
+def _check_wanted(original: Checkpoint, dataset: Dataset, split: Split, models: int, folds: int) -> None:
+    if folds < 2 or models % folds:
+        why = f"{folds} folds and {models} models leave out some people more often than others"
+        raise InputError("references", why, "Use 2 folds or more, and a multiple of that many models")
+    if not LEAST * folds <= models <= MOST:
+        why = f"of {models} models in {folds} folds {models // folds} never see a person"
+        raise InputError("references", why, f"{LEAST} are the least that rank anybody: use {LEAST * folds} to {MOST} models")
+    if design := design_of(original):
+        why = f"a {design} model is made to forget, which an equality shows: it needs no references"
+        raise InputError(str(original.path), why, "Leave --fleet out")
+    inside = set(split.retain)
+    people = {sample.subject or f"sample {sample.id}" for sample in dataset.samples if sample.id in inside}
+    if len(people) < folds:
+        raise DataError(f"data {dataset.spec}", f"{len(people)} people make no {folds} folds", "Use fewer folds")
+
+
+def _cost(results: Sequence[Result], device: torch.device) -> ReferenceCost:
+    passes = sum(int(item.facts["passes"]) for item in results)
+    seconds = sum(float(item.facts["seconds"]) for item in results)
+    return ReferenceCost(forward=passes, backward=passes, wall_s=round(seconds, 3), device=describe_device(device))
 
 
 def reference_context(original: str, spec: str, on_bad: OnBad, base: str | None, device: str) -> _World:
@@ -267,11 +279,13 @@ class References:
         record: what they are of.
         sha256: of the record's file.
         seen_MN: True where a model was trained on a sample; never on validation and test.
+        person_N: who is in a sample, as an integer that is the same in all sets; one of its own where that is not known.
     """
 
     record: ReferenceRecord
     sha256: str
     seen_MN: NDArray[np.bool_]
+    person_N: NDArray[np.int64]
     _kind: type[ClassPredictions] | type[LossPredictions]
     _arrays_MN: dict[str, NDArray[Any]]
     _key: OperatorKey
@@ -290,7 +304,7 @@ class References:
         """The models (R,) that were trained on none of some samples; `InputError` where there is none."""
         found = np.flatnonzero(~self.seen_MN[:, row_N].any(axis=1))
         if not len(found):
-            raise InputError("references", "every model saw some of these samples", "Ask about one person at a time")
+            raise InputError("references", "every model saw some of these samples", "Train references of this original again")
         return found
 
     def said(self, model_N: NDArray[np.int64], row_N: NDArray[np.int64]) -> Predictions:
@@ -322,7 +336,9 @@ def load_references(folder: Path, original: Checkpoint, task: StoredTask, datase
     if record.data.get("digest") != dataset.digest:
         why = "its models were trained on other data (digest differs)"
         raise InputError(str(path), why, "Give the data of the original's training, or train references of it")
-    results = [_result(folder, f"model-{number:04d}") for number in range(record.models)]
+    key = operator_key(record.key)
+    _check_split(record, _split(original, dataset), key, path)
+    results = [_result(folder, f"model-{number:04d}", sha256) for number, sha256 in enumerate(record.files)]
     kind = KEPT.get(str(results[0].facts.get("kind")))
     if kind is None:
         raise InputError(str(folder), "its answers are of an unknown kind", "Remove it and train references again")
@@ -336,7 +352,7 @@ def load_references(folder: Path, original: Checkpoint, task: StoredTask, datase
     if any(len({array.shape for array in arrays}) > 1 or len(arrays) < record.models for arrays in stacked.values()):
         raise InputError(str(folder), "its models answer in different shapes", "Remove it and train references again")
     return References(
-        record=record, sha256=sha256_file(path), seen_MN=seen_MN, _kind=kind, _key=operator_key(record.key),
+        record=record, sha256=sha256_file(path), seen_MN=seen_MN, person_N=_people(record, dataset, key), _kind=kind, _key=key,
         _arrays_MN={name: np.stack(arrays) for name, arrays in stacked.items()},
     )  # fmt: skip
 
@@ -350,26 +366,29 @@ def _split(original: Checkpoint, dataset: Dataset) -> Split:
     return opened(split, dataset)
 
 
-def _trained(dataset: Dataset, split: Split) -> list[Any]:
-    inside = set(split.retain)
-    return [sample for sample in dataset.samples if sample.id in inside]
-
-
-def _check_place(out: Path, ours: tuple[Any, ...]) -> None:
-    """Refuses a folder that holds references of something else; more models of the same may be added."""
-    path = out / FILE
-    if path.is_file():
-        found = read_dataclass(ReferenceRecord, path, InputError, max_bytes=MAX_BYTES)
-        theirs = (found.model_type, found.recipe, found.task, found.data.get("digest"), found.folds, found.seed)
-        if theirs != ours:
-            raise OutputError(str(out), "it holds references of another recipe, data, folds or seed", "Choose another --out")
-    elif out.is_dir() and any(not item.name.startswith((".", "model-")) for item in out.iterdir()):
+def _check_place(out: Path, given: str, models: int) -> None:
+    """Refuses a folder of something else before anything in it is replaced, and notes what it will be of."""
+    plan = {"schema": "unplug-references-plan/1", "made_from": given}
+    if out.exists() and not out.is_dir():
+        raise OutputError(str(out), "it is no folder", "Choose another --out")
+    if (out / PLAN).is_file():
+        if read_json(out / PLAN) != plan:
+            why = "it holds references of another recipe, split, folds, seed, device or version of torch"
+            raise OutputError(str(out), why, "Choose another --out")
+    elif out.is_dir() and any(out.iterdir()):
         raise OutputError(str(out), "it holds files that are no references", "Choose another --out")
+    else:
+        write_json(out / PLAN, plan)
+    if (out / FILE).is_file():
+        found = read_dataclass(ReferenceRecord, out / FILE, InputError, max_bytes=MAX_BYTES).models
+        if found > models:
+            raise InputError(f"--models {models}", f"{out} holds {found}, and all of them count", f"Ask for {found} or more")
 
 
 def _check_record(record: ReferenceRecord, path: Path) -> None:
-    sound = 0 < record.trained <= len(record.rows) and 2 <= record.folds <= record.models <= 4096
-    if not sound or record.models % record.folds or len(set(record.rows)) < len(record.rows):
+    sound = 0 < record.trained <= len(record.rows) and 2 <= record.folds <= record.models <= MOST
+    counts = record.models % record.folds == 0 and len(record.files) == record.models
+    if not sound or not counts or len(set(record.rows)) < len(record.rows):
         raise InputError(str(path), "its counts do not fit together", "Restore it or train the references again")
 
 
@@ -382,6 +401,7 @@ def _answers(
         arrays = {name: np.concatenate([item.tensors[f"{part}/{name}"] for part in PARTS]) for name in names}
         said = kind(**{name: _wide(array) for name, array in arrays.items()})
         sound = said.finite and all(len(array) == len(record.rows) for array in arrays.values())
+        sound = sound and all(array.dtype in (np.float32, np.int64) for array in arrays.values())
         if isinstance(said, ClassPredictions):
             groups = said.logits_NG.shape[1]
             sound = sound and said.true_group_N.dtype.kind == "i" and bool(np.isin(said.true_group_N, range(groups)).all())
@@ -393,7 +413,30 @@ def _answers(
     return arrays, seen_T
 
 
-def _result(folder: Path, name: str) -> Result:
+def _people(record: ReferenceRecord, dataset: Dataset, key: OperatorKey) -> NDArray[np.int64]:
+    owner = {key.digest(sample.id, dataset.digest): sample.subject for sample in dataset.samples if sample.subject is not None}
+    numbers: dict[str, int] = {}
+    names = (owner.get(row) or f"sample {row}" for row in record.rows)
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+
+
+def _check_split(record: ReferenceRecord, split: Split, key: OperatorKey, path: Path) -> None:
+    """Refuses references of another split: people whom the original never saw may be people whom they saw.
+
+    Whom the original has forgotten since may be among those that they were trained on.
+    """
+    trained, unseen = set(record.rows[: record.trained]), set(record.rows[record.trained :])
+    digest = str(record.data["digest"])
+    for names, known in ((split.retain, trained), ((*split.validation, *split.test), unseen)):
+        if not {key.digest(name, digest) for name in names} <= known:
+            why = "its models were trained on another split of the data than the original's"
+            raise InputError(str(path), why, "Train references of this original")
+
+
+def _result(folder: Path, name: str, sha256: str | None = None) -> Result:
+    path = result_path(folder, name)
+    if sha256 is not None and path.is_file() and sha256_file(path) != sha256:
+        raise InputError(str(path), "it is not what the record names (SHA-256 differs)", AGAIN)
     result = read_result(folder, name)
     if result.refused is not None:
         raise revive(result.refused)

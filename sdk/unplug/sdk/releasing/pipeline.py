@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 
-from unplug.core import GateFailed, InputError, ReportError, json_sha256, one_writer, read_dataclass, write_json
+from unplug.core import STRICT, GateFailed, ReportError, json_sha256, one_writer, read_dataclass, write_json
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
@@ -25,8 +24,18 @@ from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate,
 from .gather import common_facts, gather
 from .stages import Evidence, Stages
 
-MAX_TRIES = 500
-"""More are forgotten, the oldest first."""
+TRIES, MAX_TRIES = ".tries.json", 1000
+"""Hidden, for it is no report; more tries are forgotten, the oldest first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tries:
+    """``unplug-tries/1``: every try in one work folder, of whatever request."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    tries: tuple[Try, ...]
+    schema: Literal["unplug-tries/1"] = "unplug-tries/1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +98,7 @@ def release(
     )  # fmt: skip
     if stages.fleet is not None:  # before anything is trained: what the request names must be in it
         stages.fleet.rows(stages.split.forget)
+    _earlier(work)  # before anything is computed: it may be that they cannot be read
     progress = Progress(work, common_facts(stages), say, restart=restart)
     evidence = gather(stages, oracle, progress)
     summary = _judge(stages, evidence, out, progress.seconds)
@@ -126,7 +136,7 @@ def _judge(stages: Stages, evidence: Evidence, out: Path, seconds: dict[str, flo
 
 
 def _tries(stages: Stages, evidence: Evidence, found: Sequence[Gate]) -> tuple[Try, ...]:
-    """The tries of this request that the work folder knows, and this one; the same try again counts once."""
+    """The tries of this request that the work folder knows, this one the last; the same try again counts once."""
     config, default = stages.config, asdict(Gates(max_compute=stages.config.budget))
     this = Try(
         request=json_sha256([stages.original.sha256, keyed(stages.split).forget_sha256]),
@@ -135,10 +145,15 @@ def _tries(stages: Stages, evidence: Evidence, found: Sequence[Gate]) -> tuple[T
         unlearned_sha256=evidence.unlearned.sha256, passed=all(gate.passed for gate in found),
         failed=tuple(gate.name for gate in found if not gate.passed),
     )  # fmt: skip
-    earlier: tuple[Try, ...] = ()
-    with contextlib.suppress(InputError):  # there was none, or what is there cannot be read
-        earlier = read_dataclass(ReleaseRecord, stages.work / "release.json", ReportError).tries
-    return (*(item for item in earlier[-MAX_TRIES:] if item.request == this.request and item != this), this)
+    all_ = (*(item for item in _earlier(stages.work) if item != this), this)[-MAX_TRIES:]
+    write_json(stages.work / TRIES, asdict(Tries(tries=all_)))
+    return tuple(item for item in all_ if item.request == this.request)
+
+
+def _earlier(work: Path) -> tuple[Try, ...]:
+    """All tries of a work folder, of whatever request; `ReportError` where they cannot be read: none must get lost unseen."""
+    path = work / TRIES
+    return read_dataclass(Tries, path, ReportError).tries if path.exists() else ()
 
 
 def _refusal(gates: Gates, evidence: Evidence, out: Path, work: Path) -> GateFailed:

@@ -74,7 +74,7 @@ def card(mae: Estimate) -> str:
     )  # fmt: skip
     forget = {"samples": 3, "method": "msg", "cost": {"compute_fraction": 0.04}}
     unlearned: Any = SimpleNamespace(model_type="age", model=SimpleNamespace(image_size=32), record={"forget": forget})
-    return bundle_card("age", AgeTask(recipe=Recipe(), edges=(0.0, 100.0)), unlearned, report, [], {"gates": []})
+    return bundle_card("age", AgeTask(recipe=Recipe(), edges=(0.0, 100.0)), unlearned, report, [], {"gates": [], "tries": []})
 
 
 def test_a_card_of_few_subjects_gives_the_number_alone() -> None:

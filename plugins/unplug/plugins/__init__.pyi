@@ -1,4 +1,5 @@
 from .age import AGE_EDGES as AGE_EDGES
+from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .age import AgePredictor as AgePredictor
 from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
 from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
@@ -9,8 +10,8 @@ from .blocks import InvertedBottleneck as InvertedBottleneck
 from .blocks import init_weights as init_weights
 from .checkpoint import BINDING as BINDING
 from .checkpoint import CHECKPOINT_FILES as CHECKPOINT_FILES
+from .checkpoint import DESIGN_STATE as DESIGN_STATE
 from .checkpoint import RECORD as RECORD
-from .checkpoint import SUMS as SUMS
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import check_binding as check_binding
 from .checkpoint import load_checkpoint as load_checkpoint

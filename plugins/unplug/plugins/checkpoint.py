@@ -36,9 +36,9 @@ RECORD = "unplug.json"
 BINDING = "weights_sha256"
 """Key of a record: SHA-256 of the weight file that it describes."""
 WEIGHTS, DIFFUSERS_WEIGHTS = "model.safetensors", "diffusion_pytorch_model.safetensors"
-SUMS = "sums.safetensors"
-"""Of a model whose head forgets in closed form: what the head is computed from."""
-CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECORD, "metrics.jsonl", SUMS)
+DESIGN_STATE = "design.safetensors"
+"""Of a model that is made to forget: what its personal part is computed from."""
+CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECORD, "metrics.jsonl", DESIGN_STATE)
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
 MAX_CONFIG_BYTES = 2**20
 MAX_NUMBER = 1e15
@@ -77,7 +77,7 @@ class Checkpoint:
     record: dict[str, Any] = field(default_factory=dict)
 
 
-def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str, sums: dict[str, Any] | None = None) -> None:
+def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str, state: dict[str, Any] | None = None) -> None:
     """Writes a checkpoint folder atomically.
 
     Args:
@@ -85,7 +85,7 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
         path: the folder; an older checkpoint there is replaced, anything else is refused.
         record: JSON-ready facts for ``unplug.json``; the hash of the weights is added here.
         card: Markdown for ``README.md``.
-        sums: tensors for `SUMS`; the record then names the hash of that file.
+        state: tensors for `DESIGN_STATE`; the record then names the hash of that file.
 
     Raises:
         OutputError: the folder cannot be written.
@@ -97,9 +97,9 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
         (temporary / "README.md").write_text(card, encoding="utf-8")
         with safetensors_errors(temporary):
             model.save_pretrained(temporary)
-            if sums is not None:
-                save_file(sums, temporary / SUMS)
-                record = record | {"sums_sha256": sha256_file(temporary / SUMS)}
+            if state is not None:
+                save_file(state, temporary / DESIGN_STATE)
+                record = record | {"state_sha256": sha256_file(temporary / DESIGN_STATE)}
         write_json(temporary / RECORD, record | {BINDING: sha256_file(weights_file(temporary))})
 
 

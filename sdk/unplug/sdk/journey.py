@@ -40,9 +40,9 @@ def train(
         split: from `make_split`.
         out: checkpoint folder to write.
         forgettable: a design, see ``unplug list designs``; None trains an ordinary model.
-        trunk: of the closed form: an age predictor that never saw personal data; None trains one on `trunk_data`.
-        trunk_data: of the closed form: what the trunk was trained on; None reads what the trunk's record names.
-        design: settings of the design, fields of `unplug.sdk.unlearning.ClosedForm`.
+        trunk: of a design: an age predictor that never saw personal data; None trains one on `trunk_data`.
+        trunk_data: of a design: what the trunk was trained on; None reads what the trunk's record names.
+        design: settings of the design, fields of `unplug.sdk.unlearning.ClosedForm` or `Shards`.
         restart: drop an unfinished run instead of continuing it.
         recipe: fields of `unplug.sdk.training.Recipe`, say ``size="nano", epochs=10``.
 

@@ -15,32 +15,33 @@ from unplug.sdk.releasing import release
 from unplug.sdk.releasing.gates import equality_gate
 from unplug.sdk.report import write_report
 from unplug.sdk.training import Recipe
-from unplug.sdk.unlearning import ClosedForm
+from unplug.sdk.unlearning import ClosedForm, Shards
 
 from ..conftest import CPU, QUICK
 
 pytestmark = pytest.mark.long
 
 
-def test_one_picture_is_forgotten_and_ships_on_equality(tmp_path: Path) -> None:
+@pytest.mark.parametrize("design", [ClosedForm(random_features=32), Shards(shards=4, slices=2, hidden=4, epochs=3)])
+def test_one_picture_is_forgotten_and_ships_on_equality(design: ClosedForm | Shards, tmp_path: Path) -> None:
     personal, consented = (load_dataset(f"synth:n=90,subjects=45,seed={seed}", 32, show=False) for seed in (1, 2))
     split = make_split(personal, seed=0)
     recipe = Recipe(size="nano", image_size=32, epochs=1)
-    original = ClosedForm(random_features=32).train(
-        personal, split, recipe, tmp_path / "age", trunk_data=consented, device=CPU, show=False
-    )
+    original = design.train(personal, split, recipe, tmp_path / "age", trunk_data=consented, device=CPU, show=False)
     config = replace(QUICK, method=None, targets=("onnx",), rounding=False)
+    said: list[str] = []
     done = release(
         original, personal, split.train[:1], tmp_path / "age.unplug", tmp_path / "work", config, device=CPU,
-        say=lambda _: None, show=False,
+        say=said.append, show=False,
     )  # fmt: skip
+    assert said[0].startswith(f"forgetting by {design.name} costs ")
     gates = {gate["name"]: gate for gate in done.summary["gates"]}
     assert gates["equality"]["value"] == 0.0 and gates["equality"]["passed"]
     assert not any(name.startswith(("forgotten", "budget")) for name in gates)
-    assert verify_bundle(done.bundle).lineage.method == "closed-form"
+    assert verify_bundle(done.bundle).lineage.method == design.name
     assert read_json(tmp_path / "work" / "unlearned" / "unplug.json")["forget"]["samples"] == 1
     write_report(done.reports, tmp_path / "report.html", title="one picture")
-    assert "closed-form" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert design.name in (tmp_path / "report.html").read_text(encoding="utf-8")
 
     unlearned = load_checkpoint(tmp_path / "work" / "unlearned")
     gate = equality_gate(unlearned, original)  # whoever was not forgotten shows

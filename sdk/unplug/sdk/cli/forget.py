@@ -41,6 +41,7 @@ def forget(
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
     from unplug.sdk.tasks import task_of
     from unplug.sdk.unlearning import forget as run
+    from unplug.sdk.unlearning import request_price
 
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)
@@ -48,6 +49,8 @@ def forget(
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
     common.say(describe_request(ids, dataset))
+    if method != "retrain" and (price := request_price(original, dataset, ids)) is not None:
+        common.say(f"costs {100 * price:.3g} % of a refit without them")
     done = run(
         original, dataset, ids, method, out,
         budget=budget, options=settings(pairs), withhold=without, oracle=oracle, task=task, seed=common.seed,
@@ -61,7 +64,7 @@ def forget(
         f"({cost['retrain']['source']})",
     ]
     if facts.get("exact"):
-        lines.append(f"exact: {facts['refitted'] or 'what the forgotten had added was subtracted, bit for bit'}")
+        lines.append(f"exact: {facts['how']}")
     for name, row in metrics.items():
         lines.append(f"{name:<8}{row['n']:>6} samples  {task.describe(row)}")
     if method != "retrain":

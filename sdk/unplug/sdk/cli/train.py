@@ -32,12 +32,12 @@ train.add_command(plugin)
 @click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
 @click.option(
     "--forgettable", metavar="DESIGN",
-    help="Make it to forget, see `unplug list designs`: closed-form is a head on a trunk without personal data, exact.",
+    help="Make it to forget, exactly, over a trunk without personal data: closed-form or shards, see `unplug list designs`.",
 )  # fmt: skip
 @click.option(
-    "--trunk-data", metavar="SPEC", help="Of the closed form: pictures that nobody may withdraw; the trunk is trained on them."
+    "--trunk-data", metavar="SPEC", help="Of a design: pictures that nobody may withdraw; the trunk is trained on them."
 )
-@click.option("--trunk", type=click.Path(path_type=Path), help="Of the closed form: a trunk that is trained already.")
+@click.option("--trunk", type=click.Path(path_type=Path), help="Of a design: a trunk that is trained already.")
 @click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the design, e.g. ridge=0.01; may be repeated."
 )
@@ -49,8 +49,8 @@ def age(
 ) -> Outcome:  # fmt: skip
     """Train a face-age predictor.
 
-    With --forgettable closed-form the recipe is that of the trunk, which learns from --trunk-data; --data holds the people
-    who may ask to be forgotten, and decides the head alone.
+    With --forgettable the recipe is that of the trunk, which learns from --trunk-data; --data holds the people who may ask
+    to be forgotten, and decides what stands over the trunk.
 
     Samples are split by subject where subjects are known. The state is saved after every epoch: run the same
     command again after a kill and it goes on, to the same weights.
@@ -60,14 +60,14 @@ def age(
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.tasks import train_age
     from unplug.sdk.training import Recipe
-    from unplug.sdk.unlearning import build_design, train_forgettable
+    from unplug.sdk.unlearning import DESIGNS, build_design, train_forgettable
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}
     if forgettable is None and (given := given_option("trunk", "trunk_data", "pairs")):
         raise InputError(
             f"--{'set' if given == 'pairs' else given.replace('_', '-')}",
             "it belongs to a design",
-            "Give --forgettable closed-form as well",
+            f"Give --forgettable {' or '.join(DESIGNS)} as well",
         )
     if forgettable is not None:
         build_design(forgettable, settings(pairs))  # a wrong name or setting is told before data is read

@@ -38,6 +38,11 @@ class Sample:
     subject: str | None = None
     partition: Partition | None = None
 
+    @property
+    def person(self) -> str:
+        """Who is in the picture, as a key: "subject NAME", or "sample ID" where nobody knows."""
+        return f"sample {self.id}" if self.subject is None else f"subject {self.subject}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:

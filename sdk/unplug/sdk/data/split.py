@@ -175,7 +175,7 @@ def make_split(
 def _groups(samples: Sequence[Sample], seed: int, by_subject: bool) -> list[list[str]]:
     groups: dict[str, list[str]] = {}
     for sample in samples:
-        key = f"subject {sample.subject}" if by_subject and sample.subject is not None else f"sample {sample.id}"
+        key = sample.person if by_subject else f"sample {sample.id}"
         groups.setdefault(key, []).append(sample.id)
     order = np.random.default_rng(seed).permutation(len(groups))
     names = sorted(groups)

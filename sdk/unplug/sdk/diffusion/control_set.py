@@ -141,7 +141,7 @@ def load_control_set(
     if not len(rows):
         raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")
     owners: dict[str, int] = {}
-    subject = [owners.setdefault(sample.subject or f"sample {sample.id}", len(owners)) for sample in dataset.samples]
+    subject = [owners.setdefault(sample.person, len(owners)) for sample in dataset.samples]
     data = ControlSet(
         ids=tuple(dataset.ids[int(row)] for row in rows),
         rows=rows,

@@ -218,7 +218,7 @@ def _check_wanted(original: Checkpoint, dataset: Dataset, split: Split, models: 
         why = f"a {design} model is made to forget, which an equality shows: it needs no references"
         raise InputError(str(original.path), why, "Leave --fleet out")
     inside = set(split.retain)
-    people = {sample.subject or f"sample {sample.id}" for sample in dataset.samples if sample.id in inside}
+    people = {sample.person for sample in dataset.samples if sample.id in inside}
     if len(people) < folds:
         raise DataError(f"data {dataset.spec}", f"{len(people)} people make no {folds} folds", "Use fewer folds")
 

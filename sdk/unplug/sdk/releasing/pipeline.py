@@ -16,7 +16,7 @@ from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
 from unplug.sdk.data import Dataset, keyed
 from unplug.sdk.report import ReleaseRecord, Try
 from unplug.sdk.tasks import StoredTask, task_of
-from unplug.sdk.unlearning import check_design_request, design_of
+from unplug.sdk.unlearning import check_design_request, design_of, request_price
 
 from .contents import bundle_card, write_vectors
 from .finished import Progress, Say
@@ -91,6 +91,8 @@ def release(
     check_forget_size(len(set(forget_ids)), exact=design is not None or config.method == "retrain" or config.fleet is not None)
     if design is not None:
         check_design_request(design, config.method, config.options)
+        if (price := request_price(original, dataset, forget_ids)) is not None and config.method != "retrain":
+            say(f"forgetting by {design} costs {100 * price:.3g} % of a refit without them")
     check_free(out)
     stages = Stages(
         original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device,

@@ -183,7 +183,7 @@ def _resident(dataset: Dataset, ids: Sequence[str], age_N: np.ndarray, group_N: 
     index_N = dataset.indices(ids)
     pixels = torch.from_numpy(np.ascontiguousarray(dataset.pixels(index_N).transpose(0, 3, 1, 2)))
     numbers: dict[str, int] = {}
-    owners = [dataset.samples[int(index)].subject or f"sample {dataset.samples[int(index)].id}" for index in index_N]
+    owners = [dataset.samples[int(index)].person for index in index_N]
     return ImageSet(
         ids=tuple(ids),
         image_NCHW=pixels.to(device, memory_format=torch.channels_last),

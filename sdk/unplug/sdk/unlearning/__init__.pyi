@@ -10,8 +10,10 @@ from .design import Design as Design
 from .design import build_design as build_design
 from .design import check_design_request as check_design_request
 from .design import design_of as design_of
+from .design import request_price as request_price
 from .design import train_forgettable as train_forgettable
 from .designs.closed_form import ClosedForm as ClosedForm
+from .designs.shards import Shards as Shards
 from .method import DEFAULT_METHOD as DEFAULT_METHOD
 from .method import METHODS as METHODS
 from .method import ForgetProblem as ForgetProblem

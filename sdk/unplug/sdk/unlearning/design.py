@@ -31,10 +31,16 @@ class Design(Protocol):
     ) -> Checkpoint:  # fmt: skip
         """Forgets exactly and saves; `refit` computes the same from the rest alone, the oracle of audits."""
 
+    def price(self, original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float:
+        """What forgetting would cost, as a fraction of the passes of a refit."""
+
 
 DESIGNS: Registry[Callable[..., Design]] = Registry(
     "design",
-    {"closed-form": "unplug.sdk.unlearning.designs.closed_form:ClosedForm"},
+    {
+        "closed-form": "unplug.sdk.unlearning.designs.closed_form:ClosedForm",
+        "shards": "unplug.sdk.unlearning.designs.shards:Shards",
+    },
     group="unplug.designs",
 )
 
@@ -61,6 +67,19 @@ def design_of(checkpoint: Checkpoint) -> str | None:
     if name not in DESIGNS:
         raise CheckpointError(str(checkpoint.path), f"its design {name!r} is not known here", f"Known: {', '.join(DESIGNS)}")
     return name
+
+
+def request_price(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float | None:
+    """What a design asks for a request, as a fraction of the passes of a refit; None for an ordinary model.
+
+    Raises:
+        DataError: a sample that is not in the model, or nobody would be left.
+        CheckpointError: see `design_of`; or what the design keeps is broken.
+    """
+    name = design_of(original)
+    if name is None:
+        return None
+    return build_design(name, original.record["design"].get("settings")).price(original, dataset, forget_ids)
 
 
 def check_design_request(

@@ -40,7 +40,7 @@ class Plan:
     def __post_init__(self) -> None:
         if min(self.shards, self.slices) < 1 or self.shards * self.slices > MAX_PARTS:
             why = f"out of range (1 to {MAX_PARTS} parts in all, since each keeps its weights)"
-            raise InputError(f"sisa shards={self.shards} slices={self.slices}", why, "Use for example 5 shards of 3 slices")
+            raise InputError(f"shards={self.shards} slices={self.slices}", why, "Use for example 5 shards of 3 slices")
 
     def place(self, sample: str) -> tuple[int, int]:
         """(shard, slice) of a sample id, by its SHA-256: taking one away moves no other."""
@@ -55,19 +55,19 @@ class Plan:
             found[shard][number].append(sample)
         return found
 
-    def epochs(self, recipe: Recipe) -> list[int]:
-        """Epochs of each stage; stage r runs over slices 0 to r.
+    def epochs(self, total: int) -> list[int]:
+        """Epochs of each stage, from those of a whole training; stage r runs over slices 0 to r.
 
-        floor(2 E / (R + 1)) each, what is left over to the last: with equal slices about the E whole epochs of the recipe.
+        floor(2 E / (R + 1)) each, what is left over to the last: with equal slices about E whole epochs.
 
         Raises:
-            InputError: more slices than the recipe has epochs for.
+            InputError: more slices than epochs allow.
         """
-        each = 2 * recipe.epochs // (self.slices + 1)
+        each = 2 * total // (self.slices + 1)
         if each < 1:
-            why = f"{recipe.epochs} epochs are too few for them"
-            raise InputError(f"sisa slices={self.slices}", why, f"Use {2 * recipe.epochs - 1} slices or fewer")
-        spare = math.floor(recipe.epochs - each * (self.slices + 1) / 2)
+            why = f"{total} epochs are too few for them"
+            raise InputError(f"slices={self.slices}", why, f"Use {2 * total - 1} slices or fewer")
+        spare = math.floor(total - each * (self.slices + 1) / 2)
         return [each] * (self.slices - 1) + [each + spare]
 
 
@@ -145,7 +145,7 @@ def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: Plan, shard
         task.refresh(model, data)
     if len(data) < 2:  # batch norm; the weights stay as they are
         return model
-    epochs, average = plan.epochs(task.recipe)[number], copy.deepcopy(model)
+    epochs, average = plan.epochs(task.recipe.epochs)[number], copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(model, task.recipe.weight_decay), lr=task.recipe.lr)
     for epoch in range(epochs):
         loss = fit_epoch(model, average, data, task, optimizer, (plan.seed, shard, number, epoch), epochs=epochs)
@@ -157,5 +157,5 @@ def train_stage(task: Task, model: nn.Module, data: SampleSet, plan: Plan, shard
 def stage_passes(plan: Plan, recipe: Recipe, parts: list[list[str]], first: int) -> int:
     """Samples that a shard trains on from slice `first` to its end."""
     sizes = [sum(len(ids) for ids in parts[: number + 1]) for number in range(plan.slices)]
-    epochs = plan.epochs(recipe)
+    epochs = plan.epochs(recipe.epochs)
     return sum(epochs[number] * sizes[number] for number in range(first, plan.slices) if sizes[number] >= 2)

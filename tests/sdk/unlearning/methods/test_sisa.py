@@ -215,7 +215,7 @@ def test_places_follow_from_the_id_alone_and_costs_are_those_in_the_docstring() 
 )
 def test_stages_cost_as_much_as_the_recipe(epochs: int, slices: int, stages: list[int]) -> None:
     plan, recipe = Plan(shards=1, slices=slices, seed=0), replace(RECIPE, epochs=epochs)
-    assert plan.epochs(recipe) == stages
+    assert plan.epochs(epochs) == stages
     parts = [[f"{number}-{index}" for index in range(10)] for number in range(slices)]
     assert stage_passes(plan, recipe, parts, 0) == epochs * 10 * slices
 

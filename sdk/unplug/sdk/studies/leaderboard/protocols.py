@@ -73,8 +73,7 @@ def youngest(share: float, groups: int) -> Pick:
         by_id = {sample.id: sample for sample in dataset.samples}
         people: dict[str, list[str]] = {}
         for name in split.train:
-            subject = by_id[name].subject
-            people.setdefault(f"sample {name}" if subject is None else f"subject {subject}", []).append(name)
+            people.setdefault(by_id[name].person, []).append(name)
         young = [key for key, names in sorted(people.items()) if all(_age(by_id[name].age) < border for name in names)]
         if not young:
             raise DataError(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.artifacts import markdown as artifacts_table
-from benchmarks.closed_form import markdown as closed_form_table
+from benchmarks.designs import accuracy_markdown, cost_markdown
 from benchmarks.forget_sweep import markdown as sweep_table
 from benchmarks.gate_calibration import markdown as chances_table
 from benchmarks.methods import with_table
@@ -57,10 +57,11 @@ def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
     }  # fmt: skip
     for name, shown in tables.items():
         assert shown(json.loads((ROOT / "docs/data" / f"{name}.json").read_text(encoding="utf-8"))) in page, name
-    closed = json.loads((ROOT / "docs/data/closed-form.json").read_text(encoding="utf-8"))
-    page = (ROOT / "docs/closed-form.md").read_text(encoding="utf-8")
-    assert closed_form_table(closed) in page and closed["command"] in page
-    assert closed["sequence"]["sums_equal"] and closed["sequence"]["largest_difference"] == 0.0
+    designs = json.loads((ROOT / "docs/data/designs.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/forgettable.md").read_text(encoding="utf-8")
+    assert accuracy_markdown(designs) in page and cost_markdown(designs) in page and designs["command"] in page
+    for found in designs["designs"].values():
+        assert all(check["equal"] and check["largest_difference"] == 0.0 for check in found["sequence"]["checked"])
     sweep = json.loads((ROOT / "docs/data/forget-sweep.json").read_text(encoding="utf-8"))
     assert sweep_table(sweep) in (ROOT / "docs/forgetting.md").read_text(encoding="utf-8")
     chances = json.loads((ROOT / "docs/data/gate-calibration.json").read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,9 @@ from unplug.sdk.auditing.attacks.error import ErrorAttack
 from unplug.sdk.auditing.attacks.error_lira import ErrorLiRA
 from unplug.sdk.auditing.attacks.lira import LiRA
 from unplug.sdk.auditing.attacks.loss import LossAttack
+from unplug.sdk.auditing.attacks.person import PersonAttack
 from unplug.sdk.auditing.attacks.rmia import GRID, RMIA, calibrate
+from unplug.sdk.auditing.attacks.task_loss import TaskLossAttack
 from unplug.sdk.auditing.report import Role
 from unplug.sdk.statistics import auc, bootstrap_auc, interval, resamples
 from unplug.sdk.training import ClassPredictions
@@ -40,14 +42,17 @@ def predictions(logit_N: Array) -> ClassPredictions:
 
 
 def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, noise: float = 0.3) -> Signals:
-    """A model of its own training seed. Samples differ in difficulty; members' logit of p is higher by `forget_shift`."""
+    """A model of its own training seed, two pictures a person. Samples differ in difficulty; members' logit is shifted."""
 
     def part(number: int, count: int, shift: float) -> ClassPredictions:
         difficulty = np.random.default_rng([difficulty_seed, number]).normal(0.5, 1.0, count)
         logit = difficulty + np.random.default_rng([seed, number]).normal(0.0, noise, count) + shift
         return predictions(logit)
 
-    return Signals(forget=part(0, F, forget_shift), unseen=part(1, U, 0.0), population=part(2, Z, 0.0), retain=part(3, R, 0.0))
+    return Signals(
+        forget=part(0, F, forget_shift), unseen=part(1, U, 0.0), population=part(2, Z, 0.0), retain=part(3, R, 0.0),
+        person_F=np.arange(F) // 2, person_U=np.arange(U) // 2,
+    )  # fmt: skip
 
 
 def test_goldens_by_hand() -> None:
@@ -118,7 +123,7 @@ def test_non_members_against_non_members_are_at_chance(name: str) -> None:
     for seed in range(40):
         target = signals(seed, difficulty_seed=1000 + seed)
         references = [signals(500 + 1000 * n + seed, difficulty_seed=1000 + seed) for n in range(attack.min_references)]
-        draws = resamples(np.arange(F), np.arange(U), replicates=200, seed=seed)
+        draws = resamples(np.arange(F) // 2, np.arange(U) // 2, replicates=200, seed=seed)
         scores = attack(target, references)
         values.append(auc(*scores))
         low, high = interval(bootstrap_auc(*scores, draws))
@@ -175,9 +180,40 @@ def test_error_lira_and_lira_by_their_laws() -> None:
     assert own[0] > 20 > 2 > own[1]
 
 
+def test_task_loss_and_person_by_hand() -> None:
+    """ln sigmoid(phi) less a tenth of the years; the mean error of a person stands on each of her pictures."""
+    target = model(says([0.0, 2.0], [30.0, 35.0]), says([0.0, 0.0, 0.0], [32.0, 26.0, 40.0]))
+    forget_F, unseen_U = TaskLossAttack()(target, [])
+    assert forget_F == pytest.approx([-np.log(2.0), -np.log(1.0 + np.exp(-2.0)) - 0.5])
+    assert unseen_U == pytest.approx([-np.log(2.0) - 0.2, -np.log(2.0) - 0.4, -np.log(2.0) - 1.0])
+    people = replace(target, person_F=np.array([4, 4]), person_U=np.array([9, 2, 9]))
+    forget_F, unseen_U = PersonAttack()(people, [])
+    assert forget_F == pytest.approx([-2.5, -2.5]) and unseen_U == pytest.approx([-6.0, -4.0, -6.0])
+
+
+def test_many_pictures_of_a_person_tell_more_than_one() -> None:
+    """Errors ~ |N(0, 8)| with 1.5 years less for members: five pictures each, mean over which the noise shrinks by sqrt 5."""
+    rng, people = np.random.default_rng(0), np.repeat(np.arange(200), 5)
+    errors = [np.abs(rng.normal(0.0, 8.0, 1000)) - shift for shift in (1.5, 0.0)]
+    target = replace(
+        model(*(says(np.zeros(1000), 30.0 + np.maximum(error, 0.0)) for error in errors)), person_F=people, person_U=people
+    )
+    assert auc(*PersonAttack()(target, [])) > auc(*ErrorAttack()(target, [])) + 0.05
+
+
 def test_attacks_refuse_what_they_cannot_read() -> None:
+    alone = replace(model(says([0.0], [30.0]), says([0.0], [30.0])), person_F=np.array([0]), person_U=np.array([1]))
+    with pytest.raises(InputError, match="nobody has two pictures"):
+        PersonAttack()(alone, [])
+    with pytest.raises(InputError, match="who is in which picture"):
+        PersonAttack()(model(says([0.0], [30.0]), says([0.0], [30.0])), [])
+    classes = replace(model(says([0.0]), says([0.0])), person_F=np.array([0]), person_U=np.array([1]))
+    with pytest.raises(InputError, match="nobody has two pictures"):
+        PersonAttack()(classes, [])
+    with pytest.raises(InputError, match="no ages"):
+        PersonAttack()(replace(model(says([0.0, 0.0]), says([0.0])), person_F=np.zeros(2, int), person_U=np.array([1])), [])
     nothing = model(says([0.0]), says([0.0], [30.0]))
-    for name in ("error", "error-lira"):
+    for name in ("error", "error-lira", "task-loss"):
         with pytest.raises(InputError, match="no ages"):
             ATTACKS.get(name)()(nothing, [nothing, nothing])
     for attack in (LiRA(), ErrorLiRA()):
@@ -295,7 +331,7 @@ def test_what_an_audit_cannot_tell_is_said() -> None:
     assert "needs 1 reference" in report.skipped["rmia"]
     assert report.alarms == ()
     assert report.model("unlearned").distance is None
-    assert list(report.model("unlearned").attacks) == ["error", "loss"]
+    assert list(report.model("unlearned").attacks) == ["error", "loss", "person", "task-loss"]
     # Resampling one person gives the same person each time: the report must not call that certainty.
     with_one = planted_run([Planted("unlearned", "unlearned", signals(1))], subjects=1)
     assert "fewer than 5 subjects" in with_one.skipped["forget interval"]

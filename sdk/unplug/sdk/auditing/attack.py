@@ -27,12 +27,15 @@ class Signals:
         unseen: U samples that no model was trained on (the test set).
         population: Z further unseen samples, disjoint from `unseen` (the validation set).
         retain: the rest of the training set.
+        person_F, person_U: numbers of the people in the forget and the unseen samples; None where they were not given.
     """
 
     forget: Predictions
     unseen: Predictions
     population: Predictions
     retain: Predictions
+    person_F: NDArray[np.int64] | None = None
+    person_U: NDArray[np.int64] | None = None
 
 
 class Attack(Protocol):
@@ -60,6 +63,8 @@ ATTACKS: Registry[Callable[[], Attack]] = Registry(
         "lira": "unplug.sdk.auditing.attacks.lira:LiRA",
         "error": "unplug.sdk.auditing.attacks.error:ErrorAttack",
         "gain": "unplug.sdk.auditing.attacks.gain:GainAttack",
+        "task-loss": "unplug.sdk.auditing.attacks.task_loss:TaskLossAttack",
+        "person": "unplug.sdk.auditing.attacks.person:PersonAttack",
         "error-lira": "unplug.sdk.auditing.attacks.error_lira:ErrorLiRA",
     },
     group="unplug.attacks",

@@ -64,7 +64,10 @@ class CheckpointPredictor:
         device = sets.train.device
         model = self.task.network(self.checkpoint.model).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         forget, test, validation, train = (predict(model, getattr(sets, name)) for name in SETS)
-        return Signals(forget=forget, unseen=test, population=validation, retain=train)
+        return Signals(
+            forget=forget, unseen=test, population=validation, retain=train, person_F=sets.forget.subject_N,
+            person_U=sets.test.subject_N,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +97,10 @@ class ArtifactPredictor:
     def signals(self, sets: Sets) -> Signals:
         """Predictions by the file's runtime, all sets in one child process."""
         forget, test, validation, train = self.task.predict_artifact(self.artifact, [getattr(sets, name) for name in SETS])
-        return Signals(forget=forget, unseen=test, population=validation, retain=train)
+        return Signals(
+            forget=forget, unseen=test, population=validation, retain=train, person_F=sets.forget.subject_N,
+            person_U=sets.test.subject_N,
+        )  # fmt: skip
 
 
 def check_finite(name: str, parts: Iterable[Predictions]) -> None:

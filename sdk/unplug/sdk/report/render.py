@@ -124,8 +124,7 @@ def _subject(inputs: Inputs) -> list[str]:
     data = audit.data if audit else next((record.data for record in inputs.records), {})
     parts = [plain(str(data["spec"]), 100)] if "spec" in data else []
     if audit and isinstance(samples := audit.forget.get("samples"), int):
-        subjects = audit.forget.get("subjects")
-        parts.append(
-            f"forget set of {count(samples)} samples" + (f" of {count(subjects)} subjects" if isinstance(subjects, int) else "")
-        )
+        people = audit.forget.get("subjects")
+        of = "" if not isinstance(people, int) else " of one subject" if people == 1 else f" of {count(people)} subjects"
+        parts.append(f"forget set of {count(samples)} samples{of}")
     return parts

@@ -246,7 +246,8 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
     if after and after.distance and "forget" in after.distance:
         gap = after.distance["forget"]
         unit = error_unit(after)
-        note = f"{unit.years or 'of the loss,'} on the forget set; {span(gap.low, gap.high, unit.digits)}"
+        parts = (f"{unit.years or 'of the loss,'} on the forget set", span(gap.low, gap.high, unit.digits))
+        note = "; ".join(filter(None, parts))
         found.append(KeyNumber(label="Distance to the oracle", value=fixed(gap.value, unit.digits), note=note))
     return found + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
 

@@ -26,6 +26,9 @@ BATCH = 64
 GRID = 256
 """Pooled features are rounded to this fraction of their spread before anything is fitted, so that the last bits of a
 convolution, which may differ between machines, matter less often. How often was not measured."""
+MOST_MEANS = 32
+"""A feature's spread is at least this fraction of its mean: what varies less would be amplified until half precision, which
+has 11 bits, shows nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +116,8 @@ def consented(
         raise DataError(f"data {trunk_data.spec}", "it is not what the trunk was trained on (digest differs)", "Give that data")
     seen = to_tensors(trunk_data, split.retain, model.age_edges, device)
     pooled_NC = pooled(model, seen, show=show)
-    mean_C, spread_C = pooled_NC.mean(0), pooled_NC.std(0) + 1e-3
+    mean_C = pooled_NC.mean(0)
+    spread_C = pooled_NC.std(0).maximum(mean_C.abs() / MOST_MEANS) + 1e-3
     grid = 2.0 ** round(float(spread_C.median().log2())) / GRID
     return Consented(
         seen=_rows(trunk_data, seen, pooled_NC, grid), held=rows_of(model, grid, trunk_data, split.validation, device),

@@ -92,10 +92,11 @@ def unlearn(
     """
     from unplug.sdk.data import resolve_names
     from unplug.sdk.training import pick_device
-    from unplug.sdk.unlearning import forget
+    from unplug.sdk.unlearning import forget, learned_by_design
 
+    model = _checkpoint(original)
     return forget(
-        _checkpoint(original), data, resolve_names(forget_ids, data, "forget_ids"), method, Path(out),
+        model, data, resolve_names(forget_ids, data, "forget_ids", learned_by_design(model)), method, Path(out),
         budget=budget, options=options, oracle=None if retrained is None else _checkpoint(retrained), base=base, seed=seed,
         device=pick_device(device), restart=restart, show=show,
     )  # fmt: skip

@@ -41,13 +41,13 @@ def forget(
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
     from unplug.sdk.tasks import task_of
     from unplug.sdk.unlearning import forget as run
-    from unplug.sdk.unlearning import request_price
+    from unplug.sdk.unlearning import learned_by_design, request_price
 
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
-    ids = read_forget_file(forget_file, dataset)
+    ids = read_forget_file(forget_file, dataset, learned_by_design(original))
     common.say(describe_request(ids, dataset))
     if method != "retrain" and (price := request_price(original, dataset, ids)) is not None:
         common.say(f"costs {100 * price:.3g} % of a refit without them")

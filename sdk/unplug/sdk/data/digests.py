@@ -40,6 +40,13 @@ def keyed_names(split: Split) -> Mapping[str, str]:
     return {name: name if name.startswith(DIGEST) else f"{DIGEST}{key.digest(name, split.data_digest)}" for name in names}
 
 
+def stored_name(split: Split, name: str) -> str:
+    """What stands for one sample in a split as it was stored: the id itself, or its digest under the split's key."""
+    if split.key is None or name.startswith(DIGEST):
+        return name
+    return f"{DIGEST}{operator_key(split.key).digest(name, split.data_digest)}"
+
+
 def opened(split: Split, dataset: Dataset) -> Split:
     """The inverse of `keyed`, as far as the data hold the names; the others stay digests.
 

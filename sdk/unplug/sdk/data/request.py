@@ -13,6 +13,7 @@ import numpy as np
 from unplug.core import DataError, read_regular
 
 from .dataset import Dataset
+from .digests import stored_name
 from .sources.records import shown
 from .split import Split
 
@@ -21,13 +22,14 @@ SUBJECT = "subject:"
 MOST_NAMED = 5  # people or pictures that a line names
 
 
-def read_forget_file(path: Path, dataset: Dataset) -> tuple[str, ...]:
+def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None) -> tuple[str, ...]:
     """Sample ids that a forget file names.
 
     Args:
         path: UTF-8 text, a sample id or ``subject:NAME`` on each line (lines end at line feeds only; one that begins with
             ``#`` is a comment), or a JSON object with lists of strings called ``samples`` and ``subjects`` and nothing else.
         dataset: what the names refer to.
+        trained: see `resolve_names`.
 
     Returns:
         Ids in the data's order, without repeats.
@@ -37,7 +39,7 @@ def read_forget_file(path: Path, dataset: Dataset) -> tuple[str, ...]:
             that can be read in two ways is refused: it must never forget somebody else.
     """
     known = (*dataset.ids, *(f"{SUBJECT}{person}" for person in _pictures_of(dataset)))
-    return resolve_names(read_forget_names(path, known), dataset, str(path))
+    return resolve_names(read_forget_names(path, known), dataset, str(path), trained)
 
 
 def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
@@ -109,25 +111,40 @@ def _bare(line: str) -> str:
     return f"{SUBJECT}{bare.removeprefix(SUBJECT).strip()}" if bare.startswith(SUBJECT) else bare
 
 
-def resolve_names(names: Sequence[str], dataset: Dataset, where: str) -> tuple[str, ...]:
-    """Sample ids behind sample ids and ``subject:NAME`` lines, in the data's order; `where` opens the error message."""
+def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: Split | None = None) -> tuple[str, ...]:
+    """Sample ids behind sample ids and ``subject:NAME`` lines, in the data's order.
+
+    Args:
+        names: at least one.
+        dataset: what they refer to.
+        where: opens the error message.
+        trained: the stored split of a model that may forget whose pictures are gone: their ids are taken too, as it holds
+            them, behind the others. Whose pictures a subject's were is not in it.
+
+    Raises:
+        DataError: no names, or one that nobody has.
+    """
     if not names:
         raise DataError(where, "it names nothing", "List at least one sample id or subject:NAME")
     known, subjects = set(dataset.ids), _pictures_of(dataset)
+    learned = frozenset(trained.train) if trained else frozenset()
     wanted: set[str] = set()
+    gone: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
         own = subjects.get(name.removeprefix(SUBJECT)) if name.startswith(SUBJECT) else None
-        if own is None and (name.startswith(SUBJECT) or name not in known):
-            unknown.append(name)
-        else:
+        if own is not None or (name in known and not name.startswith(SUBJECT)):
             wanted.update(own or [name])
+        elif trained and (stored := stored_name(trained, name)) in learned:
+            gone[stored] = None
+        else:
+            unknown.append(name)
     if unknown:
         listed = ", ".join(shown(name) for name in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
         note = "; a comment stands on a line of its own" if any(" #" in name for name in unknown) else ""
         fix = f"`unplug data inspect SPEC --ids` lists the ids{note}"
         raise DataError(where, f"{len(unknown)} unknown names ({listed})", fix)
-    return tuple(name for name in dataset.ids if name in wanted)
+    return (*(name for name in dataset.ids if name in wanted), *gone)
 
 
 def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:
@@ -157,6 +174,8 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
             parts.append(f"{share} of subject {shown(subject)}")
     nobody = [sample.id for sample in dataset.samples if sample.subject is None and sample.id in wanted]
     parts += [f"{shown(name)} without a subject" for name in nobody[:MOST_NAMED]]
+    if lost := len(wanted - set(dataset.ids)):
+        parts.append(f"{lost} whose pictures are gone")
     more = max(0, len(parts) - MOST_NAMED) + max(0, len(nobody) - MOST_NAMED)
     listed = "; ".join(parts[:MOST_NAMED]) + (f"; and {more} more" if more else "")
     text = f"forgets {len(ids)} of {len(dataset)} pictures: {listed}"
@@ -179,7 +198,7 @@ def same_pictures(ids: Sequence[str], dataset: Dataset) -> tuple[tuple[str, str]
         for name, row in zip(dataset.ids, dataset.rows, strict=True)
     }
     stays = {digest: name for name, digest in digests.items() if name not in wanted}
-    return tuple((name, stays[digests[name]]) for name in ids if digests[name] in stays)
+    return tuple((name, stays[digests[name]]) for name in ids if digests.get(name) in stays)
 
 
 def pick_forget(dataset: Dataset, split: Split, *, fraction: float, seed: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from .design import Design as Design
 from .design import build_design as build_design
 from .design import check_design_request as check_design_request
 from .design import design_of as design_of
+from .design import learned_by_design as learned_by_design
 from .design import request_price as request_price
 from .design import train_forgettable as train_forgettable
 from .designs.closed_form import ClosedForm as ClosedForm

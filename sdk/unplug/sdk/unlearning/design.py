@@ -11,7 +11,7 @@ import torch
 from unplug.core import CheckpointError, InputError, Registry, one_writer
 from unplug.plugins import Checkpoint
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.training import Recipe
+from unplug.sdk.training import Recipe, split_of
 
 from .method import with_settings
 
@@ -67,6 +67,11 @@ def design_of(checkpoint: Checkpoint) -> str | None:
     if name not in DESIGNS:
         raise CheckpointError(str(checkpoint.path), f"its design {name!r} is not known here", f"Known: {', '.join(DESIGNS)}")
     return name
+
+
+def learned_by_design(original: Checkpoint) -> Split | None:
+    """The stored split of a model made to forget, which may forget whose pictures are gone; None for an ordinary model."""
+    return split_of(original) if design_of(original) else None
 
 
 def request_price(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> float | None:

@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from unplug.core import CheckpointError, DataError, InputError, UnplugError, sha256_file
 from unplug.plugins import DESIGN_STATE, load_checkpoint
 from unplug.sdk.cli import main
-from unplug.sdk.data import Dataset
+from unplug.sdk.data import Dataset, describe_request, resolve_names
 from unplug.sdk.training import split_of
-from unplug.sdk.unlearning import DESIGNS, build_design, forget
+from unplug.sdk.unlearning import DESIGNS, build_design, forget, learned_by_design
 
 from .conftest import CPU, FORMS, PERSONAL, TRUNK, World, only, same
 
@@ -56,9 +56,31 @@ def test_only_what_the_design_reads_is_needed(world: World, tmp_path: Path) -> N
     assert (gone in needed) == (world.design == "closed-form") and len(needed) < len(world.split.train) / 2
     full = world.without([gone], tmp_path / "full")
     assert same(world.without([gone], tmp_path / "a", data=only(world.personal, needed)), full)
-    with pytest.raises(DataError, match="wanted samples are not in it"):
+    with pytest.raises(DataError, match="its picture is gone"):
         world.without([gone], tmp_path / "b", data=only(world.personal, [*needed[1:], world.split.test[0]]))
     assert not (tmp_path / "b").exists()
+
+
+def test_whose_pictures_are_gone_may_be_forgotten_too(world: World, tmp_path: Path) -> None:
+    """By id, also once names are digests: shards never needed them, and the closed form is refitted from the others."""
+    first, second, everybody = world.split.train[3], world.split.train[8], world.personal.ids
+    left = only(world.personal, [name for name in everybody if name != first])
+    fewer = only(world.personal, [name for name in everybody if name not in (first, second)])
+    asked = resolve_names([first], left, "request", learned_by_design(world.original))
+    once = world.without(asked, tmp_path / "once", data=left)
+    assert asked == (first,) and same(once, world.without([first], tmp_path / "full"))
+    assert (once.record["forget"]["refitted"] is None) == (world.design == "shards")
+    again = resolve_names([second], fewer, "request", learned_by_design(once))
+    assert again[0].startswith("hmac:") and describe_request(again, fewer).endswith("1 whose pictures are gone")
+    assert same(
+        world.without(again, tmp_path / "twice", data=fewer, start=once), world.without([first, second], tmp_path / "both")
+    )
+    with pytest.raises(DataError, match="it is not in this model"):
+        world.without(resolve_names([first], left, "request", learned_by_design(once)), tmp_path / "x", data=left, start=once)
+    with pytest.raises(DataError, match="1 unknown names"):
+        resolve_names(["nobody"], left, "request", learned_by_design(once))
+    with pytest.raises(DataError, match="1 unknown names"):
+        resolve_names([first], left, "request")
 
 
 def test_another_picture_under_a_name_is_refitted_or_refused(world: World, tmp_path: Path) -> None:

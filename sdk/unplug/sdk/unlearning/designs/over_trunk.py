@@ -212,16 +212,16 @@ class OverTrunk(ABC, Generic[K]):
         spent = Cost(forward=0, backward=0, wall_s=0.0)
         why = "refitted from the pictures of the others, as asked" if refit else None
         if not refit:
-            spent = step
-            rows = rows_of(model, facts["grid"], dataset, self.reads(kept, gone), device, show=show)
             try:
+                check_there(dataset, needed := self.reads(kept, gone))
+                rows = rows_of(model, facts["grid"], dataset, needed, device, show=show)
+                spent = Cost(forward=len(needed), backward=0, wall_s=0.0)
                 check_added(kept, rows)
-                kept = self.take(model, kept, gone, rows, seed)
+                kept, spent = self.take(model, kept, gone, rows, seed), step
             except Changed as error:
                 if not set(split.retain) <= set(dataset.ids):
                     raise
                 why = f"refitted from the pictures of the others ({error.what}: {error.why})"
-                spent = Cost(forward=len(rows.ids), backward=0, wall_s=0.0)
         if why:
             rest = rows_of(model, facts["grid"], dataset, split.retain, device, show=show)
             spent = Cost(forward=spent.forward + whole.forward, backward=whole.backward, wall_s=0.0)
@@ -338,6 +338,15 @@ def check_request(kept: Kept, gone: Sequence[str]) -> None:
             raise DataError(f"sample {name}", why, "It was never there, or is forgotten already")
     if len(gone) >= len(kept.committed):
         raise DataError("request", "nobody would be left in the model", "Delete the model instead")
+
+
+def check_there(dataset: Dataset, needed: Sequence[str]) -> None:
+    """Refuses data without a picture that is needed; `Changed`, since a refit may do without it."""
+    there = set(dataset.ids)
+    if missing := [name for name in needed if name not in there]:
+        why = f"its picture is gone, and {len(needed)} pictures are needed ({len(missing)} of them are not there)"
+        fix = "Give the data of the training; with all pictures of the others the model is refitted instead"
+        raise Changed(f"sample {missing[0]}", why, fix)
 
 
 def check_added(kept: Kept, rows: Rows) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from unplug.sdk.unlearning.designs.shards import MIDDLE, SPREAD, Tails
 from unplug.sdk.unlearning.designs.trunk import rows_of
 from unplug.sdk.unlearning.shards import Plan
 
-from .conftest import CPU, World
+from .conftest import CPU, World, same
 
 
 @pytest.fixture
@@ -76,6 +77,16 @@ def test_requests_in_sequence_leave_what_training_on_the_rest_gives(sharded: Wor
     assert untouched > 0  # people of the second slice left the first as it was
     empty = [shard for shard, sizes in enumerate(kept.sizes()) if sum(sizes) == 0]
     assert empty and all(torch.equal(kept.after_SRP[shard, -1], kept.warm_P) for shard in empty)
+
+
+def test_everybody_of_a_shard_leaves_without_any_picture(sharded: World, tmp_path: Path) -> None:
+    form, kept = loaded(sharded)
+    gone = [name for name, (shard, _) in kept.place.items() if shard == 2]
+    assert gone and form.reads(kept, gone) == [] and form.price(sharded.original, sharded.personal, gone) == 0.0
+    left = sharded.without(gone, tmp_path / "left")
+    assert same(left, sharded.without(gone, tmp_path / "refit", "retrain"))
+    assert left.record["forget"]["cost"]["compute_fraction"] == 0.0
+    assert torch.equal(form.load(left).after_SRP[2, -1], kept.warm_P)
 
 
 def test_other_requests_in_another_order_cost_and_give_the_same(sharded: World) -> None:

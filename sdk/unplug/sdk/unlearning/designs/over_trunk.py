@@ -361,7 +361,7 @@ def check_added(kept: Kept, rows: Rows) -> None:
 
 
 def _refit_cost(step: Cost, whole: Cost, device: torch.device) -> RetrainCost:
-    per_pass = step.wall_s / step.compute
+    per_pass = step.wall_s / max(step.compute, 1.0)  # whoever was alone in a shard leaves without a pass
     return RetrainCost(
         cost=Cost(forward=whole.forward, backward=whole.backward, wall_s=per_pass * whole.compute),
         source=f"a refit on the others at {1e3 * per_pass:.3g} ms a pass, as in this step, on {describe_device(device)}",

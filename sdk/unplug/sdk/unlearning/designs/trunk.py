@@ -161,7 +161,8 @@ def _rows(dataset: Dataset, data: ImageSet, pooled_NC: Tensor, grid: float) -> R
 @torch.no_grad()
 def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor:
     """Pooled features (N, C) in float64 on the CPU, `BATCH` pictures a pass; `show` draws a progress bar."""
-    rows = []
+    assert model.lift is not None
+    rows = [torch.empty(0, model.lift.in_features, dtype=torch.float64)]
     for start in tqdm(range(0, len(data), BATCH), "features", disable=not show, unit="batch", leave=False):
         index_B = torch.arange(start, start + BATCH, device=data.device) % len(data)
         rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())

@@ -50,7 +50,7 @@ class Recorded:
         """What was said of the part of the forget set that this request names."""
         place = {name: index for index, name in enumerate(self.ids)}
         index_F = np.array([place[name] for name in sets.forget.ids])
-        return replace(self.said, forget=_at(self.said.forget, index_F))
+        return replace(self.said, forget=_at(self.said.forget, index_F), person_F=sets.forget.subject_N)
 
 
 def _at(said: Predictions, index_F: np.ndarray) -> Predictions:

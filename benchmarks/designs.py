@@ -186,7 +186,8 @@ def main(trunk: Path, spec: str, ordinary: tuple[Path, ...], seeds: int, request
             given = load_checkpoint(place, expect="age")
             recipe = given.record["recipe"]
             shown = f"ordinary, {recipe['size']}, {recipe['epochs']} epochs"
-            rows.append({"seed": given.record["seed"]} | row_of(shown, given.model, dataset, split_of(given, dataset)))
+            known = {"seed": given.record["seed"], "train_s": given.record["cost"]["wall_s"]}
+            rows.append(known | row_of(shown, given.model, dataset, split_of(given, dataset)))
     write_json(
         out,
         {

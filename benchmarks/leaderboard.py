@@ -13,8 +13,7 @@ from pathlib import Path
 
 from unplug.core import NONE, atomic_path, percent, read_json, seconds
 from unplug.sdk.report import leaderboard_markdown, number
-from unplug.sdk.studies.leaderboard import METRICS, ORACLE, PROTOCOLS, LeaderboardReport, Measure, read_leaderboard
-from unplug.sdk.unlearning import METHODS
+from unplug.sdk.studies.leaderboard import METRICS, PROTOCOLS, LeaderboardReport, Measure, all_methods, read_leaderboard
 
 from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown
@@ -133,7 +132,7 @@ def command_of(report: LeaderboardReport) -> str:
     ran = [row.name for row in report.rows if row.role == "unlearned"]
     options = {
         "data": None if report.data["spec"] == protocol.default_data else report.data["spec"],
-        "methods": None if set(ran) == set(METHODS) - {ORACLE} else ",".join(sorted(ran)),
+        "methods": None if set(ran) == set(all_methods()) else ",".join(sorted(ran)),
         "models": len(seeds["retrained"]),
         "originals": len(seeds["originals"]),
         "budget": None if settings["budget"] == protocol.budget else settings["budget"],

@@ -101,7 +101,7 @@ class Planted:
 
     def __init__(self, loss_MN: NDArray[np.float64], seen_MN: NDArray[np.bool_]) -> None:
         self.loss_MN, self.seen_MN = loss_MN, seen_MN
-        self.record = SimpleNamespace(models=len(loss_MN))
+        self.record = SimpleNamespace(models=len(loss_MN), folds=2)
         self.person_N = np.array([100, 100, 101, 101, *range(70)])
 
     def rows(self, ids: tuple[int, ...]) -> NDArray[np.int64]:

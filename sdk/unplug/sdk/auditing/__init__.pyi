@@ -3,6 +3,10 @@ from .attack import Attack as Attack
 from .attack import Signals as Signals
 from .audit_files import AuditConfig as AuditConfig
 from .audit_files import run_audit as run_audit
+from .certification import Certification as Certification
+from .certification import CertifyConfig as CertifyConfig
+from .certification import certify as certify
+from .certification import read_certification as read_certification
 from .challenge_metric import Variant as Variant
 from .challenge_metric import challenge as challenge
 from .challenge_metric import forgetting_gap as forgetting_gap
@@ -17,6 +21,9 @@ from .klom_metric import klom as klom
 from .klom_metric import years_from_oracle as years_from_oracle
 from .people import person_rows as person_rows
 from .people import standing as standing
+from .pooled import Leak as Leak
+from .pooled import exact_passes as exact_passes
+from .pooled import judge as judge
 from .population import Comparison as Comparison
 from .population import rmia_population as rmia_population
 from .population import ulira as ulira

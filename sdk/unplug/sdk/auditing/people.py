@@ -172,10 +172,19 @@ def composites(references: References, sets: Sets) -> list[Signals]:
         found.append(
             Signals(
                 forget=references.said(model_F, forget_F), unseen=said(others["unseen"]),
-                population=said(others["population"]), retain=said(retain_N),
+                population=said(others["population"]),
+                retain=references.said(_saw(references, int(first_R[number]), retain_N), retain_N),
+                person_F=sets.forget.subject_N, person_U=sets.test.subject_N,
             )
         )  # fmt: skip
     return found
+
+
+def _saw(references: References, model: int, row_N: NDArray[np.int64]) -> NDArray[np.int64]:
+    """On each training sample a model that was trained on it (N,): this one, or the next of its round: it left out others."""
+    folds = references.record.folds
+    other = model // folds * folds + (model + 1) % folds
+    return np.where(references.seen_MN[model, row_N], model, other)
 
 
 def _in_order(subject_F: NDArray[np.int64]) -> list[int]:

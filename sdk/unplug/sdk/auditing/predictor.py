@@ -71,6 +71,22 @@ class CheckpointPredictor:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FleetPredictor:
+    """Models that never saw who is forgotten, one a person, in the place of a retrained one; what they say is known already."""
+
+    sha256: str
+    said: Signals
+    name: str = "never saw them"
+    role: Role = "retrained"
+    target: str | None = None
+    precision: str | None = None
+
+    def signals(self, sets: Sets) -> Signals:
+        """What they said, whatever the sets."""
+        return self.said
+
+
+@dataclass(frozen=True, kw_only=True)
 class ArtifactPredictor:
     """An exported file, run by its own runtime in a child process: the very bytes that ship."""
 

@@ -19,7 +19,7 @@ from .attack import ATTACKS, Attack, Signals
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
 from .people import composites, person_rows, stays
-from .predictor import ArtifactPredictor, Predictor, check_finite
+from .predictor import ArtifactPredictor, CheckpointPredictor, FleetPredictor, Predictor, check_finite
 from .privacy import add_privacy
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import Compared, Said, measure_rounding
@@ -53,7 +53,8 @@ def audit(
         data: facts about the data, copied into the report.
         references: models trained without the forget set, with other seeds; RMIA needs one, LiRA two.
         fleet: references that left people out; attacks then have as many references as models never saw each person, and
-            every forgotten person is ranked among those.
+            every forgotten person is ranked among those. Whose answers a model was fitted to are left out. Where there is no
+            oracle, the first of those models stand in its place, one a person.
         attacks: names of `ATTACKS`; None takes all.
         exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
             on each; one that cannot run here is compared by its stored numbers alone.
@@ -69,7 +70,11 @@ def audit(
         InputError: no such attack, or a model whose outputs are not finite.
     """
     check_forget_size(len(sets.forget), exact=exact or fleet is not None)
+    if fleet is not None:
+        fleet = fleet.apart(_targets(predictors))
     strangers = [] if fleet is None else composites(fleet, sets)
+    if fleet is not None and not any(item.role == "retrained" for item in predictors):
+        predictors = [*predictors, FleetPredictor(sha256=fleet.sha256, said=strangers.pop(0))]
     chosen, skipped = _usable(attacks, len(references) + len(strangers))
     skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
     # By position, because two models may share a name.
@@ -111,6 +116,12 @@ def audit(
         versions=versions(),
         rounding=_roundings(exports, measured, sets, draws, seed),
     )
+
+
+def _targets(predictors: Sequence[Predictor]) -> set[str]:
+    """The reference models, by the SHA-256 of their files, whose answers some audited model was fitted to."""
+    steps = [item.checkpoint.record.get("forget") or {} for item in predictors if isinstance(item, CheckpointPredictor)]
+    return {name for step in steps for name in (step.get("outside") or {}).get("models", ())}
 
 
 def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:

@@ -24,25 +24,33 @@ from .options import base_option, checkpoint_argument, data_option, forget_optio
     type=click.Path(path_type=Path),
     help="The retrained model: its recipe is checked and what it took is recorded.",
 )
+@click.option(
+    "--fleet", type=click.Path(path_type=Path),
+    help="Folder that `unplug references` made: a method that needs out-of-fold answers takes them from it.",
+)  # fmt: skip
 @base_option
 @click.option("--restart", is_flag=True, help="Drop an unfinished retraining instead of continuing it.")
 @out_option("Checkpoint folder to write.")
 @command
 def forget(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float | None,
-    pairs: tuple[str, ...], without: tuple[Any, ...], retrained: Path | None, base: str | None, restart: bool, out: Path,
-    common: Common,
+    pairs: tuple[str, ...], without: tuple[Any, ...], retrained: Path | None, fleet: Path | None, base: str | None,
+    restart: bool, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Unlearn the samples that FILE names, within a budget.
 
     `--method retrain` trains from scratch on the retain set: the oracle that audits compare with.
     """
+    from unplug.core import InputError
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
+    from unplug.sdk.fleet import out_of_fold
     from unplug.sdk.tasks import task_of
     from unplug.sdk.unlearning import forget as run
-    from unplug.sdk.unlearning import learned_by_design, request_price
+    from unplug.sdk.unlearning import learned_by_design, needs_answers, request_price
 
+    if fleet is not None and not needs_answers(method):
+        raise InputError(f"--fleet {fleet}", "the method reads no out-of-fold answers", "Use --method folds, or leave it out")
     original = load_checkpoint(checkpoint)
     task = task_of(original, device=common.device, base=base)
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
@@ -54,6 +62,7 @@ def forget(
     done = run(
         original, dataset, ids, method, out,
         budget=budget, options=settings(pairs), withhold=without, oracle=oracle, task=task, seed=common.seed,
+        outside=None if fleet is None else out_of_fold(fleet, original, task, dataset, ids, common.seed),
         device=common.device, restart=restart, show=common.show,
     )  # fmt: skip
     facts, metrics = done.record["forget"], done.record["metrics"]

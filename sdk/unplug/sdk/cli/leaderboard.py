@@ -85,12 +85,11 @@ def leaderboard(
 
 def _methods(text: str) -> tuple[str, ...]:
     from unplug.core import InputError
-    from unplug.sdk.studies.leaderboard import ORACLE
-    from unplug.sdk.unlearning import METHODS
+    from unplug.sdk.studies.leaderboard import ORACLE, all_methods
 
     chosen = tuple(dict.fromkeys(names(text)))
     if chosen == ("all",):
-        return tuple(name for name in METHODS if name != ORACLE)
+        return all_methods()
     if not chosen or ORACLE in chosen:
         why = "retraining is the oracle and always there" if chosen else "it names no method"
         raise InputError(f"--methods {text}", why, "Name methods of `unplug list methods`, or all")

@@ -19,7 +19,10 @@ from unplug.sdk.diffusion import shipped_folder
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NEEDS = ("retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits")
+NEEDS = (
+    "retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits",
+    "out-of-fold answers",
+)  # fmt: skip
 """`unplug.sdk.unlearning.method.NEEDS`, which imports torch; a help text must not."""
 
 

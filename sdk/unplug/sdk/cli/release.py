@@ -27,12 +27,17 @@ from .options import (
 @click.option("--method", help="See `unplug list methods` (default: the design's own way, or msg for an ordinary model).")
 @click.option("--budget", type=float, default=0.05, show_default=True, help="Fraction of retraining; a design needs none.")
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
-@click.option("--retrained", type=click.Path(path_type=Path), help="The oracle (default: train it).")
+@click.option("--retrained", type=click.Path(path_type=Path), help="The oracle (default: train it, but with --fleet).")
 @click.option(
     "--references", type=click.IntRange(0, 64), default=1, show_default=True,
     help="Reference models to train: RMIA needs one, LiRA two; with --fleet none is trained.",
 )  # fmt: skip
 @fleet_option
+@click.option("--oracle", is_flag=True, help="With --fleet: train the oracle all the same.")
+@click.option(
+    "--certification", type=click.Path(path_type=Path),
+    help="What `unplug certify` wrote: evidence of the method, where one request is too few people to show anything.",
+)  # fmt: skip
 @click.option("--to", "targets", default="litert,coreml,onnx", show_default=True, help="Comma-separated targets.")
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
 @click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
@@ -44,8 +49,9 @@ from .options import (
 @command
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
-    retrained: Path | None, references: int, fleet: Path | None, targets: str, precisions: str, gate_pairs: tuple[str, ...],
-    rounding: bool, faces: bool, base: str | None, restart: bool, out: Path, common: Common,
+    retrained: Path | None, references: int, fleet: Path | None, oracle: bool, certification: Path | None, targets: str,
+    precisions: str, gate_pairs: tuple[str, ...], rounding: bool, faces: bool, base: str | None, restart: bool, out: Path,
+    common: Common,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
@@ -58,7 +64,7 @@ def release(
     from unplug.sdk.tasks import task_of
 
     original = load_checkpoint(checkpoint)
-    oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
+    given = load_checkpoint(retrained, expect=original.model_type) if retrained else None
     task = task_of(original, device=common.device, base=base)
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
@@ -66,7 +72,7 @@ def release(
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
         precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), rounding=rounding,
-        faces=faces, seed=common.seed, fleet=fleet,
+        faces=faces, seed=common.seed, fleet=fleet, oracle=oracle, certification=certification,
     )  # fmt: skip
     work = out.parent / f".{out.name}.release"
     done = run(
@@ -76,7 +82,7 @@ def release(
         out,
         work,
         config,
-        oracle=oracle,
+        oracle=given,
         task=task,
         device=common.device,
         say=common.say,

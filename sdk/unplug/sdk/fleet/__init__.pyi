@@ -7,6 +7,7 @@ from .references import ReferenceCost as ReferenceCost
 from .references import ReferenceRecord as ReferenceRecord
 from .references import References as References
 from .references import load_references as load_references
+from .references import out_of_fold as out_of_fold
 from .references import train_references as train_references
 from .result import Order as Order
 from .result import Result as Result

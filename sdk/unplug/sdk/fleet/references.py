@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -36,7 +36,7 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, opened
+from unplug.sdk.data import Dataset, OnBad, Split, load_dataset
 from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import (
     ClassPredictions,
@@ -45,9 +45,8 @@ from unplug.sdk.training import (
     Sets,
     describe_device,
     predict,
-    split_of,
 )
-from unplug.sdk.unlearning import design_of
+from unplug.sdk.unlearning import OutOfFold, design_of, own_split, request_split
 
 from .backend import revive
 from .job import Context, Job
@@ -175,7 +174,7 @@ def train_references(
         TrainingError: a training failed; the others are kept.
     """
     task = task or task_of(original, device=device, base=base)
-    split, key = _split(original, dataset), operator_key()
+    split, key = own_split(original, dataset), operator_key()
     _check_wanted(original, dataset, split, models, folds)
     given = json_sha256(
         {
@@ -216,7 +215,7 @@ def _check_wanted(original: Checkpoint, dataset: Dataset, split: Split, models: 
         raise InputError("references", why, f"{LEAST} are the least that rank anybody: use {LEAST * folds} to {MOST} models")
     if design := design_of(original):
         why = f"a {design} model is made to forget, which an equality shows: it needs no references"
-        raise InputError(str(original.path), why, "Leave --fleet out")
+        raise InputError(str(original.path), why, "Forget and release it as it is")
     inside = set(split.retain)
     people = {sample.person for sample in dataset.samples if sample.id in inside}
     if len(people) < folds:
@@ -235,7 +234,7 @@ def reference_context(original: str, spec: str, on_bad: OnBad, base: str | None,
     checkpoint = load_checkpoint(Path(original))
     task = task_of(checkpoint, device=where, base=base)
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=False)
-    return _World(task=task, sets=task.sets(dataset, _split(checkpoint, dataset), where))
+    return _World(task=task, sets=task.sets(dataset, own_split(checkpoint, dataset), where))
 
 
 def reference_job(world: _World, number: int, folds: int, seed: int) -> Result:
@@ -307,6 +306,29 @@ class References:
             raise InputError("references", "every model saw some of these samples", "Train references of this original again")
         return found
 
+    def apart(self, sha256s: Collection[str]) -> References:
+        """These without some models, by the SHA-256 of their files: whose answers were targets is no stranger any more."""
+        known_M = np.array([sha256 in sha256s for sha256 in self.record.files])
+        return replace(self, seen_MN=self.seen_MN | known_M[:, None]) if known_M.any() else self
+
+    def out_of_fold(self, ids: Sequence[str], seed: int) -> OutOfFold:
+        """What the models of one round, drawn by a seed, say of some training samples: each of those whom it left out.
+
+        Raises:
+            InputError: samples that the references do not know, or models without classes.
+        """
+        if self._kind is not ClassPredictions:
+            raise InputError("references", "they are of models without classes", "Choose a method that needs none of them")
+        folds, row_N = self.record.folds, self.rows(ids)
+        drawn = int(np.random.default_rng([seed, 43]).integers(self.record.models // folds))
+        models = np.arange(drawn * folds, (drawn + 1) * folds)
+        model_N = models[(~self.seen_MN[np.ix_(models, row_N)]).argmax(axis=0)]
+        if self.seen_MN[model_N, row_N].any():
+            raise InputError("references", "every model of a round saw some of these samples", "Train references again")
+        logits_FG = torch.from_numpy(np.asarray(self._arrays_MN["logits_NG"][model_N, row_N], np.float32))
+        facts = {"round": drawn, "models": [self.record.files[number] for number in sorted(set(model_N.tolist()))]}
+        return OutOfFold(ids=tuple(ids), logits_FG=logits_FG, facts=facts)
+
     def said(self, model_N: NDArray[np.int64], row_N: NDArray[np.int64]) -> Predictions:
         """What model `model_N[i]` says of sample `row_N[i]`."""
         picked = {name: array[model_N, row_N] for name, array in self._arrays_MN.items()}
@@ -337,7 +359,7 @@ def load_references(folder: Path, original: Checkpoint, task: StoredTask, datase
         why = "its models were trained on other data (digest differs)"
         raise InputError(str(path), why, "Give the data of the original's training, or train references of it")
     key = operator_key(record.key)
-    _check_split(record, _split(original, dataset), key, path)
+    _check_split(record, own_split(original, dataset), key, path)
     results = [_result(folder, f"model-{number:04d}", sha256) for number, sha256 in enumerate(record.files)]
     kind = KEPT.get(str(results[0].facts.get("kind")))
     if kind is None:
@@ -357,13 +379,12 @@ def load_references(folder: Path, original: Checkpoint, task: StoredTask, datase
     )  # fmt: skip
 
 
-def _split(original: Checkpoint, dataset: Dataset) -> Split:
-    """The original's split; who was forgotten from it is in no set."""
-    split = split_of(original)
-    if split.data_digest != dataset.digest:
-        why = f"it is not the data that {original.path} was trained on (digest differs)"
-        raise DataError(f"data {dataset.spec}", why, "Give the data spec of its training, unchanged")
-    return opened(split, dataset)
+def out_of_fold(
+    folder: Path, original: Checkpoint, task: StoredTask, dataset: Dataset, forget_ids: Sequence[str], seed: int
+) -> OutOfFold:
+    """What a forget step is given of a folder of references: see `load_references` and `References.out_of_fold`."""
+    names = request_split(original, dataset, forget_ids).forget
+    return load_references(folder, original, task, dataset).out_of_fold(names, seed)
 
 
 def _check_place(out: Path, given: str, models: int) -> None:

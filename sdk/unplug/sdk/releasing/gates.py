@@ -12,9 +12,11 @@ from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import EQUIVALENCE, AttackResult, AuditReport, ModelAudit, Utility
+from unplug.sdk.auditing import EQUIVALENCE, AttackResult, AuditReport, Certification, ModelAudit, Utility
 from unplug.sdk.bundle import Gate
 
+STANDS_OUT = 0.05
+"""A person whose p is below it stands out."""
 EQUAL = 1e-8
 """Weights are equal within this. Solved on one machine, from the same integers, they are the same bit for bit."""
 
@@ -88,7 +90,9 @@ class ReleaseConfig:
         budget: fraction of retraining, for a model without a design.
         references: reference models (RMIA needs one, LiRA two), each a retraining with another seed; a design needs none, and
             with a fleet none is trained.
-        fleet: folder that `unplug references` made.
+        fleet: folder that `unplug references` made; its models then stand in the oracle's place, and none is trained.
+        oracle: train one all the same.
+        certification: what `unplug certify` says of the method, at as many people as the request names.
         targets, precisions: what to export.
         gates: what must hold.
         bench_iterations, bench_repeats, threads: of the host bench.
@@ -103,6 +107,8 @@ class ReleaseConfig:
     budget: float = 0.05
     references: int = 1
     fleet: Path | None = None
+    oracle: bool = False
+    certification: Path | None = None
     targets: tuple[str, ...] = ("litert", "coreml", "onnx")
     precisions: tuple[str, ...] = ("fp32", "fp16")
     gates: Gates = field(default_factory=Gates)
@@ -124,16 +130,56 @@ def equality_gate(unlearned: Checkpoint, retrained: Checkpoint) -> Gate:
     return _upto("equality", worst, EQUAL, " largest difference of a weight from a refit without them", detail)
 
 
-def forgetting_gates(gates: Gates, report: AuditReport) -> list[Gate]:
-    """The unlearned model's attacks are equivalent to the oracle's, nobody stands out, and the model is of use as before."""
+def forgetting_gates(gates: Gates, report: AuditReport, certified: Certification | None = None) -> list[Gate]:
+    """The unlearned model's attacks are equivalent to the oracle's, nobody stands out, and the model is of use as before.
+
+    With a certification of the method forgetting rests on that, and on what this request itself shows: an attack that surely
+    sees it, and a person who stands out among models that never saw her, still refuse it.
+
+    Use is compared with the oracle's; where models of a fleet stand in its place, which were trained on fewer people, with the
+    original's: nobody who stays may notice.
+    """
     unlearned, retrained = report.model("unlearned"), report.model("retrained")
     results = []
     for name, attack in sorted(unlearned.attacks.items()):
         results += _equivalence_gates(gates, name, attack, report.too_few)
     if gates.worst_person:
         results += _worst_person_gate(unlearned, report)
-    results.append(utility_gate(gates, unlearned.utility["test"], retrained.utility["test"]))
-    return [*results, *retain_gates(gates, unlearned.utility["retain"], retrained.utility["retain"])]
+    if certified is not None:
+        seen = [gate for gate in results if not gate.passed and not gate.inconclusive]
+        results = [_certified_gate(gates, certified), *_person_gates(unlearned, report), *seen]
+    trained = retrained.sha256 != (report.settings.get("fleet") or {}).get("sha256")
+    base, whose = (retrained, "the oracle's") if trained else (report.model("original"), "the original's")
+    results.append(utility_gate(gates, unlearned.utility["test"], base.utility["test"], whose=whose))
+    return [*results, *retain_gates(gates, unlearned.utility["retain"], base.utility["retain"], whose)]
+
+
+def _certified_gate(gates: Gates, certified: Certification) -> Gate:
+    """What the method left of other people at most, in as many requests of this size."""
+    ends = [abs(end or 0.0) for leak in certified.leaks.values() for end in (leak.auc.low, leak.auc.high)]
+    limit = min(gates.max_auc_above_retrained, gates.max_auc_below_retrained)
+    detail = (
+        f"{certified.requests} requests of {certified.people} by {certified.method}: {certified.why}; "
+        f"exact models would pass in {100 * certified.exact_passes:.0f} %"
+    )
+    gate = _upto("certified (method)", max(ends), limit, " AUC from models that never saw them, at most", detail)
+    holds = gate.passed and certified.verdict == "certified"
+    return replace(gate, passed=holds, inconclusive=not holds and certified.verdict != "refused")
+
+
+def _person_gates(unlearned: ModelAudit, report: AuditReport) -> list[Gate]:
+    """Nobody of this request stands out among models that never saw her: a check of sanity, and no evidence by itself."""
+    if not unlearned.people:
+        reason = report.skipped.get("people", "nobody could be ranked")
+        return [replace(_upto("this request (people)", None, 0.0, "", reason), inconclusive=True)]
+    p_value = min(1.0, len(unlearned.people) * min(row.p_value for row in unlearned.people))
+    detail = f"{len(unlearned.people)} ranked; an exact model fails in {100 * STANDS_OUT:g} %"
+    return [
+        Gate(
+            name="this request (people)", value=p_value, limit=STANDS_OUT, comparison=">=", passed=p_value >= STANDS_OUT,
+            unit=" p of whoever stands out most", detail=detail,
+        )
+    ]  # fmt: skip
 
 
 def _equivalence_gates(gates: Gates, name: str, attack: AttackResult, too_few: str | None) -> list[Gate]:
@@ -169,25 +215,29 @@ def _worst_person_gate(unlearned: ModelAudit, report: AuditReport) -> list[Gate]
     return [_upto("worst person", worst.value, worst.null_high, " standard errors", detail)]
 
 
-def utility_gate(gates: Gates, unlearned: Utility, retrained: Utility, part: str = "test") -> Gate:
+_WHOSE = {"the oracle's": "retrained", "the original's": "the original"}
+
+
+def utility_gate(gates: Gates, unlearned: Utility, retrained: Utility, part: str = "test", whose: str = "the oracle's") -> Gate:
     """What forgetting cost on a set, over retraining: years, or a share of the loss where there are no years."""
     name = "utility" if part == "test" else f"utility ({part})"
     if unlearned.mae is None or retrained.mae is None:
         cost = unlearned.loss / retrained.loss - 1.0
-        detail = f"{part} loss {unlearned.loss:.4f}, the oracle's {retrained.loss:.4f}"
-        return _upto(name, cost, gates.max_loss_above_retrained, " of the oracle's loss above it", detail)
+        detail = f"{part} loss {unlearned.loss:.4f}, {whose} {retrained.loss:.4f}"
+        return _upto(name, cost, gates.max_loss_above_retrained, f" of {whose} loss above it", detail)
     cost = unlearned.mae.value - retrained.mae.value
-    detail = f"{part} MAE {unlearned.mae.value:.2f} years, the oracle's {retrained.mae.value:.2f}"
-    return _upto(name, cost, gates.max_mae_above_retrained, " years above retrained", detail)
+    detail = f"{part} MAE {unlearned.mae.value:.2f} years, {whose} {retrained.mae.value:.2f}"
+    return _upto(name, cost, gates.max_mae_above_retrained, f" years above {_WHOSE[whose]}", detail)
 
 
-def retain_gates(gates: Gates, unlearned: Utility, retrained: Utility) -> list[Gate]:
+def retain_gates(gates: Gates, unlearned: Utility, retrained: Utility, whose: str = "the oracle's") -> list[Gate]:
     """What forgetting cost the people who stay: error, and accuracy where there are groups."""
-    found = [utility_gate(gates, unlearned, retrained, "retain")]
+    found = [utility_gate(gates, unlearned, retrained, "retain", whose)]
     if unlearned.accuracy is not None and retrained.accuracy is not None:
         lost = retrained.accuracy.value - unlearned.accuracy.value
-        detail = f"retain accuracy {unlearned.accuracy.value:.3f}, the oracle's {retrained.accuracy.value:.3f}"
-        found.append(_upto("accuracy (retain)", lost, gates.max_accuracy_below_retrained, " below retrained", detail))
+        detail = f"retain accuracy {unlearned.accuracy.value:.3f}, {whose} {retrained.accuracy.value:.3f}"
+        unit = f" below {_WHOSE[whose]}"
+        found.append(_upto("accuracy (retain)", lost, gates.max_accuracy_below_retrained, unit, detail))
     return found
 
 

@@ -50,11 +50,11 @@ def gather(stages: Stages, oracle: Checkpoint | None, progress: Progress) -> Evi
     bench = _benched(stages, unlearned, artifacts, progress)
     return Evidence(
         task=stages.task, original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
-        parity=parity, audit=audit, bench=bench,
+        parity=parity, audit=audit, bench=bench, certified=stages.certified,
     )  # fmt: skip
 
 
-def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) -> tuple[Checkpoint, list[Checkpoint]]:
+def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) -> tuple[Checkpoint | None, list[Checkpoint]]:
     config = stages.config
 
     def retrain(what: str, seeds: dict[str, int]) -> list[Checkpoint]:
@@ -68,6 +68,8 @@ def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) ->
     if oracle is not None:
         with progress.timed("oracle (given)"):
             retrained = oracle
+    elif not stages.needs_oracle:
+        return None, []
     else:
         (retrained,) = retrain("retrain (oracle)", {"retrained": config.seed})
     if stages.exact or stages.fleet is not None:
@@ -76,9 +78,9 @@ def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) ->
     return retrained, retrain(f"train {config.references} reference model(s)", seeds)
 
 
-def _unlearned(stages: Stages, retrained: Checkpoint, progress: Progress) -> Checkpoint:
+def _unlearned(stages: Stages, retrained: Checkpoint | None, progress: Progress) -> Checkpoint:
     config = stages.config
-    if config.method == "retrain" and stages.design is None:
+    if retrained is not None and config.method == "retrain" and stages.design is None:
         with progress.timed("forget by retraining: the oracle is what ships"):
             check_oracle(retrained, stages.split, stages.task.recipe)
             return retrained
@@ -86,7 +88,9 @@ def _unlearned(stages: Stages, retrained: Checkpoint, progress: Progress) -> Che
         f"forget by {config.method or stages.design or DEFAULT_METHOD}",
         {
             "method": config.method, "options": config.options, "budget": config.budget, "seed": config.seed,
-            "oracle": retrained.sha256, "retrain_cost": retrained.record.get("cost"),
+            "oracle": None if retrained is None else retrained.sha256,
+            "retrain_cost": None if retrained is None else retrained.record.get("cost"),
+            "fleet": None if stages.fleet is None else stages.fleet.sha256,
         },
         lambda: Left(files=[stages.unlearn(retrained).path]),
         lambda _: stages.model("unlearned"),
@@ -121,10 +125,10 @@ def _parity(stages: Stages, unlearned: Checkpoint, artifacts: Sequence[Artifact]
 
 
 def _audited(
-    stages: Stages, unlearned: Checkpoint, retrained: Checkpoint, references: Sequence[Checkpoint],
+    stages: Stages, unlearned: Checkpoint, retrained: Checkpoint | None, references: Sequence[Checkpoint],
     artifacts: Sequence[Artifact], parity: ParityReport, progress: Progress,
 ) -> AuditReport:  # fmt: skip
-    models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
+    models = _models(stages, unlearned, retrained)
     folder, path = (stages.work / name for name in ("counterparts", "audit.json"))
     made_from = {
         "models": {name: item.sha256 for name, item in models.items()}, "references": [item.sha256 for item in references],
@@ -152,13 +156,18 @@ def _audited(
     return report
 
 
-def _shown(stages: Stages, unlearned: Checkpoint, retrained: Checkpoint, progress: Progress) -> None:
+def _models(stages: Stages, unlearned: Checkpoint, retrained: Checkpoint | None) -> dict[str, Checkpoint]:
+    found = {"original": stages.original, "unlearned": unlearned}
+    return found if retrained is None else found | {"retrained": retrained}
+
+
+def _shown(stages: Stages, unlearned: Checkpoint, retrained: Checkpoint | None, progress: Progress) -> None:
     """Pictures of people, where they were asked for; those of an earlier run that was asked are removed where not."""
     path = stages.work / "faces.json"
     if not stages.config.faces or "ages" in stages.task.lacks:
         path.unlink(missing_ok=True)
         return
-    models = {"original": stages.original, "unlearned": unlearned, "retrained": retrained}
+    models = _models(stages, unlearned, retrained)
 
     def make() -> Left:
         write_json(path, asdict(stages.faces(models)))

@@ -100,6 +100,7 @@ def release(
     )  # fmt: skip
     if stages.fleet is not None:  # before anything is trained: what the request names must be in it
         stages.fleet.rows(stages.split.forget)
+    _ = stages.certified  # of another method, size or original: refused now
     _earlier(work)  # before anything is computed: it may be that they cannot be read
     progress = Progress(work, common_facts(stages), say, restart=restart)
     evidence = gather(stages, oracle, progress)
@@ -115,10 +116,11 @@ def release(
 def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
     """Every gate of a release; an exact design is held to equality, where attacks would only show what they can see."""
     step = evidence.unlearned.record["forget"]
+    exact = step.get("exact") or step["method"] == "retrain"
     forgotten = (
         [equality_gate(evidence.unlearned, evidence.retrained)]
-        if step.get("exact") or step["method"] == "retrain"
-        else [*forgetting_gates(gates, evidence.audit), budget_gate(gates, step["cost"])]
+        if exact and evidence.retrained is not None
+        else [*forgetting_gates(gates, evidence.audit, evidence.certified), budget_gate(gates, step["cost"])]
     )
     return [
         *forgotten,
@@ -172,7 +174,7 @@ def _refusal(gates: Gates, evidence: Evidence, out: Path, work: Path) -> GateFai
 def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     """The JSON files that a report of this release is made from."""
     cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
-    models = {item.path: item for item in (evidence.original, evidence.unlearned, evidence.retrained)}
+    models = {item.path: item for item in (evidence.original, evidence.unlearned, evidence.retrained) if item is not None}
     found = [work / f"{name}.json" for name in ("release", "audit", "parity", "bench")]
     faces = work / "faces.json"
     found += [faces] if faces.is_file() else []

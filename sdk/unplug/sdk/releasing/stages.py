@@ -18,12 +18,14 @@ from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import (
     ArtifactPredictor,
     AuditReport,
+    Certification,
     CheckpointPredictor,
     Exports,
     Inputs,
     audit,
     form_of,
     make_exports,
+    read_certification,
 )
 from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split, keyed
@@ -31,7 +33,7 @@ from unplug.sdk.fleet import References, load_references
 from unplug.sdk.report import FaceSheet
 from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import training_dir
-from unplug.sdk.unlearning import design_of, forget, request_split
+from unplug.sdk.unlearning import DEFAULT_METHOD, design_of, forget, needs_answers, request_split
 
 from .contents import face_samples
 from .gates import ReleaseConfig
@@ -46,12 +48,13 @@ class Evidence:
 
     task: StoredTask
     original: Checkpoint
-    retrained: Checkpoint
+    retrained: Checkpoint | None
     unlearned: Checkpoint
     artifacts: Sequence[Artifact]
     parity: ParityReport
     audit: AuditReport
     bench: BenchReport
+    certified: Certification | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +87,23 @@ class Stages:
         folder = self.config.fleet
         return None if folder is None else load_references(folder, self.original, self.task, self.dataset)
 
+    @cached_property
+    def certified(self) -> Certification | None:
+        """What is known of the method, where a certification is given; see `read_certification`."""
+        config = self.config
+        if config.certification is None:
+            return None
+        people = {sample.person for sample in self.dataset.samples if sample.id in set(self.forget_ids)}
+        return read_certification(
+            config.certification, self.original, self.dataset, config.method or DEFAULT_METHOD, config.options, config.budget,
+            None if self.fleet is None else self.fleet.sha256, len(people),
+        )  # fmt: skip
+
+    @property
+    def needs_oracle(self) -> bool:
+        """Whether a model must be retrained: a fleet has models that never saw them."""
+        return self.exact or self.config.oracle or self.config.fleet is None
+
     @property
     def exact(self) -> bool:
         """Whether forgetting is exact by construction, so that an equality shows it and no attack has to."""
@@ -115,14 +135,16 @@ class Stages:
         )
         return found if fits else None
 
-    def unlearn(self, oracle: Checkpoint) -> Checkpoint:
+    def unlearn(self, oracle: Checkpoint | None) -> Checkpoint:
         """The forget step, by the design where the original has one."""
         config = self.config
         if self.design is not None:
             return self._forget(config.method, self.work / "unlearned", config.seed)
+        fleet = self.fleet if needs_answers(config.method) else None
         return self._forget(
-            config.method, self.work / "unlearned", config.seed, budget=config.budget, options=config.options, oracle=oracle
-        )
+            config.method, self.work / "unlearned", config.seed, budget=config.budget, options=config.options, oracle=oracle,
+            outside=None if fleet is None else fleet.out_of_fold(self.split.forget, config.seed),
+        )  # fmt: skip
 
     def _forget(self, method: str | None, path: Path, seed: int, **options: Any) -> Checkpoint:
         return forget(
@@ -156,7 +178,7 @@ class Stages:
         return example_inputs(model.model_type, model.model.iospec, count)
 
     def counterparts(
-        self, artifacts: Sequence[Artifact], calibration: Inputs | None, retrained: Checkpoint, folder: Path
+        self, artifacts: Sequence[Artifact], calibration: Inputs | None, retrained: Checkpoint | None, folder: Path
     ) -> tuple[list[Exports], dict[str, str]]:
         """The original and the oracle exported as what ships, to `folder`; see `make_exports`."""
         if not self.config.rounding:

@@ -1,6 +1,6 @@
 """The JSON Schemas of this package's files, generated from their dataclasses."""
 
-from unplug.sdk.auditing import AuditReport
+from unplug.sdk.auditing import AuditReport, Certification
 from unplug.sdk.bundle import Manifest
 from unplug.sdk.fleet import ReferenceRecord
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
@@ -10,6 +10,7 @@ from unplug.sdk.studies.leaderboard import LeaderboardReport
 SCHEMAS: dict[str, type] = {
     "unplug-audit-1.json": AuditReport,
     "unplug-bundle-1.json": Manifest,
+    "unplug-certification-1.json": Certification,
     "unplug-checkpoint-1.json": Record,
     "unplug-compare-1.json": ComparisonReport,
     "unplug-faces-2.json": FaceSheet,

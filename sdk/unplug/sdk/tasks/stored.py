@@ -16,7 +16,10 @@ from unplug.sdk.training import Predictions, Sets, Task
 
 from .memory import Footprint
 
-Need = Literal["retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits"]
+Need = Literal[
+    "retain data", "forget data", "labels", "validation data", "ages", "training-time hooks", "class logits",
+    "out-of-fold answers",
+]  # fmt: skip
 """What a method can need; a task says which of it no model of its kind has."""
 NEEDS: tuple[Need, ...] = get_args(Need)
 

@@ -1,3 +1,4 @@
+from .access import needs_answers as needs_answers
 from .budget import PLANNED as PLANNED
 from .budget import Cost as Cost
 from .budget import Meter as Meter
@@ -19,6 +20,7 @@ from .method import DEFAULT_METHOD as DEFAULT_METHOD
 from .method import METHODS as METHODS
 from .method import ForgetProblem as ForgetProblem
 from .method import Method as Method
+from .method import OutOfFold as OutOfFold
 from .method import TrainingHook as TrainingHook
 from .method import build_method as build_method
 from .methods.lens import Lens as Lens
@@ -26,6 +28,7 @@ from .run import apply_method as apply_method
 from .run import check_oracle as check_oracle
 from .run import estimate_retraining as estimate_retraining
 from .run import forget as forget
+from .run import own_split as own_split
 from .run import request_split as request_split
 from .run import retrain_cost as retrain_cost
 from .shards import SisaEnsemble as SisaEnsemble

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import nn
+from torch import Tensor, nn
 
 from unplug.core import InputError
 from unplug.sdk.tasks import NEEDS, Need
 from unplug.sdk.training import SampleSet, Sets
 
-from .method import Method, TrainingHook
+from .method import DEFAULT_METHOD, METHODS, Method, TrainingHook
 
 
-def present(sets: Sets, original: nn.Module, method: Method) -> dict[Need, bool]:
+def present(sets: Sets, original: nn.Module, method: Method, outside_FG: Tensor | None = None) -> dict[Need, bool]:
     """Whether each thing that a method can need is there."""
     held = sets.train.holds() & sets.forget.holds()
     return {
@@ -24,10 +24,18 @@ def present(sets: Sets, original: nn.Module, method: Method) -> dict[Need, bool]
         "ages": "ages" in held,
         "class logits": "class logits" in held,
         HOOKS: isinstance(method, TrainingHook) and method.prepared(original),
+        ANSWERS: outside_FG is not None,
     }
 
 
-def shown_to(method: Method, sets: Sets, original: nn.Module, withhold: Sequence[Need] = ()) -> Sets:
+def needs_answers(method: str | None) -> bool:
+    """Whether a method, by name, fits the answers of models that never saw whom a request names; None is the default one."""
+    return ANSWERS in METHODS.get(method or DEFAULT_METHOD)().needs
+
+
+def shown_to(
+    method: Method, sets: Sets, original: nn.Module, withhold: Sequence[Need] = (), outside_FG: Tensor | None = None
+) -> Sets:
     """The sets as a method may see them: what it did not declare is empty, and so are labels.
 
     Args:
@@ -35,11 +43,12 @@ def shown_to(method: Method, sets: Sets, original: nn.Module, withhold: Sequence
         sets: retain (as ``train``), forget, validation and test.
         original: the model that is unlearned.
         withhold: what the caller does not give.
+        outside_FG: see `ForgetProblem`.
 
     Raises:
         InputError: the method needs what is not there or is withheld.
     """
-    check_needs(method, [need for need, found in present(sets, original, method).items() if not found], withhold)
+    check_needs(method, [need for need, found in present(sets, original, method, outside_FG).items() if not found], withhold)
 
     def show(part: SampleSet, need: Need) -> SampleSet:
         seen = part if need in method.needs else part.subset([])
@@ -69,12 +78,16 @@ def check_needs(method: Method, lacks: Sequence[Need], withhold: Sequence[Need] 
         if need in withhold:
             raise InputError(f"method {name}", f"it needs {need}, which is withheld", _advice(withhold))
         if need in lacks:
-            fix = _HOOK if need == HOOKS else _advice([item for item in lacks if item != HOOKS])
+            fix = _FIX.get(need) or _advice([item for item in lacks if item not in _FIX])
             raise InputError(f"method {name}", f"it needs {need}, and there is none", fix)
 
 
 HOOKS: Need = "training-time hooks"
-_HOOK = "Train the original with the method's own hook, or choose a method that works afterwards"
+ANSWERS: Need = "out-of-fold answers"
+_FIX: dict[Need, str] = {
+    HOOKS: "Train the original with the method's own hook, or choose a method that works afterwards",
+    ANSWERS: "Give the folder that `unplug references` made of this original with --fleet, or choose another method",
+}
 
 
 def _advice(missing: Sequence[Need]) -> str:

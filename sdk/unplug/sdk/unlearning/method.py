@@ -22,6 +22,7 @@ class ForgetProblem:
 
     Args:
         retain, forget, validation: data on the device.
+        outside_FG: logits of the forget samples by models that never saw whose they are (F, G), on the device.
         task: how a model is built and trained, its loss and its logits.
         meter: what may be spent; `outputs` charges it.
         seed: of everything random.
@@ -41,6 +42,7 @@ class ForgetProblem:
     state: StateFile | None = None
     show: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
+    outside_FG: Tensor | None = None
 
     @property
     def recipe(self) -> Recipe:
@@ -99,6 +101,29 @@ class ForgetProblem:
         """The augmented batches of `orders`."""
         for index_B in self.orders(data, batch_size):
             yield self.view(data.batch(index_B))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfFold:
+    """What models that never saw some people say of their samples, one model a person.
+
+    Args:
+        ids: of the samples (F,).
+        logits_FG: what is said of each.
+        facts: which models said it, for the record of the forget step: attacks must not use them again.
+    """
+
+    ids: tuple[str, ...]
+    logits_FG: Tensor
+    facts: Mapping[str, Any]
+
+    def logits(self, ids: Sequence[str]) -> Tensor:
+        """The logits of some samples (N, G); `InputError` where one is not among them."""
+        place = {name: row for row, name in enumerate(self.ids)}
+        if missing := [name for name in ids if name not in place]:
+            why = f"{len(missing)} of {len(ids)} forget samples have none"
+            raise InputError("out-of-fold answers", why, "Give those of this request")
+        return self.logits_FG[[place[name] for name in ids]]
 
 
 class Method(Protocol):
@@ -163,6 +188,7 @@ METHODS: Registry[Callable[[], Method]] = Registry(
         "kde": "unplug.sdk.unlearning.methods.kde:KDE",
         "rni": "unplug.sdk.unlearning.methods.rni:RNI",
         "lens": "unplug.sdk.unlearning.methods.lens:Lens",
+        "folds": "unplug.sdk.unlearning.methods.folds:Folds",
     },
     group="unplug.methods",
 )

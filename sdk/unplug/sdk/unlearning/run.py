@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unplug.core import CheckpointError, DataError, OutputError, TrainingError, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
@@ -31,11 +31,11 @@ from unplug.sdk.training import (
     training_dir,
 )
 
-from .access import check_needs, shown_to
+from .access import ANSWERS, check_needs, shown_to
 from .budget import Cost, Meter, RetrainCost, seconds_per_sample, summary
 from .design import build_design, check_design_request, design_of
 from .memory import check_memory, memory_record
-from .method import DEFAULT_METHOD, ForgetProblem, Method, TrainingHook, build_method
+from .method import DEFAULT_METHOD, ForgetProblem, Method, OutOfFold, TrainingHook, build_method
 
 
 @one_writer
@@ -49,6 +49,7 @@ def forget(
     budget: float | None = None,
     options: Mapping[str, str] | None = None,
     withhold: Sequence[Need] = (),
+    outside: OutOfFold | None = None,
     oracle: Checkpoint | None = None,
     base: str | None = None,
     task: StoredTask | None = None,
@@ -68,6 +69,7 @@ def forget(
         budget: fraction of retraining; None takes the method's default.
         options: hyperparameters of the method, as text.
         withhold: what the method must do without (the forget data, say); one that needs it is refused.
+        outside: what models that never saw whom the request names say of their samples, for methods that fit it.
         oracle: the retrained model; what it took is then shown beside the estimate of retraining.
         base: of a plugin: the diffusion base beside it; None takes the one in its record.
         task: of `original`, where the caller has opened it already (a base is large); `base` is not read then.
@@ -100,7 +102,7 @@ def forget(
     split = request_split(original, dataset, forget_ids)
     limit = budget if budget is not None else built.default_budget
     task = task or task_of(original, device=device, base=base)
-    check_needs(built, task.lacks, withhold)
+    check_needs(built, [*task.lacks, *([] if outside else [ANSWERS])], withhold)
     before = task.network(original.model)
     needed, free = check_memory(
         built, before, task.recipe, len(dataset), device,
@@ -123,6 +125,7 @@ def forget(
     model, cost = apply_method(
         built, before, sets, task, retrain, limit,
         seed=seed, withhold=withhold, state=state, show=show, history=history,
+        outside_FG=None if outside is None else outside.logits(sets.forget.ids).to(device),
     )  # fmt: skip
     if history:  # a retraining that was continued took longer than this process has been running
         cost = replace(cost, wall_s=float(history[-1]["wall_s"]))
@@ -133,6 +136,7 @@ def forget(
             "method": method,
             "settings": {field.name: getattr(built, field.name) for field in fields(built)},  # type: ignore[arg-type]
             "needs": list(built.needs),
+            **({"outside": outside.facts} if outside is not None and ANSWERS in built.needs else {}),
             "samples": len(split.forget),
             "set_sha256": keyed(split).forget_sha256,
             "cost": summary(cost, retrain, limit),
@@ -150,14 +154,19 @@ def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[s
 
     Who was forgotten by an earlier request stays out as well: no later one may train on them again.
     """
+    split = own_split(original, dataset)
+    return split.with_forget(sorted({*split.forget, *forget_ids}) if forget_ids else ())
+
+
+def own_split(original: Checkpoint, dataset: Dataset) -> Split:
+    """The original's split, with ids; who was forgotten from it is in no set. Refuses other data."""
     split = split_of(original)  # names are looked at once it is known that the data are the right ones
     if split.data_digest != dataset.digest:
         raise DataError(
             f"data {dataset.spec}", f"it is not the data that {original.path} was trained on (digest differs)",
             "Give the data spec of its training, unchanged",
         )  # fmt: skip
-    split = opened(split, dataset)
-    return split.with_forget(sorted({*split.forget, *forget_ids}) if forget_ids else ())
+    return opened(split, dataset)
 
 
 def retrain_cost(
@@ -226,17 +235,19 @@ def apply_method(
     state: StateFile | None = None,
     show: bool = False,
     history: list[dict[str, Any]] | None = None,
+    outside_FG: Tensor | None = None,
 ) -> tuple[nn.Module, Cost]:
     """Runs a method on a copy of the original (no files but `state`); returns the unlearned model and its cost.
 
     A method sees what it declared to need and nothing else. One that trains in epochs adds its rows to `history`.
+    `outside_FG`: see `ForgetProblem`.
 
     Raises:
         InputError: the method needs what is not there or is withheld.
         BudgetExceeded: it spent more than `budget` of `retrain`.
         TrainingError: its loss or its weights are not finite.
     """
-    seen = shown_to(method, sets, original, withhold)
+    seen = shown_to(method, sets, original, withhold, outside_FG)
     device = sets.train.device
     model = copy.deepcopy(original).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     if not isinstance(method, TrainingHook):
@@ -246,6 +257,7 @@ def apply_method(
             retain=seen.train, forget=seen.forget, validation=seen.validation, task=task,
             meter=Meter(retrain, budget), seed=seed, generator=generator, state=state, show=show,
             history=[] if history is None else history,
+            outside_FG=outside_FG if ANSWERS in method.needs else None,
         )  # fmt: skip
         unlearned = method(model, problem)
         synchronize(device)

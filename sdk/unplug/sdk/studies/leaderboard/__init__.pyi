@@ -8,6 +8,7 @@ from .metrics import RANKING as RANKING
 from .metrics import Metric as Metric
 from .plan import ORACLE as ORACLE
 from .plan import Entry as Entry
+from .plan import all_methods as all_methods
 from .plan import entry as entry
 from .plan import retrained_name as retrained_name
 from .plan import unlearned_names as unlearned_names

@@ -14,7 +14,7 @@ from typing import Any
 
 from unplug.core import InputError
 from unplug.sdk.fleet import Job
-from unplug.sdk.unlearning import TrainingHook, build_method
+from unplug.sdk.unlearning import METHODS, TrainingHook, build_method
 
 from .protocol import BenchmarkProtocol
 
@@ -53,6 +53,11 @@ class Entry:
         facts = json.dumps([self.method, self.settings, self.budget], sort_keys=True, default=str)
         plain = re.sub(r"[^A-Za-z0-9._-]", "-", self.method)
         return f"{plain}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
+
+
+def all_methods() -> tuple[str, ...]:
+    """Every method that a board ranks: without the oracle, and without those that need a fleet, which a board has not."""
+    return tuple(name for name in METHODS if name != ORACLE and "out-of-fold answers" not in METHODS.get(name)().needs)
 
 
 def entry(protocol: BenchmarkProtocol, method: str, given: Mapping[str, str]) -> Entry:

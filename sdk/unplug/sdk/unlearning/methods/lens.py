@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -10,16 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from unplug.sdk.tasks import Need
-from unplug.sdk.training import Batch, draw_augment, pictures, through
+from unplug.sdk.training import draw_augment, pictures, through
 
-from ..descent import Descent, norms_fixed, plan
-from ..distil import divergence
+from ..fitted import Fitted
 from ..method import ForgetProblem
-from ..settings import Stepped, check_range
+from ..settings import check_range
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lens(Stepped):
+class Lens(Fitted):
     """Minimise L(D_r) + weight KL( q || p_theta ) over D_f, q(x) = softmax( clear z_0(x) + (1 - clear) z_0(T x) ).
 
     What a network memorised of a picture is tied to its very pixels: through a lens T (a random rotation, shift, zoom and
@@ -31,8 +29,7 @@ class Lens(Stepped):
         lenses: draws of T, whose logits are averaged, 1 to 64. More give steadier and less varied targets.
         strength: random changes that make one lens, beyond the one that a recipe with "standard" views trains with, 1 to 8.
         clear: share of the undistorted picture in a target's logits, 0 to 1.
-        weight: of the forget term, 0 to 100.
-        lr, batch_size, optimizer: see `Stepped`; of the retain set. `forget_size`, at least 1, is the forget batches'.
+        weight, lr, batch_size, forget_size, optimizer: see `Fitted`.
 
     Raises:
         InputError: a value out of range.
@@ -44,11 +41,6 @@ class Lens(Stepped):
     lenses: int = 1
     strength: int = 1
     clear: float = 0.25
-    weight: float = 1.0
-    lr: float = 7e-4
-    batch_size: int = 24
-    forget_size: int = 8
-
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits")
 
     def __post_init__(self) -> None:
@@ -56,30 +48,6 @@ class Lens(Stepped):
         check_range("lens", 1, 64, lenses=self.lenses)
         check_range("lens", 1, 8, strength=self.strength)
         check_range("lens", 0.0, 1.0, clear=self.clear)
-        check_range("lens", 0.0, 100.0, weight=self.weight)
-        check_range("lens", 1, 65_536, forget_size=self.forget_size)
-
-    def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
-        """Unlearns in place."""
-        target_FG, size = self.targets(model, problem), min(self.forget_size, len(problem.forget))
-        retain, order = problem.batches(problem.retain, self.batch_size), problem.orders(problem.forget, size)
-
-        def loss() -> Tensor:
-            with self.norms(model):
-                kept, index_B = self.kept(model, problem, next(retain)), next(order)
-                says_BG = problem.logits(model, problem.view(problem.forget.batch(index_B)))
-            return kept + self.weight * divergence(says_BG, target_FG[index_B]).mean()
-
-        steps = plan(problem, 3.0 * (min(self.batch_size, len(problem.retain)) + size))
-        return Descent(lr=self.lr, optimizer=self.optimizer)(model, problem, loss, steps=steps)
-
-    def norms(self, model: nn.Module) -> AbstractContextManager[None]:
-        """How batch norm is held."""
-        return norms_fixed(model)
-
-    def kept(self, model: nn.Module, problem: ForgetProblem, batch: Batch) -> Tensor:
-        """The loss term that holds the answers on the retain set."""
-        return problem.loss(model, batch)
 
     @torch.no_grad()
     def targets(self, model: nn.Module, problem: ForgetProblem) -> Tensor:

@@ -229,7 +229,8 @@ def test_one_person(world: World, references: Path, tmp_path: Path) -> None:
     report = audited(world, references, tmp_path, f"subject:{whose[world.forget_ids[0]]}")
     assert report["forget"] == {"samples": 3, "subjects": 1}
     assert report["settings"]["fleet"]["never_saw"] == 4 and report["settings"]["fleet"]["models"] == 8
-    for model in report["models"]:
+    assert [model["name"] for model in report["models"] if not model["people"]] == ["never saw them"]  # the fleet itself
+    for model in report["models"][:-1]:
         (row,) = model["people"]
         assert row["samples"] == 3 and row["confidence"]["models"] == 4 and row["error"]["models"] == 4
         assert {"rmia", "lira", "error-lira"} <= set(model["attacks"])

@@ -3,6 +3,7 @@ from .attack import Attack as Attack
 from .attack import Signals as Signals
 from .audit_files import AuditConfig as AuditConfig
 from .audit_files import run_audit as run_audit
+from .certification import CERTIFIED as CERTIFIED
 from .certification import Certification as Certification
 from .certification import CertifyConfig as CertifyConfig
 from .certification import certify as certify
@@ -27,6 +28,7 @@ from .pooled import judge as judge
 from .population import Comparison as Comparison
 from .population import rmia_population as rmia_population
 from .population import ulira as ulira
+from .predictor import NEVER_SAW as NEVER_SAW
 from .predictor import ArtifactPredictor as ArtifactPredictor
 from .predictor import CheckpointPredictor as CheckpointPredictor
 from .predictor import Predictor as Predictor

@@ -172,7 +172,7 @@ def _moments(own_K: Array, never_KQ: Array, use_KQ: NDArray[np.bool_], people: i
     gap_K = own_K - mean_K
 
     def both(weight_K: Array) -> tuple[float, float]:
-        variance = float(weight_K @ square_K / (weight_K @ (count_K - 1)))
+        variance = float(weight_K @ square_K / max(float(weight_K @ (count_K - 1)), 1.0))
         mean = float(np.average(gap_K, weights=weight_K))
         around = float(np.average(np.square(gap_K - mean) / (1 + 1 / count_K), weights=weight_K))
         return mean / math.sqrt(max(variance, 1e-12)), math.sqrt(around / max(variance, 1e-12))

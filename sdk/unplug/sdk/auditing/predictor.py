@@ -18,6 +18,8 @@ from .report import Role
 if TYPE_CHECKING:
     from unplug.sdk.tasks import StoredTask
 
+NEVER_SAW = "never saw them"
+"""Name of a `FleetPredictor`."""
 SETS = ("forget", "test", "validation", "train")
 
 
@@ -76,7 +78,7 @@ class FleetPredictor:
 
     sha256: str
     said: Signals
-    name: str = "never saw them"
+    name: str = NEVER_SAW
     role: Role = "retrained"
     target: str | None = None
     precision: str | None = None

@@ -363,8 +363,8 @@ class AuditReport:
         return self.skipped.get("forget interval") or self.skipped.get("unseen interval")
 
     def model(self, name: str) -> ModelAudit:
-        """The audit of one model by its name."""
-        return next(item for item in self.models if item.name == name)
+        """The audit of one model by its name, or the first of a role."""
+        return next(item for by in ("name", "role") for item in self.models if getattr(item, by) == name)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as ``unplug-audit/1``, ready for JSON."""

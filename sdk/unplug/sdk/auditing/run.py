@@ -73,6 +73,7 @@ def audit(
     if fleet is not None:
         fleet = fleet.apart(_targets(predictors))
     strangers = [] if fleet is None else composites(fleet, sets)
+    never_saw = len(strangers)
     if fleet is not None and not any(item.role == "retrained" for item in predictors):
         predictors = [*predictors, FleetPredictor(sha256=fleet.sha256, said=strangers.pop(0))]
     chosen, skipped = _usable(attacks, len(references) + len(strangers))
@@ -90,7 +91,8 @@ def audit(
     )  # fmt: skip
     if fleet is not None:
         models = tuple(
-            replace(model, people=person_rows(item.own, fleet, sets)) for model, item in zip(models, measured, strict=True)
+            model if isinstance(item.item, FleetPredictor) else replace(model, people=person_rows(item.own, fleet, sets))
+            for model, item in zip(models, measured, strict=True)
         )
         if known := int(stays(fleet, sets).sum()):
             missing["people"] = (
@@ -108,7 +110,7 @@ def audit(
             "replicates": REPLICATES,
             "seed": seed,
             "references": [item.sha256 for item in references],
-            "fleet": None if fleet is None else _fleet_facts(fleet, len(strangers)),
+            "fleet": None if fleet is None else _fleet_facts(fleet, never_saw),
             "split_sha256": keyed(split).sha256,
             "edges": list(edges),
             "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",

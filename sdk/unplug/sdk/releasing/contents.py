@@ -17,7 +17,7 @@ from PIL import Image
 from unplug.core import write_json
 from unplug.export import INDEX, Artifact, reference_outputs, vector_bytes, vector_name, vectors_index
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import AuditReport, Estimate
+from unplug.sdk.auditing import NEVER_SAW, AuditReport, Estimate
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.data import Dataset, same_pictures
 from unplug.sdk.report import Face, FaceSheet
@@ -32,13 +32,13 @@ _CARD = """\
 {{ what }} that has forgotten {{ forget.samples }} training samples by
 `{{ forget.method }}`, at {{ "%.1f" | format(100 * forget.cost.compute_fraction) }} % of the compute of retraining.
 
-| attack | original | this model | retrained (oracle) |
+| attack | original | this model | {{ others }} |
 |---|---|---|---|
 {% for attack in unlearned.attacks -%}
 | {{ attack }} AUC | {{ auc(original, attack) }} | {{ auc(unlearned, attack) }} | {{ auc(retrained, attack) }} |
 {% endfor %}
 {{ error }}: {{ mae(original) }} (original), {{ mae(unlearned) }} (this model),
-{{ mae(retrained) }} (oracle).
+{{ mae(retrained) }} ({{ others }}).
 
 | file | bytes | run and attacked here |
 |---|---|---|
@@ -77,7 +77,8 @@ def bundle_card(
     facts = {
         "name": name, "what": task.title(unlearned), "error": task.error_name,
         "forget": unlearned.record["forget"], "artifacts": artifacts, "audited": {model.name for model in report.models},
-        "summary": summary, **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
+        "summary": summary, "others": "retrained (oracle)" if report.model("retrained").name == "retrained" else NEVER_SAW,
+        **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
     }  # fmt: skip
     return template.render(auc=auc, mae=mae, **facts)
 

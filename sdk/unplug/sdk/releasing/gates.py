@@ -12,7 +12,7 @@ from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import EQUIVALENCE, AttackResult, AuditReport, Certification, ModelAudit, Utility
+from unplug.sdk.auditing import CERTIFIED, EQUIVALENCE, AttackResult, AuditReport, Certification, ModelAudit, Utility
 from unplug.sdk.bundle import Gate
 
 STANDS_OUT = 0.05
@@ -162,7 +162,7 @@ def _certified_gate(gates: Gates, certified: Certification) -> Gate:
         f"{certified.requests} requests of {certified.people} by {certified.method}: {certified.why}; "
         f"exact models would pass in {100 * certified.exact_passes:.0f} %"
     )
-    gate = _upto("certified (method)", max(ends), limit, " AUC from models that never saw them, at most", detail)
+    gate = _upto(CERTIFIED, max(ends), limit, " AUC from models that never saw them, at most", detail)
     holds = gate.passed and certified.verdict == "certified"
     return replace(gate, passed=holds, inconclusive=not holds and certified.verdict != "refused")
 

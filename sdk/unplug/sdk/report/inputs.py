@@ -18,7 +18,7 @@ from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
 if TYPE_CHECKING:
     from unplug.export import Card, ParityReport
     from unplug.mobile_bench import Baselines, BenchReport
-    from unplug.sdk.auditing import AuditReport
+    from unplug.sdk.auditing import AuditReport, Certification
     from unplug.sdk.studies.control import ComparisonReport
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -35,6 +35,7 @@ KINDS = {
     "unplug-bench/1": "unplug.mobile_bench.report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
     "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
+    "unplug-certification/1": "unplug.sdk.auditing.certification:Certification",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
@@ -66,6 +67,7 @@ class Inputs:
     faces: tuple[FaceSheet, ...] = ()
     releases: tuple[ReleaseRecord, ...] = ()
     comparisons: tuple[ComparisonReport, ...] = ()
+    certifications: tuple[Certification, ...] = ()
     baselines: Baselines | None = None
 
     def only(self, *schemas: str) -> bool:
@@ -108,14 +110,14 @@ def collect(paths: Sequence[Path]) -> Inputs:
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
     records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
-    audits, parities, benches, cards, faces, releases, comparisons = map(tuple, found.values())
+    audits, parities, benches, cards, faces, releases, comparisons, certifications = map(tuple, found.values())
     _check_same_split(audits)
     for record in records:
         _check_audited(record, audits)
     _check_faces(faces)
     return Inputs(
         sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
-        faces=faces, releases=releases, comparisons=comparisons,
+        faces=faces, releases=releases, comparisons=comparisons, certifications=certifications,
     )  # fmt: skip
 
 
@@ -195,6 +197,8 @@ def _check_rows(value: Any, where: str) -> None:
                 raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only", _AGAIN)
             if not all(0.0 <= part <= 1.0 for part in (attack.auc.value, attack.auc.low, attack.auc.high) if part is not None):
                 raise ReportError(where, f"an AUC of {model.name[:60]!r} is outside 0 to 1", _AGAIN)
+    if len(getattr(value, "leaks", ())) > MAX_PARTS:
+        raise ReportError(where, f"it has more than {MAX_PARTS} statistics", _AGAIN)
     if isinstance(value, ReleaseRecord) and max(len(value.seconds), len(value.tries)) > MAX_ROWS:
         raise ReportError(where, f"it has more than {MAX_ROWS} stages or tries", _AGAIN)
     if isinstance(value, ReleaseRecord) and value.passed and not all(gate.passed for gate in value.gates):

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from unplug.core import ReportError, atomic_path, count, plain
 
+from .certified import certification
 from .comparison import comparison, comparison_numbers
 from .costs import cost, utility
 from .forgetting import attacks, faces, learning, losses
@@ -105,6 +106,7 @@ def write_report(
 def _parts(inputs: Inputs) -> list[Section | Missing]:
     """Sections in reading order, and those that the files do not allow."""
     parts = [part(inputs) for part in PARTS]
+    parts += [certification(item, number) for number, item in enumerate(inputs.certifications, start=1)]
     if inputs.comparisons:
         parts.insert(0, comparison(inputs))
     if inputs.baselines is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unplug.core import fixed, milliseconds, percent, plain, signed, size, span, threads
-from unplug.sdk.auditing import EQUIVALENCE, Estimate, ModelAudit
+from unplug.sdk.auditing import CERTIFIED, EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
 from unplug.sdk.bundle import EXACT
 
 from .inputs import Inputs
@@ -41,6 +41,11 @@ _LEADS: dict[str, tuple[Chip, str]] = {
         "pass",
         "The model is the one that everybody else's data alone gives: an equality, not an attack, says so.",
     ),
+    "Forgotten, by a certified method": (
+        "pass",
+        "On as many other people this method left next to nothing, and of whom this request names nobody stands out. So few "
+        "people alone could show neither a leak nor its absence.",
+    ),
     "Forgotten": ("pass", "Every attack sees as much of the forget set as on a model retrained without it, within the margin."),
     "Forgotten, but less useful": (
         "warn",
@@ -54,6 +59,11 @@ _LEADS: dict[str, tuple[Chip, str]] = {
     ),
     "Inconclusive": ("warn", "No attack recognized the forget set in the original, so this audit cannot show that it is gone."),
     "Not compared": ("warn", "There is no unlearned model beside a retrained one, so nothing says how far forgetting went."),
+    "Method certified": (
+        "pass",
+        "On as many people as a request names, this method leaves next to nothing, within the margin.",
+    ),
+    "Method not certified": ("warn", "What this method leaves of as many people as a request names is too much, or unknown."),
     "Not audited": ("warn", "No audit was given, so this report says nothing about forgetting."),
 }
 
@@ -117,7 +127,11 @@ def verdict(inputs: Inputs) -> Verdict:
     if inputs.timed_only:
         return Verdict(word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,))
     audited = main_audit(inputs)
-    word = "Forgotten exactly" if _exact(inputs) else judge(models, audited.too_few if audited else None)
+    if not models and inputs.certifications:
+        return _of_method(inputs.certifications[0])
+    word = "Forgotten exactly" if _held(inputs, EXACT) else judge(models, audited.too_few if audited else None)
+    if word.startswith("Inconclusive") and _held(inputs, CERTIFIED):
+        word = "Forgotten, by a certified method"
     chip, lead = _LEADS[word]
     facts = [
         line
@@ -132,9 +146,18 @@ def verdict(inputs: Inputs) -> Verdict:
     return Verdict(word=word.partition(" (")[0], chip=chip, lead=lead, sentence=_sentence(models), facts=tuple(facts))
 
 
-def _exact(inputs: Inputs) -> bool:
-    """Whether a release was held to equality, and is equal."""
-    return any(gate.name == EXACT and gate.passed for release in inputs.releases for gate in release.gates)
+def _held(inputs: Inputs, name: str) -> bool:
+    """Whether a release was held to a gate and passed all of them."""
+    return any(release.passed and any(gate.name == name for gate in release.gates) for release in inputs.releases)
+
+
+def _of_method(found: Certification) -> Verdict:
+    """Of a page about a method, and about no request."""
+    certified = found.verdict == "certified"
+    chip, lead = _LEADS["Method certified" if certified else "Method not certified"]
+    word = "Certified" if certified else "Inconclusive" if found.verdict == "inconclusive" else "Not certified"
+    chip = "fail" if found.verdict == "refused" else chip
+    return Verdict(word=word, chip=chip, lead=lead, sentence=f"{plain(found.why, 300)}.", facts=())
 
 
 def _bound(models: Mapping[str, ModelAudit]) -> str:
@@ -173,7 +196,9 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
     else:
         text = f"{lead} is " + ", ".join(f"{_auc(auc)} in the {role} model" for role, auc in found.items())
         return f"{text}."
-    return f"{text}; the retrained oracle has {_auc(oracle)}." if oracle else f"{text}."
+    fleet = "retrained" in models and models["retrained"].name == NEVER_SAW
+    beside = "models that never saw them have" if fleet else "the retrained oracle has"
+    return f"{text}; {beside} {_auc(oracle)}." if oracle else f"{text}."
 
 
 def headline_attack(models: Mapping[str, ModelAudit]) -> str | None:

@@ -118,14 +118,21 @@ class Case:
         meter = Meter(self.whole(), budget)
         if compute is not None:
             meter = Meter(RetrainCost(cost=Cost(forward=compute, backward=compute, wall_s=1e6), source="test"), None)
+        answers = self.outside(len(self.sets.forget if needs is not None else shown["forget"]))
         return ForgetProblem(
             **shown, task=task, seed=seed,
+            outside_FG=answers if needs is None or "out-of-fold answers" in needs else None,
             meter=meter, generator=torch.Generator().manual_seed(seed),
         )  # fmt: skip
 
     def apply(self, method: Method, *, budget: float | None = 0.6, seed: int = 0) -> tuple[nn.Module, Cost]:
         """The method as `unplug forget` runs it, on a copy."""
-        return apply_method(method, self.original, self.sets, self.task, self.whole(), budget, seed=seed)
+        outside_FG = self.outside(len(self.sets.forget)) if "out-of-fold answers" in method.needs else None
+        return apply_method(method, self.original, self.sets, self.task, self.whole(), budget, seed=seed, outside_FG=outside_FG)
+
+    def outside(self, count: int) -> Tensor:
+        """Stands for what models that never saw them say of forget samples (F, G): made up, and near the uniform."""
+        return torch.randn(count, len(self.task.edges) - 1, generator=torch.Generator().manual_seed(5))
 
 
 @functools.cache

@@ -110,7 +110,7 @@ def without_pixels(data: ImageSet) -> ImageSet:
 @pytest.mark.parametrize(
     ("name", "harm", "parts"),
     [
-        *((name, without_labels, ("forget",)) for name in ("blindspot", "gaussian-amnesiac", "lens")),
+        *((name, without_labels, ("forget",)) for name in ("blindspot", "gaussian-amnesiac", "lens", "folds")),
         ("ssd-label-free", unlabelled, ("retain", "forget")), ("unsir", without_pixels, ("forget",)),
     ],
 )  # fmt: skip
@@ -146,6 +146,7 @@ WRONG = {
     "neggrad+": f"{STEPS} alpha=1.1 alpha=nan ceiling=-1", "scrub": f"{STEPS} alpha=-1 gamma=nan temperature=0 rounds=0",
     "scrub+r": f"{STEPS} samples=0", "salun": f"{STEPS} ratio=0 ratio=1.5 alpha=-0.1", "l1-sparse": f"{STEPS} gamma=-1e-4",
     "bad-teacher": f"{STEPS} retain_share=0 temperature=0 batch_size=2", "distil-to-delete": f"{STEPS} alpha=2 features=-1",
+    "folds": f"{STEPS} weight=-1 weight=101 weight=nan forget_size=0",
     "lens": f"{STEPS} lenses=0 lenses=65 strength=0 strength=65 weight=-1 weight=101 weight=nan clear=-0.1 clear=1.1"
     " forget_size=0",
     **dict.fromkeys(("finetune", "ct"), "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4"),

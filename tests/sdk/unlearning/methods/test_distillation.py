@@ -9,17 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unplug.core import InputError
 from unplug.plugins import AGE_EDGES
 from unplug.sdk.training import Augment, ImageSet, augment_as_drawn, draw_augment, joined, through
 from unplug.sdk.training.images import age_groups
-from unplug.sdk.unlearning import Descent, Lens
+from unplug.sdk.unlearning import Descent, Lens, apply_method
 from unplug.sdk.unlearning.anatomy import embeddings
 from unplug.sdk.unlearning.descent import norms_fixed, plan
-from unplug.sdk.unlearning.distil import random_network
+from unplug.sdk.unlearning.distil import divergence, random_network
 from unplug.sdk.unlearning.methods import blindspot
 from unplug.sdk.unlearning.methods.bad_teacher import BadTeacher
 from unplug.sdk.unlearning.methods.blindspot import Blindspot, attention_difference, attention_map, last_features
 from unplug.sdk.unlearning.methods.distil_to_delete import DistilToDelete
+from unplug.sdk.unlearning.methods.folds import Folds
 from unplug.sdk.unlearning.methods.gaussian_amnesiac import GaussianAmnesiac, amnesiac
 
 from .conftest import PLAIN, Case, assert_weights, changed, coloured, poisoned, sgd_step, watch, whole_batch
@@ -50,15 +52,15 @@ def test_bad_teacher_one_step_is_the_formula(class_case: Case) -> None:
     given = class_case.problem(recipe=PLAIN, retain=retain, forget=forget, compute=2 * 32)
     good, bad = class_case.model(), random_network(given)
 
-    def divergence(student: Tensor, teacher: Tensor) -> Tensor:
+    def apart_by(student: Tensor, teacher: Tensor) -> Tensor:
         target = (teacher / 2.0).softmax(dim=1)
         return 4.0 * F.kl_div((student / 2.0).log_softmax(dim=1), target, reduction="none").sum(dim=1)
 
     def loss(model: nn.Module) -> Tensor:
         with torch.no_grad():
             taught = good(kept)["logits"], bad(gone)["logits"]
-        here = divergence(model.train()(kept)["logits"], taught[0])
-        there = divergence(model.eval()(gone)["logits"], taught[1])
+        here = apart_by(model.train()(kept)["logits"], taught[0])
+        there = apart_by(model.eval()(gone)["logits"], taught[1])
         return torch.cat([here, there]).mean()
 
     method = BadTeacher(retain_share=1.0, temperature=2.0, lr=0.1, optimizer="sgd")
@@ -302,3 +304,24 @@ def test_a_lens_goes_beyond_what_the_recipe_trains_with(class_case: Case, augmen
     with torch.no_grad():
         seen = class_case.model().eval()(through(whole_batch(class_case.sets.forget).image_BCHW, draws))["logits"]
     assert torch.allclose(found_FG, seen, atol=1e-5)
+
+
+def test_folds_answers_as_they_did_who_never_saw_them(class_case: Case) -> None:
+    target_FG = class_case.outside(len(class_case.sets.forget))
+
+    def far(model: nn.Module) -> float:
+        problem = class_case.problem(budget=None)
+        with torch.no_grad():
+            said_FG = problem.logits(model.eval(), problem.forget.batch(torch.arange(len(target_FG))))
+        return float(divergence(said_FG, target_FG).mean())
+
+    fitted = Folds(lr=2e-3, weight=3.0)(class_case.model(), class_case.problem(seed=1, budget=2.0))
+    assert far(fitted) < 0.5 * far(class_case.model())
+
+
+def test_folds_without_answers_says_what_to_do(class_case: Case) -> None:
+    with pytest.raises(InputError, match=r"out-of-fold answers, and there is none.*unplug references"):
+        apply_method(Folds(), class_case.original, class_case.sets, class_case.task, class_case.whole(), 0.5, seed=0)
+    given = replace(class_case.problem(), outside_FG=None)
+    with pytest.raises(InputError, match="given no out-of-fold answers"):
+        Folds()(class_case.model(), given)

@@ -36,7 +36,7 @@ class Folds(Fitted):
         targets are estimated from the original.
     """
 
-    lr: float = 3e-4
+    lr: float = 2e-4
 
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "forget data", "labels", "class logits", "out-of-fold answers")
 

@@ -18,6 +18,8 @@ from tests.once import once
 from unplug.core import DataError, GateFailed, InputError, write_json
 from unplug.sdk.auditing import Certification, CertifyConfig, certify, read_certification
 from unplug.sdk.auditing.certification import surrogates
+from unplug.sdk.bundle import CERTIFIED, RANKED, Gate
+from unplug.sdk.bundle.binding import certification_problems, gate_problems
 from unplug.sdk.cli import main
 from unplug.sdk.fleet import train_references
 from unplug.sdk.releasing import release
@@ -99,6 +101,28 @@ def test_one_of_something_else_is_refused(world: World, place: Path, tmp_path: P
     write_json(tmp_path / "certification.json", found | {"original_sha256": "0" * 64})
     with pytest.raises(InputError, match="another original"):
         read_certification(tmp_path, world.original, world.dataset, "folds", OPTIONS, 0.6, found["references_sha256"], 1)
+
+
+def test_a_bundle_that_rests_on_one_carries_it(tmp_path: Path) -> None:
+    lineage = SimpleNamespace(original_sha256="1" * 64, data_digest="2" * 64, method="folds")
+    found = {"original_sha256": "1" * 64, "data_digest": "2" * 64, "method": "folds", "verdict": "certified"}
+    path = tmp_path / "reports" / "certification.json"
+    path.parent.mkdir()
+    manifest: Any = SimpleNamespace(lineage=lineage)
+    write_json(path, found)
+    assert not list(certification_problems(tmp_path, manifest))
+    for name, value in (("original_sha256", "3" * 64), ("data_digest", ""), ("method", "msg"), ("verdict", "inconclusive")):
+        write_json(path, found | {name: value})
+        assert list(certification_problems(tmp_path, manifest)), name
+
+
+def test_what_a_certified_bundle_is_judged_by() -> None:
+    names = (CERTIFIED, RANKED, "utility", "utility (retain)", "budget", "parity", "audit on artifacts", "bench")
+    gates = [Gate(name=name, value=0.0, limit=0.0, comparison="<=", passed=True, unit="", detail="") for name in names]
+    assert not list(gate_problems(gates))
+    for gate in gates:
+        left = [item for item in gates if item is not gate]
+        assert list(gate_problems(left)), gate.name
 
 
 def people(count: int, ages: bool = True) -> Any:

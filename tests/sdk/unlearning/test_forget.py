@@ -225,6 +225,7 @@ def test_what_is_missing_but_needed_is_refused(world: World) -> None:
         ("ages", replace(sets, forget=ageless)),
         ("training-time hooks", sets),
         ("class logits", replace(sets, train=Classless(**vars(sets.train)))),
+        ("out-of-fold answers", sets),
     ]
     assert {need for need, _ in cases} == set(NEEDS)
     for need, without in cases:

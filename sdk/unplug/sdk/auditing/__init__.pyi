@@ -3,7 +3,6 @@ from .attack import Attack as Attack
 from .attack import Signals as Signals
 from .audit_files import AuditConfig as AuditConfig
 from .audit_files import run_audit as run_audit
-from .certification import CERTIFIED as CERTIFIED
 from .certification import Certification as Certification
 from .certification import CertifyConfig as CertifyConfig
 from .certification import certify as certify

@@ -44,8 +44,6 @@ from .pooled import Leak, Verdict, exact_passes, judge
 from .report import EQUIVALENCE
 
 FILE = "certification.json"
-CERTIFIED = "certified (method)"
-"""The gate of a release that rests on a certification."""
 JOB = "unplug.sdk.auditing.certification:request_job"
 CONTEXT = "unplug.sdk.auditing.certification:request_context"
 LEAST_REQUESTS, MOST_REQUESTS = 10, 2000

@@ -1,4 +1,6 @@
+from .binding import CERTIFIED as CERTIFIED
 from .binding import EXACT as EXACT
+from .binding import RANKED as RANKED
 from .bundle import Content as Content
 from .bundle import Gate as Gate
 from .bundle import Manifest as Manifest

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 EXACT = "equality"
 """The gate of a model made to forget, in the place of those of attacks."""
-ATTACKED = (("forgotten (",), ("not over-forgotten (",), ("utility",), ("utility (retain)",), ("budget",))
+CERTIFIED, RANKED = "certified (method)", "this request (people)"
+"""The gates of a release that rests on a certification of its method, and on the ranks of whom it names."""
+USE = (("utility",), ("utility (retain)",), ("budget",))
+ATTACKED = (("forgotten (",), ("not over-forgotten (",), *USE)
 ALWAYS = (("parity",), ("audit on artifacts",), ("bench", "host latency"))
 """What a release is judged by: for each gate the starts of its name, of which one must be there."""
 MAX_REPORT_BYTES = 64 * 2**20
@@ -26,7 +29,8 @@ def gate_problems(gates: Sequence[Gate]) -> Iterator[str]:
         holds = gate.value is not None and (gate.value <= gate.limit if gate.comparison == "<=" else gate.value >= gate.limit)
         if not (gate.passed and holds):
             yield f"the gate {gate.explain()}, does not hold"
-    forgotten = ((EXACT,),) if any(gate.name == EXACT for gate in gates) else ATTACKED
+    judged = {gate.name for gate in gates}
+    forgotten = ((EXACT,),) if EXACT in judged else ((RANKED,), *USE) if CERTIFIED in judged else ATTACKED
     for names in (*forgotten, *ALWAYS):
         if not any(gate.name.startswith(names) for gate in gates):
             yield f"it was not judged by the gate {names[0].rstrip(' (')!r}"
@@ -66,9 +70,20 @@ def _report_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
             yield f"its audit is about another {role} model than its lineage names"
     judged = {gate.name for gate in manifest.gates}
     for attack in models["unlearned"]["attacks"]:
-        if EXACT not in judged and not {f"forgotten ({attack})", f"not over-forgotten ({attack})"} <= judged:
+        if not {EXACT, CERTIFIED} & judged and not {f"forgotten ({attack})", f"not over-forgotten ({attack})"} <= judged:
             yield f"it was not judged by the attack {attack[:60]!r} of its audit"
+    if CERTIFIED in judged:
+        yield from certification_problems(bundle, manifest)
     if [(gate["name"], gate["value"], gate["passed"]) for gate in release["gates"]] != [
         (gate.name, gate.value, gate.passed) for gate in manifest.gates
     ]:
         yield "its release report has other gates than its manifest"
+
+
+def certification_problems(bundle: Path, manifest: Manifest) -> Iterator[str]:
+    """A certification of another original, data or method than those of the lineage, or one that certifies nothing."""
+    found = read_json(bundle / "reports" / "certification.json", max_bytes=MAX_REPORT_BYTES)
+    named = tuple(found[name] for name in ("original_sha256", "data_digest", "method", "verdict"))
+    lineage = manifest.lineage
+    if named != (lineage.original_sha256, lineage.data_digest, lineage.method, "certified"):
+        yield "its certification is of another original, data or method than its lineage names, or certifies nothing"

@@ -12,8 +12,8 @@ from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import CERTIFIED, EQUIVALENCE, AttackResult, AuditReport, Certification, ModelAudit, Utility
-from unplug.sdk.bundle import Gate
+from unplug.sdk.auditing import EQUIVALENCE, AttackResult, AuditReport, Certification, ModelAudit, Utility
+from unplug.sdk.bundle import CERTIFIED, RANKED, Gate
 
 STANDS_OUT = 0.05
 """A person whose p is below it stands out."""
@@ -171,12 +171,12 @@ def _person_gates(unlearned: ModelAudit, report: AuditReport) -> list[Gate]:
     """Nobody of this request stands out among models that never saw her: a check of sanity, and no evidence by itself."""
     if not unlearned.people:
         reason = report.skipped.get("people", "nobody could be ranked")
-        return [replace(_upto("this request (people)", None, 0.0, "", reason), inconclusive=True)]
+        return [replace(_upto(RANKED, None, 0.0, "", reason), inconclusive=True)]
     p_value = min(1.0, len(unlearned.people) * min(row.p_value for row in unlearned.people))
     detail = f"{len(unlearned.people)} ranked; an exact model fails in {100 * STANDS_OUT:g} %"
     return [
         Gate(
-            name="this request (people)", value=p_value, limit=STANDS_OUT, comparison=">=", passed=p_value >= STANDS_OUT,
+            name=RANKED, value=p_value, limit=STANDS_OUT, comparison=">=", passed=p_value >= STANDS_OUT,
             unit=" p of whoever stands out most", detail=detail,
         )
     ]  # fmt: skip

@@ -24,6 +24,7 @@ from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate,
 from .gather import common_facts, gather
 from .stages import Evidence, Stages
 
+CERTIFICATION = "certification.json"
 TRIES, MAX_TRIES = ".tries.json", 1000
 """Hidden, for it is no report; more tries are forgotten, the oldest first."""
 
@@ -106,6 +107,9 @@ def release(
     evidence = gather(stages, oracle, progress)
     summary = _judge(stages, evidence, out, progress.seconds)
     write_json(work / "release.json", summary)
+    (work / CERTIFICATION).unlink(missing_ok=True)  # of an earlier release here
+    if evidence.certified is not None:
+        write_json(work / CERTIFICATION, asdict(evidence.certified))
     if not summary["passed"]:
         raise _refusal(config.gates, evidence, out, work)
     with progress.timed("bundle"):
@@ -176,8 +180,7 @@ def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
     models = {item.path: item for item in (evidence.original, evidence.unlearned, evidence.retrained) if item is not None}
     found = [work / f"{name}.json" for name in ("release", "audit", "parity", "bench")]
-    faces = work / "faces.json"
-    found += [faces] if faces.is_file() else []
+    found += [path for path in (work / "faces.json", work / CERTIFICATION) if path.is_file()]
     return (*found, *(path / "unplug.json" for path in models), *cards)
 
 
@@ -190,6 +193,7 @@ def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) 
         "parity.json": asdict(evidence.parity),
         "bench.json": asdict(evidence.bench),
         "release.json": summary,
+        **({CERTIFICATION: asdict(evidence.certified)} if evidence.certified is not None else {}),
     }
     card = bundle_card(out.name, evidence.task, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
     content = Content(

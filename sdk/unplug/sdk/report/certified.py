@@ -44,9 +44,9 @@ def _people(people: int) -> str:
 
 def _table(found: Certification) -> Table:
     columns = [
-        Column(label="Statistic", number=False), Column(label="before", unit="AUC", interval=True),
-        Column(label="after", unit="AUC", interval=True), Column(label="shift", unit="sd", interval=True),
-        Column(label="spread", unit="of 1", interval=True),
+        Column(label="Statistic", number=False), Column(label="before", unit="AUC"),
+        Column(label="after", unit="AUC"), Column(label="shift", unit="sd"),
+        Column(label="spread", unit="of 1"),
     ]  # fmt: skip
     rows = [
         [

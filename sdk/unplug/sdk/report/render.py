@@ -113,7 +113,9 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
         parts.append(published(inputs.baselines))
     if not has_years(inputs):  # nobody misses ages on a page about a plugin
         parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
-    if inputs.compared_only or inputs.timed_only:  # a page about something else does not lack a forgetting audit
+    if (
+        inputs.compared_only or inputs.timed_only or inputs.only("unplug-certification/1")
+    ):  # a page about something else does not lack a forgetting audit
         parts = [part for part in parts if isinstance(part, Section)]
     if inputs.only("unplug-bench/1"):  # of such files the section on latency says all that is known
         parts = [part for part in parts if not (isinstance(part, Section) and part.id == "artifacts")]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unplug.core import fixed, milliseconds, percent, plain, signed, size, span, threads
-from unplug.sdk.auditing import CERTIFIED, EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
-from unplug.sdk.bundle import EXACT
+from unplug.sdk.auditing import EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
+from unplug.sdk.bundle import CERTIFIED, EXACT
 
 from .inputs import Inputs
 from .latency import row_median
@@ -36,12 +36,14 @@ class Verdict:
     facts: tuple[str, ...]
 
 
+_BY_METHOD = "Forgotten, by a certified method"
+_OLD_FILE = "Whoever kept the file from before can compare: that tells who was forgotten, whatever the method."
 _LEADS: dict[str, tuple[Chip, str]] = {
     "Forgotten exactly": (
         "pass",
         "The model is the one that everybody else's data alone gives: an equality, not an attack, says so.",
     ),
-    "Forgotten, by a certified method": (
+    _BY_METHOD: (
         "pass",
         "On as many other people this method left next to nothing, and of whom this request names nobody stands out. So few "
         "people alone could show neither a leak nor its absence.",
@@ -131,12 +133,12 @@ def verdict(inputs: Inputs) -> Verdict:
         return _of_method(inputs.certifications[0])
     word = "Forgotten exactly" if _held(inputs, EXACT) else judge(models, audited.too_few if audited else None)
     if word.startswith("Inconclusive") and _held(inputs, CERTIFIED):
-        word = "Forgotten, by a certified method"
+        word = _BY_METHOD
     chip, lead = _LEADS[word]
     facts = [
         line
         for line in (
-            _bound(models) if word.startswith("Forgotten") else "",
+            _OLD_FILE if word == _BY_METHOD else _bound(models) if word.startswith("Forgotten") else "",
             _utility(models),
             _cost(forget_step(inputs)),
             rounding_fact(inputs),
@@ -157,7 +159,7 @@ def _of_method(found: Certification) -> Verdict:
     chip, lead = _LEADS["Method certified" if certified else "Method not certified"]
     word = "Certified" if certified else "Inconclusive" if found.verdict == "inconclusive" else "Not certified"
     chip = "fail" if found.verdict == "refused" else chip
-    return Verdict(word=word, chip=chip, lead=lead, sentence=f"{plain(found.why, 300)}.", facts=())
+    return Verdict(word=word, chip=chip, lead=lead, sentence=f"{plain(found.why[:1].upper() + found.why[1:], 300)}.", facts=())
 
 
 def _bound(models: Mapping[str, ModelAudit]) -> str:
@@ -168,8 +170,7 @@ def _bound(models: Mapping[str, ModelAudit]) -> str:
     most = max(gap.high or 0.0 for gap in gaps.values())
     return (
         f"No leak above {signed(most)} AUC over the oracle was found by these attacks ({', '.join(sorted(gaps))}), which know "
-        "the weights, the pictures and their labels. Whoever kept the file from before can compare: that tells who was "
-        "forgotten, whatever the method."
+        f"the weights, the pictures and their labels. {_OLD_FILE}"
     )
 
 

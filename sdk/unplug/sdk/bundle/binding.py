@@ -19,7 +19,7 @@ CERTIFIED, RANKED = "certified (method)", "this request (people)"
 USE = (("utility",), ("utility (retain)",), ("budget",))
 ATTACKED = (("forgotten (",), ("not over-forgotten (",), *USE)
 ALWAYS = (("parity",), ("audit on artifacts",), ("bench", "host latency"))
-"""What a release is judged by: for each gate the starts of its name, of which one must be there."""
+"""What a release is judged by: for each gate its names, or their starts where they end in a bracket, of which one must be there."""
 MAX_REPORT_BYTES = 64 * 2**20
 
 
@@ -32,7 +32,7 @@ def gate_problems(gates: Sequence[Gate]) -> Iterator[str]:
     judged = {gate.name for gate in gates}
     forgotten = ((EXACT,),) if EXACT in judged else ((RANKED,), *USE) if CERTIFIED in judged else ATTACKED
     for names in (*forgotten, *ALWAYS):
-        if not any(gate.name.startswith(names) for gate in gates):
+        if not any(name == one or (one.endswith("(") and name.startswith(one)) for name in judged for one in names):
             yield f"it was not judged by the gate {names[0].rstrip(' (')!r}"
 
 

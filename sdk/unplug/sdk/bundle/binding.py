@@ -19,7 +19,7 @@ CERTIFIED, RANKED = "certified (method)", "this request (people)"
 USE = (("utility",), ("utility (retain)",), ("budget",))
 ATTACKED = (("forgotten (",), ("not over-forgotten (",), *USE)
 ALWAYS = (("parity",), ("audit on artifacts",), ("bench", "host latency"))
-"""What a release is judged by: for each gate its names, or their starts where they end in a bracket, of which one must be there."""
+"""What a release is judged by: for each gate its names, of which one must be there; those that end in a bracket go on."""
 MAX_REPORT_BYTES = 64 * 2**20
 
 

@@ -197,9 +197,12 @@ def _sentence(models: Mapping[str, ModelAudit]) -> str:
     else:
         text = f"{lead} is " + ", ".join(f"{_auc(auc)} in the {role} model" for role, auc in found.items())
         return f"{text}."
-    fleet = "retrained" in models and models["retrained"].name == NEVER_SAW
-    beside = "models that never saw them have" if fleet else "the retrained oracle has"
-    return f"{text}; {beside} {_auc(oracle)}." if oracle else f"{text}."
+    return f"{text}; {_others(models, 'the retrained oracle has')} {_auc(oracle)}." if oracle else f"{text}."
+
+
+def _others(models: Mapping[str, ModelAudit], usual: str) -> str:
+    """Who stands in the oracle's place, where it is no retrained model."""
+    return "models that never saw them have" if models["retrained"].name == NEVER_SAW else usual
 
 
 def headline_attack(models: Mapping[str, ModelAudit]) -> str | None:
@@ -217,7 +220,8 @@ def _utility(models: Mapping[str, ModelAudit]) -> str:
     unit = error_unit(models["original"])
     before, after = error["original"].value, error["unlearned"].value
     span = f"from {fixed(before, unit.digits)} to {fixed(after, unit.digits)}{unit.years and ' years'}"
-    oracle = f"; the oracle has {fixed(error['retrained'].value, unit.digits)}" if "retrained" in error else ""
+    whose = _others(models, "the oracle has") if "retrained" in models else ""
+    oracle = f"; {whose} {fixed(error['retrained'].value, unit.digits)}" if "retrained" in error else ""
     return f"On the test set the {unit.name} went {span} ({signed(after - before, unit.digits)}){oracle}."
 
 

@@ -122,7 +122,7 @@ class CertifyConfig:
     options: Mapping[str, str] = field(default_factory=dict)
     budget: float | None = None
     people: int = 1
-    requests: int = 40
+    requests: int = 200
     like: tuple[str, ...] = ()
     margin: float = EQUIVALENCE
     seed: int = 0

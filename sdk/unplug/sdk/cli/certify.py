@@ -25,7 +25,7 @@ from .options import base_option, checkpoint_argument, data_option, out_option
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A hyperparameter of the method; may be repeated.")
 @click.option("--people", type=click.IntRange(1), default=1, show_default=True, help="Whom one request names, at most.")
 @click.option(
-    "--requests", type=click.IntRange(10, 2000), default=40, show_default=True,
+    "--requests", type=click.IntRange(10, 2000), default=200, show_default=True,
     help="Surrogate requests, each of other people and with a forget step of its own.",
 )  # fmt: skip
 @click.option(

@@ -32,7 +32,7 @@ _CARD = """\
 {{ what }} that has forgotten {{ forget.samples }} training samples by
 `{{ forget.method }}`, at {{ "%.1f" | format(100 * forget.cost.compute_fraction) }} % of the compute of retraining.
 
-| attack | original | this model | {{ others }} |
+| attack | original | this model | {{ "retrained (oracle)" if others == "oracle" else others }} |
 |---|---|---|---|
 {% for attack in unlearned.attacks -%}
 | {{ attack }} AUC | {{ auc(original, attack) }} | {{ auc(unlearned, attack) }} | {{ auc(retrained, attack) }} |
@@ -77,7 +77,7 @@ def bundle_card(
     facts = {
         "name": name, "what": task.title(unlearned), "error": task.error_name,
         "forget": unlearned.record["forget"], "artifacts": artifacts, "audited": {model.name for model in report.models},
-        "summary": summary, "others": "retrained (oracle)" if report.model("retrained").name == "retrained" else NEVER_SAW,
+        "summary": summary, "others": "oracle" if report.model("retrained").name == "retrained" else NEVER_SAW,
         **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
     }  # fmt: skip
     return template.render(auc=auc, mae=mae, **facts)

@@ -16,7 +16,7 @@ import torch
 
 from unplug.core import ConversionError, InputError
 from unplug.export import RUNTIMES, Artifact, Placement, checkpoint_artifact
-from unplug.mobile_bench import BenchReport, Plan, Repeat, bench_artifacts, compare_reports, summarize
+from unplug.mobile_bench import BenchReport, Plan, Repeat, at_fault, bench_artifacts, compare_reports, summarize
 from unplug.mobile_bench.devices.base import State
 from unplug.mobile_bench.devices.host_child import pending_ms, time_runs
 from unplug.mobile_bench.parity import Watch
@@ -63,6 +63,8 @@ def test_refused_rows_are_kept_and_marked(
     (row,) = on_fake(device, onnx, monkeypatch, plan=plan)
     assert not row.valid and any(reason in said for said in row.reasons), row.reasons
     assert row.where == "emulated"
+    of_the_machine = any(word in reason for word in ("throttle", "too hot", "clock mode"))
+    assert bool(at_fault(row)) is not of_the_machine
     report = BenchReport(rows=(row,), seed=0, versions={}, git_revision=None)
     report.save(tmp_path / "bench.json")
     assert BenchReport.load(tmp_path / "bench.json") == report

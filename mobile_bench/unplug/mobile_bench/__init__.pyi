@@ -27,6 +27,7 @@ from .report import BenchReport as BenchReport
 from .report import BenchRow as BenchRow
 from .report import Repeat as Repeat
 from .report import Window as Window
+from .rows import at_fault as at_fault
 from .statistics import Estimate as Estimate
 from .statistics import Summary as Summary
 from .statistics import drift as drift

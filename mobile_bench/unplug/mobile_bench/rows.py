@@ -12,7 +12,7 @@ from unplug.export import digest_inputs
 from .devices.base import DeviceInfo, Job, Plan, State, Untimed
 from .report import BenchRow, Repeat, Window
 from .statistics import Estimate, drift, mean_interval, outlier_share, relative_spread, summarize, typical_latency
-from .validity import THERMAL_STATES, refusals, warnings
+from .validity import THERMAL_STATES, circumstances, refusals, warnings
 
 
 def stopped_row(info: DeviceInfo, job: Job, plan: Plan, reason: str, interruptions: Sequence[str] = ()) -> BenchRow:
@@ -115,6 +115,12 @@ def derived(row: BenchRow, *, reasons: Sequence[str] = (), load: float | None = 
         outlier_share=outliers,
         **_summaries(repeats),
     )
+
+
+def at_fault(row: BenchRow) -> tuple[str, ...]:
+    """Why a row is refused, but for what a hot or busy machine did to its times: what is wrong with the file or its runtime."""
+    spoilt = set(circumstances(row.repeats, sustained=row.mode == "sustained", gate=row.thermal_gate))
+    return tuple(reason for reason in row.reasons if reason not in spoilt)
 
 
 def _summaries(repeats: Sequence[Repeat]) -> dict[str, Any]:

@@ -87,6 +87,11 @@ def refusals(
             yield f"{delegate_asked} was asked for and {got} ran"
     if delegated is not None and delegated < MIN_DELEGATED and delegate_asked not in ON_THE_CPU:
         yield f"{delegate_asked} took {delegated:.0%} of the operators, and the CPU the rest"
+    yield from circumstances(repeats, sustained=sustained, gate=gate)
+
+
+def circumstances(repeats: Sequence[Repeat], *, sustained: bool, gate: str | None) -> Iterator[str]:
+    """Of `refusals` those that are nobody's fault but the machine's: another time, the same file may do."""
     if not sustained:
         yield from _heat(repeats, gate)
     for name in ("clock_mode", "charging"):

@@ -142,20 +142,31 @@ def test_no_artifact_could_be_run() -> None:
     assert gate.value is None and not gate.passed
 
 
-def bench(*items: tuple[str, bool, float]) -> Any:
+def bench(*items: tuple[str, bool, float], reason: str = "parity: 9 dB", gate: str | None = None) -> Any:
     return SimpleNamespace(
         rows=[
-            SimpleNamespace(status=status, valid=valid, summary=SimpleNamespace(p50=p50), file="f", reasons=("throttled",))
+            SimpleNamespace(
+                status=status, valid=valid, summary=SimpleNamespace(p50=p50), file="f", reasons=() if valid else (reason,),
+                repeats=(), mode="burst", thermal_gate=gate,
+            )
             for status, valid, p50 in items
         ]
-    )
+    )  # fmt: skip
 
 
 def test_bench_rows_must_be_valid() -> None:
     assert bench_gate(Gates(), bench(("ok", True, 1.0), ("not_run", False, 0.0))).passed
     refused = bench_gate(Gates(), bench(("ok", True, 1.0), ("ok", False, 1.0)))
-    assert not refused.passed and "throttled" in refused.detail
+    assert not refused.passed and "first refused: f: parity: 9 dB" in refused.detail
     assert not bench_gate(Gates(), bench(("not_run", False, 0.0))).passed
+
+
+def test_a_hot_machine_is_not_the_files_fault_unless_a_limit_is_set_on_its_times() -> None:
+    gate = "gave up after 9 s"
+    hot = bench(("ok", True, 1.0), ("ok", False, 1.0), reason=f"the device was too hot to begin: {gate}", gate=gate)
+    found = bench_gate(Gates(), hot)
+    assert found.passed and "not ranked: f: the device was too hot" in found.detail
+    assert not bench_gate(Gates(max_host_latency_ms=5.0), hot).passed
 
 
 @pytest.mark.parametrize(("limit", "holds"), [(2.0, True), (1.9999, False)])

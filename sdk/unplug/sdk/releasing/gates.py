@@ -10,7 +10,7 @@ from typing import Any
 
 from unplug.core import InputError
 from unplug.export import ParityReport
-from unplug.mobile_bench import BenchReport
+from unplug.mobile_bench import BenchReport, at_fault
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import EQUIVALENCE, AttackResult, AuditReport, Certification, ModelAudit, Utility
 from unplug.sdk.bundle import CERTIFIED, RANKED, Gate
@@ -272,13 +272,18 @@ def artifact_gate(gates: Gates, report: AuditReport) -> Gate:
 
 
 def bench_gate(gates: Gates, report: BenchReport) -> Gate:
-    """Rows that ran and were refused; with a latency limit, the slowest median."""
+    """Rows that ran and are refused for what the file or its runtime did; with a latency limit, the slowest median.
+
+    Where this machine was busy or hot its times are not ranked; that says nothing about the file, unless a limit is set on them.
+    """
     ran = [row for row in report.rows if row.status != "not_run"]
-    bad = [row for row in ran if not row.valid]
+    spoilt = [row for row in ran if row.reasons and not at_fault(row)]
+    bad = [row for row in ran if not row.valid and (row not in spoilt or gates.max_host_latency_ms is not None)]
     if gates.max_host_latency_ms is not None and not bad:
         medians = [row.summary.p50 for row in ran if row.summary is not None]
         return _upto("host latency", max(medians, default=None), gates.max_host_latency_ms, " ms", f"{len(medians)} valid rows")
-    detail = f"{len(ran)} rows" + (f"; first refused: {bad[0].file}: {'; '.join(bad[0].reasons)}" if bad else "")
+    told = [("first refused", row) for row in bad[:1]] or [("not ranked", row) for row in spoilt[:1]]
+    detail = "; ".join([f"{len(ran)} rows", *(f"{what}: {row.file}: {'; '.join(row.reasons)}" for what, row in told)])
     return _upto("bench", float(len(bad)) if ran else None, 0.0, " rows refused", detail)
 
 

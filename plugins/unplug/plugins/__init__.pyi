@@ -4,6 +4,7 @@ from .age import AgePredictor as AgePredictor
 from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
 from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
 from .age_sizes import SIZES as SIZES
+from .age_trunk import AgeTrunk as AgeTrunk
 from .blocks import ConvNormAct as ConvNormAct
 from .blocks import DepthwiseConv2d as DepthwiseConv2d
 from .blocks import InvertedBottleneck as InvertedBottleneck

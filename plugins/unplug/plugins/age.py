@@ -137,9 +137,7 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
 
     def pooled(self, image_BCHW: Tensor) -> Tensor:
         """The trunk's features (B, C), averaged over the picture; images as for `forward`."""
-        x_BCHW = self.head(self.blocks(self.stem(image_BCHW * 2.0 - 1.0)))
-        # Pooling, not a mean over two axes: LiteRT's converter would transpose in front of that.
-        return nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
+        return pooled(self, image_BCHW)
 
     @property
     def groups(self) -> int:
@@ -210,6 +208,13 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
                 raise CheckpointError(model_id, "no model.safetensors in it", "Save the weights as safetensors") from error
         load_weights(model, weights)
         return model.to(map_location).eval()
+
+
+def pooled(trunk: Any, image_BCHW: Tensor) -> Tensor:
+    """Features (B, C) of a network with ``stem``, ``blocks`` and ``head``, averaged over the picture."""
+    x_BCHW = trunk.head(trunk.blocks(trunk.stem(image_BCHW * 2.0 - 1.0)))
+    # Pooling, not a mean over two axes: LiteRT's converter would transpose in front of that.
+    return nn.functional.adaptive_avg_pool2d(x_BCHW, 1).flatten(1)
 
 
 HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", "token")

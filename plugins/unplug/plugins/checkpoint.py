@@ -19,6 +19,7 @@ MODELS: Registry[Any] = Registry(
     "model type",
     {
         "age": "unplug.plugins.age:AgePredictor",
+        "age-trunk": "unplug.plugins.age_trunk:AgeTrunk",
         "plugin": "unplug.plugins.conditioning:ConditioningPlugin",
         "unet": "unplug.plugins.base_parts:BaseUNet",
         "decoder": "unplug.plugins.base_parts:BaseDecoder",

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Train ControlNet, T2I-Adapter and the plugin beside one base; compare.",
     ),
     "forget": ("unplug.sdk.cli.forget:forget", "Unlearn a forget set within a budget."),
+    "head": ("unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself."),
     "certify": ("unplug.sdk.cli.certify:certify", "Say what a method leaves of one person, from many others like her."),
     "references": ("unplug.sdk.cli.references:references", "Train models of person folds once, evidence for later requests."),
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),

@@ -274,7 +274,7 @@ def artifact_gate(gates: Gates, report: AuditReport) -> Gate:
 def bench_gate(gates: Gates, report: BenchReport) -> Gate:
     """Rows that ran and are refused for what the file or its runtime did; with a latency limit, the slowest median.
 
-    Where this machine was busy or hot its times are not ranked; that says nothing about the file, unless a limit is set on them.
+    Where this machine was busy or hot its times are not ranked; that says nothing of the file, unless a limit is set on them.
     """
     ran = [row for row in report.rows if row.status != "not_run"]
     spoilt = [row for row in ran if row.reasons and not at_fault(row)]

@@ -15,6 +15,7 @@ from .design import learned_by_design as learned_by_design
 from .design import request_price as request_price
 from .design import train_forgettable as train_forgettable
 from .designs.closed_form import ClosedForm as ClosedForm
+from .designs.closed_form import device_head as device_head
 from .designs.shards import Shards as Shards
 from .method import DEFAULT_METHOD as DEFAULT_METHOD
 from .method import METHODS as METHODS

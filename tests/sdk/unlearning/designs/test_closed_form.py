@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from unplug.core import DataError, InputError
+from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, load_dataset
-from unplug.sdk.unlearning import ClosedForm, build_design
+from unplug.sdk.inference import load_head
+from unplug.sdk.unlearning import ClosedForm, build_design, device_head
 from unplug.sdk.unlearning.designs.closed_form import HeadSums, contribution
 from unplug.sdk.unlearning.designs.trunk import check_apart, rows_of
 
@@ -89,3 +93,29 @@ def test_settings_out_of_range() -> None:
     for settings in ({"ridge": "0"}, {"random_features": "5000"}):
         with pytest.raises(InputError, match="out of range"):
             build_design("closed-form", settings)
+
+
+def test_a_phone_answers_and_forgets_as_the_checkpoint_does(closed: World, tmp_path: Path) -> None:
+    """The NumPy reference over features of the trunk by itself, beside the network and the server's forget step.
+
+    What the server added is taken out with the server's own features: another machine's rounding gives other commitments.
+    """
+    original, gone = closed.original, list(closed.split.train[:3])
+    trunk = AgeTrunk.of(original.model)
+    save_checkpoint(trunk, tmp_path / "trunk", record={}, card="")
+    trunk = load_checkpoint(tmp_path / "trunk", expect="age-trunk").model
+    images_NCHW = torch.from_numpy(closed.personal.pixels(range(len(closed.personal)))).permute(0, 3, 1, 2).float() / 255
+    with torch.no_grad():
+        features_NC, said = trunk(images_NCHW)["features"].double().numpy(), original.model(images_NCHW)
+    device_head(original, "0" * 64).save(tmp_path / "head.safetensors")
+    head = load_head(tmp_path / "head.safetensors")
+    for name, value in head.answer(features_NC).items():
+        np.testing.assert_allclose(value, said[name].numpy(), atol=2e-3)
+
+    server = closed.without(gone, tmp_path / "server")
+    rows = rows_of(original.model, original.record["design"]["grid"], closed.personal, gone, CPU)
+    for name, pooled_C, age in zip(gone, rows.pooled_NC.numpy(), rows.age_N.tolist(), strict=True):
+        assert head.commitment(name, pooled_C, age) == rows.committed[name]
+        head = head.remove(name, pooled_C, age)
+    theirs = device_head(server, "0" * 64)
+    assert np.array_equal(head.sums_KK, theirs.sums_KK) and head.committed == theirs.committed

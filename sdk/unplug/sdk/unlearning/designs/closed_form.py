@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from unplug.core import InputError
-from unplug.plugins import AgePredictor
+from unplug.plugins import AgePredictor, Checkpoint
+from unplug.sdk.inference import DeviceHead, HeadFacts
 from unplug.sdk.tasks import soft_groups
 
+from ..design import build_design
 from ..ridge import RidgeHead, best_scale
 from .over_trunk import Kept, OverTrunk
 from .trunk import Consented, Rows
@@ -167,6 +170,34 @@ def contribution(model: AgePredictor, rows: Rows) -> tuple[Tensor, Tensor]:
     feature_ND = (rows.pooled_NC @ lift[0].T + lift[1]).relu().clamp(max=2.0**FEATURE_RANGE)
     age_N1 = rows.age_N[:, None].clamp(0.0, 2.0**AGE_RANGE)
     return feature_ND, torch.cat([soft_groups(model.age_centers.cpu().double(), rows.age_N), age_N1], dim=1)
+
+
+def device_head(checkpoint: Checkpoint, trunk_sha256: str) -> DeviceHead:
+    """The head of a closed-form model as a phone keeps it, to add and forget people by itself.
+
+    Args:
+        checkpoint: a closed-form model.
+        trunk_sha256: of the weight file of its trunk, as it is exported by itself.
+
+    Raises:
+        CheckpointError: a state that was edited.
+    """
+    facts, model = checkpoint.record["design"], checkpoint.model
+    design = build_design(ClosedForm.name, facts.get("settings"))
+    assert isinstance(design, ClosedForm)
+    kept = design.load(checkpoint)
+    size = design.width + model.groups + 2
+    sums_KK = np.zeros((size, size), np.int64)
+    sums_KK[np.triu_indices(size)] = kept.head.sums[0].numpy()
+    return DeviceHead(
+        facts=HeadFacts(
+            trunk_sha256=trunk_sha256, grid=facts["grid"], ridge=design.ridge, scale=facts["scale"],
+            edges=tuple(model.age_edges),
+        ),
+        lift_DC=model.lift.weight.detach().double().numpy(), offset_D=model.lift.bias.detach().double().numpy(),
+        center_G=model.age_centers.double().numpy(), sums_KK=np.triu(sums_KK) + np.triu(sums_KK, 1).T,
+        committed=frozenset(kept.committed.values()),
+    )  # fmt: skip
 
 
 def _coarse(value: Tensor) -> Tensor:

@@ -1,0 +1,73 @@
+"""The trunk of a face-age predictor by itself: what a phone runs once a picture before its own head answers.
+
+Shapes: B batch, C pooled channels, H = W = image_size.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from unplug.core import IOSpec, TensorSpec, write_json
+
+from .age import AgePredictor, pooled
+from .age_sizes import SIZES
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+class AgeTrunk(nn.Module):
+    """Face image to the pooled features that a head is linear in, after its lift (`unplug.sdk.inference.DeviceHead`).
+
+    Args:
+        size: as of `AgePredictor`.
+        image_size: H and W of the input in pixels, 32 to 224.
+
+    Raises:
+        InputError: an argument outside its range.
+
+    Example:
+        >>> import torch
+        >>> AgeTrunk(size="nano", image_size=32).eval()(torch.zeros(2, 3, 32, 32))["features"].shape[0]
+        2
+    """
+
+    def __init__(self, size: str = "nano", image_size: int = 64) -> None:
+        super().__init__()
+        whole = AgePredictor(size=size, image_size=image_size)
+        self.size, self.image_size = size, image_size
+        self.stem, self.blocks, self.head = whole.stem, whole.blocks, whole.head
+
+    @classmethod
+    def of(cls, model: AgePredictor) -> AgeTrunk:
+        """The trunk of a predictor, with its weights."""
+        trunk = cls(size=model.size, image_size=model.image_size)
+        own = trunk.state_dict()
+        trunk.load_state_dict({name: value for name, value in model.state_dict().items() if name in own})
+        return trunk.eval()
+
+    def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
+        """``features`` (B, C) of RGB images in [0, 1], H = W = `image_size`."""
+        return {"features": pooled(self, image_BCHW)}
+
+    @property
+    def iospec(self) -> IOSpec:
+        """The named tensors, with a batch of one."""
+        side, channels = self.image_size, SIZES[self.size].head
+        image = TensorSpec(
+            name="image", shape=(1, 3, side, side), layout="NCHW", range=(0.0, 1.0), colour="RGB",
+            description="A face, cropped to a square",
+        )  # fmt: skip
+        features = TensorSpec(
+            name="features", shape=(1, channels), layout="NC", description="What the head is computed over"
+        )  # fmt: skip
+        return IOSpec(inputs=(image,), outputs=(features,))
+
+    def save_pretrained(self, save_directory: str | Path) -> None:
+        """Writes ``config.json`` and ``model.safetensors``."""
+        from safetensors.torch import save_file
+
+        folder = Path(save_directory)
+        write_json(folder / CONFIG, {"model_type": "age-trunk", "size": self.size, "image_size": self.image_size})
+        save_file({name: value.contiguous() for name, value in self.state_dict().items()}, folder / WEIGHTS)

@@ -1,0 +1,141 @@
+"""``unplug head``: people are added to a model and forgotten by the phone itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unplug.core import InputError, sha256_file
+
+from .base import Common, Outcome, command
+from .options import checkpoint_argument, out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.inference import DeviceHead
+
+HEAD, TRUNK = "head.safetensors", "trunk"
+OWN = "Export the trunk that `unplug head make` wrote beside this head"
+head_argument = click.argument("head", type=click.Path(path_type=Path))
+trunk_option = click.option(
+    "--trunk", type=click.Path(path_type=Path), required=True, help="The exported trunk, or its checkpoint."
+)
+image_option = click.option("--image", type=click.Path(path_type=Path), required=True, help="A picture of one face.")
+box_option = click.option(
+    "--box", metavar="LEFT,TOP,RIGHT,BOTTOM", help="Where the face is, in pixels; else the centre square."
+)
+name_option = click.option("--name", required=True, help="What the picture is called; the same when it is forgotten.")
+age_option = click.option("--age", type=float, required=True, help="Years, from 0 to 127.")
+
+
+@click.group()
+def head() -> None:
+    """Let a phone add people to a closed-form model and forget them, by itself.
+
+    `make` takes a model apart: a trunk to be exported (`unplug export DIR/trunk`), and a head of a few numbers that is computed
+    anew, exactly, whenever somebody is added or forgotten. The other commands do here what an app does there.
+    """
+
+
+@head.command()
+@checkpoint_argument
+@out_option("Folder for head.safetensors and the checkpoint of the trunk.")
+@command
+def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
+    """Take a closed-form model apart into a trunk and a head."""
+    from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint, weights_file
+    from unplug.sdk.unlearning import design_of, device_head
+
+    original = load_checkpoint(checkpoint, expect="age")
+    design = design_of(original)
+    if design != "closed-form":
+        kind = f"made to forget by {design}" if design else "an ordinary model"
+        why = f"it is {kind}: a phone cannot take anybody out of it"
+        raise InputError(str(checkpoint), why, "Train one: `unplug train age --forgettable closed-form`")
+    record = {
+        "schema": "unplug-checkpoint/1",
+        "role": "trunk",
+        "lineage": {"original": original.path.name, "original_sha256": original.sha256},
+    }
+    card = f"# The trunk of {original.path.name}\n\nIt says features, from which `{HEAD}` answers. No personal data is in it.\n"
+    save_checkpoint(AgeTrunk.of(original.model), out / TRUNK, record=record, card=card)
+    made = device_head(original, sha256_file(weights_file(out / TRUNK)))
+    made.save(out / HEAD)
+    size = (out / HEAD).stat().st_size
+    value = {"head": str(out / HEAD), "trunk": str(out / TRUNK), "pictures": len(made.committed), "bytes": size}
+    text = f"{out / HEAD}: {len(made.committed)} pictures are in it, {size:,} bytes\nNext: unplug export {out / TRUNK}"
+    return Outcome(value=value, text=text)
+
+
+@head.command()
+@head_argument
+@trunk_option
+@image_option
+@box_option
+@name_option
+@age_option
+@out_option("The new head; it may be the old one.")
+@command
+def add(head: Path, trunk: Path, image: Path, box: str | None, name: str, age: float, out: Path, common: Common) -> Outcome:
+    """Add a picture of somebody whose age is known."""
+    opened, features_C = _opened(head, trunk, image, box)
+    return _saved(opened.add(name, features_C, age), out, f"{name} was added")
+
+
+@head.command()
+@head_argument
+@trunk_option
+@image_option
+@box_option
+@name_option
+@age_option
+@out_option("The new head; it may be the old one.")
+@command
+def remove(head: Path, trunk: Path, image: Path, box: str | None, name: str, age: float, out: Path, common: Common) -> Outcome:
+    """Forget a picture: what is left is, bit for bit, the head that never saw it."""
+    opened, features_C = _opened(head, trunk, image, box)
+    return _saved(opened.remove(name, features_C, age), out, f"{name} is forgotten")
+
+
+@head.command()
+@head_argument
+@trunk_option
+@image_option
+@box_option
+@command
+def answer(head: Path, trunk: Path, image: Path, box: str | None, common: Common) -> Outcome:
+    """Say the age of a face by the trunk and this head."""
+    opened, features_C = _opened(head, trunk, image, box)
+    age = float(opened.answer(features_C[None])["expected_age"][0, 0])
+    return Outcome(
+        value={"age": age, "pictures": len(opened.committed)}, text=f"{age:.1f} years, by {len(opened.committed)} pictures"
+    )
+
+
+def _opened(path: Path, trunk: Path, image: Path, box: str | None) -> tuple[DeviceHead, Any]:
+    """The head, and the trunk's features (C,) of a picture."""
+    from unplug.sdk.inference import load_head, run
+
+    opened, said = load_head(path), run(trunk, [image], box=box)
+    if said.model_type != "age-trunk":
+        raise InputError(f"--trunk {trunk}", f"it is a model of type {said.model_type}", OWN)
+    if opened.facts.trunk_sha256 != _weights_of(trunk):
+        raise InputError(f"--trunk {trunk}", "the head's features come from another trunk", OWN)
+    return opened, said.outputs["features"][0]
+
+
+def _weights_of(trunk: Path) -> str:
+    """SHA-256 of the weights that a checkpoint holds, or that an exported file was made from."""
+    from unplug.export import load_artifact
+    from unplug.plugins import weights_file
+
+    if (trunk / "config.json").is_file():
+        return sha256_file(weights_file(trunk))
+    return load_artifact(trunk).card.checkpoint_sha256
+
+
+def _saved(changed: DeviceHead, out: Path, what: str) -> Outcome:
+    changed.save(out)
+    value = {"head": str(out), "pictures": len(changed.committed)}
+    return Outcome(value=value, text=f"{what}; {len(changed.committed)} pictures are in {out}")

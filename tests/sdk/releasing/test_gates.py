@@ -10,11 +10,19 @@ from typing import Any
 import pytest
 
 from unplug.core import InputError
-from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit, Utility, WorstSubject
+from unplug.sdk.auditing import SWITCHED_OFF, AttackResult, AuditReport, Estimate, ModelAudit, Relearning, Utility, WorstSubject
 from unplug.sdk.auditing.report import Role
 from unplug.sdk.bundle import Gate
 from unplug.sdk.releasing import Gates, gates_from
-from unplug.sdk.releasing.gates import artifact_gate, bench_gate, budget_gate, forgetting_gates, parity_gate
+from unplug.sdk.releasing.gates import (
+    artifact_gate,
+    bench_gate,
+    budget_gate,
+    forgetting_gates,
+    parity_gate,
+    relearn_gates,
+    rounding_gates,
+)
 
 WIDTH = 0.0625  # of both sides of an interval; an exact number in binary
 
@@ -140,6 +148,45 @@ def test_audit_on_artifacts(shipped: float, holds: bool) -> None:
 def test_no_artifact_could_be_run() -> None:
     gate = artifact_gate(Gates(), report(model("unlearned", "unlearned", 0.5)))
     assert gate.value is None and not gate.passed
+
+
+def rounded(kept: float | None, outcome: str = "open", *notes: str) -> Any:
+    return SimpleNamespace(
+        kept=None if kept is None else Estimate(value=kept), outcome=outcome, model="age.fp16.tflite", notes=notes
+    )
+
+
+@pytest.mark.parametrize(
+    ("files", "holds", "inconclusive"),
+    [
+        ([rounded(1.0), rounded(0.95)], True, False),
+        ([rounded(1.3), rounded(0.9499)], False, False),
+        ([rounded(1.0, "easier to attack")], False, False),
+        ([rounded(None, "open", "the forget step changed no output")], False, True),
+        ([], False, True),
+    ],
+)
+def test_rounding_brings_nothing_back(files: list[Any], holds: bool, inconclusive: bool) -> None:
+    found = SimpleNamespace(rounding=files, skipped={"rounding": "Core ML cannot run here"})
+    (gate,) = rounding_gates(Gates(), found)  # type: ignore[arg-type]
+    assert (gate.passed, gate.inconclusive) == (holds, inconclusive)
+    assert rounding_gates(Gates(), SimpleNamespace(rounding=(), skipped={"rounding": SWITCHED_OFF})) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("passes", "holds", "inconclusive"),
+    [((90.0, 110.0), True, False), ((44.0, 60.0), False, True), ((10.0, 30.0), False, False), (None, False, True)],
+)
+def test_relearning_takes_as_long_as_the_oracle(passes: tuple[float, float] | None, holds: bool, inconclusive: bool) -> None:
+    def took(ends: tuple[float, float] | None) -> Relearning:
+        mean = None if ends is None else Estimate(value=sum(ends) / 2, low=ends[0], high=ends[1])
+        return Relearning(passes=(1, 2, 3), mean=mean, reason=None if mean else "2 of 3 runs were stopped")
+
+    own = replace(model("unlearned", "unlearned", 0.5), relearning=took(passes))
+    oracle = replace(model("retrained", "retrained", 0.5), relearning=took((80.0, 100.0)))
+    (gate,) = relearn_gates(Gates(min_relearn_of_retrained=0.5), report(own, oracle))
+    assert (gate.passed, gate.inconclusive) == (holds, inconclusive), gate
+    assert relearn_gates(Gates(), report(own, oracle)) == []
 
 
 def bench(*items: tuple[str, bool, float], reason: str = "parity: 9 dB", gate: str | None = None) -> Any:

@@ -2,6 +2,7 @@ from .attack import ATTACKS as ATTACKS
 from .attack import Attack as Attack
 from .attack import Signals as Signals
 from .audit_files import AuditConfig as AuditConfig
+from .audit_files import relearn_times as relearn_times
 from .audit_files import run_audit as run_audit
 from .certification import Certification as Certification
 from .certification import CertifyConfig as CertifyConfig
@@ -32,6 +33,7 @@ from .predictor import ArtifactPredictor as ArtifactPredictor
 from .predictor import CheckpointPredictor as CheckpointPredictor
 from .predictor import Predictor as Predictor
 from .report import EQUIVALENCE as EQUIVALENCE
+from .report import SWITCHED_OFF as SWITCHED_OFF
 from .report import AttackResult as AttackResult
 from .report import AuditReport as AuditReport
 from .report import Estimate as Estimate

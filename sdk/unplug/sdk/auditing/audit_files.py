@@ -23,7 +23,7 @@ from unplug.sdk.unlearning import check_oracle, forget, request_split
 from .exports import Exports, Form, Inputs, form_of, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .relearn import Censored, forget_loss, relearn
-from .report import AuditReport, Relearning, Role
+from .report import SWITCHED_OFF, AuditReport, Relearning, Role
 from .run import audit, check_forget_size
 
 Say = Callable[[str], None]
@@ -132,7 +132,7 @@ def _exports(config: AuditConfig, loaded: _Loaded, folder: Path, say: Say) -> tu
     if not edited:
         return [], {}
     if not config.rounding:
-        return [], {"rounding": "it was switched off"}
+        return [], {"rounding": SWITCHED_OFF}
     calibrations = _calibrations(edited, loaded)
     return make_exports(edited, loaded.original, loaded.retrained, given, oracle, folder, say, calibrations=calibrations)
 

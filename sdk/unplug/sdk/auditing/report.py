@@ -20,6 +20,9 @@ RoundingOutcome = Literal["nothing back", "part back", "easier to attack", "furt
 KEPT_MARGIN = 0.05
 """An edit of which at least 95 % of the distance is left counts as untouched."""
 
+SWITCHED_OFF = "it was switched off"
+"""Why rounding was not measured, where nobody asked for it."""
+
 EQUIVALENCE = 0.10
 """AUC: an attack whose interval of the difference to the oracle's lies within this on both sides counts as equal to it."""
 

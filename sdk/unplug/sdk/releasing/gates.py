@@ -12,7 +12,7 @@ from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport, at_fault
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import EQUIVALENCE, AttackResult, AuditReport, Certification, ModelAudit, Utility
+from unplug.sdk.auditing import EQUIVALENCE, SWITCHED_OFF, AttackResult, AuditReport, Certification, ModelAudit, Utility
 from unplug.sdk.bundle import CERTIFIED, RANKED, Gate
 
 STANDS_OUT = 0.05
@@ -36,6 +36,11 @@ class Gates:
         max_loss_above_retrained: the same for models without years, as a fraction of the oracle's loss on test.
         max_compute: of the forget step, as a fraction of retraining.
         max_artifact_auc_shift: how far an attack's AUC on an exported file may be from that on the checkpoint.
+        min_edit_kept: of every exported file of an approximately forgotten model: how far its answers on the forgotten are from
+            those of the original's own export, over how far the checkpoint's are from the original's. Rounding may bring
+            nothing back. Where rounding is not measured (``--no-rounding``) there is no such gate.
+        min_relearn_of_retrained: sample passes until fine-tuning on the forgotten brings the original's loss back, over those
+            that the retrained model needs; None does not measure it.
         max_host_latency_ms: median on this machine; None leaves it open (it says nothing about a phone).
         allow_not_run: artifacts whose target cannot run here (Core ML off macOS) do not fail parity; the report says so.
     """
@@ -48,6 +53,8 @@ class Gates:
     max_loss_above_retrained: float = 0.02
     max_compute: float = 0.05
     max_artifact_auc_shift: float = 0.02
+    min_edit_kept: float = 0.95
+    min_relearn_of_retrained: float | None = None
     max_host_latency_ms: float | None = None
     allow_not_run: bool = True
 
@@ -271,6 +278,46 @@ def artifact_gate(gates: Gates, report: AuditReport) -> Gate:
     return _upto("audit on artifacts", value, gates.max_artifact_auc_shift, " AUC from the checkpoint", detail)
 
 
+def rounding_gates(gates: Gates, report: AuditReport) -> list[Gate]:
+    """Rounding brought nothing of the original back in any file that runs here; no gate where that was switched off.
+
+    The forget set is all of it, not a sample, so what was kept needs no interval.
+    """
+    if not report.rounding and report.skipped.get("rounding") == SWITCHED_OFF:
+        return []
+    known = [(item.kept.value, item) for item in report.rounding if item.kept is not None]
+    easier = [item.model for item in report.rounding if item.outcome == "easier to attack"]
+    if not known:
+        notes = [note for item in report.rounding for note in item.notes] or [
+            report.skipped.get("rounding", "no file could be run")
+        ]
+        return [replace(_atleast("rounding", None, gates.min_edit_kept, " of the edit kept", notes[0]), inconclusive=True)]
+    value, worst = min(known, key=lambda pair: pair[0])
+    gate = _atleast("rounding", value, gates.min_edit_kept, " of the edit kept", f"{len(known)} files; least: {worst.model}")
+    return [
+        replace(gate, passed=False, detail=f"easier to attack than the checkpoint: {', '.join(easier)}") if easier else gate
+    ]
+
+
+def relearn_gates(gates: Gates, report: AuditReport) -> list[Gate]:
+    """Relearning takes the unlearned model as long as the oracle, by Student's intervals over runs; none where not asked for.
+
+    Where a run was stopped before it got there no mean is known, and the gate is inconclusive.
+    """
+    if (limit := gates.min_relearn_of_retrained) is None:
+        return []
+    own, oracle = (report.model(role).relearning for role in ("unlearned", "retrained"))
+    unit = " of the passes that the retrained model needs"
+    if own is None or oracle is None or own.mean is None or oracle.mean is None or not oracle.mean.value:
+        reason = next((item.reason for item in (own, oracle) if item is not None and item.reason), "it was not measured")
+        return [replace(_atleast("relearn time", None, limit, unit, reason), inconclusive=True)]
+    low, high = own.mean.low or 0.0, own.mean.high or own.mean.value
+    surely, at_most = low / (oracle.mean.high or oracle.mean.value), high / max(oracle.mean.low or 0.0, 1e-9)
+    detail = f"{own.mean.value:.0f} passes ({low:.0f} to {high:.0f}), retrained {oracle.mean.value:.0f}"
+    gate = _atleast("relearn time", surely, limit, unit, detail)
+    return [replace(gate, inconclusive=not gate.passed and at_most >= limit)]
+
+
 def bench_gate(gates: Gates, report: BenchReport) -> Gate:
     """Rows that ran and are refused for what the file or its runtime did; with a latency limit, the slowest median.
 
@@ -285,6 +332,11 @@ def bench_gate(gates: Gates, report: BenchReport) -> Gate:
     told = [("first refused", row) for row in bad[:1]] or [("not ranked", row) for row in spoilt[:1]]
     detail = "; ".join([f"{len(ran)} rows", *(f"{what}: {row.file}: {'; '.join(row.reasons)}" for what, row in told)])
     return _upto("bench", float(len(bad)) if ran else None, 0.0, " rows refused", detail)
+
+
+def _atleast(name: str, value: float | None, limit: float, unit: str, detail: str) -> Gate:
+    holds = value is not None and value >= limit
+    return Gate(name=name, value=value, limit=limit, comparison=">=", passed=holds, unit=unit, detail=detail)
 
 
 def _upto(name: str, value: float | None, limit: float, unit: str, detail: str) -> Gate:

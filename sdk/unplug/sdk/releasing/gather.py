@@ -12,7 +12,7 @@ from unplug.core import ReportError, installed_versions, read_dataclass, version
 from unplug.export import TARGETS, Artifact, ParityReport, card_path, load_artifact
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import AuditReport, Exports, not_run_here
+from unplug.sdk.auditing import SWITCHED_OFF, AuditReport, Exports, not_run_here
 from unplug.sdk.data import keyed
 from unplug.sdk.training import describe_device
 from unplug.sdk.unlearning import DEFAULT_METHOD, check_oracle
@@ -134,6 +134,7 @@ def _audited(
         "models": {name: item.sha256 for name, item in models.items()}, "references": [item.sha256 for item in references],
         "artifacts": _as_here(artifacts), "rounding": stages.config.rounding, "seed": stages.config.seed,
         "converters": _converters(), "fleet": None if stages.fleet is None else stages.fleet.sha256,
+        "relearn": stages.config.gates.min_relearn_of_retrained is not None,
     }  # fmt: skip
 
     def compare() -> Left:
@@ -144,7 +145,7 @@ def _audited(
         stages.audit(models, references, artifacts, parity, compared)
         return Left(files=[path])
 
-    compared: Compared = [], {"rounding": "it was switched off"}
+    compared: Compared = [], {"rounding": SWITCHED_OFF}
     if stages.config.rounding and not progress.has("audit", made_from):
         compared = progress.stage(
             "export the original and the oracle alike", made_from, compare, lambda facts: _made(facts, artifacts, stages)

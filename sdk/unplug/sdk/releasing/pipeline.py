@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from unplug.core import STRICT, GateFailed, ReportError, json_sha256, one_writer, read_dataclass, write_json
+from unplug.core import STRICT, GateFailed, InputError, ReportError, json_sha256, one_writer, read_dataclass, write_json
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
@@ -20,7 +20,18 @@ from unplug.sdk.unlearning import check_design_request, design_of, request_price
 
 from .contents import bundle_card, write_vectors
 from .finished import Progress, Say
-from .gates import Gates, ReleaseConfig, artifact_gate, bench_gate, budget_gate, equality_gate, forgetting_gates, parity_gate
+from .gates import (
+    Gates,
+    ReleaseConfig,
+    artifact_gate,
+    bench_gate,
+    budget_gate,
+    equality_gate,
+    forgetting_gates,
+    parity_gate,
+    relearn_gates,
+    rounding_gates,
+)
 from .gather import common_facts, gather
 from .stages import Evidence, Stages
 
@@ -99,6 +110,9 @@ def release(
         original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device,
         task=task or task_of(original, device=device, base=base), show=show, restart=restart,
     )  # fmt: skip
+    if config.gates.min_relearn_of_retrained is not None and not stages.needs_oracle and oracle is None:
+        why = "relearn time is compared with the retrained model's, and with a fleet none is trained"
+        raise InputError("--gate min_relearn_of_retrained", why, "Add --oracle, or leave the gate out")
     if stages.fleet is not None:  # before anything is trained: what the request names must be in it
         stages.fleet.rows(stages.split.forget)
     _ = stages.certified  # of another method, size or original: refused now
@@ -124,7 +138,12 @@ def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
     forgotten = (
         [equality_gate(evidence.unlearned, evidence.retrained)]
         if exact and evidence.retrained is not None
-        else [*forgetting_gates(gates, evidence.audit, evidence.certified), budget_gate(gates, step["cost"])]
+        else [
+            *forgetting_gates(gates, evidence.audit, evidence.certified),
+            *relearn_gates(gates, evidence.audit),
+            *rounding_gates(gates, evidence.audit),
+            budget_gate(gates, step["cost"]),
+        ]
     )
     return [
         *forgotten,

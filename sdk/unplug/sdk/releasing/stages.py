@@ -16,6 +16,7 @@ from unplug.export import Artifact, ParityReport, export_checkpoint, looks_at_sa
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import (
+    SWITCHED_OFF,
     ArtifactPredictor,
     AuditReport,
     Certification,
@@ -26,6 +27,7 @@ from unplug.sdk.auditing import (
     form_of,
     make_exports,
     read_certification,
+    relearn_times,
 )
 from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split, keyed
@@ -182,7 +184,7 @@ class Stages:
     ) -> tuple[list[Exports], dict[str, str]]:
         """The original and the oracle exported as what ships, to `folder`; see `make_exports`."""
         if not self.config.rounding:
-            return [], {"rounding": "it was switched off"}
+            return [], {"rounding": SWITCHED_OFF}
         known = {} if calibration is None else {form_of(item): calibration for item in artifacts if item.card.calibration}
         return make_exports(artifacts, self.original, retrained, {}, {}, folder, lambda _: None, self.config.workers, known)
 
@@ -221,6 +223,10 @@ class Stages:
             show=self.show,
         )
         report = replace(report, skipped={**report.skipped, **compared[1]})
+        if self.config.gates.min_relearn_of_retrained is not None and not self.exact:
+            learned = {name: item for name, item in models.items() if name != "original"}
+            times = relearn_times(self.original, learned, sets, task, self.config.seed)
+            report = replace(report, models=tuple(replace(item, relearning=times.get(item.name)) for item in report.models))
         report.save(self.work / "audit.json")
         return report
 

@@ -1,8 +1,11 @@
-"""How often a release's gates of forgetting hold by chance: requests of k people drawn from those of a demo's.
+"""How often a release's gates of forgetting hold by chance: requests of k random people, judged by references.
 
-``python -m benchmarks.gate_calibration demo-0 --out docs/data/gate-calibration.json``, after
-``unplug demo --method fcs --fraction 0.1 --out demo-0``. The *untouched original* plays the unlearned model: it must not pass.
-So does *another retrained model*, which forgot exactly: it may be inconclusive, and must not be refused often.
+    python -m benchmarks.gate_calibration ORIGINAL --data SPEC --fleet REFERENCES --certification FILE --out FILE
+
+Two models play the unlearned one. The *untouched original* forgot nobody and must not pass. A *model that never saw them*
+forgot exactly: one of the references, asked about people whom it left out, judged by the other references. It may be
+inconclusive, and must rarely be refused. Both are judged by the request alone, and as a release judges a request whose method
+is certified: then only what this request surely shows still refuses it.
 """
 
 from __future__ import annotations
@@ -18,109 +21,168 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from unplug.core import read_json, versions, write_json
-from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.auditing import CheckpointPredictor, audit
+from unplug.core import InputError, read_dataclass, read_json, versions, write_json
+from unplug.plugins import load_checkpoint
+from unplug.sdk.auditing import Certification, audit
 from unplug.sdk.auditing.attack import Signals
-from unplug.sdk.data import Split, load_dataset, read_forget_file
-from unplug.sdk.releasing import DEMO_SPEC, Gates
+from unplug.sdk.bundle import CERTIFIED, Gate
+from unplug.sdk.data import Split, load_dataset
+from unplug.sdk.fleet import References, load_references
+from unplug.sdk.releasing import Gates
 from unplug.sdk.releasing.gates import forgetting_gates
-from unplug.sdk.tasks import AgeTask
-from unplug.sdk.training import Predictions, Sets, load_sets, recipe_of
-from unplug.sdk.unlearning import request_split
+from unplug.sdk.tasks import task_of
+from unplug.sdk.training import Predictions, Sets, predict
+from unplug.sdk.unlearning import own_split
 
-SIZES = (1, 2, 5, 10, 20, 50)
+SCHEMA = "unplug-gate-calibration/2"
+SIZES = (1, 2, 3, 5, 8, 10, 15, 20, 30, 40, 50)
 RETAIN = 300
 """Samples of the retain set that are measured, for speed: they decide about use, not about forgetting."""
+WAYS = ("request alone", "method certified")
+UNTOUCHED, NEVER = "untouched original", "model that never saw them"
+USE = ("utility", "accuracy")
+"""Gates about use, which this is not about."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A predictor that remembers what its model said of every forget sample."""
+    """A predictor that remembers what its model said of every sample; `ids` are those of `train`."""
 
     name: str
     role: Any
     sha256: str
-    said: Signals
     ids: tuple[str, ...]
+    train: Predictions
+    test: Predictions
+    validation: Predictions
     target: None = None
     precision: None = None
 
     def signals(self, sets: Sets) -> Signals:
-        """What was said of the part of the forget set that this request names."""
-        place = {name: index for index, name in enumerate(self.ids)}
-        index_F = np.array([place[name] for name in sets.forget.ids])
-        return replace(self.said, forget=_at(self.said.forget, index_F), person_F=sets.forget.subject_N)
+        """What was said of the people of a request, and of those who stay."""
+        place = {name: row for row, name in enumerate(self.ids)}
+        forget, retain = (_at(self.train, np.array([place[name] for name in part.ids])) for part in (sets.forget, sets.train))
+        return Signals(
+            forget=forget, unseen=self.test, population=self.validation, retain=retain, person_F=sets.forget.subject_N,
+            person_U=sets.test.subject_N,
+        )  # fmt: skip
 
 
 def _at(said: Predictions, index_F: np.ndarray) -> Predictions:
-    return replace(said, **{item.name: getattr(said, item.name)[index_F] for item in fields(said)})  # type: ignore[type-var]
+    found = {item.name: getattr(said, item.name) for item in fields(said)}  # type: ignore[arg-type]
+    picked: Any = {name: value if value is None else value[index_F] for name, value in found.items()}
+    return type(said)(**picked)
 
 
-def requests(sets: Sets, split: Split, draws: int, seed: int) -> Iterator[tuple[int, Sets, Split]]:
-    """Size, sets and split of requests of some people."""
-    people = np.unique(sets.forget.subject_N)
-    for size in (size for size in SIZES if size <= len(people)):
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Who may ask, and what may be said of them."""
+
+    sets: Sets
+    split: Split
+    fleet: References
+    original: Recorded
+    edges: tuple[float, ...]
+
+    def stranger(self, number: int) -> tuple[Recorded, References, np.ndarray]:
+        """One of the references as the unlearned model, the others as references, and the people whom it never saw."""
+        fleet = self.fleet
+        rows = [fleet.rows(part.ids) for part in (self.sets.train, self.sets.test, self.sets.validation)]
+        said = [fleet.said(np.full(len(row_N), number), row_N) for row_N in rows]
+        own = Recorded(
+            name="unlearned", role="unlearned", sha256=fleet.record.files[number], ids=tuple(self.sets.train.ids),
+            train=said[0], test=said[1], validation=said[2],
+        )  # fmt: skip
+        people = np.unique(self.sets.train.subject_N[~fleet.seen_MN[number, rows[0]]])
+        return own, fleet.apart([fleet.record.files[number]]), people
+
+    def request(self, people: np.ndarray) -> tuple[Sets, Split]:
+        """Sets and split after some people asked; of those who stay `RETAIN` samples."""
+        gone_T = np.isin(self.sets.train.subject_N, people)
+        forget = self.sets.train.subset(np.flatnonzero(gone_T).tolist())
+        stay = self.sets.train.subset(np.flatnonzero(~gone_T)[:RETAIN].tolist())
+        return replace(self.sets, forget=forget, train=stay), self.split.with_forget(forget.ids)
+
+
+def opened(original: Path, spec: str, fleet: Path) -> World:
+    """Original, data and references."""
+    checkpoint = load_checkpoint(original)
+    task = task_of(checkpoint, device=torch.device("cpu"))
+    dataset = load_dataset(spec, task.image_size, show=False)
+    split = own_split(checkpoint, dataset)
+    sets = task.sets(dataset, split, torch.device("cpu"))
+    train, test, validation = (predict(checkpoint.model, part) for part in (sets.train, sets.test, sets.validation))
+    recorded = Recorded(
+        name="original", role="original", sha256=checkpoint.sha256, ids=tuple(sets.train.ids), train=train, test=test,
+        validation=validation,
+    )  # fmt: skip
+    references = load_references(fleet, checkpoint, task, dataset)
+    return World(sets=sets, split=split, fleet=references, original=recorded, edges=tuple(task.edges))
+
+
+def outcomes(world: World, certified: Certification, draws: int, seed: int) -> Iterator[dict[str, Any]]:
+    """The verdict on each candidate for each request, both ways, and which gate decided it."""
+    everybody = np.unique(world.sets.train.subject_N)
+    untouched = replace(world.original, name="unlearned", role="unlearned")
+    for size in SIZES:
         for draw in range(draws):
-            chosen = np.random.default_rng([seed, size, draw]).choice(people, size, replace=False)
-            index = np.flatnonzero(np.isin(sets.forget.subject_N, chosen))
-            forget = sets.forget.subset(index.tolist())
-            yield size, replace(sets, forget=forget), split.with_forget(forget.ids)
+            rng = np.random.default_rng([seed, size, draw])
+            never, others, strangers = world.stranger(int(rng.integers(world.fleet.record.models)))
+            for who, candidate, fleet, people in (
+                (UNTOUCHED, untouched, world.fleet, everybody), (NEVER, never, others, strangers),
+            ):  # fmt: skip
+                sets, split = world.request(rng.choice(people, size, replace=False))
+                found = audit(
+                    [candidate, world.original], sets, split, edges=world.edges, data={}, fleet=fleet, seed=seed, show=False
+                )
+                for way, evidence in zip(WAYS, (None, certified), strict=True):
+                    gates = [
+                        gate for gate in forgetting_gates(Gates(), found, evidence)
+                        if not gate.name.startswith(USE) and gate.name != CERTIFIED
+                    ]  # fmt: skip
+                    yield {"candidate": who, "way": way, "people": size} | _verdict(gates)
 
 
-def outcomes(demo: Path, draws: int, seed: int) -> Iterator[dict[str, Any]]:
-    """The verdict on each candidate for each request, and which gate decided it."""
-    models = {name: load_checkpoint(demo / name) for name in ("original", "retrained", "reference-0")}
-    dataset = load_dataset(DEMO_SPEC, models["original"].model.image_size, show=False)
-    split = request_split(models["original"], dataset, read_forget_file(demo / "forget.txt", dataset))
-    edges = tuple(models["original"].model.age_edges)
-    sets = load_sets(dataset, split, edges, torch.device("cpu"))
-    sets = replace(sets, train=sets.train.subset(range(RETAIN)))
-    task = AgeTask(recipe=recipe_of(models["original"]), edges=edges)
-
-    def recorded(name: str, role: Any, checkpoint: Checkpoint) -> Recorded:
-        said = CheckpointPredictor(name=name, role=role, checkpoint=checkpoint, task=task).signals(sets)
-        return Recorded(name=name, role=role, sha256=checkpoint.sha256, said=said, ids=tuple(sets.forget.ids))
-
-    oracle = recorded("retrained", "retrained", models["retrained"])
-    candidates = {
-        "untouched original": recorded("unlearned", "unlearned", models["original"]),
-        "another retrained model": recorded("unlearned", "unlearned", models["reference-0"]),
-    }
-    for size, part, named in tqdm(requests(sets, split, draws, seed), total=draws * len(SIZES), unit="request"):
-        for name, candidate in candidates.items():
-            found = audit([candidate, oracle], part, named, edges=edges, data={}, seed=seed, show=False)
-            failed = [gate for gate in forgetting_gates(Gates(), found) if not gate.passed]
-            verdict = "passes" if not failed else "inconclusive" if all(gate.inconclusive for gate in failed) else "refused"
-            yield {"candidate": name, "people": size, "verdict": verdict, "gate": failed[0].name if failed else None}
+def _verdict(gates: list[Gate]) -> dict[str, Any]:
+    failed = [gate for gate in gates if not gate.passed]
+    verdict = "passes" if not failed else "inconclusive" if all(gate.inconclusive for gate in failed) else "refused"
+    return {"verdict": verdict, "gate": failed[0].name if failed else None}
 
 
 def markdown(facts: dict[str, Any]) -> str:
-    """Shares of verdicts by candidate and size of the request."""
-    rows = Counter((run["candidate"], run["people"], run["verdict"]) for run in facts["runs"])
-    names = list(dict.fromkeys(run["candidate"] for run in facts["runs"]))
-    sizes = sorted({run["people"] for run in facts["runs"]})
-    lines = ["| candidate | people | passes | inconclusive | refused |", "|---|--:|--:|--:|--:|"]
-    for name in names:
-        for size in sizes:
-            counts = [rows[name, size, verdict] for verdict in ("passes", "inconclusive", "refused")]
-            shares = " | ".join(f"{100 * count / sum(counts):.0f} %" for count in counts)
-            lines.append(f"| {name} | {size} | {shares} |")
+    """Shares of verdicts by candidate, way and size of the request."""
+    runs = facts["runs"]
+    count = Counter((run["candidate"], run["way"], run["people"], run["verdict"]) for run in runs)
+    lines = [
+        "| candidate | people | request alone: passes | inconclusive | refused | method certified: passes | refused |",
+        "|---|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name in dict.fromkeys(run["candidate"] for run in runs):
+        for size in sorted({run["people"] for run in runs}):
+            cells = []
+            for way, verdicts in zip(WAYS, (("passes", "inconclusive", "refused"), ("passes", "refused")), strict=True):
+                total = sum(count[name, way, size, verdict] for verdict in ("passes", "inconclusive", "refused"))
+                cells += [f"{100 * count[name, way, size, verdict] / total:.0f} %" for verdict in verdicts]
+            lines.append(f"| {name} | {size} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 @click.command()
-@click.argument("demos", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--draws", type=click.IntRange(min=1), default=100, show_default=True, help="Requests of each size and demo.")
+@click.argument("original", type=click.Path(path_type=Path))
+@click.option("--data", "spec", required=True, metavar="SPEC")
+@click.option("--fleet", type=click.Path(path_type=Path), required=True)
+@click.option("--certification", type=click.Path(path_type=Path), required=True, help="Any; only that there is one counts.")
+@click.option("--draws", type=click.IntRange(min=1), default=60, show_default=True, help="Requests of each size.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/gate-calibration.json"), show_default=True)
-def main(demos: tuple[Path, ...], draws: int, seed: int, out: Path) -> None:
-    """Draws requests, writes every verdict, prints the table; without a demo, of the file that is there."""
-    if demos:
-        runs = [run for demo in demos for run in outcomes(demo, draws, seed)]
-        write_json(
-            out, {"schema": "unplug-gate-calibration/1", "draws": draws, "seed": seed, "runs": runs, "versions": versions()}
-        )
+def main(original: Path, spec: str, fleet: Path, certification: Path, draws: int, seed: int, out: Path) -> None:
+    """Draws requests, writes every verdict, prints the table."""
+    certified = read_dataclass(Certification, certification, InputError)
+    world = opened(original, spec, fleet)
+    total = len(SIZES) * draws * 2 * len(WAYS)
+    runs = list(tqdm(outcomes(world, certified, draws, seed), total=total, unit="verdict"))
+    facts = {"schema": SCHEMA, "data": spec, "draws": draws, "seed": seed, "runs": runs, "versions": versions()}
+    write_json(out, facts)
     click.echo(markdown(read_json(out)))
 
 

@@ -242,11 +242,13 @@ def test_answers_that_are_none(world: World, copied: Path, name: str, change: An
         read(world, copied)
 
 
-def test_a_model_made_to_forget_needs_none(world: World, tmp_path: Path) -> None:
+def test_a_model_made_to_forget_needs_none(world: World, folder: Path, tmp_path: Path) -> None:
     record = {**world.original.record, "design": {"name": "closed-form"}}
     exact = replace(world.original, record=record)
     with pytest.raises(InputError, match="made to forget"):
         train_references(exact, world.dataset, tmp_path / "r", models=8, folds=2, device=CPU)
+    with pytest.raises(InputError, match="made to forget"):
+        read(world, folder, original=exact)
 
 
 def test_people_whom_nobody_left_out(world: World, folder: Path) -> None:

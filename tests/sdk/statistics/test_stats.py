@@ -226,3 +226,19 @@ def test_intervals_of_rates_hold_the_value_and_of_several_attacks_are_wider() ->
     assert twins["a"].high == pytest.approx(alone.high) and twins["b"].high == pytest.approx(2 * (alone.high or 0))
     assert both.high == pytest.approx(2.236, abs=0.09)  # (2 Phi(q) - 1)^2 = 0.95
     assert simultaneous({"a": (0.0, np.zeros(9))})["a"] == Estimate(value=0.0, low=0.0, high=0.0)
+
+
+@pytest.mark.parametrize("people", [5, 8, 12, 30])
+def test_intervals_over_few_people_cover_what_they_claim(people: int) -> None:
+    """The mean of n Gaussian people: without the widening five of them are covered in 83 of 100 cases."""
+    rng, covered, plain = np.random.default_rng(people), 0, 0
+    for _ in range(600):
+        drawn = rng.normal(size=people)
+        weight_RP = rng.multinomial(people, np.full(people, 1 / people), size=400)
+        gap_R = weight_RP @ drawn / people
+        found = simultaneous({"a": (float(drawn.mean()), gap_R)}, people)["a"]
+        narrow = simultaneous({"a": (float(drawn.mean()), gap_R)})["a"]
+        covered += bool(found.low <= 0.0 <= found.high)  # type: ignore[operator]
+        plain += bool(narrow.low <= 0.0 <= narrow.high)  # type: ignore[operator]
+    assert 0.92 <= covered / 600 <= 0.98, covered
+    assert people > 12 or plain / 600 < 0.93, plain

@@ -139,7 +139,7 @@ def _attacks(one: Measured, oracle: Measured | None, draws: Resamples) -> dict[s
         gaps = {
             name: (it.auc - oracle.scored[name].auc, it.auc_R - oracle.scored[name].auc_R) for name, it in one.scored.items()
         }
-        together = simultaneous(gaps)
+        together = simultaneous(gaps, draws.people)
     return {
         name: _result(scored, oracle.scored[name] if oracle else None, together.get(name), draws)
         for name, scored in one.scored.items()

@@ -213,13 +213,17 @@ def _check_wanted(original: Checkpoint, dataset: Dataset, split: Split, models: 
     if not LEAST * folds <= models <= MOST:
         why = f"of {models} models in {folds} folds {models // folds} never see a person"
         raise InputError("references", why, f"{LEAST} are the least that rank anybody: use {LEAST * folds} to {MOST} models")
-    if design := design_of(original):
-        why = f"a {design} model is made to forget, which an equality shows: it needs no references"
-        raise InputError(str(original.path), why, "Forget and release it as it is")
+    _check_ordinary(original)
     inside = set(split.retain)
     people = {sample.person for sample in dataset.samples if sample.id in inside}
     if len(people) < folds:
         raise DataError(f"data {dataset.spec}", f"{len(people)} people make no {folds} folds", "Use fewer folds")
+
+
+def _check_ordinary(original: Checkpoint) -> None:
+    if design := design_of(original):
+        why = f"a {design} model is made to forget, which an equality shows: it needs no references"
+        raise InputError(str(original.path), why, "Forget, audit and release it as it is")
 
 
 def _cost(results: Sequence[Result], device: torch.device) -> ReferenceCost:
@@ -347,6 +351,7 @@ def load_references(folder: Path, original: Checkpoint, task: StoredTask, datase
     Raises:
         InputError: no references, not all of them, of another recipe or other data, or written under another key.
     """
+    _check_ordinary(original)
     path = folder / FILE
     if not path.is_file():
         raise InputError(str(folder), f"there is no {FILE} in it", "Make it with `unplug references`; a killed one goes on")

@@ -5,13 +5,15 @@ Shapes: F forget scores, U unseen scores, R bootstrap replicates. A higher score
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
-from scipy.stats import rankdata
+from scipy.stats import norm, rankdata
+from scipy.stats import t as student
 
 from .estimate import Estimate as Estimate
 
@@ -96,10 +98,12 @@ class Resamples:
     Args:
         forget_RF: how often each forget sample is in each replicate.
         unseen_RU: the same for unseen samples.
+        people: how many subjects the side with fewer of them has; None where that does not matter.
     """
 
     forget_RF: NDArray[np.float32]
     unseen_RU: NDArray[np.float32]
+    people: int | None = None
 
 
 def resamples(
@@ -117,9 +121,28 @@ def resamples(
         Field and Welsh, Bootstrapping clustered data, 2007.
     """
     rng = np.random.default_rng([seed, 1234])
-    return Resamples(
-        forget_RF=subject_weights(forget_subjects, replicates, rng), unseen_RU=subject_weights(unseen_subjects, replicates, rng)
-    )
+    people = min(len(np.unique(side)) for side in (forget_subjects, unseen_subjects))
+    weights = [subject_weights(side, replicates, rng) for side in (forget_subjects, unseen_subjects)]
+    return Resamples(forget_RF=weights[0], unseen_RU=weights[1], people=people)
+
+
+def few_people(people: int | None) -> float:
+    """How much wider an interval over n resampled subjects must be: t_{n-1} / z sqrt(n / (n - 1)), 1 for many.
+
+    A bootstrap's variance is that of the sample, (n - 1) / n of the truth on average, and its tails are a Gaussian's where few
+    subjects have Student's.
+
+    Example:
+        >>> [round(few_people(count), 2) for count in (5, 10, 50, 1000)]
+        [1.58, 1.22, 1.04, 1.0]
+
+    Reference:
+        Field and Welsh, Bootstrapping clustered data, 2007, section 3 (the variance).
+    """
+    if people is None or people < 2:
+        return 1.0
+    level = (1 + CONFIDENCE) / 2
+    return float(student.ppf(level, people - 1) / norm.ppf(level)) * math.sqrt(people / (people - 1))
 
 
 def subject_weights(subjects: NDArray[np.int64], replicates: int, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -252,7 +275,7 @@ def tpr_estimate(forget_F: Array, unseen_U: Array, rate: float, draws: Resamples
     return Estimate(value=value, low=low, high=high)
 
 
-def simultaneous(gaps: Mapping[str, tuple[float, Array]]) -> dict[str, Estimate]:
+def simultaneous(gaps: Mapping[str, tuple[float, Array]], people: int | None = None) -> dict[str, Estimate]:
     """Intervals that hold for all attacks together with 95 % confidence: value -+ q s, q the quantile of max_k |d_k| / s_k.
 
     With eight attacks at 95 % each, a model like the oracle would raise an alarm every few audits. The attacks' replicates
@@ -260,13 +283,14 @@ def simultaneous(gaps: Mapping[str, tuple[float, Array]]) -> dict[str, Estimate]
 
     Args:
         gaps: an attack's value and the values of its replicates (R,).
+        people: how many were resampled, see `few_people`.
 
     Reference:
         Romano and Wolf, Exact and Approximate Stepdown Methods for Multiple Hypothesis Testing, 2005.
     """
     spread = {name: float(gap_R.std()) for name, (_, gap_R) in gaps.items()}
     moving = [np.abs(gap_R - value) / spread[name] for name, (value, gap_R) in gaps.items() if spread[name] > 0]
-    q = float(np.quantile(np.max(moving, axis=0), CONFIDENCE)) if moving else 0.0
+    q = few_people(people) * float(np.quantile(np.max(moving, axis=0), CONFIDENCE)) if moving else 0.0
     return {
         name: Estimate(value=value, low=value - q * spread[name], high=value + q * spread[name])
         for name, (value, _) in gaps.items()

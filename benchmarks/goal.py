@@ -32,7 +32,7 @@ from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import ClassPredictions, Sets, classed, describe_device, predict, recipe_of
 from unplug.sdk.unlearning import apply_method, build_design, build_method, estimate_retraining, own_split, request_split
 from unplug.sdk.unlearning.designs.over_trunk import OverTrunk
-from unplug.sdk.unlearning.designs.trunk import Rows, consented, rows_of
+from unplug.sdk.unlearning.designs.trunk import Rows, check_apart, consented, rows_of
 
 from .designs import compared
 
@@ -252,6 +252,7 @@ def design_row(name: str, trunk: Path, original: Path, spec: str, forget: Path, 
     dataset = load_dataset(spec, base.model.image_size)
     split = request_split(given, dataset, read_forget_file(forget, dataset))
     trunk_data = load_dataset(base.record["data"]["spec"], base.model.image_size)
+    check_apart(dataset, trunk_data)
     model, facts, _ = design._begun(base, trunk_data, 0, CPU, False)
     known = consented(model, base, trunk_data, CPU)
     rows = rows_of(model, facts["grid"], dataset, [*split.retain, *split.forget], CPU)
@@ -294,14 +295,19 @@ def _answers(model: Any, rows: Rows) -> ClassPredictions:
 def markdown(facts: dict[str, Any]) -> str:
     """The table."""
     lines = [
-        "| models | people a request | shift of φ, sd | spread | test MAE | retain MAE | compute | seconds | goal |",
-        "|---|--:|---|---|---|---|--:|--:|---|",
+        "| models | K | people a request | shift of φ, sd | spread | test MAE | retain MAE | compute | seconds | goal |",
+        "|---|--:|--:|---|---|---|---|--:|--:|---|",
     ]
     for row in facts["rows"]:
         shown = [f"{row[name]['value']:.3f} ({row[name]['low']:.3f} to {row[name]['high']:.3f})" for name in GOAL]
         cost = [f"{100 * row['compute']:.1f} %", f"{row['wall_s']:.2g}"] if "compute" in row else ["", ""]
         exact = "equal, bit for bit" if row.get("equal") else ""
-        lines.append(f"| {row['who']} | {row['people']} | {' | '.join(shown)} | {' | '.join(cost)} | {exact or met(row)} |")
+        count = row.get("models", facts["models"])
+        lines.append(
+            f"| {row['who']} | {count} | {row['people']} | {' | '.join(shown)} | {' | '.join(cost)} | {exact or met(row)} |"
+        )
+    train = [row["train_s"] for row in facts["rows"] if "train_s" in row]
+    lines.append(f"| retrained | {facts['models']} | any | 0 | 1 | 1 | 1 | 100 % | {np.mean(train):.2g} | by definition |")
     return "\n".join(lines)
 
 
@@ -319,7 +325,10 @@ def met(row: Mapping[str, Any]) -> str:
 @click.option("--data", "spec", required=True, metavar="SPEC")
 @click.option("--fleet", type=click.Path(path_type=Path), required=True)
 @click.option("--forget", type=click.Path(path_type=Path), required=True)
-@click.option("--trunk", type=click.Path(path_type=Path), help="For the exact designs: an age predictor that saw none of them.")
+@click.option("--trunk", type=click.Path(path_type=Path), help="For exact designs: an age predictor that saw none of the data.")
+@click.option(
+    "--design", "designs", multiple=True, metavar="NAME=K", default=("closed-form=64", "shards=16"), show_default=True
+)
 @click.option("--models", type=int, default=64, show_default=True)
 @click.option("--budget", type=float, default=0.05, show_default=True)
 @click.option("--workers", type=int, default=1, show_default=True)
@@ -327,8 +336,8 @@ def met(row: Mapping[str, Any]) -> str:
 @click.option("--work", type=click.Path(path_type=Path), required=True, help="A killed run goes on there.")
 @click.option("--out", type=click.Path(path_type=Path), required=True)
 def main(
-    original: Path, spec: str, fleet: Path, forget: Path, trunk: Path | None, models: int, budget: float, workers: int,
-    pairs: tuple[str, ...], work: Path, out: Path,
+    original: Path, spec: str, fleet: Path, forget: Path, trunk: Path | None, designs: tuple[str, ...], models: int,
+    budget: float, workers: int, pairs: tuple[str, ...], work: Path, out: Path,
 ) -> None:  # fmt: skip
     """Trains, forgets, compares; writes JSON and prints the table."""
     options = settings(pairs)
@@ -342,8 +351,8 @@ def main(
     write_json(out, facts)
     if trunk is not None:
         facts["trunk"] = load_checkpoint(trunk).record["data"]
-        for name in ("closed-form", "shards"):
-            rows.append(design_row(name, trunk, original, spec, forget, models))
+        for name, count in settings(designs).items():
+            rows.append({"models": int(count), **design_row(name, trunk, original, spec, forget, int(count))})
             write_json(out, facts)
     click.echo(markdown(facts))
 

@@ -73,6 +73,7 @@ class _Work:
     tally: _Tally
     cancel: threading.Event
     timeout: float
+    view: str | None
 
 
 @one_writer
@@ -88,6 +89,7 @@ def export_checkpoint(
     progress: Progress | None = None,
     workers: int = 1,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    view: str | None = None,
 ) -> list[Artifact]:
     """Exports a checkpoint to every target in every precision.
 
@@ -103,6 +105,7 @@ def export_checkpoint(
         progress: called with (artifacts done, artifacts in all, what is being done).
         workers: targets converted at the same time; each takes up to 0.7 GB.
         timeout: seconds that one target may take.
+        view: another way to run its weights, see `unplug.plugins.load_checkpoint`; the files are named by it.
 
     Returns:
         One artifact a pair, targets in the order given, precisions within.
@@ -134,6 +137,7 @@ def export_checkpoint(
         tally=_Tally(progress, sum(map(len, pairs.values()))),
         cancel=threading.Event(),
         timeout=timeout,
+        view=view,
     )
     with writable(work.out):
         return _export_all(work, pairs, workers)
@@ -209,6 +213,7 @@ def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> 
             "unplug.export.convert:convert_checkpoint",
             {
                 "checkpoint": str(work.checkpoint.resolve()),
+                "view": work.view,
                 "target": target.name,
                 "precisions": precisions,
                 "layout": work.layout,

@@ -7,7 +7,7 @@ from pathlib import Path
 from unplug.core import CheckpointError
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
-PARTS = {"small/unet": "unet", "small/vae": "vae"}
+PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
 """Parts of the base that phones run, by name."""
 
 

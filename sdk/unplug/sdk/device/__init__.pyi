@@ -2,9 +2,9 @@ from .build import GeneratorSource as GeneratorSource
 from .build import check_source as check_source
 from .build import export_generator as export_generator
 from .build import is_base as is_base
-from .draw import Drawing as Drawing
-from .draw import draw as draw
-from .draw import open_networks as open_networks
+from .drawing import Drawing as Drawing
+from .drawing import draw as draw
+from .drawing import open_networks as open_networks
 from .loop import DevicePicture as DevicePicture
 from .loop import Steer as Steer
 from .loop import Words as Words

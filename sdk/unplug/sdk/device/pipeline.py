@@ -152,7 +152,7 @@ def load_pipeline(folder: Path) -> Pipeline:
     Example:
         >>> load_pipeline(Path("/nowhere"))
         Traceback (most recent call last):
-        unplug.core.errors.ReportError: /nowhere/pipeline.json: no such file. Check the path.
+        unplug.core.errors.ReportError: /nowhere/pipeline.json: No such file or directory. Check the path.
     """
     path = folder if folder.name == PIPELINE else folder / PIPELINE
     found = read_dataclass(Pipeline, path, ReportError, max_bytes=MAX_BYTES)

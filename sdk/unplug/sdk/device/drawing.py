@@ -88,7 +88,7 @@ def draw(
     steps = pipeline.defaults.steps if words.steps is None else words.steps
     with Child() as child:
         reply = child.call(
-            "unplug.sdk.device.draw:draw_in_child", values,
+            "unplug.sdk.device.drawing:draw_in_child", values,
             {str(place): item.condition_HWC for place, item in enumerate(steers)},
             what=f"{folder.name} on {runtime.name}", memory=memory_for(*(item.path for item in used.values())),
             timeout=seconds_for(len(seeds) * (1 + steps // STEPS_A_SAMPLE)), progress=progress,

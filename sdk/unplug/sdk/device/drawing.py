@@ -27,6 +27,7 @@ class Drawing:
 
     Args:
         images: one (H, W, 3) of 0 to 255 a seed.
+        decoded: the same as the decoder gave them, (1, 3, H, W) from 0 to 1 each.
         latents: behind the last step, (1, C, h, w) each.
         seconds: of each picture, tokens to pixels.
         load_seconds: to open the files.
@@ -38,6 +39,7 @@ class Drawing:
     """
 
     images: tuple[NDArray[np.uint8], ...]
+    decoded: tuple[NDArray[np.float32], ...]
     latents: tuple[NDArray[np.float32], ...]
     seconds: tuple[float, ...]
     load_seconds: float
@@ -96,6 +98,7 @@ def draw(
     tokenizer = pipeline.tokenizer
     return Drawing(
         images=tuple(reply.arrays[f"image {seed}"] for seed in seeds),
+        decoded=tuple(reply.arrays[f"decoded {seed}"] for seed in seeds),
         latents=tuple(reply.arrays[f"latent {seed}"] for seed in seeds),
         **{name: reply.values[name] for name in ("load_seconds", "peak_bytes")}, seconds=tuple(reply.values["seconds"]),
         target=card.target, precision=card.precision, runtime=runtime.name, runtime_version=runtime.version(),
@@ -128,7 +131,7 @@ def draw_in_child(job: Job) -> Reply:
 
         made = generate(pipeline, networks, words, seed=seed, steers=steers, watch=told)
         seconds.append(time.perf_counter() - begun)
-        arrays |= {f"image {seed}": made.image_HWC, f"latent {seed}": made.latent}
+        arrays |= {f"image {seed}": made.image_HWC, f"decoded {seed}": made.decoded, f"latent {seed}": made.latent}
     facts: dict[str, Any] = {"seconds": seconds, "load_seconds": loaded, "peak_bytes": peak_rss_bytes()}
     return Reply(values=facts, arrays=arrays)
 

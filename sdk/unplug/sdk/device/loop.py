@@ -64,11 +64,13 @@ class DevicePicture:
 
     Args:
         image_HWC: the picture, RGB, 0 to 255.
+        decoded: the same as the decoder gave it, (1, 3, H, W) from 0 to 1.
         latent: behind the last step, (1, C, h, w).
         prompt, negative: as they were read; `Encoded.cut` says whether the base read only their beginning.
     """
 
     image_HWC: NDArray[np.uint8]
+    decoded: NDArray[np.float32]
     latent: NDArray[np.float32]
     prompt: Encoded
     negative: Encoded
@@ -117,8 +119,8 @@ def generate(
         z_1Chw, before = advance(table, step, z_1Chw, prediction, before)
         if watch is not None:
             watch(step + 1, len(table.timestep_S), z_1Chw)
-    image_HWC = to_pixels(networks["decoder"]({"latents": z_1Chw})["image"])
-    return DevicePicture(image_HWC=image_HWC, latent=z_1Chw, prompt=prompt, negative=negative)
+    decoded = networks["decoder"]({"latents": z_1Chw})["image"]
+    return DevicePicture(image_HWC=to_pixels(decoded), decoded=decoded, latent=z_1Chw, prompt=prompt, negative=negative)
 
 
 def text_state(encoder: Network, encoded: Encoded) -> Array:

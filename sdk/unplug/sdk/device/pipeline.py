@@ -5,6 +5,7 @@ Files are named by relative paths and SHA-256; each has its card beside it, as e
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -158,7 +159,7 @@ def load_pipeline(folder: Path) -> Pipeline:
     found = read_dataclass(Pipeline, path, ReportError, max_bytes=MAX_BYTES)
     found.tokenizer.check(str(path))
     found.schedule.check(str(path))
-    for problem in (*_path_problems(found), *_shape_problems(found), *_number_problems(found)):
+    for problem in itertools.chain(_path_problems(found), _shape_problems(found), _number_problems(found)):
         raise ReportError(str(path), problem, _AGAIN)
     return found
 
@@ -194,10 +195,14 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
     for (part, tensor), expected in wanted.items():
         if shape(part, tensor) != expected:
             yield f"its {part} has {tensor} of shape {shape(part, tensor)} where {expected} is needed"
+    for part, spec in specs.items():
+        for item in (*spec.inputs, *spec.outputs):
+            if item.dtype != (expected_type := "int32" if item.name == "input_ids" else "float32"):
+                yield f"its {part} has {item.name} of {item.dtype[:40]} where {expected_type} is needed"
     if tuple(item.name for item in specs["unet"].inputs[4:]) != pipeline.residuals:
         yield "its residuals are not the inputs of its unet behind the first four"
     for name in pipeline.plugins:
-        if shape(f"plugins.{name}", "condition") != (1, 3, side, side):
+        if [item.shape for item in specs[f"plugins.{name}"].inputs] != [(1, 3, side, side)]:
             yield f"its plugin {name} takes no condition of {side} pixels"
         yield from plugin_problems(name, specs[f"plugins.{name}"], specs["unet"])
 

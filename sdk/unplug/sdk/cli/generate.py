@@ -12,7 +12,7 @@ import click
 from unplug.core import InputError
 
 from .base import Common, Outcome, command, settings
-from .generate_files import FilesOrder, generate_on_files, is_generator
+from .generate_files import FilesOrder, generate_on_files
 from .options import given_option, out_option
 
 
@@ -67,11 +67,12 @@ def generate(
     the same picture on every target. Its noise is not torch's, so a diffusers base draws another picture of the same seed.
     """
     from unplug.core import check_writable
+    from unplug.sdk.device import is_generator
     from unplug.sdk.diffusion import find_plugin
 
     if out.suffix.lower() != ".png":
         raise InputError(str(out), "pictures are written as PNG", "Give --out a name that ends in .png")
-    if is_generator(base_name):
+    if is_generator(Path(base_name)):
         images, options = _images(plugins, conditions, photos, strengths, settings(pairs), task)
         check_writable(out.parent)
         order = FilesOrder(

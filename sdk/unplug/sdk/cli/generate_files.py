@@ -41,26 +41,18 @@ class FilesOrder:
     out: Path
 
 
-def is_generator(base: str) -> bool:
-    """Whether a base is a folder of exported files."""
-    from unplug.sdk.device import PIPELINE
-
-    return Path(base).name == PIPELINE or (Path(base) / PIPELINE).exists()
-
-
 def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     """Draws with the files of one target and precision."""
     from PIL import Image
 
-    from unplug.sdk.device import PIPELINE, Words, draw, load_pipeline
+    from unplug.sdk.device import Words, draw, load_pipeline
     from unplug.sdk.diffusion import image_grid
 
     from .generate import save_picture
 
     if (name := given_option(*ELSEWHERE)) is not None:
         raise InputError(ELSEWHERE[name], "exported files cannot follow it", "Leave it out, or export the base that you want")
-    folder = order.folder.parent if order.folder.name == PIPELINE else order.folder
-    pipeline = load_pipeline(folder)
+    pipeline = load_pipeline(order.folder)
     steers = _steers(pipeline, order)
     words = Words(
         prompt=order.prompt, negative=order.negative, steps=order.steps, guidance=order.guidance, solver=order.solver
@@ -72,8 +64,8 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     seeds = tuple(common.seed + index for index in range(order.count))
     with progress_bar("draw", common) as progress:
         drawn = draw(
-            folder, words, seeds=seeds, steers=steers, target=order.target, precision=order.precision, threads=order.threads,
-            progress=progress,
+            order.folder, words, seeds=seeds, steers=steers, target=order.target, precision=order.precision,
+            threads=order.threads, progress=progress,
         )  # fmt: skip
     facts = {
         "prompt": order.prompt, "negative": order.negative, "base": pipeline.name, "plugins": list(order.plugins),
@@ -101,20 +93,10 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
 
 def _steers(pipeline: Pipeline, order: FilesOrder) -> tuple[Steer, ...]:
     """The plugins with their conditions, each drawn or read."""
-    from unplug.sdk.conditions import condition_picture
-    from unplug.sdk.device import Steer, check_condition
+    from unplug.sdk.device import read_steer
 
-    found = []
-    for name, image, strength in zip(order.plugins, order.images, order.strengths or (1.0,) * len(order.plugins), strict=True):
-        if name not in pipeline.plugins:
-            known = (
-                f"It has {', '.join(pipeline.plugins)}"
-                if pipeline.plugins
-                else "Export it again with the plugin beside the base"
-            )
-            raise InputError(f"--plugin {name}", f"{order.folder} was exported without it", known)
-        kind = pipeline.plugins[name].condition
-        pixels_HWC = condition_picture(image, kind, pipeline.image_size, photo=order.photo, options=order.options)
-        check_condition(pixels_HWC, str(image))
-        found.append(Steer(plugin=name, condition_HWC=pixels_HWC, strength=strength))
-    return tuple(found)
+    strengths = order.strengths or (1.0,) * len(order.plugins)
+    return tuple(
+        read_steer(pipeline, name, image, photo=order.photo, strength=strength, options=order.options)
+        for name, image, strength in zip(order.plugins, order.images, strengths, strict=True)
+    )

@@ -5,6 +5,7 @@ from .build import is_base as is_base
 from .drawing import Drawing as Drawing
 from .drawing import draw as draw
 from .drawing import open_networks as open_networks
+from .drawing import read_steer as read_steer
 from .loop import DevicePicture as DevicePicture
 from .loop import Steer as Steer
 from .loop import Words as Words
@@ -21,6 +22,7 @@ from .pipeline import PartFile as PartFile
 from .pipeline import Pipeline as Pipeline
 from .pipeline import PipelineDefaults as PipelineDefaults
 from .pipeline import PluginPart as PluginPart
+from .pipeline import is_generator as is_generator
 from .pipeline import load_pipeline as load_pipeline
 from .pipeline import open_files as open_files
 from .sampler import SOLVERS as SOLVERS

@@ -11,11 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import Array, Child, IOSpec, Job, Progress, Reply, memory_for, peak_rss_bytes, require_modules, seconds_for
+from unplug.core import (
+    Array,
+    Child,
+    InputError,
+    IOSpec,
+    Job,
+    Progress,
+    Reply,
+    memory_for,
+    peak_rss_bytes,
+    require_modules,
+    seconds_for,
+)
 from unplug.export import RUNTIMES, Artifact, relaid, runtime_of
+from unplug.sdk.conditions import condition_picture
 
-from .loop import Network, Steer, Words, generate
-from .pipeline import PARTS, load_pipeline, open_files
+from .loop import Network, Steer, Words, check_condition, generate
+from .pipeline import PARTS, PIPELINE, Pipeline, load_pipeline, open_files
 
 STEPS_A_SAMPLE = 10
 """Steps of a small base that take no longer than a sample of what `seconds_for` counts on."""
@@ -60,7 +73,7 @@ def draw(
     """Pictures of some words, one a seed.
 
     Args:
-        folder: with ``pipeline.json``.
+        folder: with ``pipeline.json``, or that file itself.
         words: see `Words`.
         seeds: of the pictures.
         steers: plugins with their conditions.
@@ -75,6 +88,7 @@ def draw(
         MissingExtraError: the runtime is not installed.
         ConversionError: the runtime crashed.
     """
+    folder = folder.parent if folder.name == PIPELINE else folder
     pipeline = load_pipeline(folder)
     files = open_files(pipeline, folder, target=target, precision=precision)
     used = {name: item for name, item in files.items() if name in PARTS or name in {f"plugins.{one.plugin}" for one in steers}}
@@ -105,6 +119,31 @@ def draw(
         prompt_tokens=tokenizer.encode(words.prompt).tokens, negative_tokens=tokenizer.encode(words.negative).tokens,
         length=tokenizer.length,
     )  # fmt: skip
+
+
+def read_steer(
+    pipeline: Pipeline, plugin: str, image: Path, *, photo: bool = False, strength: float = 1.0,
+    options: Mapping[str, str] | None = None,
+) -> Steer:  # fmt: skip
+    """A plugin with its condition read, or drawn from a photograph.
+
+    Args:
+        pipeline: from `load_pipeline`.
+        plugin: its name there.
+        image, photo, options: see `unplug.sdk.conditions.condition_picture`.
+        strength: factor on its residuals.
+
+    Raises:
+        InputError: the pipeline has no such plugin.
+        DataError: no such picture, a broken one, or one that shows nothing.
+    """
+    if plugin not in pipeline.plugins:
+        known = f"It has {', '.join(pipeline.plugins)}" if pipeline.plugins else "Export it with the plugin beside the base"
+        raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
+    kind = pipeline.plugins[plugin].condition
+    pixels_HWC = condition_picture(image, kind, pipeline.image_size, photo=photo, options=options)
+    check_condition(pixels_HWC, str(image))
+    return Steer(plugin=plugin, condition_HWC=pixels_HWC, strength=strength)
 
 
 def draw_in_child(job: Job) -> Reply:

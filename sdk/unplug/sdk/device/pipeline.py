@@ -141,6 +141,11 @@ class Pipeline:
         return folder / PIPELINE
 
 
+def is_generator(folder: Path) -> bool:
+    """Whether a folder, or the file itself, is a base of exported files."""
+    return folder.name == PIPELINE or (folder / PIPELINE).exists()
+
+
 def load_pipeline(folder: Path) -> Pipeline:
     """Reads and checks ``pipeline.json``; its files are opened by `open_files` alone.
 

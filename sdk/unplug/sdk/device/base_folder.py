@@ -26,6 +26,8 @@ SCHEDULERS = (
 )  # fmt: skip
 """Of diffusers: those whose noise levels are `alphas_cumprod` and whose UNet predicts the noise or the velocity."""
 MAX_BETA = 0.999
+BROKEN = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, ReportError)
+"""What Python raises where a configuration holds something of another kind."""
 _FIX = "Give a text-to-image base of Stable Diffusion 1 or 2, as diffusers saves it"
 
 
@@ -72,7 +74,7 @@ def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
     first, last = _number(path, config, "beta_start", 0.0001), _number(path, config, "beta_end", 0.02)
     kind = config.get("beta_schedule", "linear")
     if config.get("trained_betas") is not None:
-        beta_N = np.array(config["trained_betas"], np.float64)
+        beta_N = _given_betas(path, config["trained_betas"])
     elif kind == "linear":
         beta_N = np.linspace(first, last, levels)
     elif kind == "scaled_linear":
@@ -90,6 +92,13 @@ def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
         root_N = np.sqrt(alphas_N)
         alphas_N = ((root_N - root_N[-1]) * root_N[0] / (root_N[0] - root_N[-1])) ** 2
     return np.asarray(alphas_N)
+
+
+def _given_betas(path: Path, betas: Any) -> NDArray[np.float64]:
+    try:
+        return np.array(betas, np.float64)
+    except BROKEN as error:
+        raise CheckpointError(str(path), "its trained_betas are no list of numbers", _FIX) from error
 
 
 def read_scales(folder: Path) -> tuple[float, float]:
@@ -111,10 +120,9 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     config = _object(config_path)
     if config.get("tokenizer_class", TOKENIZERS[0]) not in TOKENIZERS:
         raise CheckpointError(str(config_path), f"a {str(config['tokenizer_class'])[:60]} is not known here", _FIX)
-    vocab, merges = _whole(place / "tokenizer.json") if (place / "tokenizer.json").is_file() else _older(place)
     try:
-        ids = {str(token): int(number) for token, number in vocab.items()}
-        if sorted(ids.values()) != list(range(len(ids))):
+        ids, merges = _whole(place / "tokenizer.json") if (place / "tokenizer.json").is_file() else _older(place)
+        if any(type(number) is not int for number in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
             raise ValueError("its ids are not 0, 1, 2, ...")
         end = ids[_mark(config, "eos_token", "<|endoftext|>")]
         tokens = Tokenizer(
@@ -124,7 +132,7 @@ def read_tokenizer(folder: Path) -> Tokenizer:
             padding=ids.get(_mark(config, "pad_token", "<|endoftext|>"), end),
         )  # fmt: skip
         tokens.check(str(place))
-    except (ValueError, TypeError, AttributeError, KeyError, ReportError) as error:
+    except BROKEN as error:
         why = error.why if isinstance(error, ReportError) else f"its tokens are broken ({str(error)[:200]})"
         raise CheckpointError(str(place), why, _FIX) from error
     return tokens

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from unplug.core import (
     DEFAULT_TIMEOUT_SECONDS,
     Array,
+    Child,
     InputError,
     IOSpec,
     OutputError,
@@ -74,6 +75,7 @@ class _Work:
     cancel: threading.Event
     timeout: float
     view: str | None
+    children: Mapping[str, Child]
 
 
 @one_writer
@@ -90,6 +92,7 @@ def export_checkpoint(
     workers: int = 1,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     view: str | None = None,
+    children: Mapping[str, Child] | None = None,
 ) -> list[Artifact]:
     """Exports a checkpoint to every target in every precision.
 
@@ -106,6 +109,7 @@ def export_checkpoint(
         workers: targets converted at the same time; each takes up to 0.7 GB.
         timeout: seconds that one target may take.
         view: another way to run its weights, see `unplug.plugins.load_checkpoint`; the files are named by it.
+        children: target to the process that converts, where several checkpoints share theirs: converters load for seconds.
 
     Returns:
         One artifact a pair, targets in the order given, precisions within.
@@ -138,6 +142,7 @@ def export_checkpoint(
         cancel=threading.Event(),
         timeout=timeout,
         view=view,
+        children=children or {},
     )
     with writable(work.out):
         return _export_all(work, pairs, workers)
@@ -209,7 +214,8 @@ def _export_all(work: _Work, pairs: Mapping[str, tuple[str, ...]], workers: int)
 def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> list[Artifact]:
     what = f"export of {work.checkpoint.name} to {target.name}"
     with temporary_folder("unplug-export-") as staging:
-        reply = call_in_child(
+        call = work.children[target.name].call if target.name in work.children else call_in_child
+        reply = call(
             "unplug.export.convert:convert_checkpoint",
             {
                 "checkpoint": str(work.checkpoint.resolve()),

@@ -22,6 +22,7 @@ from unplug.sdk.device import (
     normals,
     philox,
     sampling_table,
+    to_pixels,
     uniforms,
     words,
 )
@@ -64,6 +65,7 @@ TOLERANCES = {
     "words": "equal",
     "uniforms": "equal",
     "normals": "4 units in the last place of float32, or 1e-7 where that is more: logarithms and cosines differ by a bit",
+    "pixels": "bytes equal; what plugins take within 1e-7",
     "timesteps": "equal",
     "table": "relative 2e-6, or absolute 1e-6 where that is more",
     "latents": "relative 1e-5 of the largest of each step",
@@ -144,7 +146,19 @@ def sampling() -> dict[str, Any]:
     }  # fmt: skip
 
 
-MADE = {"tokens.json": tokens, "noise.json": noise, "tables.json": tables, "sampling.json": sampling}
+def pixels() -> dict[str, Any]:
+    """Both ends: what a decoder gives, to bytes; and bytes of a condition, to what plugins of two ranges take."""
+    decoded = np.array([-0.1, 0.0, 0.5 / 255, 1.5 / 255, 2.5 / 255, 0.2, 0.5, 0.7, 0.999, 1.0, 1.5], np.float32)
+    given = np.array([0, 1, 64, 127, 128, 254, 255], np.uint8)
+    bytes_of = to_pixels(np.broadcast_to(decoded, (1, 3, 1, len(decoded))))[0, :, 0]
+    unit = given.astype(np.float32) / np.float32(255.0)
+    return {
+        "decoded": short(decoded), "bytes": bytes_of.tolist(), "condition": given.tolist(), "range_0_1": short(unit),
+        "range_-1_1": short(unit * np.float32(2) + np.float32(-1)),
+    }  # fmt: skip
+
+
+MADE = {"pixels.json": pixels, "tokens.json": tokens, "noise.json": noise, "tables.json": tables, "sampling.json": sampling}
 
 
 def text_of(name: str) -> str:

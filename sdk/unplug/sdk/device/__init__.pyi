@@ -11,6 +11,7 @@ from .loop import Steer as Steer
 from .loop import Words as Words
 from .loop import check_condition as check_condition
 from .loop import generate as generate
+from .loop import to_pixels as to_pixels
 from .noise import latent as latent
 from .noise import normals as normals
 from .noise import philox as philox

@@ -20,11 +20,14 @@ from .tokenizer import Tokenizer
 
 MAX_JSON, MAX_MERGES = 64 * 2**20, 16 * 2**20
 TOKENIZERS = ("CLIPTokenizer", "CLIPTokenizerFast")
-SCHEDULERS = (
-    "DDIMScheduler", "DDPMScheduler", "PNDMScheduler", "LMSDiscreteScheduler", "EulerDiscreteScheduler",
-    "DPMSolverMultistepScheduler",
-)  # fmt: skip
-"""Of diffusers: those whose noise levels are `alphas_cumprod` and whose UNet predicts the noise or the velocity."""
+SCHEDULERS = {
+    "DDIMScheduler": "leading", "DDPMScheduler": "leading", "PNDMScheduler": "leading", "LMSDiscreteScheduler": "linspace",
+    "EulerDiscreteScheduler": "linspace", "DPMSolverMultistepScheduler": "linspace",
+}  # fmt: skip
+"""Of diffusers: those whose noise levels are `alphas_cumprod` and whose UNet predicts the noise or the velocity, and the
+spacing of timesteps that each has where its configuration does not say."""
+CLIPPING = ("DDIMScheduler", "DDPMScheduler")
+"""Those that clip data where their configuration does not say."""
 MAX_BETA = 0.999
 BROKEN = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, ReportError)
 """What Python raises where a configuration holds something of another kind."""
@@ -39,11 +42,12 @@ def read_schedule(folder: Path) -> Schedule:
     """
     path = folder / "scheduler" / "scheduler_config.json"
     config = _object(path)
-    kind = config.get("_class_name")
-    spacing, prediction = config.get("timestep_spacing", "leading"), config.get("prediction_type", "epsilon")
+    kind = str(config.get("_class_name"))
+    prediction, spacing = config.get("prediction_type", "epsilon"), config.get("timestep_spacing", SCHEDULERS.get(kind))
+    clips = config.get("clip_sample", kind in CLIPPING) or config.get("thresholding")
     if kind not in SCHEDULERS or prediction not in ("epsilon", "v_prediction"):
-        raise CheckpointError(str(path), f"a {str(kind)[:60]} that predicts {str(prediction)[:60]} is not known here", _FIX)
-    if spacing not in ("leading", "trailing", "linspace") or config.get("clip_sample") or config.get("thresholding"):
+        raise CheckpointError(str(path), f"a {kind[:60]} that predicts {str(prediction)[:60]} is not known here", _FIX)
+    if spacing not in ("leading", "trailing", "linspace") or clips:
         why = f"timesteps spaced {str(spacing)[:60]!r}, or data that is clipped, are not known here"
         raise CheckpointError(str(path), why, _FIX)
     alphas_N = noise_levels(path, config)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from unplug.core import CheckpointError, InputError, Progress, git_revision, installed_versions
+from unplug.core import CheckpointError, Child, InputError, Progress, git_revision, installed_versions
 from unplug.export import OLDEST_IOS, Artifact, export_checkpoint, plan_pairs
-from unplug.plugins import level_differences, read_base, read_config
+from unplug.plugins import level_differences, read_base, read_config, weights_file
 
 from .base_folder import read_scales, read_schedule, read_tokenizer
 from .pipeline import PARTS, PIPELINE, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, load_pipeline
@@ -22,6 +23,7 @@ FOLDERS = {"text_encoder": "text_encoder", "unet": "unet", "decoder": "vae"}
 VIEWS = {"unet": "guided_unet"}
 """Parts that are exported in another way than as their checkpoint's own type."""
 STEPS = 25
+SMALL_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,11 @@ class GeneratorSource:
         """Part name to checkpoint folder; plugins as ``plugins.NAME``."""
         own = {name: self.folder / FOLDERS[name] for name in PARTS}
         return own | {f"plugins.{name}": path for name, path in self.plugins.items()}
+
+    @property
+    def small(self) -> bool:
+        """Whether one process a target may convert all parts: what a large one leaves in memory would be missed by the next."""
+        return sum(weights_file(path).stat().st_size for path in self.checkpoints().values()) <= SMALL_BYTES
 
 
 def is_base(folder: Path) -> bool:
@@ -78,19 +85,21 @@ def export_generator(
     check_source(source)
     facts = _facts(source)
     (out / PIPELINE).unlink(missing_ok=True)
-    made: dict[str, list[Artifact]] = {}
     total = len(source.checkpoints()) * sum(map(len, pairs.values()))
-    for name, checkpoint in source.checkpoints().items():
-        done = sum(map(len, made.values()))
+    made: dict[str, list[Artifact]] = {}
+    with ExitStack() as stack:
+        children = {target: stack.enter_context(Child()) for target in pairs} if source.small else {}
+        for name, checkpoint in source.checkpoints().items():
+            done = sum(map(len, made.values()))
 
-        def told(count: int, _of: int, text: str, done: int = done, name: str = name) -> None:
-            if progress is not None:
-                progress(done + count, total, f"{name}: {text}")
+            def told(count: int, _of: int, text: str, done: int = done, name: str = name) -> None:
+                if progress is not None:
+                    progress(done + count, total, f"{name}: {text}")
 
-        made[name] = export_checkpoint(
-            checkpoint, targets=targets, precisions=precisions, out=out / name.removeprefix("plugins."), layout=layout, ios=ios,
-            workers=workers, progress=told, view=VIEWS.get(name),
-        )  # fmt: skip
+            made[name] = export_checkpoint(
+                checkpoint, targets=targets, precisions=precisions, out=out / name.removeprefix("plugins."), layout=layout,
+                ios=ios, workers=workers, progress=told, view=VIEWS.get(name), children=children,
+            )  # fmt: skip
     _pipeline(source, facts, made, out).save(out)
     load_pipeline(out)  # what nobody could read shall not pass for a success
     return made

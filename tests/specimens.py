@@ -11,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from unplug.core import sha256_file, write_json
@@ -33,6 +34,9 @@ from unplug.sdk.auditing.audit_files import _check_unlearned, _original_path
 from unplug.sdk.bundle import verify_bundle
 from unplug.sdk.conditions.inputs import part_of
 from unplug.sdk.data import Dataset, describe_request, load_dataset, load_split, make_split, read_forget_file
+from unplug.sdk.device import PIPELINE, Steer, Words, generate, load_pipeline, open_files
+from unplug.sdk.device.base_folder import read_schedule, read_tokenizer
+from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.fleet import load_references, train_references
 from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.leaderboard_page import render_page
@@ -43,11 +47,13 @@ from unplug.sdk.unlearning import check_oracle, request_split
 from unplug.sdk.unlearning.design import design_of
 
 from .sdk.bundle.test_bundle import make_bundle
+from .sdk.device.toy import networks, toy
 from .sdk.report.conftest import SHA, journey
 from .sdk.studies.control.test_report import fake
 
 SPEC, SIDE = "synth:n=24,subjects=12,seed=3", 32
 CPU = torch.device("cpu")
+BASE = WEIGHTS / "base"
 DOCUMENTS = Path(__file__).parents[1] / "docs" / "data"
 
 
@@ -255,7 +261,47 @@ def within(folder: Path, make: Callable[[Path], Path], name: str) -> Path:
     return make(folder) / name
 
 
+def generator(folder: Path) -> Path:
+    """``pipeline.json`` with files of a few bytes."""
+    toy(folder)
+    return folder / PIPELINE
+
+
+def drawn_with(path: Path) -> object:
+    """``unplug generate --base FOLDER``, with formulas in the networks' place."""
+    found = load_pipeline(path)
+    open_files(found, path.parent, target=None, precision=None)
+    steers = tuple(
+        Steer(plugin=name, condition_HWC=np.arange(768, dtype=np.uint16).astype(np.uint8).reshape(16, 16, 3))
+        for name in found.plugins
+    )
+    parts = {**networks(), **{f"plugins.{name}": networks()["plugins.canny"] for name in found.plugins}}
+    return generate(found, parts, Words(prompt="a child", steps=2), steers=steers)
+
+
+def base_file(name: str) -> Callable[[Path], Path]:
+    """A file of the base that ships, where it lies in a base."""
+
+    def make(folder: Path) -> Path:
+        (folder / name).parent.mkdir()
+        for file in (BASE / name).parent.iterdir():
+            shutil.copyfile(file, (folder / name).parent / file.name)
+        return folder / name
+
+    return make
+
+
 SPECIMENS: dict[str, Specimen] = {
+    "pipeline": Specimen(make=generator, read=drawn_with),
+    "schedule of a base": Specimen(
+        make=base_file("scheduler/scheduler_config.json"), read=lambda path: read_schedule(path.parents[1])
+    ),
+    "tokenizer of a base": Specimen(
+        make=base_file("tokenizer/tokenizer.json"), read=lambda path: read_tokenizer(path.parents[1])
+    ),
+    "tokenizer_config": Specimen(
+        make=base_file("tokenizer/tokenizer_config.json"), read=lambda path: read_tokenizer(path.parents[1])
+    ),
     **{f"report {name.partition('/')[0]}": Specimen(make=written(value), read=page) for name, value in journey().items()},
     "report of a journey": Specimen(make=whole_journey, read=journey_page),
     "report plugin": Specimen(make=written(plugin_record()), read=page),

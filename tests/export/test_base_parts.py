@@ -66,6 +66,28 @@ def test_the_unet_is_diffusers_own_and_a_plugin_fits_it(base: Path) -> None:
 
 
 @torch.inference_mode()
+def test_the_guided_unet_asks_both_questions_at_once(base: Path) -> None:
+    plain, both = load_checkpoint(base / "unet"), load_checkpoint(base / "unet", view="guided_unet")
+    assert (plain.model_type, both.model_type, both.sha256) == ("unet", "guided_unet", plain.sha256)
+    given = inputs_of(both.model)
+    assert list(given)[:4] == ["sample", "timestep", "encoder_hidden_states", "negative_hidden_states"]
+    sample, timestep, told, untold, *residuals = given.values()
+    said = both.model.iospec.name_outputs(both.model(*given.values()))
+    assert list(said) == ["noise_pred", "noise_pred_negative"]
+    for text, found in zip((told, untold), said.values(), strict=True):
+        assert torch.allclose(found, plain.model(sample, timestep, text, *residuals)[0], atol=1e-5)
+
+
+def test_a_view_is_of_one_kind_of_checkpoint_and_no_kind_of_its_own(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="model_type 'decoder'"):
+        load_checkpoint(base / "vae", view="guided_unet")
+    shutil.copytree(base / "unet", tmp_path / "unet")
+    change(tmp_path / "unet/config.json", model_type="guided_unet")
+    with pytest.raises(CheckpointError, match="model_type 'guided_unet'"):
+        load_checkpoint(tmp_path / "unet")
+
+
+@torch.inference_mode()
 def test_the_decoder_is_diffusers_own(base: Path) -> None:
     mine, theirs = load_checkpoint(base / "vae"), AutoencoderKL.from_pretrained(base / "vae").eval()
     assert mine.model_type == "decoder"

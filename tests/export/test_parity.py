@@ -122,7 +122,7 @@ def test_zeros_of_an_untrained_network_are_no_parity(
     artifact = by_name["age.fp32.onnx"]
     zeros = {item.name: np.zeros(item.shape, np.float32) for item in artifact.card.iospec.outputs}
     reference = Reference(checkpoint_sha256=artifact.card.checkpoint_sha256, model_type="age", outputs=zeros)
-    monkeypatch.setattr("unplug.export.parity.reference_outputs", lambda *_: reference)
+    monkeypatch.setattr("unplug.export.parity.reference_outputs", lambda *_, **__: reference)
     monkeypatch.setattr("unplug.export.parity.Session.run", lambda *_: zeros)
     for row in measure_parity(artifact, checkpoint, random_inputs(artifact.card.iospec, 1, seed=0)).rows:
         assert row.status == "fail" and row.exact and str(row.reason).startswith("the checkpoint gives zeros only")

@@ -46,6 +46,7 @@ from .targets.wrappers import channels_last as channels_last
 from .tensors import check_inputs as check_inputs
 from .tensors import digest_inputs as digest_inputs
 from .tensors import random_inputs as random_inputs
+from .tensors import relaid as relaid
 from .vectors import INDEX as INDEX
 from .vectors import vector_bytes as vector_bytes
 from .vectors import vector_name as vector_name

@@ -28,20 +28,21 @@ class Reference:
     outputs: dict[str, Array]
 
 
-def reference_outputs(checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Array]) -> Reference:
+def reference_outputs(checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Array], *, view: str | None = None) -> Reference:
     """Runs a checkpoint on named inputs.
 
     Args:
         checkpoint: its folder.
         iospec: the named tensors that the inputs must fit.
         inputs: name to array of N samples.
+        view: another way to run its weights, see `unplug.plugins.load_checkpoint`.
 
     Raises:
         InputError: a wrong input.
         CheckpointError: the checkpoint is missing or broken.
     """
     check_inputs(iospec, inputs)
-    values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict()}
+    values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict(), "view": view}
     reply = call_in_child(
         "unplug.export.checkpoint:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}",
         memory=memory_for(weights_file(Path(checkpoint))),
@@ -57,7 +58,7 @@ def run_checkpoint(job: Job) -> Reply:
 
     from unplug.plugins import load_checkpoint
 
-    checkpoint = load_checkpoint(job.values["checkpoint"])
+    checkpoint = load_checkpoint(job.values["checkpoint"], view=job.values["view"])
     asked, own = IOSpec.from_dict(job.values["iospec"]), checkpoint.model.iospec
     given = relaid(asked.inputs, job.arrays, own.inputs)
     arrays = [given[tensor.name] for tensor in own.inputs]

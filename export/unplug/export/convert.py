@@ -37,7 +37,7 @@ def convert_checkpoint(job: Job) -> Reply:
 
     from .targets.wrappers import channels_last
 
-    checkpoint = load_checkpoint(job.values["checkpoint"])
+    checkpoint = load_checkpoint(job.values["checkpoint"], view=job.values["view"])
     source = Source(
         model=checkpoint.model,
         iospec=checkpoint.model.iospec,

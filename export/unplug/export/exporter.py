@@ -13,6 +13,7 @@ from typing import Any, Literal
 from unplug.core import (
     DEFAULT_TIMEOUT_SECONDS,
     Array,
+    Child,
     InputError,
     IOSpec,
     OutputError,
@@ -73,6 +74,8 @@ class _Work:
     tally: _Tally
     cancel: threading.Event
     timeout: float
+    view: str | None
+    children: Mapping[str, Child]
 
 
 @one_writer
@@ -88,6 +91,8 @@ def export_checkpoint(
     progress: Progress | None = None,
     workers: int = 1,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    view: str | None = None,
+    children: Mapping[str, Child] | None = None,
 ) -> list[Artifact]:
     """Exports a checkpoint to every target in every precision.
 
@@ -103,6 +108,8 @@ def export_checkpoint(
         progress: called with (artifacts done, artifacts in all, what is being done).
         workers: targets converted at the same time; each takes up to 0.7 GB.
         timeout: seconds that one target may take.
+        view: another way to run its weights, see `unplug.plugins.load_checkpoint`; the files are named by it.
+        children: target to the process that converts, where several checkpoints share theirs: converters load for seconds.
 
     Returns:
         One artifact a pair, targets in the order given, precisions within.
@@ -134,6 +141,8 @@ def export_checkpoint(
         tally=_Tally(progress, sum(map(len, pairs.values()))),
         cancel=threading.Event(),
         timeout=timeout,
+        view=view,
+        children=children or {},
     )
     with writable(work.out):
         return _export_all(work, pairs, workers)
@@ -205,10 +214,12 @@ def _export_all(work: _Work, pairs: Mapping[str, tuple[str, ...]], workers: int)
 def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> list[Artifact]:
     what = f"export of {work.checkpoint.name} to {target.name}"
     with temporary_folder("unplug-export-") as staging:
-        reply = call_in_child(
+        call = work.children[target.name].call if target.name in work.children else call_in_child
+        reply = call(
             "unplug.export.convert:convert_checkpoint",
             {
                 "checkpoint": str(work.checkpoint.resolve()),
+                "view": work.view,
                 "target": target.name,
                 "precisions": precisions,
                 "layout": work.layout,

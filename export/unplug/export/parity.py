@@ -22,6 +22,7 @@ from unplug.core import (
     read_dataclass,
     write_json,
 )
+from unplug.plugins import view_of
 
 from .artifact import Artifact, Card
 from .checkpoint import Reference, reference_outputs
@@ -170,7 +171,7 @@ def measure_parity(
         if artifact.card.iospec != iospec:
             raise InputError(artifact.path.name, f"its tensors differ from those of {chosen[0].path.name}", "Measure it apart")
     samples = check_inputs(iospec, inputs)
-    reference = reference_outputs(checkpoint, iospec, inputs)
+    reference = reference_outputs(checkpoint, iospec, inputs, view=view_of(chosen[0].card.model_type))
     rows: list[ParityRow] = []
     with ExitStack() as stack:
         children: dict[str, Child] = {}  # one a runtime: what loads with it once serves all its files

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from unplug.core import Array, InputError, IOSpec, Progress, UnplugError, git_revision, installed_versions
-from unplug.export import Artifact, Reference, check_inputs, random_inputs, reference_outputs
+from unplug.export import Artifact, Card, Reference, check_inputs, random_inputs, reference_outputs
+from unplug.plugins import view_of
 
 from .devices import DEVICES
 from .devices.base import Device, DeviceInfo, Job, Order, Plan
@@ -67,14 +68,14 @@ def bench_artifacts(
     order = Order(
         artifacts=tuple(artifacts), runtime=runtime, delegates=tuple(dict.fromkeys(delegates)), plan=plan,
         inputs_of=lambda artifact: known[artifact.card.iospec],
-        reference_of=lambda artifact: references.of(artifact.card.iospec), progress=progress, say=say,
+        reference_of=lambda artifact: references.of(artifact.card), progress=progress, say=say,
     )  # fmt: skip
     devices: list[tuple[Device, str | None]] = []
     for name, _, place in (text.partition(":") for text in places):
         devices.append((DEVICES.get(name), place or None))
     if checkpoint is not None:  # before threads ask for them
         for artifact in artifacts:
-            references.of(artifact.card.iospec)
+            references.of(artifact.card)
 
     def bench(number: int) -> tuple[BenchRow, ...]:
         device, place = devices[number]
@@ -167,9 +168,11 @@ class _References:
         self._checkpoint, self._inputs = checkpoint, inputs
         self._known: dict[IOSpec, Reference] = {}
 
-    def of(self, iospec: IOSpec) -> Reference | None:
+    def of(self, card: Card) -> Reference | None:
+        iospec = card.iospec
         if self._checkpoint is None:
             return None
         if iospec not in self._known:
-            self._known[iospec] = reference_outputs(self._checkpoint, iospec, self._inputs[iospec])
+            view = view_of(card.model_type)
+            self._known[iospec] = reference_outputs(self._checkpoint, iospec, self._inputs[iospec], view=view)
         return self._known[iospec]

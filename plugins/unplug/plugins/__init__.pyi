@@ -20,6 +20,9 @@ from .checkpoint import load_weights as load_weights
 from .checkpoint import read_config as read_config
 from .checkpoint import safetensors_errors as safetensors_errors
 from .checkpoint import save_checkpoint as save_checkpoint
+from .checkpoint import view_of as view_of
 from .checkpoint import weights_file as weights_file
 from .conditioning import ConditioningPlugin as ConditioningPlugin
 from .plugin_sizes import PLUGIN_SIZES as PLUGIN_SIZES
+from .unet_levels import level_differences as level_differences
+from .unet_levels import read_base as read_base

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet, read_json
 
@@ -94,6 +95,57 @@ class BaseUNet(UNet2DConditionModel):
             description="What the scheduler's step takes",
         )  # fmt: skip
         return IOSpec(inputs=(sample, timestep, text, *residual_specs(self.levels, side)), outputs=(predicted,))
+
+
+class GuidedUNet(nn.Module):
+    """A `BaseUNet` asked twice in one call, as classifier-free guidance needs it: about a prompt and about its negative.
+
+    Both questions are one batch of two inside; outside every tensor keeps a batch of one. The residuals go to both, as in
+    diffusers.
+
+    Args:
+        config: see `BaseUNet`.
+
+    Raises:
+        InputError: see `BaseUNet`.
+
+    Reference:
+        Ho and Salimans, Classifier-Free Diffusion Guidance, 2022, section 3.2.
+    """
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__()
+        self.unet = BaseUNet(**config)
+
+    @staticmethod
+    def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+        """See `BaseUNet.complete_config`."""
+        return BaseUNet.complete_config(folder, config)
+
+    def rename_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Gives the tensors of a UNet's file the names that they have in here."""
+        for name in list(tensors):
+            tensors[f"unet.{name}"] = tensors.pop(name)
+
+    def forward(
+        self, z_BCHW: Tensor, t_B: Tensor, text_BTD: Tensor, negative_BTD: Tensor, *residuals: Tensor
+    ) -> tuple[Tensor, ...]:
+        """What the UNet predicts for the prompt, and for the negative one; each of the shape of `z_BCHW`."""
+        both = [torch.cat([residual, residual]) for residual in residuals]
+        (found,) = self.unet(
+            torch.cat([z_BCHW, z_BCHW]), torch.cat([t_B, t_B]), torch.cat([text_BTD, negative_BTD]), *both
+        )  # fmt: skip
+        return tuple(found.chunk(2))
+
+    @property
+    def iospec(self) -> IOSpec:
+        """The named tensors of a `BaseUNet`, and `negative_hidden_states` to `noise_pred_negative` beside them."""
+        own = self.unet.iospec
+        sample, timestep, text, *residuals = own.inputs
+        (predicted,) = own.outputs
+        negative = replace(text, name="negative_hidden_states", description="The same of the negative prompt, or of no words")
+        other = replace(predicted, name="noise_pred_negative", description="The same for the negative prompt")
+        return IOSpec(inputs=(sample, timestep, text, negative, *residuals), outputs=(predicted, other))
 
 
 class BaseDecoder(AutoencoderKL):

@@ -22,14 +22,20 @@ MODELS: Registry[Any] = Registry(
         "age-trunk": "unplug.plugins.age_trunk:AgeTrunk",
         "plugin": "unplug.plugins.conditioning:ConditioningPlugin",
         "unet": "unplug.plugins.base_parts:BaseUNet",
+        "guided_unet": "unplug.plugins.base_parts:GuidedUNet",
         "decoder": "unplug.plugins.base_parts:BaseDecoder",
+        "text_encoder": "unplug.plugins.text_encoder:TextEncoder",
     },
     group="unplug.models",
 )
 BROKEN = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError, AssertionError, InputError)
 """What networks raise on configurations that do not fit."""
-FOREIGN = ("unet", "decoder")
-"""Model types whose networks are diffusers', with more settings than could be bounded one by one."""
+VIEWS = {"guided_unet": "unet"}
+"""Model types that are another way to run the weights of a model type: asked for by name, never named by a config.json."""
+FOREIGN = ("unet", "guided_unet", "decoder", "text_encoder")
+"""Model types whose configurations are diffusers' or transformers', with more settings than could be bounded one by one."""
+TRANSFORMERS_TYPES = {"clip_text_model": "text_encoder"}
+"""Model types of the configurations that transformers writes: its own word for the kind."""
 DIFFUSERS_CLASSES = {"ConditioningPlugin": "plugin", "UNet2DConditionModel": "unet", "AutoencoderKL": "decoder"}
 """Model types of the configurations that diffusers writes: they name a class."""
 
@@ -117,12 +123,23 @@ def safetensors_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoint:
+def view_of(model_type: str) -> str | None:
+    """What `load_checkpoint` is to be asked for, to get a model of this type from the checkpoint that it was made from.
+
+    Example:
+        >>> view_of("guided_unet"), view_of("unet")
+        ('guided_unet', None)
+    """
+    return model_type if model_type in VIEWS else None
+
+
+def load_checkpoint(path: str | Path, *, expect: str | None = None, view: str | None = None) -> Checkpoint:
     """Loads a checkpoint folder, safetensors only.
 
     Args:
         path: a folder that `save_checkpoint` or ``save_pretrained`` wrote.
         expect: the model type that the caller can use; None takes any.
+        view: a key of `VIEWS`: the weights, run in that way; None is their own.
 
     Raises:
         CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen tensors, NaN weights, or a
@@ -134,8 +151,8 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None) -> Checkpoin
         unplug.core.errors.CheckpointError: /nowhere: no such folder. Give the folder that `unplug train` wrote.
     """
     folder = Path(path)
-    model_type, config = read_config(folder, expect=expect)
-    weights = weights_file(folder)
+    model_type, config = read_config(folder, expect=VIEWS[view] if view else expect)
+    model_type, weights = view or model_type, weights_file(folder)
     record = _read_object(folder / RECORD) if (folder / RECORD).is_file() else None
     model = _build(folder, weights, model_type, config)
     sha256 = sha256_file(weights)
@@ -175,8 +192,9 @@ def read_config(folder: Path, *, expect: str | None = None) -> tuple[str, dict[s
     _check_files(folder, weights_file(folder))
     config = _read_object(folder / "config.json", max_bytes=MAX_CONFIG_BYTES)
     model_type = model_type_of(config)
-    if model_type not in MODELS or (expect is not None and model_type != expect):
-        wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {', '.join(MODELS)}"
+    if model_type not in MODELS or model_type in VIEWS or (expect is not None and model_type != expect):
+        known = ", ".join(name for name in MODELS if name not in VIEWS)
+        wanted = f"a checkpoint of type {expect!r}" if expect else f"one of the types {known}"
         raise CheckpointError(str(folder), f"its config.json says model_type {model_type[:60]!r}", f"Give {wanted}")
     return model_type, {key: value for key, value in config.items() if key != "model_type"}
 
@@ -252,7 +270,8 @@ def model_type_of(config: dict[str, Any]) -> str:
         ('age', 'plugin')
     """
     known = DIFFUSERS_CLASSES.get(str(config.get("_class_name")), "unknown")
-    return str(config.get("model_type", known))
+    named = str(config.get("model_type", known))
+    return TRANSFORMERS_TYPES.get(named, named)
 
 
 def _check_files(folder: Path, weights: Path) -> None:

@@ -19,7 +19,7 @@ from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet
 from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
 from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
 from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, default_size, plugin_size, stem_channels
-from .unet_levels import differences, read_base, residual_levels, residual_specs
+from .unet_levels import level_differences, read_base, residual_levels, residual_specs
 
 try:
     with quiet():
@@ -198,7 +198,7 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
         Raises:
             InputError: says level by level which channels or resolutions differ.
         """
-        found = differences(self.levels, read_base(unet).levels)
+        found = level_differences(self.levels, read_base(unet).levels)
         if found:
             fix = "Use the base that it was trained for, or train a plugin for this one"
             raise InputError(f"{self.config['condition']} plugin", f"made for another base ({'; '.join(found)})", fix)

@@ -136,7 +136,7 @@ def residual_specs(levels: Sequence[Level], latent: int) -> tuple[TensorSpec, ..
     return tuple(specs)
 
 
-def differences(own: Sequence[Level], base: Sequence[Level]) -> list[str]:
+def level_differences(own: Sequence[Level], base: Sequence[Level]) -> list[str]:
     """Says level by level what a plugin gives and what the base takes instead; empty where they fit."""
     return [
         f"level {index}: {mine or 'nothing'} for {wanted or 'nothing'}"

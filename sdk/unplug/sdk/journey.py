@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import temporary_folder
+from unplug.core import InputError, temporary_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -262,7 +262,8 @@ def generate(
     Args:
         prompt: what to draw.
         steerings: plugins, each with the picture that it follows.
-        base: "small", a diffusers folder, or OWNER/NAME on the hub.
+        base: "small", a diffusers folder, OWNER/NAME on the hub, or a base that was exported whole: plugins are then those
+            that were exported with it, and the noise is the portable one, not torch's.
         negative: what to steer away from.
         count: pictures, with seeds `seed`, `seed` + 1, ...
         size: side in pixels; None takes the base's.
@@ -270,18 +271,42 @@ def generate(
         guidance: scale of classifier-free guidance; None takes what the base was made for.
 
     Raises:
-        InputError, DataError, CheckpointError: see `unplug.sdk.diffusion.draw_pictures`.
+        InputError, DataError, CheckpointError: see `unplug.sdk.diffusion.draw_pictures`, and of files `unplug.sdk.device.draw`.
     """
+    from unplug.sdk.device import is_generator
     from unplug.sdk.diffusion import draw_pictures, drawing_dtype, guidance_of, load_base
     from unplug.sdk.training import pick_device
 
+    seeds = [seed + index for index in range(count)]
+    if is_generator(Path(base)):
+        if size is not None:
+            raise InputError(f"size {size}", "exported files cannot follow it", "Leave it out, or export another base")
+        return _from_files(Path(base), prompt, steerings, negative, seeds, steps, guidance)
     chosen = pick_device(device)
     loaded = load_base(base, device=chosen, dtype=drawing_dtype(base, chosen))
     pictures, _ = draw_pictures(
-        loaded, [prompt] * count, steerings, seeds=[seed + index for index in range(count)], size=size, steps=steps,
-        guidance=guidance or guidance_of(base), negative=negative,
+        loaded, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps, guidance=guidance or guidance_of(base),
+        negative=negative,
     )  # fmt: skip
     return pictures
+
+
+def _from_files(
+    folder: Path, prompt: str, steerings: Sequence[Steering], negative: str, seeds: Sequence[int], steps: int,
+    guidance: float | None,
+) -> list[Image]:  # fmt: skip
+    """Pictures that a base of exported files draws."""
+    from PIL import Image
+
+    from unplug.sdk.device import Words, draw, load_pipeline, read_steer
+
+    pipeline = load_pipeline(folder)
+    steers = tuple(
+        read_steer(pipeline, item.plugin, item.image, photo=item.photo, strength=item.strength, options=item.options)
+        for item in steerings
+    )
+    words = Words(prompt=prompt, negative=negative, steps=steps, guidance=guidance)
+    return [Image.fromarray(item) for item in draw(folder, words, seeds=tuple(seeds), steers=steers).images]
 
 
 def compare(

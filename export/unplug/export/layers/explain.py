@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from unplug.core import STRICT, Array, IOSpec, Job, Reply, call_in_child, memory_for
+from unplug.plugins import view_of
 
 from ..artifact import Artifact
 from ..precisions import PRECISIONS
@@ -103,7 +104,10 @@ def explain(artifact: Artifact, checkpoint: Path, inputs: Mapping[str, Array]) -
     TRACERS.get(artifact.card.target)
     check_inputs(artifact.card.iospec, inputs)
     threshold = PRECISIONS.get(artifact.card.precision).min_psnr_db
-    values = {**run_values(artifact), "checkpoint": str(Path(checkpoint).resolve()), "target": artifact.card.target}
+    values = {
+        **run_values(artifact), "checkpoint": str(Path(checkpoint).resolve()), "target": artifact.card.target,
+        "view": view_of(artifact.card.model_type),
+    }  # fmt: skip
     what = f"layers of {artifact.path.name}"
     found = call_in_child(
         "unplug.export.layers.explain:trace_both", values, inputs, what=what,
@@ -132,7 +136,7 @@ def trace_both(job: Job) -> Reply:
 
     torch.set_num_threads(1)
     values = job.values
-    checkpoint = load_checkpoint(values["checkpoint"])
+    checkpoint = load_checkpoint(values["checkpoint"], view=values["view"])
     shipped, own = IOSpec.from_dict(values["iospec"]), checkpoint.model.iospec
     trace, tracer = trace_checkpoint(checkpoint.model, own), TRACERS.get(values["target"])(Path(values["path"]))
     near = Nearness()

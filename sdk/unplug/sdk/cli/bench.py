@@ -13,12 +13,12 @@ import click
 from unplug.core import InputError, table
 from unplug.sdk.diffusion import shipped_folder
 
+from .bars import progress_bar
 from .base import Common, Outcome, command, names
 from .bench_estimate import estimate
 from .bench_import import import_
 from .bench_table import baselines
 from .bench_table import table as bench_table
-from .export import progress_bar
 from .options import given_option, out_option
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,9 @@ import click
 
 from unplug.core import InputError, table
 
+from .bars import progress_bar
 from .base import Common, Outcome, command, names
+from .export_base import BaseOrder, export_base
 from .options import each_shipped_or_given, out_option, shipped_or_given
 
 if TYPE_CHECKING:
@@ -60,7 +62,10 @@ def export(
 ) -> Outcome:  # fmt: skip
     """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
 
-    What ships goes by its name: canny, face_landmark, small/unet, and small/vae for the decoder.
+    What ships goes by its name: canny, face_landmark, small/text_encoder, small/unet, and small/vae for the decoder.
+
+    Of a whole base (small, or a diffusers folder) all parts are exported, with the plugins that are named beside it, and
+    pipeline.json that `unplug generate --base` draws with.
 
     int8-static needs --calibrate: activations get their ranges from samples. With it, biases of the other int8 precisions are
     corrected too. Where the data is that of the training, samples are drawn from what it may remember, never from what it
@@ -68,7 +73,13 @@ def export(
     """
     from unplug.export import export_checkpoint, looks_at_samples, plan_pairs
     from unplug.plugins import read_config
+    from unplug.sdk.device import is_base
 
+    if any(map(is_base, checkpoints)):
+        order = BaseOrder(
+            targets=names(targets), precisions=names(precisions), nhwc=nhwc, ios=int(ios), workers=workers, check=check, out=out
+        )  # fmt: skip
+        return export_base(checkpoints, order, common)
     pairs = plan_pairs(names(targets), names(precisions))
     wanted = list(dict.fromkeys(name for found in pairs.values() for name in found))
     if spec is not None and not looks_at_samples(wanted):
@@ -126,7 +137,7 @@ def _tell_parity(
         report = measure_parity(made, checkpoint, inputs, progress=progress)
     report.save(folder / "parity.json")
     outcome.value.setdefault("parity", []).append(asdict(report))
-    outcome.add(_parity_table(report), ok=report.passed)
+    outcome.add(parity_table(report), ok=report.passed)
 
 
 def _tell_coverage(outcome: Outcome, made: Sequence[Artifact], delegate: str) -> None:
@@ -240,7 +251,7 @@ def parity(
         report = replace(report, task=task_deltas(model, dataset, runnable, most=task, base=base))
     if out is not None:
         report.save(out)
-    text = _parity_table(report)
+    text = parity_table(report)
     value: dict[str, Any] = asdict(report)
     if explain:
         few = {name: array[:EXPLAINED] for name, array in inputs.items()}
@@ -250,7 +261,8 @@ def parity(
     return Outcome(value=value, text=text, ok=report.passed)
 
 
-def _parity_table(report: ParityReport) -> str:
+def parity_table(report: ParityReport) -> str:
+    """One line an output of a file."""
     from unplug.export import STAND_INS
 
     rows = []
@@ -291,23 +303,3 @@ def _explained(artifact: Artifact, checkpoint: Path, inputs: dict[str, Any], fol
     if found.layers:
         plot_layers(found, folder / f"{artifact.path.name}.png")
     return found
-
-
-class progress_bar:  # noqa: N801 (used as a function)
-    """A tqdm bar as the (done, total, text) callback that lower layers call."""
-
-    def __init__(self, label: str, common: Common) -> None:
-        from tqdm import tqdm
-
-        self._bar = tqdm(desc=label, disable=not common.show, leave=False)
-
-    def __enter__(self) -> Callable[[int, int, str], None]:
-        def update(done: int, total: int, text: str) -> None:
-            self._bar.total = total
-            self._bar.n = done
-            self._bar.set_postfix_str(text)
-
-        return update
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.close()

@@ -12,14 +12,19 @@ import click
 from unplug.core import InputError
 
 from .base import Common, Outcome, command, settings
-from .options import out_option
+from .generate_files import FilesOrder, generate_on_files
+from .options import given_option, out_option
 
 
 @click.command()
 @click.option("--prompt", required=True, help="What to draw.")
 @click.option("--negative", default="", help="What to steer away from.")
 @click.option(
-    "--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub."
+    "--base",
+    "base_name",
+    default="small",
+    show_default=True,
+    help="small, a diffusers folder, OWNER/NAME on the hub, or what `unplug export` made of a whole base.",
 )
 @click.option("--plugin", "plugins", multiple=True, help="face_landmark, canny, or a plugin folder; may be repeated.")
 @click.option("--condition-image", "conditions", multiple=True, type=click.Path(path_type=Path),
@@ -33,9 +38,14 @@ from .options import out_option
     "--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Pictures, with seeds --seed, --seed + 1, ..."
 )
 @click.option("--size", type=click.IntRange(8, 4096), help="Side in pixels (default: the base's).")
-@click.option("--steps", type=click.IntRange(1, 1000), default=25, show_default=True, help="Sampling steps.")
+@click.option("--steps", type=click.IntRange(1, 1000), help="Sampling steps (default: 25, or what pipeline.json says).")
 @click.option("--guidance", type=click.FloatRange(1.0, 50.0),
               help="Classifier-free guidance (default: 3 for bases of `unplug train base`, else 7.5).")  # fmt: skip
+@click.option("--solver", type=click.Choice(["ddim", "dpm++"]), help="Of exported files: how steps are taken (default: ddim).")
+@click.option("--target", type=click.Choice(["litert", "onnx", "coreml"]),
+              help="Of exported files: which of them, and so which runtime (default: the first in pipeline.json).")  # fmt: skip
+@click.option("--precision", help="Of exported files: fp32, fp16, ... (default: the first of the target).")
+@click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Of exported files: CPU threads.")
 @click.option(
     "--lora", "loras", multiple=True, type=click.Path(path_type=Path), help="LoRA weights for the base; may be repeated."
 )
@@ -44,28 +54,44 @@ from .options import out_option
 def generate(
     prompt: str, negative: str, base_name: str, plugins: tuple[str, ...], conditions: tuple[Path, ...],
     photos: tuple[Path, ...], pairs: tuple[str, ...], task: Path | None, strengths: tuple[float, ...], count: int,
-    size: int | None, steps: int, guidance: float | None, loras: tuple[Path, ...], out: Path, common: Common,
+    size: int | None, steps: int | None, guidance: float | None, solver: str | None, target: str | None,
+    precision: str | None, threads: int, loras: tuple[Path, ...], out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Draw a picture from a prompt, steered by plugins.
 
     The same command draws the same picture on the same machine. The small base that ships draws procedural faces; give
     --base for another, which draws in half precision on a GPU. The condition should be drawn at the base's size:
     `unplug condition --size 128`, or use --photo.
+
+    A base of exported files is drawn with by the loop that apps have, without torch: the same prompt, seed and condition are
+    the same picture on every target. Its noise is not torch's, so a diffusers base draws another picture of the same seed.
     """
     from unplug.core import check_writable
+    from unplug.sdk.device import is_generator
     from unplug.sdk.diffusion import find_plugin
 
+    if out.suffix.lower() != ".png":
+        raise InputError(str(out), "pictures are written as PNG", "Give --out a name that ends in .png")
+    if is_generator(Path(base_name)):
+        images, options = _images(plugins, conditions, photos, strengths, settings(pairs), task)
+        check_writable(out.parent)
+        order = FilesOrder(
+            prompt=prompt, negative=negative, folder=Path(base_name), plugins=plugins, images=images, photo=bool(photos),
+            options=options, strengths=strengths, count=count, steps=steps, guidance=guidance, solver=solver, target=target,
+            precision=precision, threads=threads, out=out,
+        )  # fmt: skip
+        return generate_on_files(order, common)
+    if (word := given_option("solver", "target", "precision", "threads")) is not None:
+        raise InputError(f"--{word}", "it is of exported files, and this base is none", "Leave it out, or give such a --base")
     for name in plugins:  # before torch and diffusers are loaded, which takes seconds
         find_plugin(name)
     from tqdm import tqdm
 
-    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, guidance_of, image_grid, load_base, load_loras
+    from unplug.sdk.diffusion import STEPS, draw_pictures, drawing_dtype, guidance_of, image_grid, load_base, load_loras
 
-    if out.suffix.lower() != ".png":
-        raise InputError(str(out), "pictures are written as PNG", "Give --out a name that ends in .png")
     check_writable(out.parent)
     steerings = _steerings(plugins, conditions, photos, strengths, settings(pairs), task)
-    guidance = guidance or guidance_of(base_name)
+    guidance, steps = guidance or guidance_of(base_name), steps or STEPS
     if negative and guidance <= 1:
         raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
     dtype = drawing_dtype(base_name, common.device)
@@ -87,20 +113,19 @@ def generate(
              "loras": [str(item) for item in loras]}  # fmt: skip
     files = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}.png") for seed in seeds]
     for file, picture, seed in zip(files, pictures, seeds, strict=True):
-        _save(picture, file, {**facts, "seed": seed})
+        save_picture(picture, file, {**facts, "seed": seed})
     if count > 1:
-        _save(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
+        save_picture(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
     value = {"out": str(out), "pictures": [str(file) for file in files], "seconds": round(seconds, 3), **facts}
     how = f"{seconds:.1f} s, {facts['precision']}"
     return Outcome(value=value, text=f"saved {out} ({count} picture{'s' if count > 1 else ''}, {how})")
 
 
-def _steerings(
+def _images(
     plugins: tuple[str, ...], conditions: tuple[Path, ...], photos: tuple[Path, ...], strengths: tuple[float, ...],
     options: dict[str, str], task: Path | None,
-) -> list[Any]:  # fmt: skip
-    from unplug.sdk.diffusion import Steering
-
+) -> tuple[tuple[Path, ...], dict[str, str]]:  # fmt: skip
+    """A picture for each plugin, and the settings of the conditions, once they fit together."""
     if conditions and photos:
         raise InputError("--photo", "it cannot be mixed with --condition-image", "Give one of the two for every --plugin")
     images = conditions or photos
@@ -113,13 +138,24 @@ def _steerings(
         options = options | {"task": str(task)}
     if options and not photos:
         raise InputError("--set or --task", "settings are for drawing a condition", "Use them with --photo")
+    return images, options
+
+
+def _steerings(
+    plugins: tuple[str, ...], conditions: tuple[Path, ...], photos: tuple[Path, ...], strengths: tuple[float, ...],
+    options: dict[str, str], task: Path | None,
+) -> list[Any]:  # fmt: skip
+    from unplug.sdk.diffusion import Steering
+
+    images, options = _images(plugins, conditions, photos, strengths, options, task)
     return [
         Steering(plugin=name, image=image, photo=bool(photos), strength=strength, options=options)
         for name, image, strength in zip(plugins, images, strengths or (1.0,) * len(plugins), strict=True)
     ]
 
 
-def _save(picture: Any, path: Path, facts: dict[str, Any]) -> None:
+def save_picture(picture: Any, path: Path, facts: dict[str, Any]) -> None:
+    """A PNG file that says in a text chunk how it was made."""
     import json
 
     from PIL.PngImagePlugin import PngInfo

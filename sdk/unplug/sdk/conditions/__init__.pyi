@@ -5,5 +5,6 @@ from .files import condition_file as condition_file
 from .files import condition_folder as condition_folder
 from .inputs import example_inputs as example_inputs
 from .inputs import real_inputs as real_inputs
+from .picture import condition_picture as condition_picture
 from .rows import load_finished as load_finished
 from .rows import open_rows as open_rows

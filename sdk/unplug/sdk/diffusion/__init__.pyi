@@ -6,6 +6,7 @@ from .control_set import base_digest as base_digest
 from .control_set import load_control_set as load_control_set
 from .control_training import fit_control as fit_control
 from .given import given_losses as given_losses
+from .grid import image_grid as image_grid
 from .load import base_record as base_record
 from .load import drawing_dtype as drawing_dtype
 from .load import image_size_of as image_size_of
@@ -15,13 +16,11 @@ from .measure import batch_size_of as batch_size_of
 from .measure import losses as losses
 from .measure import mean_loss as mean_loss
 from .pictures import BATCH as BATCH
-from .pictures import GUIDANCE as GUIDANCE
 from .pictures import STEPS as STEPS
 from .pictures import Steering as Steering
 from .pictures import draw_pictures as draw_pictures
 from .pictures import generate as generate
 from .pictures import guidance_of as guidance_of
-from .pictures import image_grid as image_grid
 from .recipe import BaseRecipe as BaseRecipe
 from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe
@@ -29,7 +28,9 @@ from .run_base import train_base as train_base
 from .run_plugin import RECORD_SCHEMA as RECORD_SCHEMA
 from .run_plugin import plugin_card as plugin_card
 from .run_plugin import train_plugin as train_plugin
+from .shipped import GUIDANCE as GUIDANCE
 from .shipped import find_plugin as find_plugin
+from .shipped import guidance_by_record as guidance_by_record
 from .shipped import shipped_folder as shipped_folder
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes

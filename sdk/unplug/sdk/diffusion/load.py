@@ -12,11 +12,9 @@ import torch
 
 from unplug.core import CheckpointError, InputError, MissingExtraError, quiet, read_json
 
-from .shipped import WEIGHTS
+from .shipped import SMALL, WEIGHTS
 from .small import diffusers
 
-SMALL = "small"
-"""The base that comes with the package."""
 MARK, RECORD = "model_index.json", "unplug.json"
 OURS = (MARK, RECORD, "README.md", "vae", "unet", "text_encoder", "tokenizer", "scheduler")
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")

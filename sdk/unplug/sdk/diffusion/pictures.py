@@ -1,32 +1,28 @@
-"""Pictures from any diffusers pipeline, one seed a picture, steered by plugins, side by side in a grid."""
+"""Pictures from any diffusers pipeline, one seed a picture, steered by plugins."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 from torch import Tensor, nn
 
-from unplug.core import DataError, InputError, quiet, temporary_folder
+from unplug.core import InputError, quiet
 from unplug.plugins import load_checkpoint
-from unplug.plugins.conditions import checked
-from unplug.sdk.conditions import condition_file
-from unplug.sdk.data import decode_upright, square
+from unplug.sdk.conditions import condition_picture
 
 from .control import CONTROLS
 from .load import image_size_of, is_ours
-from .shipped import find_plugin
+from .shipped import GUIDANCE, USUAL_GUIDANCE, find_plugin
 from .vae import pictures_at_once
 
-STEPS, GUIDANCE, USUAL_GUIDANCE = 25, 3.0, 7.5
-"""DDIM steps and guidance that the small base was tuned with, and the guidance that Stable Diffusion wants."""
+STEPS = 25
+"""DDIM steps that the small base was tuned with."""
 BATCH = 16
 
 
@@ -129,27 +125,12 @@ def load_plugin(name: str) -> Any:
 
 
 def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:
-    """The condition picture (size, size) in RGB; the centre square of pictures that are not square.
+    """The condition picture (size, size) in RGB; see `unplug.sdk.conditions.condition_picture`.
 
     Raises:
         DataError: no such picture, a broken or tiny one, or a photograph in which the condition is not found.
     """
-    if not steering.image.exists():
-        raise DataError(str(steering.image), "no such file", "Check the path of the condition or photograph")
-    if not steering.photo:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's, of what the decoder judges anyway
-            upright = decode_upright(steering.image)
-        try:
-            checked(np.asarray(upright))
-        except DataError as error:
-            raise DataError(str(steering.image), error.why, error.fix) from error
-        return Image.fromarray(square(upright, size))
-    with temporary_folder("unplug-generate-") as folder:
-        drawn = folder / "condition.png"
-        condition_file(kind, dict(steering.options), steering.image, drawn, size)
-        with Image.open(drawn) as picture:
-            return picture.convert("RGB")
+    return Image.fromarray(condition_picture(steering.image, kind, size, photo=steering.photo, options=steering.options))
 
 
 def draw_pictures(
@@ -208,45 +189,3 @@ def _check_size(size: int, multiple: int) -> None:
             f"no multiple of {multiple} from 8 to 4096",
             f"Use {max(multiple, round(size / multiple) * multiple)}",
         )
-
-
-INK, PAPER = (40, 40, 44), (255, 255, 255)
-
-
-def image_grid(
-    rows: Sequence[Sequence[Image.Image]],
-    *,
-    labels: Sequence[str] = (),
-    gap: int = 4,
-    side: int | None = None,
-    font_size: int = 15,
-) -> Image.Image:
-    """One picture of many, each `side` pixels wide.
-
-    Args:
-        rows: R rows of C pictures.
-        labels: a word in front of each row, or none.
-        gap: white pixels between pictures.
-        side: of a cell in pixels; default: the first picture's width.
-        font_size: of the labels in pixels.
-
-    Example:
-        >>> image_grid([[Image.new("RGB", (8, 8))] * 3] * 2, gap=2).size
-        (32, 22)
-    """
-    side = side or rows[0][0].width
-    font = ImageFont.load_default(size=font_size)
-    left = gap + max((int(font.getlength(label)) + 2 * gap for label in labels), default=0)
-    columns = max(len(row) for row in rows)
-    sheet = Image.new("RGB", (left + columns * (side + gap), gap + len(rows) * (side + gap)), PAPER)
-    draw = ImageDraw.Draw(sheet)
-    for index, row in enumerate(rows):
-        top = gap + index * (side + gap)
-        if labels:
-            draw.text((left - 2 * gap, top + side // 2), labels[index], fill=INK, font=font, anchor="rm")
-        for column, picture in enumerate(row):
-            cell = picture.convert("RGB")
-            if cell.size != (side, side):
-                cell = cell.resize((side, side), Image.Resampling.LANCZOS)
-            sheet.paste(cell, (left + column * (side + gap), top))
-    return sheet

@@ -30,9 +30,10 @@ from unplug.sdk.training import StateFile, describe_device, fingerprint, seeded,
 
 from .base import BaseLoss, fit_base
 from .digest import TEXT_PREFIX, weights_digest
+from .grid import image_grid
 from .load import OURS, RECORD, load_base
 from .measure import LEVELS, batch_losses
-from .pictures import generate, image_grid
+from .pictures import generate
 from .recipe import BaseRecipe
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steps import Trained, processes, round_to_half, train_steps

@@ -22,8 +22,9 @@ from unplug.sdk.training import check_place, describe_device, training_dir
 from .control import CONTROLS, Control
 from .control_set import ControlSet, base_digest, load_control_set
 from .control_training import fit_control
+from .grid import image_grid
 from .measure import mean_loss
-from .pictures import generate, guidance_of, image_grid
+from .pictures import generate, guidance_of
 from .recipe import ControlRecipe, share_of
 from .steps import Trained, processes, round_to_half
 

@@ -7,8 +7,12 @@ from pathlib import Path
 from unplug.core import CheckpointError
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
-PARTS = {"small/unet": "unet", "small/vae": "vae"}
+PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
 """Parts of the base that phones run, by name."""
+GUIDANCE, USUAL_GUIDANCE = 3.0, 7.5
+"""Classifier-free guidance that the small base was tuned with, and that Stable Diffusion wants."""
+SMALL = "small"
+"""The base that comes with the package."""
 
 
 def shipped_plugins() -> list[str]:
@@ -22,19 +26,28 @@ def shipped_plugins() -> list[str]:
 
 
 def shipped_folder(name: str) -> Path:
-    """The folder of a plugin or of a part of the base that ships, by its name; else the folder that was given.
+    """The folder of a plugin, of the base or of a part of the base that ships, by its name; else the folder that was given.
 
     Of equal names the one that ships: a folder called canny does not change what ``canny`` means, ``./canny`` is it.
 
     Example:
         >>> shipped_folder("canny") == WEIGHTS / "canny", shipped_folder("my/canny")
         (True, PosixPath('my/canny'))
-        >>> shipped_folder("small/unet") == WEIGHTS / "base" / "unet"
-        True
+        >>> shipped_folder("small/unet") == WEIGHTS / "base" / "unet", shipped_folder("small") == WEIGHTS / "base"
+        (True, True)
     """
+    if name == SMALL:
+        return WEIGHTS / "base"
     if name in PARTS:
         return WEIGHTS / "base" / PARTS[name]
     return WEIGHTS / name if name in shipped_plugins() else Path(name)
+
+
+def guidance_by_record(folder: Path) -> float:
+    """The guidance that suits a base by default: lower for those of `unplug train base`, which have a record."""
+    from unplug.plugins import RECORD
+
+    return GUIDANCE if (folder / RECORD).is_file() else USUAL_GUIDANCE
 
 
 def find_plugin(name: str) -> Path:

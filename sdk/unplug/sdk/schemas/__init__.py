@@ -2,6 +2,7 @@
 
 from unplug.sdk.auditing import AuditReport, Certification
 from unplug.sdk.bundle import Manifest
+from unplug.sdk.device import Pipeline
 from unplug.sdk.fleet import ReferenceRecord
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
 from unplug.sdk.studies.control import ComparisonReport
@@ -15,6 +16,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-compare-1.json": ComparisonReport,
     "unplug-faces-2.json": FaceSheet,
     "unplug-leaderboard-1.json": LeaderboardReport,
+    "unplug-pipeline-1.json": Pipeline,
     "unplug-plugin-1.json": PluginRecord,
     "unplug-references-1.json": ReferenceRecord,
     "unplug-release-1.json": ReleaseRecord,

@@ -1,0 +1,185 @@
+"""``python -m benchmarks.device_pipeline``: pictures of exported files beside diffusers' own, from the same weights and noise.
+
+The base that ships is exported with its plugins (or taken from --files). Every round draws one picture with diffusers, one
+thread of torch, and one with each set of files in its runtime, one thread, in turn; prompts and seeds change from round to
+round, and every other picture follows edges. Pictures are compared before they are rounded to 8 bits. Seconds are of a picture,
+tokens to pixels, with everything loaded; memory is the peak of the process that drew. JSON goes to OUT; docs/device.md shows
+the table.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from unplug.core import Child, Job, Reply, git_revision, installed_versions, peak_rss_bytes, write_json
+from unplug.export import psnr_db
+from unplug.sdk.device import (
+    GeneratorSource,
+    Steer,
+    Words,
+    check_source,
+    draw,
+    export_generator,
+    latent,
+    load_pipeline,
+    open_files,
+)
+from unplug.sdk.diffusion import GUIDANCE, shipped_folder
+
+SCHEMA = "unplug-device-pipeline/1"
+PROMPTS = (
+    "a portrait of a child, smiling, red bob, fair skin, mint dots background",
+    "an elderly person, white curly hair, plain background",
+    "a portrait of an adult, brown ponytail, glasses, navy stripes background",
+    "a teenager",
+)
+STEPS = 25
+TIMED = ("litert", "onnx")
+"""Core ML's files are evaluated operator by operator here, for numbers alone."""
+LISTED = ("ai-edge-litert", "onnxruntime", "torch", "diffusers", "coremltools", "numpy")
+
+
+def edges(side: int, seed: int) -> Any:
+    """A drawn face's edges, (side, side, 3)."""
+    from unplug.plugins.conditions import build_condition
+    from unplug.sdk.data import load_dataset
+
+    face_HWC = load_dataset(f"synth:n=4,subjects=4,seed={seed}", side, show=False).pixels([seed % 4])[0]
+    with build_condition("canny") as canny:
+        return canny(face_HWC)
+
+
+def draw_with_diffusers(job: Job) -> Reply:
+    """The child's side: one picture from given noise, by diffusers' own pipeline with its own scheduler."""
+    import time
+
+    import torch
+    from PIL import Image
+
+    from unplug.sdk.diffusion import CONTROLS, load_base
+    from unplug.sdk.diffusion.pictures import load_plugin
+
+    torch.set_num_threads(1)
+    values = job.values
+    if "base" not in job.kept:
+        base = load_base("small", device=torch.device("cpu"))
+        job.kept["base"] = base
+        job.kept["steered"] = CONTROLS.get("plugin")().pipeline(base, load_plugin("canny"))
+    base = job.kept["base"]
+    steer = {"image": Image.fromarray(np.array(job.arrays["edges"]))} if "edges" in job.arrays else {}
+    pipe = job.kept["steered"] if steer else base
+    pipe.set_progress_bar_config(disable=True)
+    started = time.perf_counter()
+    with torch.no_grad():
+        z = pipe(
+            values["prompt"], num_inference_steps=STEPS, guidance_scale=GUIDANCE, negative_prompt="", output_type="latent",
+            latents=torch.from_numpy(np.array(job.arrays["noise"])), height=values["side"], width=values["side"], **steer,
+        ).images  # fmt: skip
+        decoded = (base.vae.decode(z / base.vae.config.scaling_factor).sample / 2 + 0.5).clamp(0, 1)
+    seconds = time.perf_counter() - started
+    return Reply(
+        values={"seconds": seconds, "peak_bytes": peak_rss_bytes()}, arrays={"latent": z.numpy(), "decoded": decoded.numpy()}
+    )
+
+
+def one_round(number: int, folder: Path, kinds: list[tuple[str, str]], child: Child) -> dict[str, dict[str, Any]]:
+    """One picture of everybody, in turn: seconds, memory, and decibels to diffusers."""
+    pipeline = load_pipeline(folder)
+    prompt, seed = PROMPTS[number % len(PROMPTS)], number
+    condition = edges(pipeline.image_size, number) if number % 2 else None
+    arrays = {"noise": latent(seed, pipeline.latent_shape)} | ({} if condition is None else {"edges": condition})
+    values = {"prompt": prompt, "side": pipeline.image_size}
+    theirs = child.call("benchmarks.device_pipeline:draw_with_diffusers", values, arrays, what="diffusers")
+    rows: dict[str, dict[str, Any]] = {"diffusers fp32": dict(theirs.values)}
+    steers = () if condition is None else (Steer(plugin="canny", condition_HWC=condition),)
+    for target, precision in kinds:
+        mine = draw(folder, Words(prompt=prompt, steps=STEPS), seeds=(seed,), steers=steers, target=target, precision=precision)
+        rows[f"{target} {precision}"] = {
+            "seconds": mine.seconds[0] if target in TIMED else None,
+            "peak_bytes": mine.peak_bytes if target in TIMED else None,
+            "load_seconds": mine.load_seconds if target in TIMED else None, "runtime": mine.runtime,
+            "latent_db": psnr_db(theirs.arrays["latent"], mine.latents[0]),
+            "picture_db": psnr_db(theirs.arrays["decoded"], mine.decoded[0]),
+            "pixels_off": float((np.abs(mine.decoded[0] - theirs.arrays["decoded"]) * 255 > 0.5).mean()),
+        }  # fmt: skip
+    return rows
+
+
+def summary(rounds: list[dict[str, dict[str, Any]]], folder: Path) -> dict[str, dict[str, Any]]:
+    """Each row's rounds in one line of numbers."""
+    pipeline, rows = load_pipeline(folder), dict[str, dict[str, Any]]()
+    for name in rounds[0]:
+        found = [item[name] for item in rounds]
+        target, precision = name.split(" ")
+        timed = [item["seconds"] for item in found if item["seconds"] is not None]
+        rows[name] = {
+            "runtime": found[0].get("runtime", "torch"), "seconds": timed,
+            "peak_bytes": max(item["peak_bytes"] for item in found) if timed else None,
+            "picture_db": [item["picture_db"] for item in found] if "picture_db" in found[0] else None,
+            "latent_db": [item["latent_db"] for item in found] if "latent_db" in found[0] else None,
+            "bytes": None,
+        }  # fmt: skip
+        if target != "diffusers":
+            files = open_files(pipeline, folder, target=target, precision=precision)
+            rows[name]["bytes"] = sum(item.card.bytes for part, item in files.items() if not part.startswith("plugins."))
+    return rows
+
+
+def markdown(facts: dict[str, Any]) -> str:
+    """The table; a test holds docs/device.md to the JSON."""
+    lines = [
+        "| | dB to diffusers, picture | latent | seconds a picture | peak MB | three networks, MB |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name, row in facts["rows"].items():
+        db = [f"{min(row[key]):.1f} to {max(row[key]):.1f}" if row[key] else "" for key in ("picture_db", "latent_db")]
+        s = row["seconds"]
+        took = f"{statistics.median(s):.2f} ({min(s):.2f} to {max(s):.2f})" if s else "evaluated"
+        peak = f"{row['peak_bytes'] / 1e6:.0f}" if row["peak_bytes"] else ""
+        size = f"{row['bytes'] / 1e6:.1f}" if row["bytes"] else ""
+        lines.append(f"| {name} | {db[0]} | {db[1]} | {took} | {peak} | {size} |")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--files", type=click.Path(path_type=Path), help="What `unplug export small canny` wrote; default: export now.")
+@click.option("--rounds", type=click.IntRange(1, 100), default=6, show_default=True)
+@click.option("--to", "targets", default="litert,onnx,coreml", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("out/device-pipeline.json"), show_default=True)
+def main(files: Path | None, rounds: int, targets: str, out: Path) -> None:
+    """Exports, draws in turn, compares, prints the table and writes the JSON."""
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])  # for the children, which import this module
+    with tempfile.TemporaryDirectory(prefix="unplug-device-") as temporary:
+        folder = files or Path(temporary)
+        if files is None:
+            source = GeneratorSource(
+                name="small", folder=shipped_folder("small"), plugins={"canny": shipped_folder("canny")}, guidance=GUIDANCE
+            )
+            check_source(source)
+            export_generator(source, targets=targets.split(","), precisions=["fp32", "fp16"], out=folder)
+        kinds = [
+            (item.target, item.precision)
+            for item in load_pipeline(folder).unet.files
+            if item.target in targets.split(",")
+        ]  # fmt: skip
+        with Child() as child:
+            drawn = [one_round(number, folder, kinds, child) for number in range(rounds)]
+        rows = summary(drawn, folder)
+    facts = {
+        "schema": SCHEMA, "steps": STEPS, "guidance": GUIDANCE, "rounds": rounds, "threads": 1, "rows": rows,
+        "command": "python -m benchmarks.device_pipeline", "versions": installed_versions(LISTED),
+        "git_revision": git_revision(),
+    }  # fmt: skip
+    write_json(out, facts)
+    click.echo(markdown(facts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""``unplug export`` of a whole base: every part, the plugins named beside it, and ``pipeline.json``."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unplug.core import InputError, table
+
+from .bars import progress_bar
+from .base import Common, Outcome
+from .options import given_option
+
+if TYPE_CHECKING:
+    from unplug.export import Artifact
+    from unplug.sdk.device import GeneratorSource
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseOrder:
+    """What was asked for; see the options of `unplug export`."""
+
+    targets: tuple[str, ...]
+    precisions: tuple[str, ...]
+    nhwc: bool
+    ios: int
+    workers: int
+    check: int | None
+    out: Path
+
+
+def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -> Outcome:
+    """Exports one base and the plugins beside it, and says what came of it."""
+    from unplug.sdk.device import PIPELINE, export_generator
+
+    source = _source(checkpoints)
+    if (name := given_option("spec", "samples", "delegate")) is not None:
+        word = {"spec": "--calibrate", "samples": "--calibration-samples", "delegate": "--require-delegate"}[name]
+        raise InputError(word, "it is of one model, and this is a whole base", "Leave it out, or export the parts one by one")
+    started = time.perf_counter()
+    with progress_bar(f"export {source.name}", common) as progress:
+        made = export_generator(
+            source, targets=order.targets, precisions=order.precisions, out=order.out, ios=order.ios,
+            layout="NHWC" if order.nhwc else "NCHW", workers=order.workers, progress=progress,
+        )  # fmt: skip
+    seconds = round(time.perf_counter() - started, 1)
+    files = [(name, item) for name, several in made.items() for item in several]
+    outcome = Outcome(value={
+        "out": str(order.out), "pipeline": str(order.out / PIPELINE), "seconds": seconds,
+        "artifacts": [{**asdict(item.card), "path": str(item.path), "part": name} for name, item in files],
+    })  # fmt: skip
+    rows = [(str(item.path), name, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for name, item in files]
+    outcome.add(table(("file", "part", "precision", "bytes", "sha256"), rows))
+    for name, several in made.items() if order.check else ():
+        _compare(outcome, source.checkpoints()[name], several, order, common)
+    outcome.add(f"{source.name}: {len(files)} files and {PIPELINE} in {seconds} s")
+    outcome.add(f"Next: unplug generate --base {shlex.quote(str(order.out))} --prompt TEXT --out picture.png")
+    return outcome
+
+
+def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
+    from unplug.sdk.device import GeneratorSource, check_source, is_base
+    from unplug.sdk.diffusion import guidance_by_record, shipped_folder
+
+    bases = [path for path in checkpoints if is_base(path)]
+    if len(bases) != 1:
+        why = f"{len(bases)} whole bases are named, and a generator has one"
+        raise InputError("unplug export", why, "Export each base by itself, with the plugins for it behind it")
+    (folder,) = bases
+    plugins = [path for path in checkpoints if path != folder]
+    names = [path.resolve().name for path in plugins]
+    if len(set(names)) < len(names):
+        raise InputError("unplug export", "two plugins have one name, which is that of their folder", "Rename one of them")
+    source = GeneratorSource(
+        name="small" if folder == shipped_folder("small") else folder.resolve().name, folder=folder,
+        plugins=dict(zip(names, plugins, strict=True)), guidance=guidance_by_record(folder),
+    )  # fmt: skip
+    check_source(source)
+    return source
+
+
+def _compare(outcome: Outcome, checkpoint: Path, made: Sequence[Artifact], order: BaseOrder, common: Common) -> None:
+    """Compares one part's files with its checkpoint; ``parity.json`` goes beside them."""
+    from unplug.export import measure_parity
+    from unplug.sdk.conditions import example_inputs
+
+    from .export import parity_table
+
+    card = made[0].card
+    inputs: dict[str, Any] = dict(example_inputs(card.model_type, card.iospec, order.check or 1))
+    with progress_bar(f"parity {checkpoint.name}", common) as progress:
+        report = measure_parity(made, checkpoint, inputs, progress=progress)
+    report.save(made[0].path.parent / "parity.json")
+    outcome.value.setdefault("parity", []).append(asdict(report))
+    outcome.add(parity_table(report), ok=report.passed)

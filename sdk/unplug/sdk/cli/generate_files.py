@@ -1,0 +1,102 @@
+"""``unplug generate`` with a base of exported files: the device's own loop, without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unplug.core import InputError
+
+from .bars import progress_bar
+from .base import Common, Outcome
+from .options import given_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.device import Pipeline, Steer
+
+ELSEWHERE = {"size": "--size", "loras": "--lora"}
+"""Options that a file cannot follow: what it draws was fixed when it was exported."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesOrder:
+    """What was asked for; see the options of `unplug generate`."""
+
+    prompt: str
+    negative: str
+    folder: Path
+    plugins: tuple[str, ...]
+    images: tuple[Path, ...]
+    photo: bool
+    options: dict[str, str]
+    strengths: tuple[float, ...]
+    count: int
+    steps: int | None
+    guidance: float | None
+    solver: Any
+    target: str | None
+    precision: str | None
+    threads: int
+    out: Path
+
+
+def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
+    """Draws with the files of one target and precision."""
+    from PIL import Image
+
+    from unplug.sdk.device import Words, draw, load_pipeline
+    from unplug.sdk.diffusion import image_grid
+
+    from .generate import save_picture
+
+    if (name := given_option(*ELSEWHERE)) is not None:
+        raise InputError(ELSEWHERE[name], "exported files cannot follow it", "Leave it out, or export the base that you want")
+    pipeline = load_pipeline(order.folder)
+    steers = _steers(pipeline, order)
+    words = Words(
+        prompt=order.prompt, negative=order.negative, steps=order.steps, guidance=order.guidance, solver=order.solver
+    )  # fmt: skip
+    for text in (order.prompt, order.negative):
+        if (encoded := pipeline.tokenizer.encode(text)).cut:
+            short = text if len(text) <= 40 else f"{text[:40]}..."
+            common.say(f"{short!r} has {encoded.tokens} tokens: the base reads the first {len(encoded.ids)} only")
+    seeds = tuple(common.seed + index for index in range(order.count))
+    with progress_bar("draw", common) as progress:
+        drawn = draw(
+            order.folder, words, seeds=seeds, steers=steers, target=order.target, precision=order.precision,
+            threads=order.threads, progress=progress,
+        )  # fmt: skip
+    facts = {
+        "prompt": order.prompt, "negative": order.negative, "base": pipeline.name, "plugins": list(order.plugins),
+        "strengths": list(order.strengths), "steps": order.steps or pipeline.defaults.steps,
+        "guidance": pipeline.defaults.guidance if order.guidance is None else order.guidance,
+        "solver": order.solver or pipeline.defaults.solver, "size": pipeline.image_size, "precision": drawn.precision,
+        "target": drawn.target, "runtime": drawn.runtime, "noise": pipeline.noise,
+    }  # fmt: skip
+    pictures = [Image.fromarray(item) for item in drawn.images]
+    files = [order.out] if order.count == 1 else [order.out.with_name(f"{order.out.stem}-{seed}.png") for seed in seeds]
+    for file, picture, seed in zip(files, pictures, seeds, strict=True):
+        save_picture(picture, file, {**facts, "seed": seed})
+    if order.count > 1:
+        shown = [Image.fromarray(item.condition_HWC) for item in steers]
+        save_picture(image_grid([[*shown, *pictures]]), order.out, {**facts, "seeds": list(seeds)})
+    seconds = round(sum(drawn.seconds), 3)
+    value = {
+        "out": str(order.out), "pictures": [str(file) for file in files], "seconds": seconds,
+        "load_seconds": drawn.load_seconds, "peak_bytes": drawn.peak_bytes, "runtime_version": drawn.runtime_version,
+        "prompt_tokens": drawn.prompt_tokens, "tokens_read": min(drawn.prompt_tokens, drawn.length), **facts,
+    }  # fmt: skip
+    how = f"{seconds:.1f} s, {drawn.runtime} {drawn.precision}"
+    return Outcome(value=value, text=f"saved {order.out} ({order.count} picture{'s' if order.count > 1 else ''}, {how})")
+
+
+def _steers(pipeline: Pipeline, order: FilesOrder) -> tuple[Steer, ...]:
+    """The plugins with their conditions, each drawn or read."""
+    from unplug.sdk.device import read_steer
+
+    strengths = order.strengths or (1.0,) * len(order.plugins)
+    return tuple(
+        read_steer(pipeline, name, image, photo=order.photo, strength=strength, options=order.options)
+        for name, image, strength in zip(order.plugins, order.images, strengths, strict=True)
+    )

@@ -1,0 +1,179 @@
+"""What a diffusers folder of a base says, read without diffusers: its tokenizer, its noise levels, its scales.
+
+The configurations may come from anybody: what is not known here is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.core import CheckpointError, InputError, ReportError, read_json, read_regular
+
+from .sampler import MAX_LEVELS, Schedule
+from .tokenizer import Tokenizer
+
+MAX_JSON, MAX_MERGES = 64 * 2**20, 16 * 2**20
+TOKENIZERS = ("CLIPTokenizer", "CLIPTokenizerFast")
+SCHEDULERS = {
+    "DDIMScheduler": "leading", "DDPMScheduler": "leading", "PNDMScheduler": "leading", "LMSDiscreteScheduler": "linspace",
+    "EulerDiscreteScheduler": "linspace", "DPMSolverMultistepScheduler": "linspace",
+}  # fmt: skip
+"""Of diffusers: those whose noise levels are `alphas_cumprod` and whose UNet predicts the noise or the velocity, and the
+spacing of timesteps that each has where its configuration does not say."""
+CLIPPING = ("DDIMScheduler", "DDPMScheduler")
+"""Those that clip data where their configuration does not say."""
+MAX_BETA = 0.999
+BROKEN = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, ReportError)
+"""What Python raises where a configuration holds something of another kind."""
+_FIX = "Give a text-to-image base of Stable Diffusion 1 or 2, as diffusers saves it"
+
+
+def read_schedule(folder: Path) -> Schedule:
+    """The noise levels of ``scheduler/scheduler_config.json``.
+
+    Raises:
+        CheckpointError: missing, broken, or a scheduler of another kind.
+    """
+    path = folder / "scheduler" / "scheduler_config.json"
+    config = _object(path)
+    kind = str(config.get("_class_name"))
+    prediction, spacing = config.get("prediction_type", "epsilon"), config.get("timestep_spacing", SCHEDULERS.get(kind))
+    clips = config.get("clip_sample", kind in CLIPPING) or config.get("thresholding")
+    if kind not in SCHEDULERS or prediction not in ("epsilon", "v_prediction"):
+        raise CheckpointError(str(path), f"a {kind[:60]} that predicts {str(prediction)[:60]} is not known here", _FIX)
+    if spacing not in ("leading", "trailing", "linspace") or clips:
+        why = f"timesteps spaced {str(spacing)[:60]!r}, or data that is clipped, are not known here"
+        raise CheckpointError(str(path), why, _FIX)
+    alphas_N = noise_levels(path, config)
+    found = Schedule(
+        alphas_cumprod=tuple(alphas_N.tolist()),
+        final_alpha_cumprod=1.0 if config.get("set_alpha_to_one", kind == "DDIMScheduler") else float(alphas_N[0]),
+        prediction=prediction, spacing=spacing, steps_offset=_number(path, config, "steps_offset", 0, whole=True),
+    )  # fmt: skip
+    try:
+        found.check(str(path))
+    except ReportError as error:
+        raise CheckpointError(error.what, error.why, _FIX) from error
+    return found
+
+
+def noise_levels(path: Path, config: Mapping[str, Any]) -> NDArray[np.float64]:
+    """alphas_cumprod (N,): the running product of 1 - beta, shifted to end at 0 where the configuration says so.
+
+    Raises:
+        CheckpointError: another schedule of betas, or impossible ones.
+
+    Reference:
+        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2024, algorithm 1 (the shift).
+    """
+    levels = _number(path, config, "num_train_timesteps", 1000, whole=True)
+    if not 1 <= levels <= MAX_LEVELS:
+        raise CheckpointError(str(path), f"{levels} noise levels", f"1 to {MAX_LEVELS} are known here")
+    first, last = _number(path, config, "beta_start", 0.0001), _number(path, config, "beta_end", 0.02)
+    kind = config.get("beta_schedule", "linear")
+    if config.get("trained_betas") is not None:
+        beta_N = _given_betas(path, config["trained_betas"])
+    elif kind == "linear":
+        beta_N = np.linspace(first, last, levels)
+    elif kind == "scaled_linear":
+        beta_N = np.linspace(math.sqrt(max(first, 0.0)), math.sqrt(max(last, 0.0)), levels) ** 2
+    elif kind == "squaredcos_cap_v2":
+        angle_M = (np.arange(levels + 1) / levels + 0.008) / 1.008 * math.pi / 2
+        bar_M = np.cos(angle_M) ** 2
+        beta_N = np.minimum(1 - bar_M[1:] / bar_M[:-1], MAX_BETA)
+    else:
+        raise CheckpointError(str(path), f"the beta_schedule {str(kind)[:60]!r} is not known here", _FIX)
+    if beta_N.shape != (levels,) or not bool(((beta_N > 0) & (beta_N < 1)).all()):
+        raise CheckpointError(str(path), "its betas are not between 0 and 1", _FIX)
+    alphas_N = np.cumprod(1.0 - beta_N)
+    if config.get("rescale_betas_zero_snr"):
+        root_N = np.sqrt(alphas_N)
+        alphas_N = ((root_N - root_N[-1]) * root_N[0] / (root_N[0] - root_N[-1])) ** 2
+    return np.asarray(alphas_N)
+
+
+def _given_betas(path: Path, betas: Any) -> NDArray[np.float64]:
+    try:
+        return np.array(betas, np.float64)
+    except BROKEN as error:
+        raise CheckpointError(str(path), "its trained_betas are no list of numbers", _FIX) from error
+
+
+def read_scales(folder: Path) -> tuple[float, float]:
+    """scaling_factor and shift_factor of ``vae/config.json``; the decoder's file has both inside."""
+    path = folder / "vae" / "config.json"
+    config = _object(path)
+    shift = {"shift_factor": config.get("shift_factor") or 0.0}
+    return _number(path, config, "scaling_factor", 0.18215), _number(path, shift, "shift_factor", 0.0)
+
+
+def read_tokenizer(folder: Path) -> Tokenizer:
+    """Vocabulary, merges and marks of ``tokenizer/``: ``tokenizer.json``, or the older ``vocab.json`` and ``merges.txt``.
+
+    Raises:
+        CheckpointError: missing or broken, or no CLIP tokenizer.
+    """
+    place = folder / "tokenizer"
+    config_path = place / "tokenizer_config.json"
+    config = _object(config_path)
+    if config.get("tokenizer_class", TOKENIZERS[0]) not in TOKENIZERS:
+        raise CheckpointError(str(config_path), f"a {str(config['tokenizer_class'])[:60]} is not known here", _FIX)
+    try:
+        ids, merges = _whole(place / "tokenizer.json") if (place / "tokenizer.json").is_file() else _older(place)
+        if any(type(number) is not int for number in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
+            raise ValueError("its ids are not 0, 1, 2, ...")
+        end = ids[_mark(config, "eos_token", "<|endoftext|>")]
+        tokens = Tokenizer(
+            vocabulary=tuple(sorted(ids, key=ids.__getitem__)), merges=tuple(merges),
+            length=_number(config_path, config, "model_max_length", 77, whole=True),
+            start=ids[_mark(config, "bos_token", "<|startoftext|>")], end=end,
+            padding=ids.get(_mark(config, "pad_token", "<|endoftext|>"), end),
+        )  # fmt: skip
+        tokens.check(str(place))
+    except BROKEN as error:
+        why = error.why if isinstance(error, ReportError) else f"its tokens are broken ({str(error)[:200]})"
+        raise CheckpointError(str(place), why, _FIX) from error
+    return tokens
+
+
+def _mark(config: Mapping[str, Any], name: str, usual: str) -> str:
+    given = config.get(name) or usual
+    return str(given["content"] if isinstance(given, dict) else given)
+
+
+def _whole(path: Path) -> tuple[dict[str, Any], list[str]]:
+    raw = _object(path)
+    model = raw.get("model")
+    if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or model.get("end_of_word_suffix") != "</w>":
+        raise CheckpointError(str(path), "it is no byte-pair encoding as CLIP has it", _FIX)
+    merges = [item if isinstance(item, str) else " ".join(map(str, item)) for item in model.get("merges", [])]
+    return dict(model.get("vocab") or {}) | {item["content"]: item["id"] for item in raw.get("added_tokens", [])}, merges
+
+
+def _older(place: Path) -> tuple[dict[str, Any], list[str]]:
+    lines = read_regular(place / "merges.txt", max_bytes=MAX_MERGES, error=CheckpointError).decode("utf-8", "replace")
+    return _object(place / "vocab.json"), [line for line in lines.splitlines() if line and not line.startswith("#version")]
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        found = read_json(path, max_bytes=MAX_JSON)
+    except InputError as error:
+        raise CheckpointError(error.what, error.why, error.fix) from error
+    if not isinstance(found, dict):
+        raise CheckpointError(str(path), "it is not an object", _FIX)
+    return found
+
+
+def _number(path: Path, config: Mapping[str, Any], name: str, usual: float, *, whole: bool = False) -> Any:
+    value = config.get(name, usual)
+    fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and abs(value) < 1e9
+    if not fits or not math.isfinite(value):
+        raise CheckpointError(str(path), f"its {name} is {str(value)[:60]}", _FIX)
+    return value

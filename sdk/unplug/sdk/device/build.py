@@ -1,0 +1,165 @@
+"""A base and its plugins to a generator: every part exported, and ``pipeline.json`` that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from unplug.core import CheckpointError, Child, InputError, Progress, git_revision, installed_versions
+from unplug.export import OLDEST_IOS, Artifact, export_checkpoint, plan_pairs
+from unplug.plugins import level_differences, read_base, read_config, weights_file
+
+from .base_folder import read_scales, read_schedule, read_tokenizer
+from .pipeline import PARTS, PIPELINE, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, load_pipeline
+from .sampler import SOLVERS
+
+MARK = "model_index.json"
+"""What makes a folder a diffusers pipeline."""
+FOLDERS = {"text_encoder": "text_encoder", "unet": "unet", "decoder": "vae"}
+"""Part name, which is its model type, to the folder of its checkpoint."""
+VIEWS = {"unet": "guided_unet"}
+"""Parts that are exported in another way than as their checkpoint's own type."""
+STEPS = 25
+SMALL_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorSource:
+    """What a generator is made of.
+
+    Args:
+        name: of the base.
+        folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
+        plugins: name to checkpoint folder.
+        guidance: that suits the base by default.
+    """
+
+    name: str
+    folder: Path
+    plugins: Mapping[str, Path] = field(default_factory=dict)
+    guidance: float = 7.5
+
+    def checkpoints(self) -> dict[str, Path]:
+        """Part name to checkpoint folder; plugins as ``plugins.NAME``."""
+        own = {name: self.folder / FOLDERS[name] for name in PARTS}
+        return own | {f"plugins.{name}": path for name, path in self.plugins.items()}
+
+    @property
+    def small(self) -> bool:
+        """Whether one process a target may convert all parts: what a large one leaves in memory would be missed by the next."""
+        return sum(weights_file(path).stat().st_size for path in self.checkpoints().values()) <= SMALL_BYTES
+
+
+def is_base(folder: Path) -> bool:
+    """Whether a folder is a whole base, and not a part or another checkpoint."""
+    return (folder / MARK).is_file()
+
+
+def export_generator(
+    source: GeneratorSource, *, targets: Sequence[str], precisions: Sequence[str], out: Path,
+    layout: Literal["NCHW", "NHWC"] = "NCHW", ios: int = OLDEST_IOS, workers: int = 1, progress: Progress | None = None,
+) -> dict[str, list[Artifact]]:  # fmt: skip
+    """Exports every part into a folder of its own, and writes ``pipeline.json`` behind them.
+
+    Args:
+        source: the base and its plugins.
+        targets, precisions, layout, ios, workers: see `unplug.export.export_checkpoint`.
+        out: the folder.
+        progress: called with (files done, files in all, what is being done).
+
+    Returns:
+        Part name to files. An earlier ``pipeline.json`` is gone while they are made: it would name files that are not there.
+
+    Raises:
+        InputError: a precision that needs samples, or what `export_checkpoint` raises.
+        CheckpointError: the base is missing something, or a plugin was made for another base; found before any work starts.
+        ConversionError, OutputError: see `export_checkpoint`.
+    """
+    pairs = plan_pairs(targets, precisions)
+    if any("int8-static" in found for found in pairs.values()):
+        why = "its activations get their ranges from samples, and a whole base has none"
+        raise InputError("precision 'int8-static'", why, "Export the parts by themselves with --calibrate, or choose another")
+    check_source(source)
+    facts = _facts(source)
+    (out / PIPELINE).unlink(missing_ok=True)
+    total = len(source.checkpoints()) * sum(map(len, pairs.values()))
+    made: dict[str, list[Artifact]] = {}
+    with ExitStack() as stack:
+        children = {target: stack.enter_context(Child()) for target in pairs} if source.small else {}
+        for name, checkpoint in source.checkpoints().items():
+            done = sum(map(len, made.values()))
+
+            def told(count: int, _of: int, text: str, done: int = done, name: str = name) -> None:
+                if progress is not None:
+                    progress(done + count, total, f"{name}: {text}")
+
+            made[name] = export_checkpoint(
+                checkpoint, targets=targets, precisions=precisions, out=out / name.removeprefix("plugins."), layout=layout,
+                ios=ios, workers=workers, progress=told, view=VIEWS.get(name), children=children,
+            )  # fmt: skip
+    _pipeline(source, facts, made, out).save(out)
+    load_pipeline(out)  # what nobody could read shall not pass for a success
+    return made
+
+
+def check_source(source: GeneratorSource) -> None:
+    """Raises `CheckpointError` unless all parts are there and fit together, by their configurations alone."""
+    fix = "Give a text-to-image base of Stable Diffusion 1 or 2, as diffusers saves it"
+    if not is_base(source.folder):
+        raise CheckpointError(str(source.folder), f"it is no whole base: there is no {MARK} in it", fix)
+    own = {
+        name: read_config(path, expect=name if name in PARTS else "plugin")[1] for name, path in source.checkpoints().items()
+    }
+    latent, base = own["unet"].get("sample_size"), read_base(own["unet"])
+    shrink = 2 ** (len(own["decoder"].get("block_out_channels") or [1]) - 1)
+    if not isinstance(latent, int) or own["decoder"].get("sample_size") != latent * shrink:
+        why = f"its decoder draws {own['decoder'].get('sample_size')} pixels of a latent of {latent}, {shrink} to one"
+        raise CheckpointError(str(source.folder), why, fix)
+    for name, path in source.plugins.items():
+        plugin = own[f"plugins.{name}"]
+        found = level_differences(read_base({**plugin, "_class_name": "UNet2DConditionModel"}).levels, base.levels)
+        if plugin.get("image_size") != latent * shrink:
+            found.append(f"conditions of {plugin.get('image_size')} pixels for pictures of {latent * shrink}")
+        if found:
+            why = f"it was made for another base ({'; '.join(found)})"
+            raise CheckpointError(str(path), why, "Train it with --base of this one, or leave it out")
+
+
+def _facts(source: GeneratorSource) -> dict[str, Any]:
+    """What the folder says beside its networks, read before anything is converted."""
+    scale, shift = read_scales(source.folder)
+    return {
+        "tokenizer": read_tokenizer(source.folder), "schedule": read_schedule(source.folder), "scaling_factor": scale,
+        "shift_factor": shift,
+    }  # fmt: skip
+
+
+def _pipeline(source: GeneratorSource, facts: dict[str, Any], made: Mapping[str, list[Artifact]], out: Path) -> Pipeline:
+    parts = {name: _part(files, out) for name, files in made.items()}
+    unet = parts["unet"].iospec.images_in("NCHW")
+    (image,) = parts["decoder"].iospec.images_in("NCHW").outputs
+    conditions = {name: str(made[f"plugins.{name}"][0].card.config.get("condition", "")) for name in source.plugins}
+    _, channels, height, width = unet.inputs[0].shape
+    return Pipeline(
+        name=source.name, image_size=image.height, latent_shape=(channels, height, width), **facts,
+        text_encoder=parts["text_encoder"], unet=parts["unet"], decoder=parts["decoder"],
+        plugins={name: PluginPart(condition=kind, part=parts[f"plugins.{name}"]) for name, kind in conditions.items()},
+        residuals=tuple(item.name for item in unet.inputs[4:]),
+        defaults=PipelineDefaults(steps=STEPS, guidance=source.guidance, solver=SOLVERS[0]),
+        versions=installed_versions(["numpy"]), git_revision=git_revision(),
+    )  # fmt: skip
+
+
+def _part(files: Sequence[Artifact], out: Path) -> Part:
+    card = files[0].card
+    named = tuple(
+        PartFile(
+            target=item.card.target, precision=item.card.precision, file=item.path.relative_to(out).as_posix(),
+            sha256=item.card.sha256, bytes=item.card.bytes,
+        )
+        for item in files
+    )  # fmt: skip
+    return Part(model_type=card.model_type, iospec=card.iospec, files=named)

@@ -1,0 +1,200 @@
+"""Drawing from a folder of exported files: the loop in a child process, which the runtime cannot take this one down with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.core import (
+    Array,
+    Child,
+    InputError,
+    IOSpec,
+    Job,
+    Progress,
+    Reply,
+    memory_for,
+    peak_rss_bytes,
+    require_modules,
+    seconds_for,
+)
+from unplug.export import RUNTIMES, Artifact, relaid, runtime_of
+from unplug.sdk.conditions import condition_picture
+
+from .loop import Network, Steer, Words, check_condition, generate
+from .pipeline import PARTS, PIPELINE, Pipeline, load_pipeline, open_files
+
+STEPS_A_SAMPLE = 10
+"""Steps of a small base that take no longer than a sample of what `seconds_for` counts on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """Pictures that a folder of exported files made.
+
+    Args:
+        images: one (H, W, 3) of 0 to 255 a seed.
+        decoded: the same as the decoder gave them, (1, 3, H, W) from 0 to 1 each.
+        latents: behind the last step, (1, C, h, w) each.
+        seconds: of each picture, tokens to pixels.
+        load_seconds: to open the files.
+        peak_bytes: of memory in the process that drew.
+        target, precision, runtime: what drew them.
+        runtime_version: of its package.
+        prompt_tokens, negative_tokens: as many as the texts have; see `length`.
+        length: tokens that the base reads.
+    """
+
+    images: tuple[NDArray[np.uint8], ...]
+    decoded: tuple[NDArray[np.float32], ...]
+    latents: tuple[NDArray[np.float32], ...]
+    seconds: tuple[float, ...]
+    load_seconds: float
+    peak_bytes: int
+    target: str
+    precision: str
+    runtime: str
+    runtime_version: str | None
+    prompt_tokens: int
+    negative_tokens: int
+    length: int
+
+
+def draw(
+    folder: Path, words: Words, *, seeds: tuple[int, ...] = (0,), steers: tuple[Steer, ...] = (), target: str | None = None,
+    precision: str | None = None, threads: int = 1, progress: Progress | None = None,
+) -> Drawing:  # fmt: skip
+    """Pictures of some words, one a seed.
+
+    Args:
+        folder: with ``pipeline.json``, or that file itself.
+        words: see `Words`.
+        seeds: of the pictures.
+        steers: plugins with their conditions.
+        target, precision: see `open_files`.
+        threads: of the runtime.
+        progress: called with (steps done, steps in all, what).
+
+    Raises:
+        ReportError: ``pipeline.json`` is missing or broken.
+        ArtifactError: a file is missing, was swapped, or the runtime does not take it.
+        InputError, DataError: see `generate`.
+        MissingExtraError: the runtime is not installed.
+        ConversionError: the runtime crashed.
+    """
+    folder = folder.parent if folder.name == PIPELINE else folder
+    pipeline = load_pipeline(folder)
+    files = open_files(pipeline, folder, target=target, precision=precision)
+    used = {name: item for name, item in files.items() if name in PARTS or name in {f"plugins.{one.plugin}" for one in steers}}
+    runtime = runtime_of(files["unet"])
+    require_modules(runtime.modules, runtime.extra)
+    card = files["unet"].card
+    values = {
+        "folder": str(folder.resolve()), "words": asdict(words), "seeds": list(seeds), "threads": threads,
+        "runtime": runtime.name,
+        "steers": [[item.plugin, item.strength] for item in steers],
+        "files": {name: [str(item.path.resolve()), item.card.iospec.to_dict()] for name, item in used.items()},
+    }  # fmt: skip
+    steps = pipeline.defaults.steps if words.steps is None else words.steps
+    with Child() as child:
+        reply = child.call(
+            "unplug.sdk.device.drawing:draw_in_child", values,
+            {str(place): item.condition_HWC for place, item in enumerate(steers)},
+            what=f"{folder.name} on {runtime.name}", memory=memory_for(*(item.path for item in used.values())),
+            timeout=seconds_for(len(seeds) * (1 + steps // STEPS_A_SAMPLE)), progress=progress,
+        )  # fmt: skip
+    tokenizer = pipeline.tokenizer
+    return Drawing(
+        images=tuple(reply.arrays[f"image {seed}"] for seed in seeds),
+        decoded=tuple(reply.arrays[f"decoded {seed}"] for seed in seeds),
+        latents=tuple(reply.arrays[f"latent {seed}"] for seed in seeds),
+        **{name: reply.values[name] for name in ("load_seconds", "peak_bytes")}, seconds=tuple(reply.values["seconds"]),
+        target=card.target, precision=card.precision, runtime=runtime.name, runtime_version=runtime.version(),
+        prompt_tokens=tokenizer.encode(words.prompt).tokens, negative_tokens=tokenizer.encode(words.negative).tokens,
+        length=tokenizer.length,
+    )  # fmt: skip
+
+
+def read_steer(
+    pipeline: Pipeline, plugin: str, image: Path, *, photo: bool = False, strength: float = 1.0,
+    options: Mapping[str, str] | None = None,
+) -> Steer:  # fmt: skip
+    """A plugin with its condition read, or drawn from a photograph.
+
+    Args:
+        pipeline: from `load_pipeline`.
+        plugin: its name there.
+        image, photo, options: see `unplug.sdk.conditions.condition_picture`.
+        strength: factor on its residuals.
+
+    Raises:
+        InputError: the pipeline has no such plugin.
+        DataError: no such picture, a broken one, or one that shows nothing.
+    """
+    if plugin not in pipeline.plugins:
+        known = f"It has {', '.join(pipeline.plugins)}" if pipeline.plugins else "Export it with the plugin beside the base"
+        raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
+    kind = pipeline.plugins[plugin].condition
+    pixels_HWC = condition_picture(image, kind, pipeline.image_size, photo=photo, options=options)
+    check_condition(pixels_HWC, str(image))
+    return Steer(plugin=plugin, condition_HWC=pixels_HWC, strength=strength)
+
+
+def draw_in_child(job: Job) -> Reply:
+    """The child's side of `draw`: one runtime, every file opened once."""
+    values, started = job.values, time.perf_counter()
+    pipeline = load_pipeline(Path(values["folder"]))
+    networks = {
+        name: network(values["runtime"], Path(path), IOSpec.from_dict(spec), values["threads"])
+        for name, (path, spec) in values["files"].items()
+    }
+    loaded = time.perf_counter() - started
+    words = Words(**values["words"])
+    steers = tuple(
+        Steer(plugin=name, strength=strength, condition_HWC=np.array(job.arrays[str(place)]))
+        for place, (name, strength) in enumerate(values["steers"])
+    )
+    arrays, seconds = dict[str, Array](), list[float]()
+    count = len(values["seeds"])
+    for number, seed in enumerate(values["seeds"]):
+        begun = time.perf_counter()
+
+        def told(done: int, total: int, _latent: Array, number: int = number) -> None:
+            job.progress(number * total + done, count * total, f"picture {number + 1} of {count}")
+
+        made = generate(pipeline, networks, words, seed=seed, steers=steers, watch=told)
+        seconds.append(time.perf_counter() - begun)
+        arrays |= {f"image {seed}": made.image_HWC, f"decoded {seed}": made.decoded, f"latent {seed}": made.latent}
+    facts: dict[str, Any] = {"seconds": seconds, "load_seconds": loaded, "peak_bytes": peak_rss_bytes()}
+    return Reply(values=facts, arrays=arrays)
+
+
+def network(runtime: str, path: Path, iospec: IOSpec, threads: int) -> Network:
+    """A file, opened in this process: images go in and come out channels first, whatever it has."""
+    chosen = RUNTIMES.get(runtime)
+    runner = chosen.open(path, iospec, threads=threads, delegate=chosen.delegates[0])
+    first = iospec.images_in("NCHW")
+
+    def run(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        laid = relaid(first.inputs, inputs, iospec.inputs)
+        runner.feed({name: np.ascontiguousarray(array) for name, array in laid.items()})
+        runner.invoke()
+        return relaid(iospec.outputs, runner.read(), first.outputs)
+
+    return run
+
+
+def open_networks(files: Mapping[str, Artifact], *, threads: int = 1) -> dict[str, Network]:
+    """Every file, opened in this process, for those who call `generate` themselves; a broken file can end it.
+
+    Args:
+        files: from `open_files`.
+        threads: of the runtime.
+    """
+    return {name: network(runtime_of(item).name, item.path, item.card.iospec, threads) for name, item in files.items()}

@@ -1,0 +1,175 @@
+"""The loop: tokens, text states, noise, steps, picture. What the apps port; everything it calls is a function of named arrays.
+
+Shapes: H and W of the picture, h and w of the latent, C its channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.core import Array, DataError, InputError
+
+from .noise import latent
+from .pipeline import Pipeline
+from .sampler import Solver, advance, guided, sampling_table
+from .tokenizer import Encoded
+
+Network = Callable[[Mapping[str, Array]], dict[str, Array]]
+"""One part, opened: named arrays in, named arrays out, images channels first."""
+Watch = Callable[[int, int, Array], None]
+"""Told of (steps done, steps in all, the latent behind that step)."""
+MAX_STRENGTH, MAX_GUIDANCE = 10.0, 50.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steer:
+    """One plugin with what it follows.
+
+    Args:
+        plugin: its name in the pipeline.
+        condition_HWC: the drawn condition, RGB, of the pipeline's `image_size`.
+        strength: factor on its residuals; 0 is off, 1 is as trained.
+    """
+
+    plugin: str
+    condition_HWC: NDArray[np.uint8]
+    strength: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """A prompt to draw.
+
+    Args:
+        prompt: what to draw.
+        negative: what to steer away from; takes a guidance above 1.
+        steps, guidance, solver: default: the pipeline's.
+    """
+
+    prompt: str
+    negative: str = ""
+    steps: int | None = None
+    guidance: float | None = None
+    solver: Solver | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicePicture:
+    """What the loop made.
+
+    Args:
+        image_HWC: the picture, RGB, 0 to 255.
+        decoded: the same as the decoder gave it, (1, 3, H, W) from 0 to 1.
+        latent: behind the last step, (1, C, h, w).
+        prompt, negative: as they were read; `Encoded.cut` says whether the base read only their beginning.
+    """
+
+    image_HWC: NDArray[np.uint8]
+    decoded: NDArray[np.float32]
+    latent: NDArray[np.float32]
+    prompt: Encoded
+    negative: Encoded
+
+
+def generate(
+    pipeline: Pipeline, networks: Mapping[str, Network], words: Words, *, seed: int = 0, steers: tuple[Steer, ...] = (),
+    watch: Watch | None = None,
+) -> DevicePicture:  # fmt: skip
+    """Draws one picture: the same words, seed and conditions are the same picture in every language, but for rounding.
+
+    Args:
+        pipeline: from `load_pipeline`.
+        networks: part name to network, see `open_networks`; of plugins those that steer.
+        words: what to draw, and how.
+        seed: of the first latent, 0 to 2^64 - 1.
+        steers: plugins with their conditions; their residuals add up.
+        watch: told of every step.
+
+    Raises:
+        InputError: a number out of range, a plugin that the pipeline does not have, or a negative without guidance.
+        DataError: a condition of another size, or of one colour.
+    """
+    guidance = pipeline.defaults.guidance if words.guidance is None else words.guidance
+    if not 1.0 <= guidance <= MAX_GUIDANCE:
+        raise InputError(f"guidance {guidance:g}", "out of range", f"Use 1 (none) to {MAX_GUIDANCE:g}")
+    if words.negative and guidance == 1.0:
+        raise InputError("negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")
+    table = sampling_table(
+        pipeline.schedule,
+        pipeline.defaults.steps if words.steps is None else words.steps,
+        words.solver or pipeline.defaults.solver,
+    )
+    residuals = residuals_of(pipeline, networks, steers)
+    prompt, negative = pipeline.tokenizer.encode(words.prompt), pipeline.tokenizer.encode(words.negative)
+    told, untold = (text_state(networks["text_encoder"], item) for item in (prompt, negative))
+    z_1Chw = latent(seed, pipeline.latent_shape)
+    before = np.zeros_like(z_1Chw)
+    for step, time in enumerate(table.timestep_S):
+        given = {
+            "sample": z_1Chw, "timestep": np.array([time], np.float32),
+            "encoder_hidden_states": told, "negative_hidden_states": untold, **residuals,
+        }  # fmt: skip
+        found = networks["unet"](given)
+        prediction = guided(found["noise_pred"], found["noise_pred_negative"], guidance)
+        z_1Chw, before = advance(table, step, z_1Chw, prediction, before)
+        if watch is not None:
+            watch(step + 1, len(table.timestep_S), z_1Chw)
+    decoded = networks["decoder"]({"latents": z_1Chw})["image"]
+    return DevicePicture(image_HWC=to_pixels(decoded), decoded=decoded, latent=z_1Chw, prompt=prompt, negative=negative)
+
+
+def text_state(encoder: Network, encoded: Encoded) -> Array:
+    """Hidden states (1, T, D) of token ids."""
+    return encoder({"input_ids": np.array([encoded.ids], np.int32)})["hidden_states"]
+
+
+def to_pixels(image_13HW: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Numbers from 0 to 1 as pixels (H, W, 3): round(255 x), halves to the even neighbour, cut off at both ends.
+
+    Example:
+        >>> to_pixels(np.full((1, 3, 1, 1), 0.5, np.float32)).tolist()
+        [[[128, 128, 128]]]
+    """
+    scaled_HW3 = np.rint(image_13HW[0].transpose(1, 2, 0) * np.float32(255.0))
+    return np.asarray(np.nan_to_num(scaled_HW3).clip(0, 255), np.uint8)
+
+
+def residuals_of(pipeline: Pipeline, networks: Mapping[str, Network], steers: tuple[Steer, ...]) -> dict[str, Array]:
+    """Each residual input of the UNet: the plugins' outputs times their strengths, added up; zeros without plugins."""
+    specs = {item.name: item for item in pipeline.unet.iospec.images_in("NCHW").inputs}
+    total: dict[str, Array] = {name: np.zeros(specs[name].shape, np.float32) for name in pipeline.residuals}
+    for steer in steers:
+        if steer.plugin not in pipeline.plugins:
+            known = ", ".join(pipeline.plugins) or "none: export it with one beside the base"
+            raise InputError(f"plugin {steer.plugin!r}", "the pipeline has none of this name", f"It has {known}")
+        if not (math.isfinite(steer.strength) and 0.0 <= steer.strength <= MAX_STRENGTH):
+            raise InputError(f"strength {steer.strength}", "out of range", f"Use 0 (off) to {MAX_STRENGTH:g}; 1 is as trained")
+        made = networks[f"plugins.{steer.plugin}"]({"condition": condition_input(pipeline, steer)})
+        for name in pipeline.residuals:
+            total[name] = total[name] + np.float32(steer.strength) * made[name]
+    return total
+
+
+def condition_input(pipeline: Pipeline, steer: Steer) -> NDArray[np.float32]:
+    """A condition as its plugin takes it: (1, 3, H, W), low + (high - low) x / 255 with the ends of the input's range."""
+    side = pipeline.image_size
+    check_condition(steer.condition_HWC, f"condition of {steer.plugin}")
+    if steer.condition_HWC.shape != (side, side, 3):
+        why = f"its shape is {steer.condition_HWC.shape}"
+        raise DataError(f"condition of {steer.plugin}", why, f"Give a picture of {side} by {side} pixels")
+    (spec,) = pipeline.plugins[steer.plugin].part.iospec.inputs
+    low, high = spec.range or (0.0, 1.0)
+    unit = np.ascontiguousarray(steer.condition_HWC.astype(np.float32).transpose(2, 0, 1)[None]) / np.float32(255.0)
+    return unit if (low, high) == (0.0, 1.0) else unit * np.float32(high - low) + np.float32(low)
+
+
+def check_condition(condition_HWC: NDArray[np.uint8], what: str) -> None:
+    """Raises `DataError`, naming `what`, where a condition shows nothing: all its pixels are of one colour."""
+    if condition_HWC.size == 0 or (condition_HWC == condition_HWC[:1, :1]).all():
+        why = "the condition is empty: all its pixels are of one colour"
+        raise DataError(what, why, "Draw it with `unplug condition`, or leave the plugin out")

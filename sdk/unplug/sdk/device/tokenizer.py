@@ -1,0 +1,195 @@
+"""CLIP's tokenizer without a package: text to token ids, from a vocabulary and merges as data.
+
+The same ids as ``transformers.CLIPTokenizer``; docs/device.md lists the steps for ports. L tokens a prompt.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from unplug.core import STRICT, InputError, ReportError
+
+WORD_END = "</w>"
+CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
+MAX_TOKENS, MAX_VOCABULARY = 1024, 2**20
+MAX_CHARACTERS = 2**16
+"""Of a prompt; a longer one is refused. No prompt of L tokens needs as many."""
+WHITE = (
+    "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+"""Unicode's property White_Space, written out: languages disagree about U+001C to U+001F and U+0085."""
+SPACES = re.compile(f"[{WHITE}]+")
+
+
+def _byte_letters() -> dict[int, str]:
+    """GPT-2's letter of each byte: printable ones stand for themselves, the others for U+0100 and on, in order."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {byte: chr(byte) for byte in printable} | {byte: chr(0x100 + place) for place, byte in enumerate(others)}
+
+
+LETTERS = _byte_letters()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """A prompt as its text encoder takes it.
+
+    Args:
+        ids: L token ids: the start, the words', the end, padding.
+        tokens: that the whole prompt has, start and end included; more than L were cut.
+    """
+
+    ids: tuple[int, ...]
+    tokens: int
+
+    @property
+    def cut(self) -> bool:
+        """Whether the base reads only the beginning of the prompt."""
+        return self.tokens > len(self.ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokenizer:
+    """Byte-pair encoding as data.
+
+    Args:
+        vocabulary: all tokens; a token's id is its place.
+        merges: pairs that become one token, most urgent first, each as "LEFT RIGHT".
+        length: L, tokens of every prompt, padding included.
+        start: id in front of the words.
+        end: id behind them.
+        padding: id that fills up.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    vocabulary: tuple[str, ...]
+    merges: tuple[str, ...]
+    length: int
+    start: int
+    end: int
+    padding: int
+
+    def check(self, where: str) -> None:
+        """Raises `ReportError`, naming `where`, unless every text has ids: what was read may come from anybody."""
+        size = len(self.vocabulary)
+        missing = [letter for letter in LETTERS.values() if letter not in self._ids or letter + WORD_END not in self._ids]
+        wrong = {
+            f"a vocabulary of {size} tokens": not 0 < size <= MAX_VOCABULARY or len(self._ids) < size,
+            f"prompts of {self.length} tokens": not 3 <= self.length <= MAX_TOKENS,
+            "a start, an end or a padding outside of its vocabulary": not all(
+                0 <= number < size for number in (self.start, self.end, self.padding)
+            ),
+            f"no token for {len(missing)} of the bytes": bool(missing),
+            "a merge that is not two tokens which make a third": not all(map(self._fits, self.merges)),
+        }
+        for what, found in wrong.items():
+            if found:
+                raise ReportError(where, f"its tokenizer has {what}", "Export it again")
+
+    def _fits(self, merge: str) -> bool:
+        parts = merge.split(" ")
+        return len(parts) == 2 and all(part in self._ids for part in (*parts, "".join(parts)))
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {token: number for number, token in enumerate(self.vocabulary)}
+
+    @cached_property
+    def _ranks(self) -> dict[tuple[str, str], int]:
+        return {(left, right): rank for rank, (left, _, right) in enumerate(item.partition(" ") for item in self.merges)}
+
+    def encode(self, text: str) -> Encoded:
+        """Token ids of a prompt, cut and padded to L.
+
+        Raises:
+            InputError: it has more than `MAX_CHARACTERS`.
+
+        Example:
+            >>> letters = [*LETTERS.values(), *(letter + WORD_END for letter in LETTERS.values())]
+            >>> tokens = (*letters, "hi</w>", "<|startoftext|>", "<|endoftext|>")
+            >>> bpe = Tokenizer(vocabulary=tokens, merges=("h i</w>",), length=6, start=513, end=514, padding=514)
+            >>> bpe.encode(" Hi  HI").ids, bpe.encode("hi hi hi hi hi").tokens
+            ((513, 512, 512, 514, 514, 514), 7)
+        """
+        found: list[int] = []
+        if len(text) > MAX_CHARACTERS:
+            raise InputError(f"prompt of {len(text)} characters", f"more than {MAX_CHARACTERS}", "Give a shorter one")
+        for part in self._apart(text):
+            if part in (self.vocabulary[self.start], self.vocabulary[self.end]):
+                found.append(self._ids[part])
+            else:
+                for word in split_words(normalize(part)):
+                    found += [self._ids[token] for token in self._merged(word)]
+        kept = [self.start, *found[: self.length - 2], self.end]
+        return Encoded(ids=(*kept, *[self.padding] * (self.length - len(kept))), tokens=len(found) + 2)
+
+    def _apart(self, text: str) -> list[str]:
+        """The text, cut around the marks where somebody wrote them out: those are tokens and no words."""
+        marks = "|".join(re.escape(self.vocabulary[number]) for number in sorted({self.start, self.end}))
+        return [part for part in re.split(f"({marks})", text) if part]
+
+    def _merged(self, word: str) -> list[str]:
+        """Of a word's bytes: again and again the pair of the lowest rank becomes one, wherever it stands, left to right."""
+        parts = [LETTERS[byte] for byte in word.encode("utf-8")]
+        parts[-1] += WORD_END
+        while urgent := [pair for pair in itertools.pairwise(parts) if pair in self._ranks]:
+            parts = _joined(parts, min(urgent, key=self._ranks.__getitem__))
+        return parts
+
+
+def _joined(parts: list[str], pair: tuple[str, str]) -> list[str]:
+    found, place = list[str](), 0
+    while place < len(parts):
+        both = (parts[place], parts[place + 1]) == pair if place + 1 < len(parts) else False
+        found.append("".join(pair) if both else parts[place])
+        place += 1 + both
+    return found
+
+
+def normalize(text: str) -> str:
+    """Unicode's NFC, runs of white space as one space, and each character in lower case by itself.
+
+    Example:
+        >>> normalize("A  CAFE\\u0301")
+        'a café'
+    """
+    composed = unicodedata.normalize("NFC", text.encode("utf-8", "replace").decode("utf-8"))
+    return "".join(character.lower() for character in SPACES.sub(" ", composed))
+
+
+def split_words(text: str) -> list[str]:
+    """Contractions, runs of letters, single digits, and runs of anything else but white space, from left to right.
+
+    Example:
+        >>> split_words("it's 42 cats!? ok")
+        ['it', "'s", '4', '2', 'cats', '!?', 'ok']
+    """
+    found, place = list[str](), 0
+    while place < len(text):
+        contraction = next((item for item in CONTRACTIONS if text.startswith(item, place)), None)
+        kind = _kind(text[place])
+        end = place + 1
+        if contraction is not None:
+            end = place + len(contraction)
+        elif kind in "LO":
+            while end < len(text) and _kind(text[end]) == kind:
+                end += 1
+        if kind != "S":
+            found.append(text[place:end])
+        place = end
+    return found
+
+
+def _kind(character: str) -> str:
+    """L a letter, N a number, S white space, O anything else."""
+    if character in WHITE:
+        return "S"
+    category = unicodedata.category(character)[0]
+    return category if category in "LN" else "O"

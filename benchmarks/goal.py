@@ -292,6 +292,12 @@ def _answers(model: Any, rows: Rows) -> ClassPredictions:
     )  # fmt: skip
 
 
+def _named(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts of some data, without a folder of this machine."""
+    kind, _, where = str(data["spec"]).partition(":")
+    return {"spec": f"{kind}:{where}" if kind == "synth" else kind, "digest": data["digest"], "samples": data["samples"]}
+
+
 def markdown(facts: dict[str, Any]) -> str:
     """The table."""
     lines = [
@@ -344,13 +350,13 @@ def main(
     rows = method_rows(original, spec, fleet, forget, work, models, budget, options, workers)
     checkpoint = load_checkpoint(original)
     facts = {
-        "schema": SCHEMA, "models": models, "budget": budget, "options": options, "data": checkpoint.record["data"],
+        "schema": SCHEMA, "models": models, "budget": budget, "options": options, "data": _named(checkpoint.record["data"]),
         "recipe": recipe_of(checkpoint).to_dict(), "fleet_s": read_json(fleet / "references.json")["cost"]["wall_s"],
         "rows": rows, "device": describe_device(CPU), "versions": versions(),
     }  # fmt: skip
     write_json(out, facts)
     if trunk is not None:
-        facts["trunk"] = load_checkpoint(trunk).record["data"]
+        facts["trunk"] = _named(load_checkpoint(trunk).record["data"])
         for name, count in settings(designs).items():
             rows.append({"models": int(count), **design_row(name, trunk, original, spec, forget, int(count))})
             write_json(out, facts)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -17,16 +18,30 @@ if TYPE_CHECKING:
 
 HEAD, TRUNK = "head.safetensors", "trunk"
 OWN = "Export the trunk that `unplug head make` wrote beside this head"
-head_argument = click.argument("head", type=click.Path(path_type=Path))
-trunk_option = click.option(
-    "--trunk", type=click.Path(path_type=Path), required=True, help="The exported trunk, or its checkpoint."
-)
-image_option = click.option("--image", type=click.Path(path_type=Path), required=True, help="A picture of one face.")
-box_option = click.option(
-    "--box", metavar="LEFT,TOP,RIGHT,BOTTOM", help="Where the face is, in pixels; else the centre square."
-)
-name_option = click.option("--name", required=True, help="What the picture is called; the same when it is forgotten.")
-age_option = click.option("--age", type=float, required=True, help="Years, from 0 to 127.")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def picture(function: F) -> F:
+    """Adds HEAD, --trunk, --image and --box: whom it is about."""
+    for add in (
+        click.option("--box", metavar="LEFT,TOP,RIGHT,BOTTOM", help="Where the face is, in pixels; else the centre square."),
+        click.option("--image", type=click.Path(path_type=Path), required=True, help="A picture of one face."),
+        click.option("--trunk", type=click.Path(path_type=Path), required=True, help="The exported trunk, or its checkpoint."),
+        click.argument("head", type=click.Path(path_type=Path)),
+    ):
+        function = add(function)
+    return function
+
+
+def entry(function: F) -> F:
+    """Adds --name, --age and --out: what is written down, and where."""
+    for add in (
+        out_option("The new head; it may be the old one."),
+        click.option("--age", type=float, required=True, help="Years, from 0 to 127."),
+        click.option("--name", required=True, help="What the picture is called; the same when it is forgotten."),
+    ):
+        function = add(function)
+    return picture(function)
 
 
 @click.group()
@@ -69,13 +84,7 @@ def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
 
 
 @head.command()
-@head_argument
-@trunk_option
-@image_option
-@box_option
-@name_option
-@age_option
-@out_option("The new head; it may be the old one.")
+@entry
 @command
 def add(head: Path, trunk: Path, image: Path, box: str | None, name: str, age: float, out: Path, common: Common) -> Outcome:
     """Add a picture of somebody whose age is known."""
@@ -84,13 +93,7 @@ def add(head: Path, trunk: Path, image: Path, box: str | None, name: str, age: f
 
 
 @head.command()
-@head_argument
-@trunk_option
-@image_option
-@box_option
-@name_option
-@age_option
-@out_option("The new head; it may be the old one.")
+@entry
 @command
 def remove(head: Path, trunk: Path, image: Path, box: str | None, name: str, age: float, out: Path, common: Common) -> Outcome:
     """Forget a picture: what is left is, bit for bit, the head that never saw it."""
@@ -99,10 +102,7 @@ def remove(head: Path, trunk: Path, image: Path, box: str | None, name: str, age
 
 
 @head.command()
-@head_argument
-@trunk_option
-@image_option
-@box_option
+@picture
 @command
 def answer(head: Path, trunk: Path, image: Path, box: str | None, common: Common) -> Outcome:
     """Say the age of a face by the trunk and this head."""

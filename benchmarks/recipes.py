@@ -75,8 +75,8 @@ class MixedTask(AgeTask):
         """Training loss (B,)."""
         if not isinstance(batch, MixedBatch):
             return super().loss(model, outputs, batch)
-        both = (super().loss(model, outputs, item) for item in (batch, batch.other))
-        return batch.share * next(both) + (1 - batch.share) * next(both)
+        first, second = super().loss(model, outputs, batch), super().loss(model, outputs, batch.other)
+        return batch.share * first + (1 - batch.share) * second
 
 
 def row_of(name: str, seed: int, spec: str) -> dict[str, Any]:

@@ -10,9 +10,20 @@ from typing import Any
 import pytest
 
 from unplug.core import InputError
-from unplug.sdk.auditing import SWITCHED_OFF, AttackResult, AuditReport, Estimate, ModelAudit, Relearning, Utility, WorstSubject
+from unplug.sdk.auditing import (
+    SWITCHED_OFF,
+    AttackResult,
+    AuditReport,
+    Estimate,
+    ModelAudit,
+    PersonRow,
+    Relearning,
+    Standing,
+    Utility,
+    WorstSubject,
+)
 from unplug.sdk.auditing.report import Role
-from unplug.sdk.bundle import Gate
+from unplug.sdk.bundle import RANKED, Gate
 from unplug.sdk.releasing import Gates, gates_from
 from unplug.sdk.releasing.gates import (
     artifact_gate,
@@ -94,6 +105,18 @@ def test_nobody_stands_out_and_those_who_stay_keep_their_use() -> None:
         item = report(replace(unlearned, worst_subject=None), oracle, **{"worst subject": reason})
         open_gates = [gate for gate in forgetting_gates(Gates(), item) if gate.name == "worst person"]
         assert len(open_gates) == there and all(gate.inconclusive for gate in open_gates)
+
+
+def test_where_people_are_ranked_their_p_says_whether_somebody_stands_out() -> None:
+    """The worst person's parametric null is not asked then, whatever it says."""
+    standing = Standing(value=0.0, mean=0.0, spread=1.0, low=-1.0, high=1.0, rank=3, models=8, people=40, p_value=0.5)
+    for p_value, holds in ((0.5, True), (0.01, False)):
+        row = PersonRow(samples=3, confidence=replace(standing, p_value=p_value))
+        own = model("unlearned", "unlearned", 0.5, 0.5)
+        assert own.worst_subject is not None
+        own = replace(own, people=(row,), worst_subject=replace(own.worst_subject, value=9.0))
+        gates = {gate.name: gate for gate in forgetting_gates(Gates(), report(own, model("retrained", "retrained", 0.5)))}
+        assert gates[RANKED].passed is holds and "worst person" not in gates
 
 
 def test_no_oracle_no_release() -> None:

@@ -141,7 +141,8 @@ def forgetting_gates(gates: Gates, report: AuditReport, certified: Certification
     """The unlearned model's attacks are equivalent to the oracle's, nobody stands out, and the model is of use as before.
 
     With a certification of the method forgetting rests on that, and on what this request itself shows: an attack that surely
-    sees it, and a person who stands out among models that never saw her, still refuse it.
+    sees it, and a person who stands out among models that never saw her, still refuse it. Where people are ranked among such
+    models, their p says whether somebody stands out, which assumes nothing; else the worst person's parametric null does.
 
     Use is compared with the oracle's; where models of a fleet stand in its place, which were trained on fewer people, with the
     original's: nobody who stays may notice.
@@ -150,11 +151,13 @@ def forgetting_gates(gates: Gates, report: AuditReport, certified: Certification
     results = []
     for name, attack in sorted(unlearned.attacks.items()):
         results += _equivalence_gates(gates, name, attack, report.too_few)
-    if gates.worst_person:
-        results += _worst_person_gate(unlearned, report)
     if certified is not None:
         seen = [gate for gate in results if not gate.passed and not gate.inconclusive]
         results = [_certified_gate(gates, certified), *_person_gates(unlearned, report), *seen]
+    elif gates.worst_person and unlearned.people:
+        results += _person_gates(unlearned, report)
+    elif gates.worst_person:
+        results += _worst_person_gate(unlearned, report)
     trained = retrained.sha256 != (report.settings.get("fleet") or {}).get("sha256")
     base, whose = (retrained, "the oracle's") if trained else (report.model("original"), "the original's")
     results.append(utility_gate(gates, unlearned.utility["test"], base.utility["test"], whose=whose))

@@ -3,7 +3,7 @@
     python -m benchmarks.recipes --out docs/data/recipes.json
 
 Every variant is trained with every seed. Chosen is on *validation* people; what is then true of the choice is told on *test*
-people, whom nobody looked at. MixUp (Zhang et al., 2018) lives here: it has not earned a place in the recipe.
+people, whom nobody looked at. MixUp (Zhang et al., 2018) lives here and is no field of the recipe yet.
 """
 
 from __future__ import annotations

@@ -27,7 +27,9 @@ def test_one_picture_is_forgotten_and_ships_on_equality(design: ClosedForm | Sha
     personal = load_dataset("synth:n=90,subjects=45,seed=1", 32, show=False)
     consented = load_dataset("synth:n=300,subjects=300,seed=2", 32, show=False)
     split = make_split(personal, seed=0)
-    recipe = Recipe(size="nano", image_size=32, epochs=6)
+    recipe = Recipe(
+        size="nano", image_size=32, epochs=15
+    )  # after 6 its features hardly vary, and fp32 parity is near its floor
     original = design.train(personal, split, recipe, tmp_path / "age", trunk_data=consented, device=CPU, show=False)
     config = replace(QUICK, method=None, targets=("onnx",), rounding=False)
     said: list[str] = []

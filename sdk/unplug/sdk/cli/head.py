@@ -11,7 +11,7 @@ import click
 from unplug.core import InputError, sha256_file
 
 from .base import Common, Outcome, command
-from .options import checkpoint_argument, out_option
+from .options import checkpoint_argument, face_options, out_option
 
 if TYPE_CHECKING:
     from unplug.sdk.inference import DeviceHead
@@ -22,9 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def picture(function: F) -> F:
-    """Adds HEAD, --trunk, --image and --box: whom it is about."""
+    """Adds HEAD, --trunk, --image and where the face is in it."""
     for add in (
-        click.option("--box", metavar="LEFT,TOP,RIGHT,BOTTOM", help="Where the face is, in pixels; else the centre square."),
+        face_options,
         click.option("--image", type=click.Path(path_type=Path), required=True, help="A picture of one face."),
         click.option("--trunk", type=click.Path(path_type=Path), required=True, help="The exported trunk, or its checkpoint."),
         click.argument("head", type=click.Path(path_type=Path)),
@@ -86,38 +86,40 @@ def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
 @head.command()
 @entry
 @command
-def add(head: Path, trunk: Path, image: Path, box: str | None, name: str, age: float, out: Path, common: Common) -> Outcome:
+def add(head: Path, trunk: Path, image: Path, name: str, age: float, out: Path, common: Common, **face: Any) -> Outcome:
     """Add a picture of somebody whose age is known."""
-    opened, features_C = _opened(head, trunk, image, box)
+    opened, features_C = _opened(head, trunk, image, **face)
     return _saved(opened.add(name, features_C, age), out, f"{name} was added")
 
 
 @head.command()
 @entry
 @command
-def remove(head: Path, trunk: Path, image: Path, box: str | None, name: str, age: float, out: Path, common: Common) -> Outcome:
+def remove(head: Path, trunk: Path, image: Path, name: str, age: float, out: Path, common: Common, **face: Any) -> Outcome:
     """Forget a picture: what is left is, bit for bit, the head that never saw it."""
-    opened, features_C = _opened(head, trunk, image, box)
+    opened, features_C = _opened(head, trunk, image, **face)
     return _saved(opened.remove(name, features_C, age), out, f"{name} is forgotten")
 
 
 @head.command()
 @picture
 @command
-def answer(head: Path, trunk: Path, image: Path, box: str | None, common: Common) -> Outcome:
+def answer(head: Path, trunk: Path, image: Path, common: Common, **face: Any) -> Outcome:
     """Say the age of a face by the trunk and this head."""
-    opened, features_C = _opened(head, trunk, image, box)
+    opened, features_C = _opened(head, trunk, image, **face)
     age = float(opened.answer(features_C[None])["expected_age"][0, 0])
     return Outcome(
         value={"age": age, "pictures": len(opened.committed)}, text=f"{age:.1f} years, by {len(opened.committed)} pictures"
     )
 
 
-def _opened(path: Path, trunk: Path, image: Path, box: str | None) -> tuple[DeviceHead, Any]:
-    """The head, and the trunk's features (C,) of a picture."""
+def _opened(
+    path: Path, trunk: Path, image: Path, *, box: str | None, face_landmarker: Path | None, margin: float
+) -> tuple[DeviceHead, Any]:
+    """The head, and the trunk's features (C,) of the face in a picture."""
     from unplug.sdk.inference import load_head, run
 
-    opened, said = load_head(path), run(trunk, [image], box=box)
+    opened, said = load_head(path), run(trunk, [image], box=box, landmarker=face_landmarker, margin=margin)
     if said.model_type != "age-trunk":
         raise InputError(f"--trunk {trunk}", f"it is a model of type {said.model_type}", OWN)
     if opened.facts.trunk_sha256 != _weights_of(trunk):

@@ -45,6 +45,23 @@ def forget_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def face_options(function: F) -> F:
+    """Adds --box, --face-landmarker and --margin: which part of a picture is the face."""
+    for add in (
+        click.option(
+            "--margin", type=click.FloatRange(-0.2, 2.0), default=0.01, show_default=True,
+            help="Around the found face, as a fraction of its box; the default frames it as UTKFace does.",
+        ),
+        click.option(
+            "--face-landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
+            help="MediaPipe's face_landmarker.task: finds and crops the face (needs the extra [conditions]).",
+        ),
+        click.option("--box", help="Where the face is, in pixels: LEFT,TOP,RIGHT,BOTTOM."),
+    ):  # fmt: skip
+        function = add(function)
+    return function
+
+
 def without_option(help_text: str) -> Callable[[F], F]:
     """Adds --without NEED, what a method must do without; it may be repeated."""
     return click.option("--without", multiple=True, type=click.Choice(NEEDS), help=help_text)

@@ -10,7 +10,7 @@ import click
 from unplug.core import InputError, table
 
 from .base import Common, Outcome, command
-from .options import shipped_or_given
+from .options import face_options, shipped_or_given
 
 if TYPE_CHECKING:
     from unplug.sdk.inference import Answer
@@ -23,15 +23,7 @@ if TYPE_CHECKING:
     "--array", type=click.Path(path_type=Path), help="Instead: .npz with an array of N samples of each input, or .npy."
 )
 @click.option("--random", is_flag=True, help="Instead: one random sample within the ranges of the inputs, by --seed.")
-@click.option("--box", help="Where the face is, in pixels: LEFT,TOP,RIGHT,BOTTOM.")
-@click.option(
-    "--face-landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
-    help="MediaPipe's face_landmarker.task: finds and crops the face (needs the extra [conditions]).",
-)  # fmt: skip
-@click.option(
-    "--margin", type=click.FloatRange(-0.2, 2.0), default=0.01, show_default=True,
-    help="Around the found face, as a fraction of its box; the default frames it as UTKFace does.",
-)  # fmt: skip
+@face_options
 @click.option(
     "--out", "-o", "outs", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
     help="NAME.npz for the outputs, NAME.png for a picture of them; may be repeated.",

@@ -37,6 +37,11 @@ class _Model:
     config: Mapping[str, Any]
     infer: Callable[[Mapping[str, Array]], dict[str, Array]]
 
+    @property
+    def takes_faces(self) -> bool:
+        """Whether a picture is cut to the face in it: of an age predictor, and of its trunk alone."""
+        return "age_edges" in self.config or self.model_type == "age-trunk"
+
 
 def run(
     model: str | Path | Artifact, inputs: Mapping[str, Array] | Sequence[str | Path] | str | Path | int, *,
@@ -50,8 +55,8 @@ def run(
             images as NCHW whatever the file has; or one file of arrays, NAME.npz, or NAME.npy for a model with one input;
             or a seed, for one random sample within the ranges of the inputs.
         box: where to look in every picture, "left,top,right,bottom" in pixels.
-        landmarker: MediaPipe task file that finds the face in every picture, of an age predictor; without both the centre
-            square is taken.
+        landmarker: MediaPipe task file that finds the face in every picture, of an age predictor or its trunk; without both
+            the centre square is taken.
         margin: around the found face, as a fraction of its box; frame it as the training images are framed.
 
     Raises:
@@ -77,7 +82,7 @@ def run(
             arrays = _read_arrays(files[0], opened.iospec)
         else:
             tensor = _picture_input(opened)
-            finder = Path(landmarker) if landmarker is not None and "age_edges" in opened.config else None
+            finder = Path(landmarker) if landmarker is not None and opened.takes_faces else None
             cut = [crop(item, tensor.height, box=box, landmarker=finder, margin=margin) for item in files]
             images = [(item, words) for item, (_, words) in zip(files, cut, strict=True)]
             arrays = {tensor.name: _scaled(np.stack([pixels for pixels, _ in cut]), tensor)}

@@ -342,7 +342,7 @@ def met(row: Mapping[str, Any]) -> str:
 @click.option("--forget", type=click.Path(path_type=Path), required=True)
 @click.option("--trunk", type=click.Path(path_type=Path), help="For exact designs: an age predictor that saw none of the data.")
 @click.option(
-    "--design", "designs", multiple=True, metavar="NAME=K", default=("closed-form=64", "shards=16"), show_default=True
+    "--design", "designs", multiple=True, metavar="NAME=K", default=("closed-form=64", "shards=64"), show_default=True
 )
 @click.option("--models", type=int, default=64, show_default=True)
 @click.option("--budget", type=float, default=0.05, show_default=True)

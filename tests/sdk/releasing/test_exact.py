@@ -44,7 +44,8 @@ def test_one_picture_is_forgotten_and_ships_on_equality(design: ClosedForm | Sha
     assert verify_bundle(done.bundle).lineage.method == design.name
     assert read_json(tmp_path / "work" / "unlearned" / "unplug.json")["forget"]["samples"] == 1
     write_report(done.reports, tmp_path / "report.html", title="one picture")
-    assert design.name in (tmp_path / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert design.name in page and "Forgotten exactly" in page and "Whoever kept the file from before can compare" in page
 
     unlearned = load_checkpoint(tmp_path / "work" / "unlearned")
     gate = equality_gate(unlearned, original)  # whoever was not forgotten shows

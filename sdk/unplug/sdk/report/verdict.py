@@ -36,10 +36,10 @@ class Verdict:
     facts: tuple[str, ...]
 
 
-_BY_METHOD = "Forgotten, by a certified method"
+_BY_METHOD, _EXACTLY = "Forgotten, by a certified method", "Forgotten exactly"
 _OLD_FILE = "Whoever kept the file from before can compare: that tells who was forgotten, whatever the method."
 _LEADS: dict[str, tuple[Chip, str]] = {
-    "Forgotten exactly": (
+    _EXACTLY: (
         "pass",
         "The model is the one that everybody else's data alone gives: an equality, not an attack, says so.",
     ),
@@ -131,14 +131,14 @@ def verdict(inputs: Inputs) -> Verdict:
     audited = main_audit(inputs)
     if not models and inputs.certifications:
         return _of_method(inputs.certifications[0])
-    word = "Forgotten exactly" if _held(inputs, EXACT) else judge(models, audited.too_few if audited else None)
+    word = _EXACTLY if _held(inputs, EXACT) else judge(models, audited.too_few if audited else None)
     if word.startswith("Inconclusive") and _held(inputs, CERTIFIED):
         word = _BY_METHOD
     chip, lead = _LEADS[word]
     facts = [
         line
         for line in (
-            _OLD_FILE if word == _BY_METHOD else _bound(models) if word.startswith("Forgotten") else "",
+            _OLD_FILE if word in (_BY_METHOD, _EXACTLY) else _bound(models) if word.startswith("Forgotten") else "",
             _utility(models),
             _cost(forget_step(inputs)),
             rounding_fact(inputs),

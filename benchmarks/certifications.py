@@ -20,7 +20,7 @@ NAMES = {
 
 
 def markdown() -> str:
-    """A line a statistic."""
+    """The table, one line for each statistic of each certification."""
     columns = (
         "data and recipe", "people", "requests", "statistic", "before", "after", "shift, sd", "spread", "exact passes", "test",
         "retain", "verdict",
@@ -54,7 +54,7 @@ def _spanned(item: Estimate) -> str:
 
 @click.command()
 def main() -> None:
-    """Prints the table."""
+    """Prints the table of all certifications that are committed."""
     click.echo(markdown())
 
 

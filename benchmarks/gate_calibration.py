@@ -105,7 +105,7 @@ class World:
 
 
 def opened(original: Path, spec: str, fleet: Path) -> World:
-    """Original, data and references."""
+    """Loads original, data and references, and asks the original about everybody."""
     checkpoint = load_checkpoint(original)
     task = task_of(checkpoint, device=torch.device("cpu"))
     dataset = load_dataset(spec, task.image_size, show=False)

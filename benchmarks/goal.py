@@ -305,7 +305,7 @@ def _named(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def markdown(facts: dict[str, Any]) -> str:
-    """The table."""
+    """The table of docs/goal.md, from the JSON that `main` writes."""
     lines = [
         "| models | K | people a request | shift of φ, sd | spread | test MAE | retain MAE | compute | seconds | goal |",
         "|---|--:|--:|---|---|---|---|--:|--:|---|",

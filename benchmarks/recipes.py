@@ -72,7 +72,7 @@ class MixedTask(AgeTask):
     """L = share L(a) + (1 - share) L(b) on mixed batches."""
 
     def loss(self, model: Any, outputs: Any, batch: ImageBatch) -> torch.Tensor:
-        """Training loss (B,)."""
+        """Training loss (B,), of both halves of a mixed batch."""
         if not isinstance(batch, MixedBatch):
             return super().loss(model, outputs, batch)
         first, second = super().loss(model, outputs, batch), super().loss(model, outputs, batch.other)

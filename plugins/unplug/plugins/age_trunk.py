@@ -65,7 +65,7 @@ class AgeTrunk(nn.Module):
         return IOSpec(inputs=(image,), outputs=(features,))
 
     def save_pretrained(self, save_directory: str | Path) -> None:
-        """Writes ``config.json`` and ``model.safetensors``."""
+        """Writes ``config.json`` and ``model.safetensors`` into an existing folder, for `save_checkpoint`."""
         from safetensors.torch import save_file
 
         folder = Path(save_directory)

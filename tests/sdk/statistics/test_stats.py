@@ -230,7 +230,7 @@ def test_intervals_of_rates_hold_the_value_and_of_several_attacks_are_wider() ->
 
 @pytest.mark.parametrize("people", [5, 8, 12, 30])
 def test_intervals_over_few_people_cover_what_they_claim(people: int) -> None:
-    """The mean of n Gaussian people: without the widening five of them are covered in 83 of 100 cases."""
+    """The mean of n Gaussian people; without the widening an interval over few of them covers less than it claims."""
     rng, covered, plain = np.random.default_rng(people), 0, 0
     for _ in range(600):
         drawn = rng.normal(size=people)

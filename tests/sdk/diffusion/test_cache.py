@@ -219,7 +219,8 @@ def sampler(pipe: Any) -> None:
 CHANGES: dict[str, Callable[[Any], object]] = {
     "a weight": heavier,
     "noise": lambda pipe: pipe.scheduler.register_to_config(beta_end=0.02),
-    "prediction": lambda pipe: pipe.scheduler.register_to_config(prediction_type="v_prediction"),
+    "prediction": lambda pipe: pipe.scheduler.register_to_config(prediction_type="epsilon"),
+    "last level": lambda pipe: pipe.scheduler.register_to_config(rescale_betas_zero_snr=False),
     "steps": lambda pipe: pipe.scheduler.register_to_config(num_train_timesteps=500),
     "scale": lambda pipe: pipe.vae.register_to_config(scaling_factor=0.5),
     "UNet": lambda pipe: pipe.unet.register_to_config(attention_head_dim=4),
@@ -231,7 +232,7 @@ SAME: dict[str, Callable[[Any], object]] = {
     "version": lambda pipe: pipe.vae.register_to_config(_diffusers_version="0.1"),
     "transformers": lambda pipe: setattr(pipe.text_encoder.config, "transformers_version", "4.57.0"),
     "type": lambda pipe: setattr(pipe.text_encoder.config, "dtype", torch.float16),
-    "a default": lambda pipe: pipe.scheduler.register_to_config(rescale_betas_zero_snr=False),
+    "a default": lambda pipe: pipe.scheduler.register_to_config(thresholding=False),
     "sampler": sampler,
 }
 

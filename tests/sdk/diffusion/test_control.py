@@ -38,6 +38,7 @@ from unplug.sdk.diffusion.control_set import ControlDraws
 from unplug.sdk.diffusion.control_training import ControlLoss
 from unplug.sdk.diffusion.digest import weights_digest
 from unplug.sdk.diffusion.measure import LEVELS, fixed_noise, fixed_steps
+from unplug.sdk.diffusion.noise import MIN_SHARE
 from unplug.sdk.diffusion.tokenizer import encode
 
 from .conftest import CPU, SIZE, steering_plugin, tiny_unet
@@ -202,7 +203,8 @@ def test_one_sample_at_one_level_by_hand(base: Any, plugin: Any, some: ControlSe
         noisy = share**0.5 * batch["latent_Bchw"] + (1 - share) ** 0.5 * noise
         extra = {"down_intrablock_additional_residuals": plugin(batch["condition_BCHW"])} if steered else {}
         guess = base.unet(noisy, step, batch["text_BLD"], **extra).sample
-    assert float(table[place, level]) == pytest.approx(float((guess - noise).square().mean()), rel=1e-4)
+        velocity = share**0.5 * noise - (1 - share) ** 0.5 * batch["latent_Bchw"]
+    assert float(table[place, level]) == pytest.approx(float((guess - velocity).square().mean()), rel=1e-4)
 
 
 def test_every_model_meets_the_same_noise(base: Any, some: ControlSet, found: Tensor) -> None:
@@ -214,8 +216,8 @@ def test_every_model_meets_the_same_noise(base: Any, some: ControlSet, found: Te
 
 def test_means_and_nothing(base: Any, plugin: Any, some: ControlSet, found: Tensor) -> None:
     control = CONTROLS.get("plugin")()
-    first, share_T = found[:3], base.scheduler.alphas_cumprod[fixed_steps(1000)]
-    for weighting, wanted in (("noise", first), ("velocity", first / share_T)):
+    first, share_T = found[:3], base.scheduler.alphas_cumprod[fixed_steps(1000)].clamp(min=MIN_SHARE)
+    for weighting, wanted in (("velocity", first), ("noise", first * share_T)):
         mean = mean_loss(control, plugin, base, some, weighting=weighting, device=CPU, most=3)
         assert mean == pytest.approx(float(wanted.mean()), rel=1e-4)
     assert tuple(losses(None, None, base, some.subset([]), device=CPU).shape) == (0, LEVELS)

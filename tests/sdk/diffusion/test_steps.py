@@ -312,7 +312,7 @@ def test_precision_is_what_the_hardware_multiplies(monkeypatch: pytest.MonkeyPat
         (StepRecipe, {"lr": math.nan}), (StepRecipe, {"lr": -1.0}), (StepRecipe, {"ema": 1.0}), (StepRecipe, {"clip": 0.0}),
         (StepRecipe, {"precision": "fp8"}),
         (VAERecipe, {"crop": 60}), (VAERecipe, {"crop": 8}), (VAERecipe, {"channels": 0}), (BaseRecipe, {"drop_text": 1.5}),
-        (BaseRecipe, {"captions": 0}), (BaseRecipe, {"snr_limit": 0.0}), (ControlRecipe, {"drop_text": math.nan}),
+        (BaseRecipe, {"captions": 0}), (ControlRecipe, {"drop_text": math.nan}),
         (ControlRecipe, {"accumulate": 0}), (ControlRecipe, {"accumulate": 1.5}),
         (ControlRecipe, {"captions": 65}), (ControlRecipe, {"captions": 1.5}), (ControlRecipe, {"timesteps": "late"}),
         (ControlRecipe, {"weighting": "x0"}),

@@ -17,16 +17,17 @@ from .options import ConfiguredCommand, data_option, out_option
 @click.option(
     "--image-size", type=click.IntRange(64, 1024), default=128, show_default=True, help="Side in pixels, a multiple of 8."
 )
+@click.option("--start", metavar="BASE", help="Go on from this base (small, a folder, a hub id), with its encoder.")
 @click.option("--vae-steps", type=click.IntRange(1), help="Optimizer steps of the autoencoder (default 3,500).")
 @click.option("--sample-every", type=click.IntRange(0), default=1000, show_default=True, help="Steps between sampling grids.")
 @click.option("--half", is_flag=True, help="Store the weights in float16.")
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def base(
-    spec: str, on_bad: Any, out: Path, image_size: int, vae_steps: int | None, sample_every: int, half: bool, restart: bool,
+    spec: str, on_bad: Any, out: Path, image_size: int, start: str | None, vae_steps: int | None, sample_every: int, half: bool, restart: bool,
     common: Common, **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
-    """Train a small text-to-image base from scratch.
+    """Train a small text-to-image base, from scratch or from another base.
 
     Autoencoder, text encoder and UNet, about 15 M parameters, saved as an ordinary StableDiffusionPipeline folder.
     The state is saved every two minutes: run the same command again after a kill and it goes on. Sampling grids are
@@ -45,7 +46,7 @@ def base(
     common.say(f"training a base at {image_size} px on {len(split.train)} of {len(dataset)} samples")
     train_base(
         dataset, split, out, vae_recipe, recipe, seed=common.seed, device=common.device, restart=restart,
-        sample_every=sample_every, half=half, show=common.show,
+        start=start, sample_every=sample_every, half=half, show=common.show,
     )  # fmt: skip
     record = base_record(str(out))
     cost, metrics, parameters = record["cost"], record["metrics"], record["parameters"]
@@ -53,6 +54,6 @@ def base(
         f"saved {out} ({cost['wall_s']:.0f} s on {cost['device']})",
         f"UNet {parameters['unet'] / 1e6:.1f} M, autoencoder {parameters['vae'] / 1e6:.1f} M, "
         f"text encoder {parameters['text_encoder'] / 1e6:.1f} M parameters",
-        f"autoencoder PSNR {metrics['vae_psnr_db']:.1f} dB, noise prediction loss {metrics['loss']:.4f} on held-out pictures",
+        f"autoencoder PSNR {metrics['vae_psnr_db']:.1f} dB, velocity loss {metrics['loss']:.4f} on held-out pictures",
     ]
     return Outcome(value={"out": str(out), "cost": cost, "metrics": metrics, "parameters": parameters}, text="\n".join(lines))

@@ -25,7 +25,8 @@ _EXPRESSION = {
     "speaking": "speaking",
 }
 _OPENINGS = ("a portrait of", "a photo of", "a picture of", "the face of", "")
-_KEEP = 0.85  # of each detail: prompts of every length are seen in training
+_LEAST = 0.3
+"""The smallest share of details that a prompt keeps, drawn from it to 1: short prompts are learned, and whole ones."""
 
 
 def prompt_of(attributes: Mapping[str, str], rng: np.random.Generator | None = None) -> str:
@@ -47,7 +48,8 @@ def prompt_of(attributes: Mapping[str, str], rng: np.random.Generator | None = N
     opening = _OPENINGS[0]
     if rng is not None:
         opening = _OPENINGS[int(rng.integers(len(_OPENINGS)))]
-        details = [details[int(index)] for index in rng.permutation(len(details)) if rng.random() < _KEEP]
+        keep = rng.uniform(_LEAST, 1.0)
+        details = [details[int(index)] for index in rng.permutation(len(details)) if rng.random() < keep]
     return ", ".join([f"{opening} {_PERSON[attributes['age']]}".strip(), *details])
 
 

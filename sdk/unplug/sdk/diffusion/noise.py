@@ -26,13 +26,11 @@ class Noised:
 
     Args:
         latent_Bchw: noisy latents. step_B: their timesteps. target_Bchw: noise or velocity, as the scheduler says.
-        weight_B: of each sample's loss, mean 1 only by chance.
     """
 
     latent_Bchw: Tensor
     step_B: Tensor
     target_Bchw: Tensor
-    weight_B: Tensor
 
 
 def draw_steps(count: int, total: int, timesteps: Timesteps, generator: torch.Generator) -> Tensor:
@@ -46,26 +44,20 @@ def draw_steps(count: int, total: int, timesteps: Timesteps, generator: torch.Ge
     return (share_B * total).long().clamp_(0, total - 1)
 
 
-def add_noise(
-    scheduler: Any, clean_Bchw: Tensor, step_B: Tensor, noise_Bchw: Tensor, *, snr_limit: float | None = None
-) -> Noised:
-    """x_t = sqrt(a_t) x + sqrt(1 - a_t) e, with the target (e, or the velocity sqrt(a_t) e - sqrt(1 - a_t) x) and its weight.
-
-    weight = min(SNR, limit) / SNR for noise, min(SNR, limit) / (SNR + 1) for velocity; 1 without a limit.
+def add_noise(scheduler: Any, clean_Bchw: Tensor, step_B: Tensor, noise_Bchw: Tensor) -> Noised:
+    """x_t = sqrt(a_t) x + sqrt(1 - a_t) e, with the target: e, or the velocity sqrt(a_t) e - sqrt(1 - a_t) x.
 
     Args:
         scheduler: diffusers' scheduler of the base.
         clean_Bchw: scaled latents.
         step_B: timesteps.
         noise_Bchw: standard normal.
-        snr_limit: gamma.
 
     Raises:
         InputError: the scheduler's base predicts something else.
 
     Reference:
-        Salimans and Ho, Progressive Distillation, 2022, appendix D (velocity). Hang et al., Efficient Diffusion Training
-        via Min-SNR Weighting, 2023, section 3.4.
+        Salimans and Ho, Progressive Distillation, 2022, appendix D (velocity).
     """
     kind = scheduler.config.get("prediction_type")
     if kind not in ("epsilon", "v_prediction"):
@@ -75,11 +67,7 @@ def add_noise(
     signal_B111, spread_B111 = share_B.sqrt().view(-1, 1, 1, 1), (1.0 - share_B).sqrt().view(-1, 1, 1, 1)
     noisy_Bchw = signal_B111 * clean_Bchw + spread_B111 * noise_Bchw
     target_Bchw = noise_Bchw if kind == "epsilon" else signal_B111 * noise_Bchw - spread_B111 * clean_Bchw
-    weight_B = torch.ones(len(step_B), device=clean_Bchw.device)
-    if snr_limit is not None:
-        snr_B = share_B / (1.0 - share_B)
-        weight_B = snr_B.clamp(max=snr_limit) / (snr_B if kind == "epsilon" else snr_B + 1.0)
-    return Noised(latent_Bchw=noisy_Bchw, step_B=step_B, target_Bchw=target_Bchw, weight_B=weight_B)
+    return Noised(latent_Bchw=noisy_Bchw, step_B=step_B, target_Bchw=target_Bchw)
 
 
 def level_weight(scheduler: Any, step_B: Tensor, weighting: Weighting) -> Tensor:
@@ -109,6 +97,6 @@ def noise_like(latent_Bchw: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def sample_loss(predict: Callable[[Tensor, Tensor], Tensor], noised: Noised) -> Tensor:
-    """Weighted mean squared error of each sample (B,)."""
+    """Mean squared error of each sample (B,)."""
     guess_Bchw = predict(noised.latent_Bchw, noised.step_B).float()
-    return (guess_Bchw - noised.target_Bchw.float()).square().mean(dim=(1, 2, 3)) * noised.weight_B
+    return (guess_Bchw - noised.target_Bchw.float()).square().mean(dim=(1, 2, 3))

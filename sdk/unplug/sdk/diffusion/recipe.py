@@ -125,7 +125,6 @@ class BaseRecipe(StepRecipe):
 
     Args:
         drop_text: share of prompts that are replaced by the empty one, for guidance without a classifier.
-        snr_limit: gamma of the loss weights, see `add_noise`.
         captions: prompts drawn for each picture.
     """
 
@@ -134,14 +133,11 @@ class BaseRecipe(StepRecipe):
     lr: float = 6e-4
     ema: float = 0.999
     drop_text: float = 0.1
-    snr_limit: float = 5.0
     captions: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_prompting(self.drop_text, self.captions)
-        if not 0 < self.snr_limit <= 1e6:
-            raise InputError(f"snr_limit {self.snr_limit}", "out of range", "Use 5, say")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,11 +58,12 @@ def train_base(
     seed: int,
     device: torch.device,
     restart: bool = False,
+    start: str | None = None,
     sample_every: int = 1000,
     half: bool = False,
     show: bool = True,
 ) -> Path:
-    """Trains a small base from scratch; an unfinished run at `out` is continued.
+    """Trains a small base, from scratch or from another; an unfinished run at `out` is continued.
 
     Args:
         dataset: pictures with captions; the side a multiple of 8.
@@ -72,6 +73,8 @@ def train_base(
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished run.
+        start: a base whose weights and tokenizer are gone on from, see `load_base`. Its encoder stays as it is, and with it
+            what a latent means: only the decoder learns more.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
@@ -93,11 +96,16 @@ def train_base(
     captions = captions_of(dataset, seed=seed, variants=recipe.captions)
     rows = [int(index) for index in dataset.indices(split.train)]
     own = [captions[row] for row in rows]
-    facts = {"data": dataset.digest, "split": split.sha256, "captions": captions_digest(captions), "vae": vae_recipe.to_dict()}
-    vae, vae_run = _autoencoder(dataset, split, rows, vae_recipe, work, facts, seed=seed, device=device, show=show)
+    before = None if start is None else load_base(start, device=torch.device("cpu"))
+    facts = {
+        "data": dataset.digest, "split": split.sha256, "captions": captions_digest(captions), "vae": vae_recipe.to_dict(),
+        "start": {} if before is None else {name: weights_digest(getattr(before, name)) for name in NETWORKS},
+    }  # fmt: skip
+    vae, vae_run = _autoencoder(dataset, split, rows, vae_recipe, work, facts, before, seed=seed, device=device, show=show)
     latent_Nchw = _latents(vae, dataset, rows, work, device)
-    vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
-    tokenizer = _tokenizer(work / "tokenizer", own)
+    if before is None:
+        vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
+    tokenizer = _tokenizer(work / "tokenizer", own) if before is None else before.tokenizer
 
     def assembled(model: BaseLoss) -> Any:
         return assemble(vae, model.text_encoder, tokenizer, model.unet, build_scheduler())
@@ -107,9 +115,11 @@ def train_base(
         pictures = generate(assembled(model), prompts, seeds=list(range(len(prompts))), size=dataset.size)
         image_grid([pictures]).save(work / f"sample-{step:07d}.png")
 
+    networks = None if before is None else (before.unet, before.text_encoder)
     done = fit_base(
         latent_Nchw * float(vae.config.scaling_factor), own, tokenizer, recipe, seed=seed, device=device,
-        state_path=work / "unet.safetensors", facts=facts, on_sample=preview, sample_every=sample_every, show=show,
+        state_path=work / "unet.safetensors", facts=facts, networks=networks,
+        on_sample=preview, sample_every=sample_every, show=show,
     )  # fmt: skip
     pipe = assembled(done.model)
     if half:
@@ -117,6 +127,7 @@ def train_base(
             round_to_half(getattr(pipe, name))
     record = _record(dataset, split, vae_run, done, device) | {
         "captions": facts["captions"],
+        "start": facts["start"],
         "seed": seed,
         "recipe": {"vae": vae_recipe.to_dict(), "base": recipe.to_dict()},
         "metrics": base_metrics(pipe, dataset, split, captions),
@@ -165,11 +176,11 @@ def base_metrics(pipe: Any, dataset: Dataset, split: Split, captions: Sequence[S
 
 
 def _autoencoder(
-    dataset: Dataset, split: Split, rows: list[int], recipe: VAERecipe, work: Path, facts: dict[str, Any],
+    dataset: Dataset, split: Split, rows: list[int], recipe: VAERecipe, work: Path, facts: dict[str, Any], before: Any,
     *, seed: int, device: torch.device, show: bool,
 ) -> tuple[Any, Trained]:  # fmt: skip
     with seeded(seed, 11):
-        model = VAELoss(build_vae(dataset.size, recipe.channels))
+        model = VAELoss(build_vae(dataset.size, recipe.channels) if before is None else before.vae, encoder=before is None)
     marks = fingerprint(kind="vae", seed=seed, torch=torch.__version__, **facts)
     state = StateFile(path=work / "vae.safetensors", fingerprint=marks)
     shown = to_image(dataset.pixels(dataset.indices(split.validation[:PREVIEWS])), device)

@@ -93,16 +93,24 @@ def build_text_encoder(tokenizer: Any, width: int = 192) -> Any:
 
 
 def build_scheduler() -> Any:
-    """Noise levels of Stable Diffusion 1.5 (1,000 steps, scaled linear, noise prediction), sampled by DDIM."""
+    """Stable Diffusion's 1,000 noise levels, shifted so that the last one is nothing but noise, and velocity as the answer.
+
+    With Stable Diffusion's own levels the mean of a 16x16 latent still stands out of the noise at the last one: a base then
+    reads colours off the noise that it is given, and never off words.
+
+    Reference:
+        Lin et al., Common Diffusion Noise Schedules and Sample Steps are Flawed, 2023, sections 3.1 to 3.3.
+    """
     return diffusers().DDIMScheduler(
         num_train_timesteps=1000,
         beta_start=0.00085,
         beta_end=0.012,
         beta_schedule="scaled_linear",
         clip_sample=False,
-        set_alpha_to_one=False,
-        steps_offset=1,
-        prediction_type="epsilon",
+        steps_offset=1,  # has no part in trailing steps; diffusers warns of any other
+        rescale_betas_zero_snr=True,
+        timestep_spacing="trailing",
+        prediction_type="v_prediction",
     )
 
 

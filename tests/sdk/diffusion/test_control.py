@@ -34,7 +34,7 @@ from unplug.sdk.diffusion import (
 )
 from unplug.sdk.diffusion import control_set as module
 from unplug.sdk.diffusion.control import parts_of
-from unplug.sdk.diffusion.control_set import ControlDraws
+from unplug.sdk.diffusion.control_set import ControlDraws, clutter
 from unplug.sdk.diffusion.control_training import ControlLoss
 from unplug.sdk.diffusion.digest import weights_digest
 from unplug.sdk.diffusion.measure import LEVELS, fixed_noise, fixed_steps
@@ -365,3 +365,19 @@ def test_a_cache_is_found_by_its_condition(base: Any, faces: Dataset, tmp_path: 
         load_control_set(base, faces, "face_landmark", {"task": str(tmp_path / name)}, show=False)
     assert found[0] == found[1] and found[0][0] != found[2][0]
     assert {digest for _, digest in found} == {f"data {faces.digest}"}
+
+
+def test_clutter_wipes_and_adds_and_keeps_the_rest() -> None:
+    lines = (torch.rand(64, 3, 32, 32, generator=torch.Generator().manual_seed(0)) > 0.8).float()
+    changed = clutter(lines, 0.5, torch.Generator().manual_seed(1))
+    touched = (changed != lines).flatten(1).any(dim=1)
+    assert 0.2 < float(touched.float().mean()) < 0.6 and torch.equal(
+        changed, clutter(lines, 0.5, torch.Generator().manual_seed(1))
+    )
+    assert bool((changed < lines).any()) and bool((changed > lines).any()) and set(changed.unique().tolist()) == {0.0, 1.0}
+
+
+def test_training_meets_cluttered_conditions_only_where_the_recipe_says(some: ControlSet) -> None:
+    clean, changed = (ControlDraws(some, 0.0, CPU, clutter=share)(torch.Generator().manual_seed(2), 16) for share in (0.0, 1.0))
+    assert torch.equal(clean["latent_Bchw"], changed["latent_Bchw"])
+    assert not torch.equal(clean["condition_BCHW"], changed["condition_BCHW"])

@@ -16,7 +16,6 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import ArtifactPredictor, AuditReport, CheckpointPredictor, Exports, audit
 from unplug.sdk.auditing.audit_files import relearn_times
 from unplug.sdk.diffusion import NoiseSet, Steered, given, losses
-from unplug.sdk.diffusion.measure import fixed_steps
 from unplug.sdk.training import LossPredictions, predict
 from unplug.sdk.unlearning import build_method, forget
 from unplug.sdk.unlearning.memory import estimate_memory
@@ -70,7 +69,7 @@ def mean_losses(world: PluginWorld, model: Checkpoint | None, part: Any) -> np.n
     control = None if model is None else part.frame.control
     network = None if model is None else model.model
     loss_NT = losses(control, network, part.frame.base, part.control_set, device=CPU)
-    found: np.ndarray = (loss_NT / part.frame.base.scheduler.alphas_cumprod[fixed_steps(1000)]).mean(dim=1).numpy()
+    found: np.ndarray = loss_NT.mean(dim=1).numpy()
     return found.astype(np.float64)
 
 

@@ -159,7 +159,7 @@ def test_a_bundle_of_a_plugin(plugin_world: PluginWorld, released: Path) -> None
     assert manifest["preprocessing"]["base_sha256"] == plugin_world.original.record["base"]["sha256"]
     assert manifest["preprocessing"]["condition"] == "canny" and manifest["postprocessing"]["unit"] == "residuals"
     card = (released / "README.md").read_text()
-    assert "A canny plugin (32 px in, residuals out)" in card and "Noise prediction loss on unseen samples" in card
+    assert "A canny plugin (32 px in, residuals out)" in card and "Velocity loss on unseen samples" in card
     assert "| gain AUC |" in card and "years" not in card and "face" not in card.replace("interface", "")
     whole = "".join(path.read_text() for path in released.rglob("*") if path.suffix in (".json", ".md"))
     assert str(plugin_world.base) not in whole, "a path of this machine ships"

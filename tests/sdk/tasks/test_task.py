@@ -33,7 +33,7 @@ def frame_of(part: Any) -> Any:
 
 
 def written_out(world: PluginWorld, place: int, level: int) -> float:
-    """|e - e'(sqrt(a) x + sqrt(1 - a) e, t, c; plugin)|^2 / a of one forget sample, from the arrays alone."""
+    """|v - v'(sqrt(a) x + sqrt(1 - a) e, t, c; plugin)|^2 with v = sqrt(a) e - sqrt(1 - a) x, from the arrays alone."""
     part, pipe = world.sets.forget, world.pipe
     assert isinstance(part, NoiseSet)
     data, row = part.control_set, part.control_set.rows[place]
@@ -47,7 +47,8 @@ def written_out(world: PluginWorld, place: int, level: int) -> float:
     with torch.no_grad():
         residuals = world.original.model(condition[None])
         guess = pipe.unet(noisy[None], step, text[None], down_intrablock_additional_residuals=residuals).sample[0]
-    return float((guess - noise).square().mean() / share)
+    velocity = share.sqrt() * noise - (1.0 - share).sqrt() * clean
+    return float((guess - velocity).square().mean())
 
 
 def test_the_loss_of_a_sample_is_the_formula(plugin_world: PluginWorld) -> None:

@@ -17,7 +17,7 @@ from .options import ConfiguredCommand, data_option, out_option
 @click.option(
     "--image-size", type=click.IntRange(64, 1024), default=128, show_default=True, help="Side in pixels, a multiple of 8."
 )
-@click.option("--start", metavar="BASE", help="Go on from this base (small, a folder, a hub id), with its encoder.")
+@click.option("--start", metavar="BASE", help="Go on from this base: small, a folder, a hub id.")
 @click.option("--vae-steps", type=click.IntRange(1), help="Optimizer steps of the autoencoder (default 3,500).")
 @click.option("--sample-every", type=click.IntRange(0), default=1000, show_default=True, help="Steps between sampling grids.")
 @click.option("--half", is_flag=True, help="Store the weights in float16.")

@@ -19,6 +19,7 @@ from .options import ConfiguredCommand, data_option, out_option
 @click.option(
     "--base", "base_name", default="small", show_default=True, help="small, a diffusers folder, or OWNER/NAME on the hub."
 )
+@click.option("--start", metavar="PLUGIN", help="Go on from this plugin's weights (a name that ships, or a folder).")
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
 @click.option("--split", "split_file", type=click.Path(path_type=Path), help="Use this split file instead of drawing one.")
 @click.option("--sample-every", type=click.IntRange(0), default=500, show_default=True, help="Steps between sampling grids.")
@@ -26,8 +27,9 @@ from .options import ConfiguredCommand, data_option, out_option
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def plugin(
-    spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], task: Path | None, base_name: str, out: Path,
-    split_file: Path | None, sample_every: int, half: bool, restart: bool, common: Common, **recipe_options: Any,
+    spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], task: Path | None, base_name: str,
+    start: str | None, out: Path, split_file: Path | None, sample_every: int, half: bool, restart: bool, common: Common,
+    **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train a conditioning plugin beside a frozen base.
 
@@ -50,7 +52,7 @@ def plugin(
         common.say(f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} of {len(dataset)} samples")
     done = train_plugin(
         base, base_name, dataset, split, kind, out, recipe, options=options, seed=common.seed, device=device,
-        restart=restart, sample_every=sample_every, half=half, show=common.show and team.is_main_process,
+        restart=restart, start=start, sample_every=sample_every, half=half, show=common.show and team.is_main_process,
     )  # fmt: skip
     if not team.is_main_process:
         raise SystemExit(0)  # one of them speaks for all

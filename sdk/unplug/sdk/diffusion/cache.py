@@ -51,7 +51,9 @@ def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
     factor = 2 ** (len(vae.config.block_out_channels) - 1)
     side = dataset.size // factor
     shape = (len(dataset), int(vae.config.latent_channels), side, side)
-    facts = {"kind": "latents", "data": dataset.digest, "vae": weights_digest(vae), "settings": settings_of(vae)}
+    # Of the encoder alone: a decoder that has learned more leaves latents as they are.
+    encoder = weights_digest(*(part for part in (vae.encoder, vae.quant_conv) if part is not None))
+    facts = {"kind": "latents", "data": dataset.digest, "encoder": encoder, "settings": settings_of(vae)}
     size = pictures_at_once(dataset.size)
 
     @torch.no_grad()

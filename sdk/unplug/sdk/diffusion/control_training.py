@@ -67,6 +67,7 @@ def fit_control(
     device: torch.device,
     state_path: Path | None = None,
     facts: dict[str, Any] | None = None,
+    start: nn.Module | None = None,
     on_sample: Callable[[nn.Module, int], None] | None = None,
     sample_every: int = 0,
     show: bool = True,
@@ -84,6 +85,7 @@ def fit_control(
         device: where to compute.
         state_path: where the state is kept.
         facts: what else decides the weights, for the fingerprint of the state.
+        start: a network of this kind whose weights are gone on from; None draws new ones from the seed.
         on_sample: called with the averaged network and the step.
         sample_every: steps.
         show: progress bar.
@@ -93,6 +95,8 @@ def fit_control(
     """
     with seeded(seed, 31):
         network = control.build(base.unet, condition=condition, image_size=image_size)
+    if start is not None:
+        network.load_state_dict(start.state_dict())
     use_fast_attention(base.unet, device)
     if hasattr(network, "set_attn_processor"):
         use_fast_attention(network, device)
@@ -110,13 +114,14 @@ def fit_control(
             **(facts or {}),
         )
         state = StateFile(path=state_path, fingerprint=marks)
+    draws = ControlDraws(data, recipe.drop_text, device, clutter=recipe.clutter)
     preview = None if on_sample is None else lambda averaged, step: on_sample(averaged.network, step)
     if recipe.checkpointing:
         base.unet.enable_gradient_checkpointing()
     try:
         return train_steps(
-            model, ControlDraws(data, recipe.drop_text, device), recipe, seed=seed + 1, device=device, state=state,
-            on_sample=preview, sample_every=sample_every, show=show, label=control.label, parts=recipe.accumulate,
+            model, draws, recipe, seed=seed + 1, device=device, state=state, on_sample=preview, sample_every=sample_every,
+            show=show, label=control.label, parts=recipe.accumulate,
         )  # fmt: skip
     finally:
         if recipe.checkpointing:

@@ -149,6 +149,7 @@ class ControlRecipe(StepRecipe):
         timesteps: "uniform", or "cubic", which dwells on the noisy steps.
         weighting: whose squared error is the loss, see `level_weight`.
         captions: prompts a picture.
+        clutter: share of samples in whose condition lines are missing and others are too many, see `clutter`.
         accumulate: parts in which a step's samples pass through the networks, for a base that does not fit otherwise.
         checkpointing: the base computes its activations twice instead of keeping them; the weights are the same.
     """
@@ -159,6 +160,7 @@ class ControlRecipe(StepRecipe):
     timesteps: Timesteps = "uniform"
     weighting: Weighting = "velocity"
     captions: int = 2
+    clutter: float = 0.0
     accumulate: int = 1
     checkpointing: bool = False
 
@@ -169,6 +171,8 @@ class ControlRecipe(StepRecipe):
         if self.weighting not in WEIGHTINGS:
             raise InputError(f"weighting {self.weighting!r}", "no such choice", f"Use one of {', '.join(WEIGHTINGS)}")
         check_prompting(self.drop_text, self.captions)
+        if not 0 <= self.clutter <= 1:
+            raise InputError(f"clutter {self.clutter}", "not a share", "Use 0 to 1")
         if not isinstance(self.accumulate, int) or self.accumulate < 1:
             raise InputError(f"accumulate {self.accumulate}", "out of range", "Use 1 or more")
         share_of(self.batch_size, parts=self.accumulate)

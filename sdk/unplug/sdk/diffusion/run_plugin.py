@@ -26,6 +26,7 @@ from .grid import image_grid
 from .measure import mean_loss
 from .pictures import generate, guidance_of
 from .recipe import ControlRecipe, share_of
+from .shipped import find_plugin
 from .steps import Trained, processes, round_to_half
 
 PREVIEWS = 6
@@ -83,6 +84,7 @@ def train_plugin(
     seed: int,
     device: torch.device,
     restart: bool = False,
+    start: str | None = None,
     sample_every: int = 500,
     half: bool = False,
     show: bool = True,
@@ -102,6 +104,7 @@ def train_plugin(
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished run.
+        start: a plugin (a name that ships, or its folder) whose weights are gone on from, of any condition.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
@@ -128,13 +131,20 @@ def train_plugin(
         data, missing = load_control_set(base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show)
     parts = {"train": split.retain, "validation": split.validation, "test": split.test}
     sets = {name: data.subset(ids) for name, ids in parts.items()}
-    facts = {"data": dataset.digest, "split": keyed(split).sha256, "captions": data.captions_sha256, "base": base_digest(base)}
+    before = None if start is None else load_checkpoint(find_plugin(start), expect="plugin")
+    if before is not None:
+        before.model.check_base(base.unet)
+    facts = {
+        "data": dataset.digest, "split": keyed(split).sha256, "captions": data.captions_sha256, "base": base_digest(base),
+        "start": None if before is None else before.sha256,
+    }  # fmt: skip
     control = CONTROLS.get("plugin")()
     preview = previews(control, base, sets["validation"], seed=seed, guidance=guidance_of(base_name), folder=work)
     done = fit_control(
         control, base, sets["train"], recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,
         state_path=work / "state.safetensors", facts=facts | {"condition_settings": made_of},
-        on_sample=preview if len(sets["validation"]) else None, sample_every=sample_every, show=show,
+        start=None if before is None else before.model, on_sample=preview if len(sets["validation"]) else None,
+        sample_every=sample_every, show=show,
     )  # fmt: skip
     if team.is_main_process:
         network = done.model.network
@@ -147,6 +157,7 @@ def train_plugin(
             "condition": {"kind": kind, "settings": portable(condition), "identity": made_of, "without": missing},
             "captions": facts["captions"],
             "recipe": recipe.to_dict(),
+            "start": facts["start"],
             "seed": seed,
             "captions_seed": seed,
             "metrics": {

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from unplug.sdk.training import Augment, Batch, LossPredictions, SampleSet
 
 from .control import Control, predict_noise
-from .control_set import ControlSet
+from .control_set import ControlSet, clutter
 from .load import image_size_of
 from .measure import LEVELS, batch_size_of, fixed_noise, fixed_steps, level_mean, losses
 from .noise import add_noise, draw_steps, level_weight, noise_like, sample_loss
@@ -38,6 +38,7 @@ class Frame:
         timesteps: how training draws them.
         weighting: whose squared error training takes.
         drop_text: share of prompts that training leaves out.
+        clutter: share of conditions that training changes, see `clutter`.
         fast: compute in bfloat16 where gradients are taken, as training did.
     """
 
@@ -47,6 +48,7 @@ class Frame:
     timesteps: Timesteps
     weighting: Weighting
     drop_text: float
+    clutter: float
     fast: bool
 
     @property
@@ -180,7 +182,12 @@ class NoiseSet(SampleSet):
         gone_B = (torch.rand(len(batch), generator=generator) < frame.drop_text).to(text_BLD.device)
         empty = torch.from_numpy(np.array(self.control_set.empty)).to(text_BLD)
         text_BLD = torch.where(gone_B[:, None, None], empty, text_BLD)
-        return replace(batch, text_BLD=text_BLD, noise_Bchw=noise_Bchw, step_B=step_B.to(batch.device))
+        condition_BCHW = batch.condition_BCHW
+        if frame.clutter:
+            condition_BCHW = clutter(condition_BCHW, frame.clutter, generator)
+        return replace(
+            batch, text_BLD=text_BLD, condition_BCHW=condition_BCHW, noise_Bchw=noise_Bchw, step_B=step_B.to(batch.device)
+        )
 
     def predictions(self, model: nn.Module) -> LossPredictions:
         """Mean loss of each sample over all fixed noise levels, with and without the plugin, in full precision."""
@@ -204,5 +211,5 @@ def frame_of(control: Control, base: Any, recipe: ControlRecipe, *, fast: bool) 
     shapes = (latent, text, (3, image, image), latent)
     return Frame(
         control=control, base=base, shapes=shapes, timesteps=recipe.timesteps, weighting=recipe.weighting,
-        drop_text=recipe.drop_text, fast=fast,
+        drop_text=recipe.drop_text, clutter=recipe.clutter, fast=fast,
     )  # fmt: skip

@@ -65,7 +65,7 @@ class PluginTask(StoredTask):
     schema: ClassVar[str] = RECORD_SCHEMA
     unit: ClassVar[str] = "loss"
     lacks: ClassVar[tuple[Need, ...]] = ("ages", "class logits")
-    error_name: ClassVar[str] = "Noise prediction loss on unseen samples"
+    error_name: ClassVar[str] = "Velocity loss on unseen samples"
     error_digits: ClassVar[int] = 4
 
     @classmethod
@@ -75,6 +75,9 @@ class PluginTask(StoredTask):
         if missing := [".".join(path) for path in NEEDED if not _says(record, path)]:
             why = f"its unplug.json says no {', '.join(missing)}, so it cannot be trained again"
             raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
+        if record.get("start"):
+            why = "its training went on from another plugin's weights, and what that one saw is not on its record"
+            raise CheckpointError(str(checkpoint.path), why, "Train it without --start, and forget with that one")
         beside = _open_base(checkpoint, device, base)
         use_fast_attention(beside.unet, device)  # as training does: numbers must not depend on what was trained before
         checkpoint.model.check_base(beside.unet)

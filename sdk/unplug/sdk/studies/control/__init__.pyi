@@ -1,4 +1,11 @@
+from .distances import frechet_rows as frechet_rows
+from .distances import projection as projection
 from .errors import control_error as control_error
+from .judge import agreement as agreement
+from .judge import examine as examine
+from .judge import named_words as named_words
+from .judge import train_judge as train_judge
+from .judge import words_of as words_of
 from .report import METRICS as METRICS
 from .report import ComparisonReport as ComparisonReport
 from .report import Measure as Measure

@@ -1,7 +1,7 @@
 """Exact depth of procedural faces, from the geometry that they are drawn from.
 
-A package of its own within `unplug.sdk.faces`, since the identity of a synthetic data set hashes the files that draw its pictures:
-what only measures them must not change it.
+A package of its own within `unplug.sdk.faces`, since the identity of a synthetic data set hashes the files that draw its
+pictures: what only measures them must not change it.
 """
 
 from unplug.core import attach

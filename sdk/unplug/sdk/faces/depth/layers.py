@@ -21,8 +21,6 @@ from .surface import Rays
 if TYPE_CHECKING:
     from .._types import FaceParams
 
-REVISION = 1
-"""Raised with every change that gives another depth."""
 BACKDROP = -2.0
 """Depth of the background in head units: behind all of a head that turns and nods by 35 degrees at most."""
 # Planes of the head that hair behind it lies in: a bun, a tail, and what hangs down or shows behind a temple.

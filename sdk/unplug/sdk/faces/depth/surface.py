@@ -77,7 +77,8 @@ class Rays:
     def _turned_slices(self, rows_K4: F32) -> tuple[float, float, F32]:
         """First y, step and table: centre x, half width, centre z, lean and half depth of every slice after the yaw.
 
-        As in `View.sides`: the point at the share s across a slice is at x = centre + s r and z = centre + s bend + sqrt(1 - s²) h.
+        As in `View.sides`: the front at the share s across a slice is at x = centre_x + s r and
+        z = centre_z + s bend + sqrt(1 - s²) h.
         """
         y = np.linspace(rows_K4[0, 0], rows_K4[-1, 0], _TABLE)
         w, zc, d = (np.interp(y, rows_K4[:, 0], rows_K4[:, column]) for column in (1, 2, 3))
@@ -90,15 +91,18 @@ class Rays:
         """Depth (cells²,) of the plane at z of the head's own frame, which turns with the head."""
         a, b, c = (float(value) for value in self.view.rotation[:, 2])
         q = a * self.u + b * self.v
-        return (z - float(_PIVOT[2]) - q) / (c - q / np.float32(_DISTANCE))
+        depth: F32 = ((z - float(_PIVOT[2]) - q) / (c - q / np.float32(_DISTANCE))).astype(np.float32, copy=False)
+        return depth
 
     def flat(self, points_N3: F32) -> F32:
         """Depth (cells²,) of the plane that fits some points of the head best, between their nearest and furthest."""
         depth = depth_of(self.view, points_N3)
-        where = np.column_stack([self.view.project(points_N3), np.ones(len(points_N3))])
-        fit = np.linalg.lstsq(where, depth, rcond=1e-3)[0].astype(np.float32)
+        where = self.view.project(points_N3)
+        middle, mean = where.mean(axis=0), depth.mean()
+        fit = np.linalg.lstsq(where - middle, depth - mean, rcond=1e-3)[0].astype(np.float32)
         at = _grid(self.cells) * np.float32(self.view.size)
-        return (at @ fit[:2] + fit[2]).clip(depth.min(), depth.max())
+        plane: F32 = ((at - middle) @ fit + mean).clip(depth.min(), depth.max()).astype(np.float32, copy=False)
+        return plane
 
     @cached_property
     def closed_rows(self) -> F32:
@@ -114,13 +118,17 @@ class Rays:
         bumps = _bumps(params, cues, self.view)
         depth = self.slices(self.closed_rows) + blobs(self.view, bumps[:, :5]) @ bumps[:, 5]
         points = self.view.shape.points
-        drawn = np.concatenate([points["bridge"][1:], points["tip"], points["base"], points["alae"], points["lips"][[0, 3, 6, 8]]])
+        drawn = np.concatenate(
+            [points["bridge"][1:], points["tip"], points["base"], points["alae"], points["lips"][[0, 3, 6, 8]]]
+        )
         radii = np.array([(0.08, 0.13), (0.08, 0.11), (0.1, 0.09), (0.09, 0.06), *[(0.07, 0.07)] * 2, *[(0.1, 0.06)] * 4])
         spread = blobs(self.view, np.concatenate([drawn, radii.astype(np.float32)], axis=1))
         at = self.view.project(drawn)
         reach = np.stack([self.sample(column, at) for column in spread.T], axis=1)
         short = depth_of(self.view, drawn) - self.sample(depth, at)
-        return depth + spread @ np.linalg.lstsq(reach, short, rcond=0.05)[0].astype(np.float32)
+        heights = np.linalg.lstsq(reach, short, rcond=0.05)[0]
+        skin: F32 = (depth + spread @ heights).astype(np.float32, copy=False)
+        return skin
 
 
 def depth_of(view: View, points_N3: F32) -> F32:

@@ -1,4 +1,6 @@
 from .errors import control_error as control_error
+from .errors import drawn_landmarks as drawn_landmarks
+from .errors import face_errors as face_errors
 from .report import METRICS as METRICS
 from .report import ComparisonReport as ComparisonReport
 from .report import Measure as Measure

@@ -1,10 +1,11 @@
-"""``python -m benchmarks.depth_control PLUGIN --data synth:...``: do faces that a depth plugin draws stand where the depth says?
+"""``python -m benchmarks.depth_control PLUGIN --data SPEC``: do faces that a depth plugin draws stand where the depth says?
 
 The exact depths of held-out drawn faces steer the plugin. MediaPipe's landmarks in each picture are held against the landmarks
-that the renderer put into the face that the depth is of: ``nme`` over the outer eye distance (over pictures with a face), ``found``
-the share of pictures with a face, ``nme_8`` the share of all pictures under 0.08. Beside it stand the bare base with the same words
-and noise, the plugin's pictures against the face of another sample (chance), and the source pictures themselves (the floor of what
-MediaPipe measures). JSON goes to OUT. Needs ``UNPLUG_FACE_LANDMARKER``.
+that the renderer put into the face that the depth is of: ``nme`` over the outer eye distance, over pictures with a face;
+``found``, the share of pictures with a face; ``nme_8``, the share whose error against MediaPipe's landmarks in the source
+picture is under 0.08. Beside it stand the bare base with the same words and noise, the plugin's pictures against the face of
+another sample (chance), and the source pictures themselves (the floor of what MediaPipe measures). JSON goes to OUT. Needs
+``UNPLUG_FACE_LANDMARKER``.
 """
 
 from __future__ import annotations

@@ -17,14 +17,16 @@ from PIL import Image
 from unplug.core import CheckpointError, DataError, InputError, OutputError, TrainingError
 from unplug.plugins import CHECKPOINT_FILES, Checkpoint, ConditioningPlugin, load_checkpoint, save_checkpoint
 from unplug.plugins.checkpoint import DIFFUSERS_WEIGHTS
-from unplug.plugins.conditions import Canny, FaceLandmark, identity
-from unplug.sdk.data import Dataset, Split, captions_digest, captions_of, load_dataset, make_split
+from unplug.plugins.conditions import EXACT, Canny, FaceLandmark, grey, identity
+from unplug.sdk.conditions import real_inputs
+from unplug.sdk.data import Dataset, Split, captions_digest, captions_of, load_dataset, make_split, parse_spec
 from unplug.sdk.diffusion import CONTROLS, ControlRecipe, base_digest, load_control_set, losses, steps, train_plugin
 from unplug.sdk.diffusion import control_set as control_set_module
 from unplug.sdk.diffusion import run_plugin as module
 from unplug.sdk.diffusion.control_set import ControlDraws
 from unplug.sdk.diffusion.measure import level_mean
 from unplug.sdk.diffusion.run_plugin import previews
+from unplug.sdk.faces.depth import REVISION, depth_map
 
 from .conftest import CPU, SIZE, Killed, kill_after, steering_plugin
 
@@ -271,3 +273,32 @@ def test_half_is_stored_as_measured(run: Run, whole: Checkpoint, tmp_path: Path,
     again = ConditioningPlugin.from_pretrained(small.path)
     assert all(torch.equal(value, again.state_dict()[name]) for name, value in small.model.state_dict().items())
     assert {value.dtype for value in again.parameters()} == {torch.float32}
+
+
+def test_a_depth_plugin_of_drawn_faces_is_trained_on_their_exact_depth(
+    base: Any, faces: Dataset, split: Split, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And its record says so; a forget step or a calibration later takes the same, whatever model the environment names."""
+    monkeypatch.delenv("UNPLUG_DEPTH_MODEL", raising=False)
+    done = train_plugin(
+        base, "tiny", faces, split, "depth", tmp_path / "plugin", replace(RECIPE, steps=1), seed=1, device=CPU,
+        sample_every=0, show=False,
+    )  # fmt: skip
+    named = {"model": EXACT, "revision": str(REVISION)}
+    condition = done.record["condition"]
+    assert condition["settings"] == condition["identity"]["settings"] == named and condition["without"] == 0
+    monkeypatch.setenv("UNPLUG_DEPTH_MODEL", "no/network")
+    data, _ = load_control_set(base, faces, "depth", condition["settings"], seed=1, show=False)
+    place = faces.ids.index(data.ids[3])
+    exact = grey(depth_map(parse_spec(faces.spec).params(place), SIZE))  # type: ignore[attr-defined]
+    assert np.array_equal(data.condition[data.rows[3]], exact)
+    held = real_inputs(done, faces, 100, part="test")["condition"]
+    wanted = [data.condition[row].transpose(2, 0, 1) / np.float32(255) for row in data.subset(split.test).rows]
+    assert sorted(one.tobytes() for one in held) == sorted(one.astype(np.float32).tobytes() for one in wanted)
+    (tmp_path / "photographs").mkdir()
+    monkeypatch.delenv("UNPLUG_DEPTH_MODEL")
+    pictures = captioned(tmp_path / "photographs", "a face")
+    with pytest.raises(InputError, match="it needs a model and none is named"):
+        load_control_set(base, pictures, "depth", show=False)
+    with pytest.raises(InputError, match="their exact depth is not known"):
+        load_control_set(base, pictures, "depth", named, show=False)

@@ -4,7 +4,9 @@ from .condition import Condition as Condition
 from .condition import build_condition as build_condition
 from .condition import identity as identity
 from .condition import portable as portable
+from .depth import EXACT as EXACT
 from .depth import Depth as Depth
+from .depth import grey as grey
 from .face_landmark import POINTS as POINTS
 from .face_landmark import FaceLandmark as FaceLandmark
 from .face_landmark import Faces as Faces

@@ -21,6 +21,8 @@ from .condition import PILLOW, Condition, Parallel
 from .picture import Picture, centre_square, checked, checked_size
 
 VARIABLE = "UNPLUG_DEPTH_MODEL"
+EXACT = "renderer:exact"
+"""The model's name where no network estimates: the exact depth of the renderer that drew the pictures."""
 FIX = (
     "Name a folder or hub id of a transformers depth-estimation model with model.safetensors: "
     f"--set model=NAME to `unplug condition`, `generate` and `train plugin`, or {VARIABLE}"
@@ -50,8 +52,9 @@ class Depth(Condition):
 
     Args:
         model: folder or hub id; only safetensors are read, and no code that a model brings is run. "" takes the
-            environment's ``UNPLUG_DEPTH_MODEL``.
-        revision: of a hub id, "" for its newest; `resolve` puts the commit here.
+            environment's ``UNPLUG_DEPTH_MODEL``. `EXACT` is the depth that drawn faces come with: it is no network, and
+            of any other picture there is none.
+        revision: of a hub id, "" for its newest; `resolve` puts the commit here. Of `EXACT`, the renderer's.
         device: torch device; "auto" takes CUDA where it is.
     """
 
@@ -64,16 +67,23 @@ class Depth(Condition):
     parallel: ClassVar[Parallel] = "none"
     packages: ClassVar[tuple[tuple[str, ...], ...]] = (("transformers",), ("torch",), PILLOW)
 
+    @property
+    def named(self) -> str:
+        """The model that these settings name, or else the environment; "" where none is named."""
+        return self.model or os.environ.get(VARIABLE, "")
+
     def resolve(self) -> Self:
-        """With a folder's absolute path, or the commit of a hub id.
+        """With a folder's absolute path, or the commit of a hub id; `EXACT` as it is.
 
         Raises:
             InputError: no model is named.
             CheckpointError: there is none of this name.
         """
-        name = self.model or os.environ.get(VARIABLE, "")
+        name = self.named
         if not name:
             raise InputError("condition depth", "it needs a model and none is named", FIX)
+        if name == EXACT:
+            return replace(self, model=EXACT)
         folder = Path(name)
         if folder.is_file():
             raise CheckpointError(name, "it is a file, not a model folder", FIX)
@@ -82,7 +92,13 @@ class Depth(Condition):
         return replace(self, model=name, revision=_commit(name, self.revision))
 
     def __call__(self, image_HWC: Picture) -> Picture:
-        """(H, W, 3). Raises `DataError` for what is no picture, `CheckpointError` for what is no model."""
+        """(H, W, 3).
+
+        Raises:
+            DataError: no picture.
+            CheckpointError: no model.
+            InputError: `EXACT`, of which a picture says nothing.
+        """
         image_HWC = checked(image_HWC)
         return grey(self._depth(image_HWC, *image_HWC.shape[:2]))
 
@@ -92,6 +108,8 @@ class Depth(Condition):
         return grey(self._depth(centre_square(image_HWC, min(side, 4096)), checked_size(size), size))
 
     def _depth(self, image_HWC: Picture, height: int, width: int) -> NDArray[np.float32]:
+        if self.named == EXACT:
+            raise InputError("condition depth", f"{EXACT} is known of drawn faces (synth:) only, not of a picture", FIX)
         import torch
 
         processor, network, device = self._opened

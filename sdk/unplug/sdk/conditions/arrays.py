@@ -23,6 +23,8 @@ CHUNK_BYTES = 256 * 2**20  # what a child is handed, and what it hands back, at 
 
 Array = NDArray[Any]
 Found = NDArray[np.bool_]
+Chunks = Callable[[int], Generator[tuple[Array, Found], None, None]]
+"""Rows from one on, a chunk at a time, and which of them were found."""
 
 
 def conditions_in_worker(
@@ -61,22 +63,40 @@ def conditions_in_worker(
     condition = build_condition(kind, options).resolve()
     count = _check(images_NHWC)
     shape = (count, checked_size(size), size, 3)
+
+    def chunks(start: int) -> Generator[tuple[Array, Found], None, None]:
+        return _conditions(condition, images_NHWC, size, start, workers, show)
+
     if out is None:
-        rows = [np.zeros((0, *shape[1:]), np.uint8)]
-        found = [np.zeros(0, bool)]
-        with closing(_conditions(condition, images_NHWC, size, 0, workers, show)) as chunks:
-            for rows_NHWC, found_N in chunks:
-                rows.append(rows_NHWC)
-                found.append(found_N)
-        return np.concatenate(rows), np.concatenate(found)
+        return in_memory(chunks, shape)
+    made_of = {"condition": identity(condition), "size": size, "images": digest or _digest(images_NHWC)}
+    return in_file(chunks, shape, out, made_of)
+
+
+def in_memory(chunks: Chunks, shape: tuple[int, ...]) -> tuple[NDArray[np.uint8], Found]:
+    """All rows (of this shape) and which were found, as one array each."""
+    rows, found = [np.zeros((0, *shape[1:]), np.uint8)], [np.zeros(0, bool)]
+    with closing(chunks(0)) as pieces:
+        for rows_NHWC, found_N in pieces:
+            rows.append(rows_NHWC)
+            found.append(found_N)
+    return np.concatenate(rows), np.concatenate(found)
+
+
+def in_file(chunks: Chunks, shape: tuple[int, ...], out: Path, made_of: dict[str, Any]) -> tuple[NDArray[np.uint8], Found]:
+    """All rows as a memory map of `out`: read where it is whole and made of the same, else made or gone on with.
+
+    Raises:
+        InputError: `out` is no ``.npy``.
+        OutputError: see `open_rows`.
+    """
     if out.suffix != ".npy":
         raise InputError(str(out), "conditions go into a .npy file", "Give it that suffix")
-    made_of = {"condition": identity(condition), "size": size, "images": digest or _digest(images_NHWC)}
     key = json_sha256(made_of)
     if (finished := load_finished(out, key, shape)) is None:
         with open_rows(out, key, shape) as partial:
-            with closing(_conditions(condition, images_NHWC, size, partial.done, workers, show)) as chunks:
-                for rows_NHWC, found_N in chunks:
+            with closing(chunks(partial.done)) as pieces:
+                for rows_NHWC, found_N in pieces:
                     partial.append(rows_NHWC, found_N)
             partial.finish(out, {**made_of, "key": key})
         finished = load_finished(out, key, shape)

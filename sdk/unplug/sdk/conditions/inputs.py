@@ -7,6 +7,7 @@ their edges, or the folder's condition images as they are.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +17,11 @@ from numpy.typing import NDArray
 from unplug.core import CheckpointError, InputError, IOSpec, TensorSpec
 from unplug.export import random_inputs
 from unplug.plugins import Checkpoint
-from unplug.plugins.conditions import build_condition
+from unplug.plugins.conditions import EXACT, build_condition
 from unplug.sdk.data import Dataset, Split, load_dataset, opened
 
 from .arrays import conditions_in_worker
+from .exact import exact_depths
 
 Part = Literal["retain", "test"]
 SEED = 20231
@@ -106,7 +108,12 @@ def real_inputs(
         if not isinstance(kind, dict) or not isinstance(kind.get("kind"), str) or not isinstance(kind.get("settings"), dict):
             why = "its unplug.json does not say what its conditions are made by"
             raise CheckpointError(str(checkpoint.path), why, "Use a plugin that `unplug train plugin` wrote")
-        pixels_NHWC, found_N = conditions_in_worker(kind["kind"], kind["settings"], pixels_NHWC, tensor.height)
+        if kind["settings"].get("model") == EXACT:
+            places = sorted(chosen[place] for place in drawn)
+            some = replace(dataset, rows=dataset.rows[places], samples=tuple(dataset.samples[place] for place in places))
+            pixels_NHWC, found_N = exact_depths(some, kind["settings"], tensor.height)
+        else:
+            pixels_NHWC, found_N = conditions_in_worker(kind["kind"], kind["settings"], pixels_NHWC, tensor.height)
         pixels_NHWC = pixels_NHWC[np.asarray(found_N)]
     if not len(pixels_NHWC):
         raise InputError(f"data {dataset.spec}", f"no sample is left of {where}", "Give other data")

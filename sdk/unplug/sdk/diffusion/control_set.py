@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unplug.core import DataError, json_sha256, use_cache
-from unplug.plugins.conditions import build_condition, identity
-from unplug.sdk.conditions import conditions_in_worker
+from unplug.plugins.conditions import EXACT, build_condition, identity
+from unplug.sdk.conditions import conditions_in_worker, exact_depths, with_exact
 from unplug.sdk.data import Dataset, captions_digest, captions_of, note_people
 
 from .cache import latents, text_embeddings
@@ -149,7 +149,7 @@ def load_control_set(
         base: the frozen pipeline.
         dataset: pictures with captions.
         kind: name of the condition.
-        options: its settings.
+        options: its settings; see `with_exact` for the depth of drawn faces.
         captions: prompts a picture.
         seed: of the prompts.
         show: progress bars.
@@ -161,7 +161,7 @@ def load_control_set(
         DataError: no captions, pictures of another size than the base's, or no sample has the condition.
         InputError: an unknown condition or setting, a missing task file.
     """
-    size = image_size_of(base)
+    size, options = image_size_of(base), with_exact(kind, options, dataset)
     if dataset.size != size:
         raise DataError(f"data at {dataset.size} px", f"the base makes pictures of {size} px", f"Load it at {size}")
     words = captions_of(dataset, seed=seed, variants=captions)
@@ -172,9 +172,12 @@ def load_control_set(
     pictures: Any = _Pictures(dataset)
     where = use_cache() / "diffusion" / f"condition-{kind}-{dataset.digest[:24]}-{_settings(kind, options)}-{size}px.npy"
     note_people(where, dataset.spec, dataset.samples)  # first: what a kill leaves unfinished is of them too
-    condition, found = conditions_in_worker(
-        kind, options or {}, pictures, size, out=where, digest=f"data {dataset.digest}", show=show
-    )
+    if options.get("model") == EXACT:
+        condition, found = exact_depths(dataset, options, size, out=where, show=show)
+    else:
+        condition, found = conditions_in_worker(
+            kind, options, pictures, size, out=where, digest=f"data {dataset.digest}", show=show
+        )
     rows = np.flatnonzero(found)
     if not len(rows):
         raise DataError(f"data {dataset.spec}", f"{kind} was found in none of {len(dataset)} samples", "Use other pictures")

@@ -16,6 +16,7 @@ from torch import nn
 from unplug.core import DataError, atomic_path, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.plugins.conditions import build_condition, identity, portable
+from unplug.sdk.conditions import with_exact
 from unplug.sdk.data import Dataset, Split, keyed
 from unplug.sdk.training import check_place, describe_device, training_dir
 
@@ -100,7 +101,7 @@ def train_plugin(
         kind: name of the condition.
         out: checkpoint folder; ``.NAME.training`` beside it holds state and sampling grids until the end.
         recipe: how.
-        options: settings of the condition.
+        options: settings of the condition; depth of drawn faces without a model is the renderer's, see `with_exact`.
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished run.
@@ -121,7 +122,8 @@ def train_plugin(
         raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
     work, team = training_dir(out), processes(device)
     share_of(recipe.batch_size, processes=team.num_processes, parts=recipe.accumulate)
-    condition = build_condition(kind, options or {}).resolve()
+    options = with_exact(kind, options, dataset)
+    condition = build_condition(kind, options).resolve()
     made_of = identity(condition)
     with team.main_process_first():  # it fills the cache, the others read it
         if team.is_main_process:

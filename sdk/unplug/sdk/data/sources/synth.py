@@ -99,6 +99,12 @@ class SynthSource:
         image: NDArray[np.uint8] = _faces().render(self.params(sample.payload), size).image
         return image
 
+    def depth(self, sample: Sample, size: int) -> NDArray[np.float32]:
+        """The exact depth (size, size) of the drawn face in head units, see `unplug.sdk.faces.depth.depth_map`."""
+        from unplug.sdk.faces.depth import depth_map
+
+        return depth_map(self.params(sample.payload), size)
+
 
 @cache
 def _faces() -> Any:

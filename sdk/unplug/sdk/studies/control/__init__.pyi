@@ -1,6 +1,8 @@
 from .distances import frechet_rows as frechet_rows
 from .distances import projection as projection
 from .errors import control_error as control_error
+from .errors import drawn_landmarks as drawn_landmarks
+from .errors import face_errors as face_errors
 from .judge import agreement as agreement
 from .judge import examine as examine
 from .judge import named_words as named_words

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from unplug.core import DataError, InputError
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.plugins.conditions import build_condition, identity
+from unplug.sdk.conditions import with_exact
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split, make_split
 from unplug.sdk.diffusion import (
     CONTROLS,
@@ -225,6 +226,7 @@ def prepare(request: CompareRequest, *, device: torch.device, show: bool, say: C
     """
     base = load_base(request.base, device=device)
     dataset = load_dataset(request.spec, image_size_of(base), on_bad=request.on_bad, show=show)
+    request = replace(request, options=with_exact(request.condition, request.options, dataset))
     plugin = None if request.plugin is None else load_checkpoint(request.plugin, expect="plugin")
     split = _split(request, dataset, plugin)
     data, missing = load_control_set(

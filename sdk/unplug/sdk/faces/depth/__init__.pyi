@@ -1,0 +1,3 @@
+from .layers import BACKDROP as BACKDROP
+from .layers import depth_map as depth_map
+from .revision import REVISION as REVISION

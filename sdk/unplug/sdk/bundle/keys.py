@@ -114,9 +114,10 @@ def _text(path: Path) -> str:
 def _private_text(path: Path) -> str:
     if not path.exists():
         raise InputError(str(path), "no such key", _MAKE)
-    if os.name != "nt" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+    text = _text(path)
+    if "PUBLIC KEY" not in text and os.name != "nt" and stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise InputError(str(path), "others than its owner can read the private key", f"Run: chmod 600 {path}")
-    return _text(path)
+    return text
 
 
 def _private(text: str, where: str) -> EllipticCurvePrivateKey:

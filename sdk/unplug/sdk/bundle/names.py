@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from .refused import Refused
 
@@ -30,7 +30,7 @@ def is_safe(name: str) -> bool:
     return len(name) <= MAX_PATH and all(_PART.fullmatch(part) and not _DEVICE.fullmatch(part) for part in parts)
 
 
-def check_names(names: Iterable[str], where: str) -> None:
+def check_names(names: Sequence[str], where: str) -> None:
     """Refuses names of which one is unsafe, or two are one file where case does not count.
 
     Args:
@@ -40,10 +40,10 @@ def check_names(names: Iterable[str], where: str) -> None:
     Raises:
         Refused: ``too-many``, ``unsafe-name`` or ``collision``.
     """
+    if len(names) > MAX_FILES + 2:
+        raise Refused("too-many", where, f"it names more than {MAX_FILES} files")
     known: dict[str, str] = {}
     for name in names:
-        if len(known) > MAX_FILES + 2:
-            raise Refused("too-many", where, f"it names more than {MAX_FILES} files")
         if not is_safe(name):
             raise Refused("unsafe-name", where, f"it names an unsafe file {name[:80]!r}")
         for prefix in _prefixes(name):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import importlib.util
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.vectors.bundles.make import corpus
 
 from unplug.sdk.bundle import VERDICTS, Refused, Trust, open_source, verify
 from unplug.sdk.bundle.trust import public_key
@@ -63,14 +63,7 @@ def test_every_bundle_has_its_verdict(path: Path, tmp_path: Path) -> None:
 
 
 def test_the_corpus_is_what_its_script_makes_and_shows_every_verdict() -> None:
-    spec = importlib.util.spec_from_file_location("make_bundles", FOLDER / "make.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    made = module.corpus()
+    made = corpus()
     assert made == {path.name: path.read_text() for path in CASES}
     assert sum(len(text) for text in made.values()) < 2**20
     assert {json.loads(text)["verdict"] for text in made.values()} == {*VERDICTS, "valid"} - NOT_IN_FILES

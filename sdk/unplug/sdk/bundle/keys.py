@@ -93,7 +93,11 @@ def load_signer(spec: str, public: Path | None = None) -> Signer:
     if spec.startswith(COMMAND):
         if wanted is None:
             raise InputError("--key command:", "its public key is not known", "Add --public KEY.pub")
-        return Signer(key=wanted, sign=lambda message: _by_command(shlex.split(spec[len(COMMAND) :]), message))
+        try:
+            words = shlex.split(spec[len(COMMAND) :])
+        except ValueError as error:
+            raise InputError(f"--key {spec[:100]}", f"its quotes do not match ({error})", "Write it as in a shell") from error
+        return Signer(key=wanted, sign=lambda message: _by_command(words, message))
     if spec.startswith(ENVIRONMENT):
         where, text = spec, os.environ.get(spec[len(ENVIRONMENT) :], "")
         if not text:

@@ -1,4 +1,4 @@
-"""Signed bundles harmed at random, and bundles signed by a trusted key that says odd things: refused by a typed error, or sound.
+"""Signed bundles harmed at random, and bundles whose trusted signer says odd things: refused by a typed error, or sound.
 
 Sound means that every byte a reader gets is the signed one. Nothing is written but what was asked for.
 """

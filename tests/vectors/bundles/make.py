@@ -1,8 +1,8 @@
 """Good and hostile bundles with the verdict that every verifier gives them: ``python tests/vectors/bundles/make.py FOLDER``.
 
 A case is one JSON file: ``files`` (base64 by path) or ``zip`` (base64), what the reader knows (``trust``, ``now``) and the
-``verdict``. ``links`` are entries of a folder that are no files; readers of plain maps leave those cases out. Keys are fixed and
-signatures are RFC 6979's, so that the same bytes are made anywhere. The keys sign nothing else.
+``verdict``. ``links`` are entries of a folder that are no files; readers of plain maps leave those cases out. Keys are fixed
+and signatures are RFC 6979's, so that the same bytes are made anywhere. The keys sign nothing else.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ class Recipe:
         listed = {name: {"sha256": sha256(raw), "bytes": len(raw)} for name, raw in self.content.items()}
         manifest = {
             "schema": "unplug-bundle/2", "publication": self.publication(dict(PUBLICATION)), "model_type": "age",
-            "lineage": {"compute_fraction": 0.04, "tiny": 1e-7, "text": "Äpfel \u2028 \U0001f34e \x7f"}, "files": deepcopy(listed),
+            "lineage": {"compute_fraction": 0.04, "tiny": 1e-7, "text": "Äpfel \u2028 \U0001f34e \x7f"},
+            "files": deepcopy(listed),
         }  # fmt: skip
         raw = self.manifest_bytes(dumps(self.manifest(manifest)))
         resources = {**{name: entry["sha256"] for name, entry in listed.items()}, "manifest.json": sha256(raw)}
@@ -151,7 +152,7 @@ def named(*more: str) -> Change:
 
     def change(value: Any) -> Any:
         resources = {item["name"]: item["digest"] for item in value["predicate"]["resources"]}
-        return statement({**resources, **{name: "0" * 64 for name in more}})
+        return statement({**resources, **dict.fromkeys(more, "0" * 64)})
 
     return change
 

@@ -177,9 +177,9 @@ def _check_files(source: Source, manifest: Manifest) -> None:
         listed = name in manifest.files
         why = f"{name} is a link or no plain file" if listed else f"{name[:200]!r} is not in the manifest"
         raise Refused("link" if listed else "unlisted", source.label, why)
-    listed = {*manifest.files, MANIFEST}
-    for name in sorted(source.sizes.keys() ^ listed):
-        if name in listed:
+    known = {*manifest.files, MANIFEST}
+    for name in sorted(source.sizes.keys() ^ known):
+        if name in known:
             raise Refused("missing", source.label, f"{name} is missing")
         raise Refused("unlisted", source.label, f"{name[:200]!r} is not in the manifest")
     for name, entry in manifest.files.items():

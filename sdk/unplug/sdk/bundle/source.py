@@ -8,10 +8,10 @@ import os
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, BinaryIO, Protocol
+from typing import IO, BinaryIO
 
 from unplug.core import InputError, ReportError, open_regular
 
@@ -25,58 +25,24 @@ BLOCK = 2**20
 _DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error, OSError)
 
 
-class Source(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Source:
     """Where a bundle's bytes come from.
 
     Args:
         label: the bundle as the user knows it.
-        sizes: bytes of every plain file, by its path with forward slashes.
-        odd: what is no plain file: links, pipes, devices.
+        sizes: bytes of every plain file, by its path with forward slashes, sorted.
+        open: from a path to the file; no more bytes than `sizes` says are ever read from it by the functions here.
+        odd: what is no plain file: links, pipes, devices. An archive has none: a link in it is a file that holds its text,
+            for nothing here makes links.
+        packed: whether it is an archive.
     """
 
     label: str
     sizes: dict[str, int]
-    odd: tuple[str, ...]
-
-    def open(self, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
-        """A file for reading; more bytes than `sizes` says are never read from it by the functions here."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Folder:
-    """A bundle folder."""
-
-    path: Path
-    sizes: dict[str, int]
-    odd: tuple[str, ...]
-
-    @property
-    def label(self) -> str:  # type: ignore[override]
-        """Its path."""
-        return str(self.path)
-
-    def open(self, name: str) -> BinaryIO:
-        """See `Source`; a file that is gone or replaced by a device is an error."""
-        return open_regular(self.path / name, max_bytes=self.sizes[name], error=ReportError)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Archive:
-    """A zip archive. A link in it is a file that holds its text, for nothing here makes links."""
-
-    path: Path
-    zip: zipfile.ZipFile
-    sizes: dict[str, int]
+    open: Callable[[str], IO[bytes]]
     odd: tuple[str, ...] = ()
-
-    @property
-    def label(self) -> str:  # type: ignore[override]
-        """Its path."""
-        return str(self.path)
-
-    def open(self, name: str) -> IO[bytes]:
-        """See `Source`."""
-        return self.zip.open(name)
+    packed: bool = False
 
 
 @contextlib.contextmanager
@@ -97,11 +63,10 @@ def open_source(path: Path) -> Iterator[Source]:
                 archive = _archive(path, handle)
             except _DAMAGE as error:
                 raise Refused("archive", str(path), f"no zip archive of a bundle ({error})") from error
-            with archive.zip:
-                yield archive
+            yield archive
 
 
-def _folder(path: Path) -> Folder:
+def _folder(path: Path) -> Source:
     sizes: dict[str, int] = {}
     odd: list[str] = []
     waiting = [""]
@@ -120,10 +85,14 @@ def _folder(path: Path) -> Folder:
                     sizes[name] = status.st_size
                 else:
                     odd.append(name)
-    return Folder(path=path, sizes=dict(sorted(sizes.items())), odd=tuple(sorted(odd)))
+
+    def opened(name: str) -> BinaryIO:
+        return open_regular(path / name, max_bytes=sizes[name], error=ReportError)
+
+    return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd)))
 
 
-def _archive(path: Path, handle: BinaryIO) -> Archive:
+def _archive(path: Path, handle: BinaryIO) -> Source:
     """Names and sizes by the directory at the end, which is bounded before it is read."""
     size = handle.seek(0, os.SEEK_END)
     handle.seek(max(0, size - 42))
@@ -144,11 +113,8 @@ def _archive(path: Path, handle: BinaryIO) -> Archive:
             raise ValueError(f"{item.filename} is encrypted, or packed in a way that is not known")
     if len(set(names)) < len(names):
         raise ValueError("it holds a file twice")
-    return Archive(path=path, zip=opened, sizes={item.filename: item.file_size for item in sorted(files, key=_name)})
-
-
-def _name(item: zipfile.ZipInfo) -> str:
-    return item.filename
+    sizes = {item.filename: item.file_size for item in files}
+    return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True)
 
 
 def read_whole(source: Source, name: str, max_bytes: int) -> bytes:
@@ -181,10 +147,8 @@ def blocks(source: Source, name: str) -> Iterator[bytes]:
     except _DAMAGE as error:
         raise Refused("archive", f"{source.label}/{name}", f"it cannot be unpacked ({error})") from error
     if left:
-        verdict: tuple[str, str] = (
-            ("archive", "its directory says") if isinstance(source, Archive) else ("wrong-size", "it had")
-        )
-        raise Refused(verdict[0], f"{source.label}/{name}", f"it holds another number of bytes than {verdict[1]}")  # type: ignore[arg-type]
+        why = "it holds another number of bytes than was said"
+        raise Refused("archive" if source.packed else "wrong-size", f"{source.label}/{name}", why)
 
 
 def digest(source: Source, name: str) -> str:

@@ -107,7 +107,8 @@ def _manifest(raw: bytes, files: dict[str, str], where: str) -> tuple[Publicatio
         raise Refused("manifest", where, f"{MANIFEST} is not canonical JSON ({error})") from error
     if not isinstance(value, dict) or value.get("schema") != SCHEMA:
         raise Refused("wrong-version", where, f"{MANIFEST} is not of the schema {SCHEMA}")
-    listed, said = value.get("files"), value.get("publication")
+    listed: Any = value.get("files")
+    said: Any = value.get("publication")
     if not (isinstance(listed, dict) and all(_entry(entry) for entry in listed.values()) and _published(said)):
         raise Refused("manifest", where, f"{MANIFEST} says not what was published, or lists no files")
     if {name: entry["sha256"] for name, entry in listed.items()} | {MANIFEST: files[MANIFEST]} != files or MANIFEST in listed:

@@ -104,7 +104,7 @@ def _archive(path: Path, handle: BinaryIO) -> Source:
     opened = zipfile.ZipFile(handle)
     files = [item for item in opened.infolist() if not item.filename.endswith("/")]
     names = [item.orig_filename for item in files]
-    if len(files) > MAX_FILES + 2 or sum(item.file_size for item in files) > MAX_ARCHIVE_BYTES:
+    if len(opened.infolist()) > MAX_FILES or sum(item.file_size for item in files) > MAX_ARCHIVE_BYTES:
         raise ValueError(f"more than {MAX_FILES} files, or {MAX_ARCHIVE_BYTES} bytes")
     for item in files:
         if not is_safe(item.orig_filename):

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.mutations import mutated
-from tests.vectors.bundles.make import OURS, Recipe, pem, statement, zipped
+from tests.vectors.bundles.recipe import OURS, Recipe, pem, statement, zipped
 
 from unplug.core import UnplugError, peak_rss_bytes
 from unplug.sdk.bundle import Trust, open_source, pack_bundle, read_manifest, verify

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from tests.vectors.bundles.make import OURS, Recipe, pem
+from tests.vectors.bundles.recipe import OURS, Recipe, pem
 
 from unplug.core import CheckFailed, InputError
 from unplug.sdk.bundle import (

@@ -62,8 +62,14 @@ def test_every_bundle_has_its_verdict(path: Path, tmp_path: Path) -> None:
     assert verdict(case, tmp_path) == case["verdict"]
 
 
+def unpacked(text: str) -> dict[str, Any]:
+    """A case without its zip file, whose bytes are those of one version of zlib."""
+    case: dict[str, Any] = json.loads(text)
+    return {**case, "zip": "zip" in case}
+
+
 def test_the_corpus_is_what_its_script_makes_and_shows_every_verdict() -> None:
     made = corpus()
-    assert made == {path.name: path.read_text() for path in CASES}
+    assert {name: unpacked(text) for name, text in made.items()} == {path.name: unpacked(path.read_text()) for path in CASES}
     assert sum(len(text) for text in made.values()) < 2**20
     assert {json.loads(text)["verdict"] for text in made.values()} == {*VERDICTS, "valid"} - NOT_IN_FILES

@@ -20,8 +20,19 @@ from unplug.core import CheckFailed, DataError, GateFailed, OutputError, ReportE
 from unplug.export import Card, Session, load_artifact
 from unplug.export.artifact import write_card
 from unplug.plugins import AgePredictor
-from unplug.sdk.bundle import Content, read_manifest, verify_bundle, write_bundle
-from unplug.sdk.bundle.bundle import Lineage
+from unplug.sdk.bundle import (
+    Content,
+    Lineage,
+    Publication,
+    Refused,
+    Signing,
+    load_signer,
+    make_key,
+    read_manifest,
+    read_trust,
+    verify_bundle,
+    write_bundle,
+)
 from unplug.sdk.data import keyed
 from unplug.sdk.releasing import Gates, Release, release
 from unplug.sdk.report import write_report
@@ -92,7 +103,7 @@ def test_a_fresh_bundle_verifies(released: Release, world: World) -> None:
     assert manifest.iospec == world.original.model.iospec
     card = (released.bundle / "README.md").read_text()
     assert f"has forgotten {len(world.forget_ids)} training samples" in card
-    assert "FAILS" not in card and "not signed" in card
+    assert "FAILS" not in card and "by whom it is signed, if at all" in card
 
 
 def harm(bundle: Path, name: str, change: Callable[[bytes], bytes]) -> None:
@@ -103,7 +114,7 @@ def harm(bundle: Path, name: str, change: Callable[[bytes], bytes]) -> None:
 def edit(bundle: Path, change: Callable[[dict], object]) -> None:  # type: ignore[type-arg]
     manifest = json.loads((bundle / "manifest.json").read_text())
     change(manifest)
-    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    (bundle / "manifest.json").write_text(json.dumps(manifest, sort_keys=True))
 
 
 def refile(name: str) -> Callable[[dict], object]:  # type: ignore[type-arg]
@@ -296,12 +307,12 @@ def refuse(released: Release, world: World, tmp_path: Path, monkeypatch: pytest.
     made = [load_artifact(path) for path in sorted((released.bundle / "artifacts").glob("*.tflite"))]
     monkeypatch.setattr("unplug.sdk.releasing.stages.export_checkpoint", lambda *_a, **_k: made)
 
-    def attempt(gates: Gates) -> Path:
+    def attempt(gates: Gates, signing: Signing | None = None) -> Path:
         out = tmp_path / "age.unplug"
         config = replace(QUICK, gates=gates, references=0)
         release(
             world.original, world.dataset, world.forget_ids, out, tmp_path / "work", config,
-            oracle=world.oracle, device=CPU, say=lambda _: None, show=False,
+            oracle=world.oracle, device=CPU, say=lambda _: None, show=False, signing=signing,
         )  # fmt: skip
         return out
 
@@ -319,6 +330,19 @@ def test_a_failed_gate_leaves_no_bundle(refuse: Callable[..., Path], tmp_path: P
     assert summary["passed"] is False
     assert [gate["name"] for gate in summary["gates"] if not gate["passed"]] == ["utility", "utility (retain)"]
     assert not list(tmp_path.glob(".age.unplug.*"))
+
+
+@pytest.mark.long
+def test_a_release_is_signed_where_its_gates_hold_and_nowhere_else(refuse: Callable[..., Path], tmp_path: Path) -> None:
+    make_key(tmp_path / "key")
+    signing = Signing(signer=load_signer(str(tmp_path / "key")), publication=Publication(name="age", release=3))
+    with pytest.raises(GateFailed):
+        refuse(replace(QUICK.gates, max_mae_above_retrained=-99.0), signing)
+    assert not (tmp_path / "age.unplug").exists() and not list(tmp_path.rglob("model.sig"))
+    out = refuse(QUICK.gates, signing)
+    assert verify_bundle(out, read_trust(tmp_path / "key.pub")).publication == signing.publication
+    with pytest.raises(Refused, match="unknown key"):
+        verify_bundle(out)
 
 
 def test_a_place_that_is_taken_is_refused_before_the_work(world: World, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The folder that ships: its manifest, writing it, verifying it."""
+"""The folder that ships: its manifest, writing, signing, verifying, packing it."""
 
 from unplug.core import attach
 

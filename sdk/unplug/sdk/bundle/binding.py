@@ -10,7 +10,7 @@ from unplug.core import ArtifactError, InputError, read_json
 from unplug.export import load_artifact
 
 if TYPE_CHECKING:
-    from .bundle import Gate, Manifest
+    from .manifest import Gate, Manifest
 
 EXACT = "equality"
 """The gate of a model made to forget, in the place of those of attacks."""

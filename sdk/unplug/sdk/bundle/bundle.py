@@ -1,119 +1,30 @@
-"""The bundle, ``unplug-bundle/1``: the folder that ships. Readers treat it as hostile input.
-
-The signature comes with the ledger; until then ``manifest.json`` says ``"signature": null``.
-"""
+"""The bundle, ``unplug-bundle/2``: the folder that ships. Readers treat it as hostile input."""
 
 from __future__ import annotations
 
-import re
+import hashlib
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-from unplug.core import (
-    STRICT,
-    CheckFailed,
-    IOSpec,
-    ReportError,
-    atomic_dir,
-    check_replaceable,
-    read_dataclass,
-    sha256_file,
-    write_json,
-)
+from unplug.core import atomic_dir, check_replaceable, sha256_file, temporary_folder, write_json
 from unplug.export import Artifact
 
 from .binding import gate_problems, model_problems
+from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Manifest, as_second
+from .names import MANIFEST, MAX_FILES, SIGNATURE, check_names
+from .refused import DISTRUST, BundleCheckFailed, Refused
+from .signing import Signing, write_manifest
+from .source import Source, blocks, digest, holds_manifest, open_source, read_whole
+from .strict import canonical, strict_json
+from .trust import Trust
+from .verifier import verify
 
-SCHEMA: Literal["unplug-bundle/1"] = "unplug-bundle/1"
-MANIFEST = "manifest.json"
-BUNDLE_ENTRIES = ("README.md", "artifacts", "reports", "test_vectors")
-MAX_FILES = 4096
-MAX_MANIFEST_BYTES = 8 * 2**20
-DISTRUST = "Do not use it; fetch or make it again"
-_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
-
-
-class BundleCheckFailed(CheckFailed):
-    """A bundle's content is not what its manifest says."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileEntry:
-    """One file of a bundle."""
-
-    sha256: str
-    bytes: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate:
-    """One condition of a release; a null value was not measured.
-
-    Args:
-        inconclusive: it does not hold, but only because too little is known: more people, or another design, may show it.
-    """
-
-    name: str
-    value: float | None
-    limit: float
-    comparison: Literal["<=", ">="]
-    passed: bool
-    unit: str
-    detail: str
-    inconclusive: bool = False
-
-    def explain(self) -> str:
-        """One clause: by how much it holds or fails, or why nobody can tell."""
-        if self.value is None:
-            return f"{self.name}: nothing measured ({self.detail}), must be {self.comparison} {self.limit:g}{self.unit}"
-        return f"{self.name}: {self.value:.4g}{self.unit}, must be {self.comparison} {self.limit:g}{self.unit}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lineage:
-    """Where a bundle's model comes from, in hashes: nothing here names a person, a sample or a place."""
-
-    original_sha256: str
-    checkpoint_sha256: str
-    data_digest: str
-    forget_samples: int
-    method: str
-    compute_fraction: float
-    ledger_head: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """``unplug-bundle/1``: ``manifest.json``.
-
-    Args:
-        schema: always ``unplug-bundle/1``.
-        signature: null, until bundles are signed: a text that nobody can check is refused, for it is no signature.
-        model_type: key of `unplug.plugins.checkpoint.MODELS`.
-        iospec: the named tensors of every artifact.
-        preprocessing, postprocessing: what an app does around the model.
-        lineage: where the model comes from.
-        gates: what held when the bundle was written.
-        versions: of Python, unplug and the packages that decide numbers.
-        files: every other file of the folder, by its path with forward slashes.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    schema: Literal["unplug-bundle/1"] = SCHEMA
-    signature: None
-    model_type: str
-    iospec: IOSpec
-    preprocessing: dict[str, Any]
-    postprocessing: dict[str, Any]
-    lineage: Lineage
-    gates: tuple[Gate, ...]
-    versions: dict[str, str | None]
-    files: dict[str, FileEntry]
+BUNDLE_ENTRIES = ("README.md", "artifacts", "reports", "test_vectors", SIGNATURE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,11 +46,17 @@ class Content:
     facts: dict[str, Any]
 
 
-def write_bundle(content: Content, out: Path) -> Path:
-    """Writes a bundle folder atomically.
+def write_bundle(content: Content, out: Path, signing: Signing | None = None) -> Path:
+    """Writes a bundle folder atomically; where it is to be signed it is there signed, or not at all.
+
+    Args:
+        content: what goes into it.
+        out: the folder.
+        signing: by whom and as which release; None leaves it unsigned.
 
     Raises:
         OutputError: `out` is taken by something else or cannot be written.
+        BundleCheckFailed: it is to be signed, and a gate does not hold or it is not about one model. Nothing is written.
     """
     with atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder:
         (folder / "README.md").write_text(content.card, encoding="utf-8")
@@ -155,9 +72,17 @@ def write_bundle(content: Content, out: Path) -> Path:
             item.chmod(0o755 if item.is_dir() else 0o644)
         for name, report in content.reports.items():
             write_json(folder / "reports" / name, report)
-        manifest = {"schema": SCHEMA, "signature": None, **content.facts, "files": _inventory(folder)}
-        write_json(folder / MANIFEST, manifest)
+        _finish(folder, {**content.facts, "files": _inventory(folder)}, signing)
     return out
+
+
+def _finish(folder: Path, facts: dict[str, Any], signing: Signing | None) -> None:
+    """The manifest of a folder and, where it is to be signed, the checks before that and the signature."""
+    publication = None if signing is None else asdict(signing.publication)
+    write_manifest(folder, {**facts, "schema": SCHEMA, "publication": publication})
+    if signing is not None:
+        _check_whole(folder, read_manifest(folder))
+        signing.seal(folder)
 
 
 def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
@@ -171,52 +96,149 @@ def check_free(out: Path) -> None:
 
 
 def read_manifest(bundle: Path) -> Manifest:
-    """The manifest of a bundle folder.
+    """The manifest of a bundle, a folder or a zip file of one, of either version. Nothing is verified.
 
     Raises:
         ReportError: no bundle.
-        BundleCheckFailed: a manifest that is too large, not of this schema, or names a file that leads out of the folder.
+        BundleCheckFailed: a manifest that is too large, not of a known schema, or names a file that leads out of the folder.
     """
-    if not (bundle / MANIFEST).is_file():
-        raise ReportError(str(bundle), "no manifest.json in it", "Give a bundle folder that `unplug release` wrote")
+    with open_source(bundle) as source:
+        return _manifest(source)
+
+
+def bundle_id(bundle: Path) -> str:
+    """What a bundle is called where others name it: the SHA-256 of its manifest, which nobody has verified here."""
+    with open_source(bundle) as source:
+        holds_manifest(source)
+        return hashlib.sha256(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)).hexdigest()
+
+
+def _manifest(source: Source) -> Manifest:
+    holds_manifest(source)
+    return manifest_of(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES), f"{source.label}/{MANIFEST}")
+
+
+def manifest_of(raw: bytes, where: str) -> Manifest:
+    """A manifest out of its bytes; see `read_manifest`."""
+    from pydantic import TypeAdapter, ValidationError
+
     try:
-        manifest = read_dataclass(Manifest, bundle / MANIFEST, ReportError, max_bytes=MAX_MANIFEST_BYTES)
-    except ReportError as error:
-        raise BundleCheckFailed(error.what, error.why, DISTRUST) from error
+        manifest = TypeAdapter(Manifest).validate_json(canonical(as_second(strict_json(raw))))
+    except ValidationError as problem:
+        first = problem.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
+        raise Refused("manifest", where, f"it does not follow its schema ({place}: {first['msg'][:200]})") from problem
+    except ValueError as problem:
+        raise Refused("manifest", where, f"it does not follow its schema (the file: {problem})") from problem
     if len(manifest.files) > MAX_FILES:
-        raise BundleCheckFailed(str(bundle), f"its manifest names more than {MAX_FILES} files", DISTRUST)
-    for name in manifest.files:
-        if not all(_SAFE.fullmatch(part) for part in name.split("/")):
-            raise BundleCheckFailed(str(bundle), f"its manifest.json names an unsafe file {name[:80]!r}", DISTRUST)
+        raise Refused("too-many", where, f"it names more than {MAX_FILES} files")
+    check_names(sorted(manifest.files), where)
     return manifest
 
 
-def verify_bundle(bundle: Path) -> Manifest:
-    """Checks every file of a bundle against its manifest, its gates, and that all of it is about one model.
+def verify_bundle(bundle: Path, trust: Trust | None = None, *, now: datetime | None = None) -> Manifest:
+    """Checks a bundle: its signature where it has one, every file, its gates, and that all of it is about one model.
+
+    Args:
+        bundle: a folder, or a zip file of one.
+        trust: who may have signed it, and what is known already; None takes an unsigned bundle, and no signed one.
+        now: the time, UTC; None takes the clock's.
 
     Returns:
         The manifest.
 
     Raises:
         ReportError, BundleCheckFailed: see `read_manifest`.
+        Refused: it is not signed by whom is trusted, or must not be used any more; see `verify`.
         BundleCheckFailed: a file is missing, changed, a link, or not in the manifest; a gate failed or is missing; a card,
             the audit and the lineage name different weights.
     """
-    manifest = read_manifest(bundle)
-    # All that is no plain folder: pipes and devices have no place in a bundle either.
-    items = [path for path in islice(bundle.rglob("*"), 2 * MAX_FILES) if path.is_symlink() or not path.is_dir()]
-    present = {path.relative_to(bundle).as_posix() for path in items}
-    listed = set(manifest.files) | {MANIFEST}
-    for name in sorted(present ^ listed):
-        why = f"{name} is missing" if name in listed else f"{name[:200]!r} is not in the manifest"
-        raise BundleCheckFailed(str(bundle), why, DISTRUST)
-    for item in sorted(items):
-        if item.is_symlink() or not item.is_file():
-            raise BundleCheckFailed(str(bundle), f"{item.relative_to(bundle)} is a link or no plain file", DISTRUST)
-    for name, entry in manifest.files.items():
-        path = bundle / name
-        if path.stat().st_size != entry.bytes or sha256_file(path) != entry.sha256:
-            raise BundleCheckFailed(str(bundle), f"{name} was changed", DISTRUST)
-    for problem in (*gate_problems(manifest.gates), *model_problems(bundle, manifest)):
-        raise BundleCheckFailed(str(bundle), problem, DISTRUST)
+    with open_source(bundle) as source:
+        manifest = _manifest(source)
+        if trust is not None or SIGNATURE in source.sizes:
+            verified = verify(source, trust or Trust(), now=now)
+            manifest = manifest_of(verified.manifest, source.label)
+        else:
+            _check_files(source, manifest)
+        with _as_folder(source, bundle, manifest) as folder:
+            _check_whole(folder, manifest, label=str(bundle))
     return manifest
+
+
+def _check_whole(folder: Path, manifest: Manifest, label: str | None = None) -> None:
+    """That every gate holds, and all parts are about one model."""
+    for problem in (*gate_problems(manifest.gates), *model_problems(folder, manifest)):
+        raise BundleCheckFailed(label or str(folder), problem, DISTRUST)
+
+
+def _check_files(source: Source, manifest: Manifest) -> None:
+    """That an unsigned bundle holds what its own manifest says."""
+    for name in source.odd:
+        listed = name in manifest.files
+        why = f"{name} is a link or no plain file" if listed else f"{name[:200]!r} is not in the manifest"
+        raise Refused("link" if listed else "unlisted", source.label, why)
+    known = {*manifest.files, MANIFEST}
+    for name in sorted(source.sizes.keys() ^ known):
+        if name in known:
+            raise Refused("missing", source.label, f"{name} is missing")
+        raise Refused("unlisted", source.label, f"{name[:200]!r} is not in the manifest")
+    for name, entry in manifest.files.items():
+        if source.sizes[name] != entry.bytes:
+            raise Refused("wrong-size", source.label, f"{name} was changed")
+    for name, entry in manifest.files.items():
+        if digest(source, name) != entry.sha256:
+            raise Refused("changed", source.label, f"{name} was changed")
+
+
+@contextmanager
+def _as_folder(source: Source, bundle: Path, manifest: Manifest) -> Iterator[Path]:
+    """A folder with the files of a bundle that was checked; of an archive a temporary one."""
+    if bundle.is_dir():
+        yield bundle
+        return
+    with temporary_folder(".bundle.", None) as folder:
+        unpack(source, manifest, folder)
+        yield folder
+
+
+def unpack(source: Source, manifest: Manifest, folder: Path) -> None:
+    """Copies a bundle's files but the signature into an empty folder, each hashed as it is copied.
+
+    Raises:
+        Refused: ``changed``: a file is not the one that was checked.
+    """
+    for name, entry in sorted(manifest.files.items()):
+        target, found = folder / name, hashlib.sha256()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as out:
+            for block in blocks(source, name):
+                found.update(block)
+                out.write(block)
+        if found.hexdigest() != entry.sha256:
+            raise Refused("changed", source.label, f"{name} was changed while it was read")
+
+
+def sign_bundle(bundle: Path, signing: Signing, out: Path) -> str:
+    """Publishes a bundle: verifies it, then writes it with the signer's word and signature, in one step.
+
+    Args:
+        bundle: a folder or zip file, signed before or not; an older signature is replaced.
+        signing: by whom and as which release.
+        out: the folder to write; it may be `bundle` itself.
+
+    Returns:
+        The id of the signed bundle: SHA-256 of its manifest.
+
+    Raises:
+        BundleCheckFailed: a file was changed, a gate does not hold, it is not about one model. Nothing is signed then.
+    """
+    check_free(out)
+    with open_source(bundle) as source, atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder:
+        manifest = _manifest(source)
+        unpack(source, manifest, folder)
+        surplus = sorted(source.sizes.keys() - manifest.files.keys() - {MANIFEST, SIGNATURE}) + list(source.odd)
+        if surplus:
+            raise Refused("unlisted", source.label, f"{surplus[0][:200]!r} is not in the manifest")
+        facts = as_second(strict_json(read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)))
+        _finish(folder, facts, signing)
+        return sha256_file(folder / MANIFEST)

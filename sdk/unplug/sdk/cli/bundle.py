@@ -1,50 +1,205 @@
-"""``unplug bundle``: verify, inspect."""
+"""``unplug bundle``: keygen, sign, verify, inspect, diff, pack."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from unplug.core import InputError
+
 from .base import Common, Outcome, command, percent
+
+if TYPE_CHECKING:
+    from unplug.sdk.bundle import Publication, Signing, Trust
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def publication_options(function: F) -> F:
+    """What whoever signs says of a release, and the public half of a key behind a command."""
+    for option in reversed((
+        click.option("--public", type=click.Path(path_type=Path), help="The public key; needed where the key is a command."),
+        click.option("--name", "product", help="The product that releases are counted in (default: the bundle's name)."),
+        click.option("--number", type=click.IntRange(1), help="Of the release, counting up (default: 1, or one more)."),
+        click.option("--expires", metavar="TIME", help="UTC, like 2027-05-01T00:00:00Z; refused from then on."),
+        click.option(
+            "--supersedes", type=click.Path(path_type=Path), multiple=True, metavar="BUNDLE",
+            help="A bundle that this one takes the place of; may be repeated.",
+        ),
+        click.option("--revokes", multiple=True, metavar="ID", help="SHA-256 of a manifest not to be used any more."),
+        click.option("--answers", multiple=True, metavar="REQUEST", help="Id of a request that it answers; names nobody."),
+    )):  # fmt: skip
+        function = option(function)
+    return function
+
+
+trust_option = click.option(
+    "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
+    help="A public key, or an unplug-trust/1 JSON; may be repeated.",
+)  # fmt: skip
+
+
+def signing_of(
+    key: str, where: Path, public: Path | None, product: str | None, number: int | None, expires: str | None,
+    supersedes: tuple[Path, ...], revokes: tuple[str, ...], answers: tuple[str, ...],
+) -> Signing:  # fmt: skip
+    """The key and what it signs; all that can be wrong about them is found here, before any work."""
+    from unplug.sdk.bundle import Publication, Signing, load_signer, time_of
+
+    signer = load_signer(key, public)
+    if expires is not None and time_of(expires) is None:
+        raise InputError(f"--expires {expires}", "it is no UTC time", "Write for example 2027-05-01T00:00:00Z")
+    before = [_published(path) for path in supersedes]
+    said = Publication(
+        name=product or next((old.name for old, _ in before if old is not None), where.stem),
+        release=number or 1 + max((old.release for old, _ in before if old is not None), default=0),
+        expires=expires, supersedes=tuple(sha256 for _, sha256 in before), revokes=revokes, requests=answers,
+    )  # fmt: skip
+    for old, _ in before:
+        if old is not None and (old.name != said.name or old.release >= said.release):
+            why = f"it would take the place of release {old.release} of {old.name!r} as release {said.release} of {said.name!r}"
+            raise InputError("--supersedes", why, "Releases count up within one product; give --name or --number")
+    return Signing(signer=signer, publication=said)
+
+
+def _published(path: Path) -> tuple[Publication | None, str]:
+    from unplug.sdk.bundle import bundle_id, read_manifest
+
+    return read_manifest(path).publication, bundle_id(path)
+
+
+def trust_of(files: tuple[Path, ...]) -> Trust | None:
+    """What the files of --trust say, or None where there is none."""
+    from unplug.sdk.bundle import read_trust, together
+
+    return together([read_trust(path) for path in files]) if files else None
 
 
 @click.group()
 def bundle() -> None:
-    """Verify or inspect a bundle."""
+    """Sign, verify, compare or pack bundles."""
+
+
+@bundle.command()
+@click.argument("out", metavar="NAME", type=click.Path(path_type=Path))
+@command
+def keygen(out: Path, common: Common) -> Outcome:
+    """Make a key pair: NAME signs and stays secret, NAME.pub is for whoever verifies."""
+    from unplug.sdk.bundle import make_key
+
+    key = make_key(out)
+    text = f"{out}: the private key (0600); keep it where no bundle goes\n{out}.pub: the public key {key.hint[:16]}"
+    return Outcome(value={"private": str(out), "public": f"{out}.pub", "hint": key.hint}, text=text)
 
 
 @bundle.command()
 @click.argument("path", type=click.Path(path_type=Path))
+@click.option("--key", required=True, help="A file, env:NAME, or command:WORDS that sign standard input.")
+@publication_options
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write (default: in its place).")
 @command
-def verify(path: Path, common: Common) -> Outcome:
-    """Check files, gates and hashes (exit 1: a file is missing, changed or extra, a gate failed, two models are mixed)."""
-    from unplug.sdk.bundle import verify_bundle
+def sign(path: Path, key: str, out: Path | None, common: Common, **said: Any) -> Outcome:
+    """Sign a bundle whose files and gates hold, as one release of a product."""
+    from unplug.sdk.bundle import sign_bundle
 
-    manifest = verify_bundle(path)
-    count = len(manifest.files)
-    held = len(manifest.gates)
-    text = (
-        f"{path}: {count} files match the manifest, all {held} gates hold, and all of it is about one model. "
-        "It is not signed: this shows integrity, not origin."
-    )
-    return Outcome(value={"bundle": str(path), "files": count, "gates": held, "signed": False}, text=text)
+    out = out or path
+    signing = signing_of(key, out, **said)
+    id_ = sign_bundle(path, signing, out)
+    publication = signing.publication
+    text = f"{out}: release {publication.release} of {publication.name}, id {id_}, key {signing.signer.key.hint[:16]}"
+    return Outcome(value={"bundle": str(out), "id": id_, "key": signing.signer.key.hint, **asdict(publication)}, text=text)
+
+
+@bundle.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@trust_option
+@click.option(
+    "--newer", type=click.Path(path_type=Path), multiple=True, metavar="BUNDLE",
+    help="A release seen before, trusted alike: what it revokes or supersedes, and all that is older, is refused.",
+)  # fmt: skip
+@command
+def verify(path: Path, trusted: tuple[Path, ...], newer: tuple[Path, ...], common: Common) -> Outcome:
+    """Check signature, files, gates and hashes of a bundle, a folder or a zip file (exit 1: it must not be used)."""
+    from unplug.sdk.bundle import bundle_id, verify_bundle
+
+    trust = trust_of(trusted)
+    if newer and trust is None:
+        raise InputError("--newer", "what a bundle says of others counts only when it is signed", "Add --trust KEY.pub")
+    for seen in newer:
+        said = verify_bundle(seen, trust).publication
+        trust = None if trust is None or said is None else trust.after(said)
+    manifest = verify_bundle(path, trust)
+    count, held, said = len(manifest.files), len(manifest.gates), manifest.publication
+    origin = "It is not signed: this shows integrity, not origin."
+    if trust is not None and said is not None:
+        until = f" until {said.expires}" if said.expires else ""
+        origin = f"It is signed: release {said.release} of {said.name}{until}."
+    text = f"{path}: {count} files match the manifest, all {held} gates hold, and all of it is about one model. {origin}"
+    value = {
+        "bundle": str(path), "files": count, "gates": held, "signed": said is not None and trust is not None,
+        "id": bundle_id(path), "publication": None if said is None else asdict(said),
+    }  # fmt: skip
+    return Outcome(value=value, text=text)
 
 
 @bundle.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @command
 def inspect(path: Path, common: Common) -> Outcome:
-    """Show what a bundle holds and where it comes from."""
-    from unplug.sdk.bundle import read_manifest
+    """Show what a bundle says of itself; nothing of it is verified."""
+    from unplug.sdk.bundle import bundle_id, read_manifest
 
     manifest = read_manifest(path)
-    lineage = manifest.lineage
+    lineage, said = manifest.lineage, manifest.publication
     lines = [
-        f"{path}: {manifest.model_type}",
+        f"{path}: {manifest.model_type}, not verified",
+        f"id {bundle_id(path)}",
+        "never published" if said is None else _publication(said),
         f"forgot {lineage.forget_samples} samples by {lineage.method} at {percent(lineage.compute_fraction)} of retraining",
         f"checkpoint {lineage.checkpoint_sha256[:16]}  original {lineage.original_sha256[:16]}",
         *(f"{entry.bytes:>12,}  {name}" for name, entry in sorted(manifest.files.items())),
     ]
     return Outcome(value=asdict(manifest), text="\n".join(lines))
+
+
+def _publication(said: Publication) -> str:
+    parts = [f"release {said.release} of {said.name}", f"expires {said.expires or 'never'}"]
+    for word, items in (("supersedes", said.supersedes), ("revokes", said.revokes), ("answers", said.requests)):
+        if items:
+            parts.append(f"{word} {', '.join(item[:16] for item in items[:8])}{' ...' if len(items) > 8 else ''}")
+    return "; ".join(parts)
+
+
+@bundle.command()
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@command
+def diff(before: Path, after: Path, common: Common) -> Outcome:
+    """Show what differs between two bundles; nothing of them is verified."""
+    from unplug.sdk.bundle import diff_bundles, read_manifest
+
+    found = diff_bundles(read_manifest(before), read_manifest(after))
+    lines = [
+        *(f"+ {name} ({size:,} bytes)" for name, size in found.added.items()),
+        *(f"- {name} ({size:,} bytes)" for name, size in found.removed.items()),
+        *(f"~ {name} ({old:,} -> {new:,} bytes)" for name, (old, new) in found.changed.items()),
+        *(f"  {name}: {str(old)[:100]} -> {str(new)[:100]}" for name, (old, new) in found.facts.items()),
+    ]
+    return Outcome(value=asdict(found), text="\n".join(lines) or "no difference")
+
+
+@bundle.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Zip file to write.")
+@command
+def pack(path: Path, out: Path, common: Common) -> Outcome:
+    """Write a bundle as one zip file, the same bytes for the same bundle."""
+    from unplug.sdk.bundle import pack_bundle
+
+    id_ = pack_bundle(path, out)
+    size = out.stat().st_size
+    return Outcome(value={"bundle": str(out), "bytes": size, "id": id_}, text=f"{out}: {size:,} bytes, id {id_}")

@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Rank all methods under one protocol, seeds at three levels.",
     ),
     "release": ("unplug.sdk.cli.release:release", "Forget, audit, export, check, time and bundle, or refuse."),
-    "bundle": ("unplug.sdk.cli.bundle:bundle", "Verify or inspect a bundle."),
+    "bundle": ("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
     "report": ("unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page."),
     "list": ("unplug.sdk.cli.list:list_", "List methods, attacks, targets, precisions, devices, data kinds."),
 }

@@ -7,7 +7,10 @@ from typing import Any
 
 import click
 
+from unplug.core import InputError
+
 from .base import Common, Outcome, command, names, settings
+from .bundle import publication_options, signing_of
 from .options import (
     base_option,
     checkpoint_argument,
@@ -45,13 +48,15 @@ from .options import (
 @faces_option
 @base_option
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
+@click.option("--sign", "key", help="Sign with this key: a file, env:NAME, or command:WORDS that sign standard input.")
+@publication_options
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @command
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, fleet: Path | None, oracle: bool, certification: Path | None, targets: str,
     precisions: str, gate_pairs: tuple[str, ...], rounding: bool, faces: bool, base: str | None, restart: bool, out: Path,
-    common: Common,
+    key: str | None, common: Common, **said: Any,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
@@ -63,6 +68,9 @@ def release(
     from unplug.sdk.releasing import release as run
     from unplug.sdk.tasks import task_of
 
+    signing = None if key is None else signing_of(key, out, **said)
+    if signing is None and any(said.values()):
+        raise InputError("the signer's options", "nothing is signed", "Add --sign KEY, or leave them out")
     original = load_checkpoint(checkpoint)
     given = load_checkpoint(retrained, expect=original.model_type) if retrained else None
     task = task_of(original, device=common.device, base=base)
@@ -88,11 +96,13 @@ def release(
         say=common.say,
         show=common.show,
         restart=restart,
+        signing=signing,
     )
     lines = [gate_line(gate) for gate in done.summary["gates"]]
     if len(done.summary["tries"]) > 1:
         lines.append(f"try {len(done.summary['tries'])} of this request; the report shows all of them")
-    lines.append(f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}`")
+    trust = " --trust KEY.pub" if signing else ""
+    lines.append(f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}{trust}`")
     lines.append(traces(forget_file))
     return Outcome(value={"bundle": str(done.bundle), "work": str(work), **done.summary}, text="\n".join(lines))
 

@@ -53,7 +53,8 @@ Gates:
 {% if summary.tries | length > 1 %}
 This was try {{ summary.tries | length }} of the same request; `reports/release.json` tells of all.
 {% endif %}
-Check it with `unplug bundle verify`, and with `test_vectors/` on the device before use. This bundle is not signed.
+Check it with `unplug bundle verify`, which also says by whom it is signed, if at all,
+and with `test_vectors/` on the device before use.
 """
 
 

@@ -12,7 +12,7 @@ import torch
 from unplug.core import STRICT, GateFailed, InputError, ReportError, json_sha256, one_writer, read_dataclass, write_json
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
-from unplug.sdk.bundle import Content, Gate, check_free, write_bundle
+from unplug.sdk.bundle import Content, Gate, Signing, check_free, write_bundle
 from unplug.sdk.data import Dataset, keyed
 from unplug.sdk.report import ReleaseRecord, Try
 from unplug.sdk.tasks import StoredTask, task_of
@@ -75,6 +75,7 @@ def release(
     say: Say,
     show: bool = True,
     restart: bool = False,
+    signing: Signing | None = None,
 ) -> Release:
     """Walks the whole way from a request to a bundle.
 
@@ -93,6 +94,7 @@ def release(
         say: called with one line a stage.
         show: progress bars.
         restart: drop unfinished trainings in `work` instead of continuing them, and run every stage but trainings again.
+        signing: by whom the bundle is signed, and as which release; None leaves it unsigned.
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is written.
@@ -127,7 +129,7 @@ def release(
     if not summary["passed"]:
         raise _refusal(config.gates, evidence, out, work)
     with progress.timed("bundle"):
-        _bundle(evidence, summary, out, work)
+        _bundle(evidence, summary, out, work, signing)
     return Release(bundle=out, reports=report_paths(work, evidence), summary=summary)
 
 
@@ -203,7 +205,7 @@ def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     return (*found, *(path / "unplug.json" for path in models), *cards)
 
 
-def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) -> None:
+def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path, signing: Signing | None) -> None:
     vectors = work / "test_vectors"
     vectors.mkdir(parents=True, exist_ok=True)
     write_vectors(evidence.unlearned, vectors)
@@ -218,7 +220,7 @@ def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path) 
     content = Content(
         artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary)
     )
-    write_bundle(content, out)
+    write_bundle(content, out, signing)
 
 
 def _facts(evidence: Evidence, summary: dict[str, Any]) -> dict[str, Any]:

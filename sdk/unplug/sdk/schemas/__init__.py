@@ -1,7 +1,7 @@
 """The JSON Schemas of this package's files, generated from their dataclasses."""
 
 from unplug.sdk.auditing import AuditReport, Certification
-from unplug.sdk.bundle import Manifest
+from unplug.sdk.bundle import Manifest, TrustFile
 from unplug.sdk.device import Pipeline
 from unplug.sdk.fleet import ReferenceRecord
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
@@ -10,7 +10,7 @@ from unplug.sdk.studies.leaderboard import LeaderboardReport
 
 SCHEMAS: dict[str, type] = {
     "unplug-audit-1.json": AuditReport,
-    "unplug-bundle-1.json": Manifest,
+    "unplug-bundle-2.json": Manifest,
     "unplug-certification-1.json": Certification,
     "unplug-checkpoint-1.json": Record,
     "unplug-compare-1.json": ComparisonReport,
@@ -20,4 +20,5 @@ SCHEMAS: dict[str, type] = {
     "unplug-plugin-1.json": PluginRecord,
     "unplug-references-1.json": ReferenceRecord,
     "unplug-release-1.json": ReleaseRecord,
+    "unplug-trust-1.json": TrustFile,
 }

@@ -58,8 +58,8 @@ async function checkManifest(files: Files): Promise<Manifest | null> {
   const raw = files.get("manifest.json");
   if (raw === undefined) return null;
   const manifest = json<Manifest>(raw, "manifest.json");
-  if (manifest.schema !== "unplug-bundle/1") {
-    throw new Error(`manifest.json is of schema ${JSON.stringify(manifest.schema)?.slice(0, 60)}, and this page reads unplug-bundle/1`);
+  if (!["unplug-bundle/1", "unplug-bundle/2"].includes(manifest.schema)) {
+    throw new Error(`manifest.json is of schema ${JSON.stringify(manifest.schema)?.slice(0, 60)}, and this page reads unplug-bundle/2`);
   }
   const listed = Object.entries(manifest.files ?? {});
   if (listed.length === 0) throw new Error("manifest.json lists no files");
@@ -71,7 +71,7 @@ async function checkManifest(files: Files): Promise<Manifest | null> {
       throw new Error(`${name} was changed: it is not what manifest.json says. Do not use this bundle`);
     }
   }
-  const known = new Set([...listed.map(([name]) => name), "manifest.json"]);
+  const known = new Set([...listed.map(([name]) => name), "manifest.json", "model.sig"]);
   for (const name of files.keys()) if (!known.has(name)) throw new Error(`${name} is not in manifest.json. Do not use this bundle`);
   return manifest;
 }

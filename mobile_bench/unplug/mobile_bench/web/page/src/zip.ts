@@ -22,8 +22,8 @@ export function isSafePath(path: string): boolean {
 }
 
 function endOf(view: DataView): number {
-  const lowest = Math.max(0, view.byteLength - 22 - 0xffff);
-  for (let at = view.byteLength - 22; at >= lowest; at--) if (view.getUint32(at, true) === END) return at;
+  const at = view.byteLength - 22; // a comment behind it could hold a second directory
+  if (view.getUint32(at, true) === END) return at;
   throw new ZipError("this is no zip file, or it is cut off");
 }
 

@@ -1,0 +1,231 @@
+"""The signature file of OpenSSF Model Signing 1.0: a Sigstore bundle around a DSSE envelope around an in-toto statement.
+
+    signed bytes = "DSSEv1" SP len(type) SP type SP len(payload) SP payload
+
+The payload lists every file of the bundle but the signature with its SHA-256, the manifest among them.
+
+Reference: OpenSSF Model Signing specification 1.0; DSSE protocol 1.0.2; in-toto Attestation Framework, Statement v1.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from .names import SIGNATURE, check_names
+from .refused import Refused, Verdict
+from .strict import canonical, strict_json
+from .trust import PublicKey, Trust
+
+MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://model_signing/signature/v1.0"
+MAX_SIGNATURE_BYTES = 8 * 2**20
+SHA256 = re.compile(r"[0-9a-f]{64}")
+RESIGN = "Sign it again with `unplug bundle sign`"
+
+
+def pae(payload: bytes) -> bytes:
+    """DSSE's pre-authentication encoding: what is signed, so that no payload can be taken for one of another type.
+
+    Example:
+        >>> pae(b"{}")
+        b'DSSEv1 28 application/vnd.in-toto+json 2 {}'
+    """
+    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+
+
+def root_digest(resources: Mapping[str, str]) -> str:
+    """SHA-256 over the digests of all files in the order of their names: the statement's subject."""
+    return hashlib.sha256(b"".join(bytes.fromhex(resources[name]) for name in sorted(resources))).hexdigest()
+
+
+def statement(name: str, resources: Mapping[str, str]) -> bytes:
+    """The payload: an in-toto statement about a bundle's files.
+
+    Args:
+        name: of the product; informational.
+        resources: SHA-256 by path.
+    """
+    return canonical({
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": name, "digest": {"sha256": root_digest(resources)}}],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "resources": [{"name": path, "digest": resources[path], "algorithm": "sha256"} for path in sorted(resources)],
+            "serialization": {"method": "files", "hash_type": "sha256", "allow_symlinks": False, "ignore_paths": [SIGNATURE]},
+        },
+    })  # fmt: skip
+
+
+def envelope(payload: bytes, signature: bytes, key: PublicKey) -> bytes:
+    """The signature file.
+
+    Args:
+        payload: of `statement`.
+        signature: ECDSA over SHA-256 of `pae`, in DER.
+        key: whose signature it is.
+    """
+    return canonical({
+        "mediaType": MEDIA_TYPE,
+        "verificationMaterial": {"publicKey": {"hint": key.hint}, "tlogEntries": []},
+        "dsseEnvelope": {
+            "payload": base64.b64encode(payload).decode(),
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": [{"sig": base64.b64encode(signature).decode(), "keyid": ""}],
+        },
+    })  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope:
+    """A signature file that was read and not yet believed.
+
+    Args:
+        payload: the bytes that are signed.
+        signature: DER, as it came.
+        hint: of the key that it names.
+    """
+
+    payload: bytes
+    signature: bytes
+    hint: str
+
+
+def read_envelope(raw: bytes, where: str) -> Envelope:
+    """Takes a signature file apart.
+
+    Raises:
+        Refused: ``envelope``: not of the form; ``wrong-type``: the envelope of something else; ``certificate``: it names its
+            signer by a certificate, which is not read here.
+    """
+
+    def need(holds: bool, why: str, verdict: Verdict = "envelope") -> None:
+        if not holds:
+            raise Refused(verdict, where, why, RESIGN)
+
+    try:
+        value = strict_json(raw)
+    except ValueError as error:
+        raise Refused("envelope", where, f"the signature is no strict JSON ({error})", RESIGN) from error
+    need(
+        _keys(value, "mediaType", "verificationMaterial", "dsseEnvelope"),
+        "the signature has other fields than a Sigstore bundle",
+    )
+    need(value["mediaType"] == MEDIA_TYPE, f"its media type is not {MEDIA_TYPE}", "wrong-type")
+    material, inner = value["verificationMaterial"], value["dsseEnvelope"]
+    need(isinstance(material, dict), "it names no key")
+    need(
+        not {"certificate", "x509CertificateChain"} & material.keys(),
+        "its signer is named by a certificate, and only plain keys are read here", "certificate",
+    )  # fmt: skip
+    need(_keys(material, "publicKey", optional=("tlogEntries",)), "it names no key, or more than one")
+    need(material.get("tlogEntries", []) == [], "it has entries of a log that nobody checks")
+    need(_keys(inner, "payload", "payloadType", "signatures"), "it holds no DSSE envelope")
+    need(inner["payloadType"] == PAYLOAD_TYPE, f"its payload is not of the type {PAYLOAD_TYPE}", "wrong-type")
+    signatures = inner["signatures"]
+    need(isinstance(signatures, list) and len(signatures) == 1, "it does not hold exactly one signature")
+    need(_keys(signatures[0], "sig", optional=("keyid",)), "its signature has other fields than DSSE's")
+    need(signatures[0].get("keyid") in (None, ""), "its signature names a second key")
+    hint = _hint(material["publicKey"])
+    need(hint is not None, "its key is named neither by a fingerprint nor by itself")
+    return Envelope(payload=_base64(inner["payload"], where), signature=_base64(signatures[0]["sig"], where), hint=str(hint))
+
+
+def _keys(value: Any, *required: str, optional: tuple[str, ...] = ()) -> bool:
+    """Whether a JSON value is an object of just these fields."""
+    return isinstance(value, dict) and {*required} <= value.keys() <= {*required, *optional}
+
+
+def _hint(named: Any) -> str | None:
+    if _keys(named, "hint") and isinstance(named["hint"], str) and SHA256.fullmatch(named["hint"]):
+        return str(named["hint"])
+    return None
+
+
+def _base64(text: Any, where: str) -> bytes:
+    """Standard base64 with its padding, in the one spelling that encodes the bytes."""
+    try:
+        raw = base64.b64decode(text, validate=True) if isinstance(text, str) else None
+    except (binascii.Error, ValueError):
+        raw = None
+    if raw is None or base64.b64encode(raw).decode() != text:
+        raise Refused("envelope", where, "its base64 is not in the one standard spelling", RESIGN)
+    return raw
+
+
+def check_signature(found: Envelope, trust: Trust, where: str) -> PublicKey:
+    """The trusted key that made the signature.
+
+    Raises:
+        Refused: ``unknown-key``, or ``bad-signature``: it is not the key's over this payload, or not in strict DER.
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+    key = trust.key(found.hint)
+    if key is None:
+        fix = "Give the signer's public key with --trust KEY.pub, if you have it from somebody you trust"
+        raise Refused("unknown-key", where, f"signed by an unknown key ({found.hint[:16]})", fix)
+    try:
+        # One spelling a pair (r, s): what another reader would take in BER is refused.
+        if utils.encode_dss_signature(*utils.decode_dss_signature(found.signature)) != found.signature:
+            raise ValueError
+        key.loaded().verify(found.signature, pae(found.payload), ec.ECDSA(hashes.SHA256()))
+    except (InvalidSignature, ValueError) as error:
+        raise Refused("bad-signature", where, "its signature is not that of the key it names, over what it holds") from error
+    return key
+
+
+def read_statement(payload: bytes, where: str) -> dict[str, str]:
+    """SHA-256 of every file by its path, from a payload whose signature was checked.
+
+    Raises:
+        Refused: ``wrong-type``: a statement of something else; ``excluded``: files were left out, links followed, or hashed
+            in another way; ``statement``: not of the form; ``too-many``, ``unsafe-name``, ``collision``: see `check_names`.
+    """
+
+    def need(holds: bool, why: str, verdict: Verdict = "statement") -> None:
+        if not holds:
+            raise Refused(verdict, where, why, RESIGN)
+
+    try:
+        value = strict_json(payload)
+    except ValueError as error:
+        raise Refused("statement", where, f"what is signed is no strict JSON ({error})", RESIGN) from error
+    need(_keys(value, "_type", "subject", "predicateType", "predicate"), "what is signed is no in-toto statement")
+    need(value["_type"] == STATEMENT_TYPE and value["predicateType"] == PREDICATE_TYPE,
+         "what is signed is a statement of another kind", "wrong-type")  # fmt: skip
+    predicate = value["predicate"]
+    need(_keys(predicate, "resources", "serialization"), "its predicate has other fields")
+    way = predicate["serialization"]
+    need(_keys(way, "method", "hash_type", "allow_symlinks", optional=("ignore_paths",)), "it says not how files were hashed")
+    need((way["method"], way["hash_type"]) == ("files", "sha256"), "its files are not hashed whole by SHA-256", "excluded")
+    need(way["allow_symlinks"] is False, "its signer followed links", "excluded")
+    need(way.get("ignore_paths", []) in ([], [SIGNATURE]), "its signer left files out", "excluded")
+    resources = predicate["resources"]
+    need(isinstance(resources, list) and bool(resources) and all(_resource(item) for item in resources), "it lists no files")
+    names = [item["name"] for item in resources]
+    check_names(names, where)
+    need(all(a < b for a, b in pairwise(names)), "its files are not in order")
+    found = {item["name"]: item["digest"] for item in resources}
+    subject = value["subject"]
+    need(isinstance(subject, list) and len(subject) == 1 and isinstance(subject[0], dict), "it is not about one bundle")
+    need(subject[0].get("digest") == {"sha256": root_digest(found)}, "its subject is not the sum of its files")
+    return found
+
+
+def _resource(item: Any) -> bool:
+    """A descriptor of a file; fields beyond these are to be ignored, as the specification says."""
+    return (
+        isinstance(item, dict) and isinstance(item.get("name"), str) and item.get("algorithm") == "sha256"
+        and isinstance(item.get("digest"), str) and SHA256.fullmatch(item["digest"]) is not None
+    )  # fmt: skip

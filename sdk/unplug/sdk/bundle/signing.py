@@ -1,0 +1,63 @@
+"""Signing a bundle folder: the manifest in its one spelling, and the signature over all files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unplug.core import InputError, atomic_path
+
+from .envelope import check_signature, envelope, pae, read_envelope, statement
+from .keys import Signer
+from .manifest import Publication
+from .names import MANIFEST, SIGNATURE
+from .refused import Refused
+from .source import digest, open_source
+from .strict import canonical
+from .trust import Trust
+from .verifier import verify
+
+
+def write_manifest(folder: Path, value: dict[str, Any]) -> None:
+    """Writes ``manifest.json`` in the canonical spelling, atomically."""
+    with atomic_path(folder / MANIFEST) as temporary:
+        temporary.write_bytes(canonical(value))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signing:
+    """By whom a bundle is signed, and as which release.
+
+    Args:
+        signer: the key.
+        publication: what stands in the manifest.
+    """
+
+    signer: Signer
+    publication: Publication
+
+    def seal(self, folder: Path) -> None:
+        """Writes the signature over all files of a folder, and checks it as every reader will.
+
+        Args:
+            folder: holds a manifest with this publication, and all files that it lists.
+
+        Raises:
+            InputError: the key signed something else, as a command with another key would.
+            Refused: the publication is not of the form that readers take, or has expired already.
+        """
+        with open_source(folder) as source:
+            resources = {name: digest(source, name) for name in source.sizes if name != SIGNATURE}
+        payload = statement(self.publication.name, resources)
+        made = envelope(payload, self.signer.sign(pae(payload)), self.signer.key)
+        trust = Trust(keys=(self.signer.key,))
+        try:
+            check_signature(read_envelope(made, SIGNATURE), trust, SIGNATURE)
+        except Refused as error:
+            why = "what it signed does not verify with its public key"
+            raise InputError("the signing key", why, "Give the private and the public half of one P-256 key") from error
+        with atomic_path(folder / SIGNATURE) as temporary:
+            temporary.write_bytes(made)
+        with open_source(folder) as source:
+            verify(source, trust)

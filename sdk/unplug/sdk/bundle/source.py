@@ -1,0 +1,165 @@
+"""A bundle as it came, a folder or a zip archive: names and sizes first, bytes on request, nothing unpacked."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from unplug.core import InputError, ReportError, open_regular
+
+from .names import MANIFEST, MAX_FILES, is_safe
+from .refused import Refused
+
+MAX_ARCHIVE_BYTES = 512 * 2**20
+"""Of an archive, and of all that it unpacks to; a folder has no such bound, for nothing in it grows."""
+MAX_DIRECTORY_BYTES = 4 * 2**20
+BLOCK = 2**20
+_DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error, OSError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where a bundle's bytes come from.
+
+    Args:
+        label: the bundle as the user knows it.
+        sizes: bytes of every plain file, by its path with forward slashes, sorted.
+        open: from a path to the file; no more bytes than `sizes` says are ever read from it by the functions here.
+        odd: what is no plain file: links, pipes, devices. An archive has none: a link in it is a file that holds its text,
+            for nothing here makes links.
+        packed: whether it is an archive.
+    """
+
+    label: str
+    sizes: dict[str, int]
+    open: Callable[[str], IO[bytes]]
+    odd: tuple[str, ...] = ()
+    packed: bool = False
+
+
+@contextlib.contextmanager
+def open_source(path: Path) -> Iterator[Source]:
+    """The bundle at a path.
+
+    Raises:
+        ReportError: nothing is there.
+        Refused: ``archive``: a file that is no plain zip archive, or unpacks to too much; ``too-many``.
+    """
+    if path.is_dir():
+        yield _folder(path)
+    elif not path.exists():
+        raise ReportError(str(path), "no such bundle", "Give a bundle folder, or the zip file of one")
+    else:
+        with open_regular(path, max_bytes=MAX_ARCHIVE_BYTES, error=ReportError) as handle:
+            try:
+                archive = _archive(path, handle)
+            except _DAMAGE as error:
+                raise Refused("archive", str(path), f"no zip archive of a bundle ({error})") from error
+            yield archive
+
+
+def _folder(path: Path) -> Source:
+    sizes: dict[str, int] = {}
+    odd: list[str] = []
+    waiting = [""]
+    seen = 0
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(path / folder) as items:
+            for item in items:
+                seen += 1
+                if seen > 2 * MAX_FILES:
+                    raise Refused("too-many", str(path), f"more than {2 * MAX_FILES} files are in it")
+                name = f"{folder}{item.name}"
+                if item.is_dir(follow_symlinks=False):
+                    waiting.append(f"{name}/")
+                elif (status := item.stat(follow_symlinks=False)) and stat.S_ISREG(status.st_mode):
+                    sizes[name] = status.st_size
+                else:
+                    odd.append(name)
+
+    def opened(name: str) -> BinaryIO:
+        return open_regular(path / name, max_bytes=sizes[name], error=ReportError)
+
+    return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd)))
+
+
+def _archive(path: Path, handle: BinaryIO) -> Source:
+    """Names and sizes by the directory at the end, which is bounded before it is read."""
+    size = handle.seek(0, os.SEEK_END)
+    handle.seek(max(0, size - 42))
+    end = handle.read(42)
+    if len(end) < 22 or end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7":
+        raise ValueError("it does not end with a directory, or is a zip64")
+    if int.from_bytes(end[-10:-6], "little") > MAX_DIRECTORY_BYTES:
+        raise ValueError(f"its directory is larger than {MAX_DIRECTORY_BYTES} bytes")
+    opened = zipfile.ZipFile(handle)
+    files = [item for item in opened.infolist() if not item.filename.endswith("/")]
+    names = [item.orig_filename for item in files]
+    if len(opened.infolist()) > MAX_FILES or sum(item.file_size for item in files) > MAX_ARCHIVE_BYTES:
+        raise ValueError(f"more than {MAX_FILES} files, or {MAX_ARCHIVE_BYTES} bytes")
+    for item in files:
+        if not is_safe(item.orig_filename):
+            raise ValueError(f"it names an unsafe file {item.orig_filename[:80]!r}")
+        if item.flag_bits & 1 or item.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{item.filename} is encrypted, or packed in a way that is not known")
+    if len(set(names)) < len(names):
+        raise ValueError("it holds a file twice")
+    sizes = {item.filename: item.file_size for item in files}
+    return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened.open, packed=True)
+
+
+def read_whole(source: Source, name: str, max_bytes: int) -> bytes:
+    """A small file of a bundle, whole.
+
+    Raises:
+        Refused: ``too-large``; ``wrong-size`` where it holds another number of bytes than its directory says.
+    """
+    if source.sizes[name] > max_bytes:
+        raise Refused("too-large", f"{source.label}/{name}", f"larger than {max_bytes} bytes")
+    return b"".join(blocks(source, name))
+
+
+def blocks(source: Source, name: str) -> Iterator[bytes]:
+    """A file's bytes in pieces: as many as its size says, or an error.
+
+    Raises:
+        Refused: ``wrong-size``, or ``archive`` where it cannot be unpacked.
+    """
+    left = source.sizes[name]
+    try:
+        with source.open(name) as handle:
+            while block := handle.read(min(BLOCK, left + 1)):
+                left -= len(block)
+                if left < 0:
+                    break
+                yield block
+    except InputError as error:
+        raise Refused("wrong-size", f"{source.label}/{name}", error.why) from error
+    except _DAMAGE as error:
+        raise Refused("archive", f"{source.label}/{name}", f"it cannot be unpacked ({error})") from error
+    if left:
+        why = "it holds another number of bytes than was said"
+        raise Refused("archive" if source.packed else "wrong-size", f"{source.label}/{name}", why)
+
+
+def digest(source: Source, name: str) -> str:
+    """SHA-256 of a file of a bundle, as 64 hexadecimal digits."""
+    found = hashlib.sha256()
+    for block in blocks(source, name):
+        found.update(block)
+    return found.hexdigest()
+
+
+def holds_manifest(source: Source) -> None:
+    """Raises `ReportError` for what is no bundle at all."""
+    if MANIFEST not in source.sizes:
+        raise ReportError(source.label, f"no {MANIFEST} in it", "Give a bundle that `unplug release` wrote")

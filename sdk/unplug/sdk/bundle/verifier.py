@@ -1,0 +1,187 @@
+"""The one verifier of signed bundles, step by step as ``docs/bundles.md`` has it; ``web/page/src/signed.ts`` is its twin."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from .envelope import MAX_SIGNATURE_BYTES, SHA256, check_signature, read_envelope, read_statement
+from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Publication
+from .names import MANIFEST, MAX_FILES, SIGNATURE, check_names
+from .refused import Refused
+from .source import Source, digest, read_whole
+from .strict import LARGEST, canonical, strict_json
+from .trust import PublicKey, Trust
+
+MAX_NAMED = 1000
+"""Bundles that a manifest supersedes or revokes, or requests that it answers."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
+_REQUEST = re.compile(r"[ -~]{1,200}")
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """A bundle that is what its signer made, and may be used.
+
+    Args:
+        id: SHA-256 of its manifest.
+        key: whose signature it is.
+        publication: what the signer says of its place among others.
+        manifest: the bytes of ``manifest.json``.
+        files: SHA-256 by path of every file but the signature.
+        source: where the bytes come from.
+    """
+
+    id: str
+    key: PublicKey
+    publication: Publication
+    manifest: bytes
+    files: dict[str, str]
+    source: Source
+
+    def read(self, name: str, *, max_bytes: int = LARGEST) -> bytes:
+        """A file's bytes as they were signed: hashed again as they are read, whatever happened on the disk since.
+
+        Raises:
+            Refused: ``changed``, ``wrong-size``, ``archive`` or ``too-large``.
+        """
+        raw = read_whole(self.source, name, max_bytes)
+        if hashlib.sha256(raw).hexdigest() != self.files[name]:
+            raise Refused("changed", self.source.label, f"{name} was changed since it was verified")
+        return raw
+
+
+def verify(source: Source, trust: Trust, *, now: datetime | None = None) -> Verified:
+    """Checks a bundle, cheap steps first; nothing of it is believed before its signature, and no file hashed before its size.
+
+    Args:
+        source: of `open_source`.
+        trust: whom and what the reader knows.
+        now: the time, UTC; None takes the clock's.
+
+    Raises:
+        Refused: with the verdict of the first step that fails.
+    """
+    label = source.label
+    _present(source)  # steps 1 and 2
+    found = read_envelope(read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES), label)  # 3
+    key = check_signature(found, trust, label)  # 4 and 5
+    files = read_statement(found.payload, label)  # 6
+    raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
+    if files.get(MANIFEST) != hashlib.sha256(raw).hexdigest():  # 7
+        raise Refused("changed", label, f"{MANIFEST} is not the one that was signed")
+    publication, sizes = _manifest(raw, files, label)
+    verified = Verified(
+        id=files[MANIFEST], key=key, publication=publication, manifest=raw, files=files, source=source
+    )  # fmt: skip
+    _allowed(verified, trust, now or datetime.now(UTC))  # 8
+    _contents(source, files, sizes)  # 9
+    return verified
+
+
+def _present(source: Source) -> None:
+    """Steps 1 and 2: plain files of safe names, a manifest and a signature among them."""
+    if len(source.sizes) + len(source.odd) > MAX_FILES + 2:
+        raise Refused("too-many", source.label, f"more than {MAX_FILES} files are in it")
+    if source.odd:
+        raise Refused("link", source.label, f"{source.odd[0][:200]!r} is a link or no plain file")
+    check_names(sorted(source.sizes), source.label)
+    if MANIFEST not in source.sizes:
+        raise Refused("no-bundle", source.label, f"no {MANIFEST} in it")
+    if SIGNATURE not in source.sizes:
+        fix = "Get a signed one, or leave out --trust where integrity is enough"
+        raise Refused("unsigned", source.label, "it is not signed", fix)
+
+
+def _manifest(raw: bytes, files: dict[str, str], where: str) -> tuple[Publication, dict[str, int]]:
+    """Step 7: the canonical manifest, which says of the same files what the signed statement says."""
+    try:
+        value = strict_json(raw)
+        if canonical(value) != raw:
+            raise ValueError("another spelling than RFC 8785's")
+    except ValueError as error:
+        raise Refused("manifest", where, f"{MANIFEST} is not canonical JSON ({error})") from error
+    if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+        raise Refused("wrong-version", where, f"{MANIFEST} is not of the schema {SCHEMA}")
+    listed: Any = value.get("files")
+    said: Any = value.get("publication")
+    if not (isinstance(listed, dict) and all(_entry(entry) for entry in listed.values()) and _published(said)):
+        raise Refused("manifest", where, f"{MANIFEST} says not what was published, or lists no files")
+    if {name: entry["sha256"] for name, entry in listed.items()} | {MANIFEST: files[MANIFEST]} != files or MANIFEST in listed:
+        raise Refused("manifest", where, f"{MANIFEST} and the signature list different files")
+    lists = {name: tuple(said[name]) for name in ("supersedes", "revokes", "requests")}
+    return Publication(**{**said, **lists}), {name: entry["bytes"] for name, entry in listed.items()}
+
+
+def _entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict) and entry.keys() == {"sha256", "bytes"}
+        and isinstance(entry["sha256"], str) and SHA256.fullmatch(entry["sha256"]) is not None
+        and type(entry["bytes"]) is int and entry["bytes"] >= 0
+    )  # fmt: skip
+
+
+def _published(said: Any) -> bool:
+    """The form of `Publication`, as every reader checks it."""
+    if not isinstance(said, dict) or said.keys() != {"name", "release", "expires", "supersedes", "revokes", "requests"}:
+        return False
+    lists = (("supersedes", SHA256), ("revokes", SHA256), ("requests", _REQUEST))
+    return (
+        isinstance(said["name"], str) and _NAME.fullmatch(said["name"]) is not None
+        and type(said["release"]) is int and said["release"] >= 1
+        and (said["expires"] is None or time_of(said["expires"]) is not None)
+        and all(
+            isinstance(said[key], list) and len(said[key]) <= MAX_NAMED
+            and all(isinstance(item, str) and form.fullmatch(item) for item in said[key])
+            for key, form in lists
+        )
+    )  # fmt: skip
+
+
+def time_of(text: Any) -> datetime | None:
+    """A UTC time in the one spelling that manifests use, or None.
+
+    Example:
+        >>> time_of("2027-05-01T00:00:00Z").year, time_of("2027-02-30T00:00:00Z"), time_of("2027-5-1T0:0:0Z")
+        (2027, None, None)
+    """
+    try:
+        found = datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        return None
+    return found if found.strftime(_TIME) == text else None
+
+
+def _allowed(verified: Verified, trust: Trust, now: datetime) -> None:
+    """Step 8: the product that is expected, not expired, not taken back, not older than what was seen."""
+    said, label = verified.publication, verified.source.label
+    newer = "Get the newest release"
+    if trust.name not in (None, said.name):
+        raise Refused("another-product", label, f"it is {said.name!r}, and {trust.name!r} is expected")
+    expires = time_of(said.expires)
+    if expires is not None and now >= expires:
+        raise Refused("expired", label, f"it expired at {said.expires}", newer)
+    if verified.id in trust.revoked:
+        raise Refused("revoked", label, "it was revoked", newer)
+    if verified.id in trust.superseded:
+        raise Refused("superseded", label, "a newer release took its place", newer)
+    if said.release < trust.minimum_release:
+        raise Refused("downgraded", label, f"it is release {said.release}, older than {trust.minimum_release}", newer)
+
+
+def _contents(source: Source, files: dict[str, str], sizes: dict[str, int]) -> None:
+    """Step 9: all files that are listed and no others, sizes before hashes."""
+    for name in sorted(files.keys() - source.sizes.keys()):
+        raise Refused("missing", source.label, f"{name} is missing")
+    for name in sorted(source.sizes.keys() - files.keys() - {SIGNATURE}):
+        raise Refused("unlisted", source.label, f"{name[:200]!r} is not in the manifest")
+    for name in sorted(sizes):
+        if source.sizes[name] != sizes[name]:
+            raise Refused("wrong-size", source.label, f"{name} was changed")
+    for name in sorted(sizes):
+        if digest(source, name) != files[name]:
+            raise Refused("changed", source.label, f"{name} was changed")

@@ -121,9 +121,12 @@ export interface Plan {
 
 export type Tensors = Record<string, Float32Array<ArrayBuffer>>;
 
+/** What goes into a model: numbers, and token ids, which are whole. */
+export type Feeds = Record<string, Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer>>;
+
 /** One test vector: named inputs, and what should come out; no outputs where nothing is expected. */
 export interface Sample {
-  inputs: Tensors;
+  inputs: Feeds;
   outputs: Tensors | null;
 }
 

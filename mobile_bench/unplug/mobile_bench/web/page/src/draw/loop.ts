@@ -1,13 +1,11 @@
 // The loop: tokens, text states, noise, steps, picture; as unplug.sdk.device.loop has it.
 import { elements, relaid } from "../layout";
-import type { IOSpec, TensorSpec, Tensors } from "../types";
+import type { Feeds, IOSpec, TensorSpec, Tensors } from "../types";
 import { INITIAL, MAX_SEED, normals } from "./noise";
 import { partsOf, type Pipeline } from "./pipeline";
 import { advance, guided, rescaled, rint, samplingTable, type Solver } from "./sampler";
 
 type Floats = Float32Array<ArrayBuffer>;
-/** Named numbers of one call; token ids are the only whole ones. */
-export type Feeds = Record<string, Floats | Int32Array<ArrayBuffer>>;
 /** One part, opened: named inputs to named outputs, with the axes of its iospec. */
 export type Network = (inputs: Feeds) => Promise<Tensors>;
 export const [MAX_STRENGTH, MAX_GUIDANCE] = [10, 50] as const;

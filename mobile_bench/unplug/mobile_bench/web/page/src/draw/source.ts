@@ -85,3 +85,15 @@ export async function openPart({ read }: Generator, file: PartFile): Promise<Arr
   return bytes.buffer;
 }
 
+
+const MAX_CARD_BYTES = 2 ** 20;
+
+/** The files of one choice with their cards, as a benchmark takes them. */
+export async function withCards(generator: Generator, target: string, precision: string): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
+  const files = new Map<string, Uint8Array<ArrayBuffer>>();
+  for (const file of Object.values(filesOf(generator.pipeline, target, precision) ?? {})) {
+    files.set(file.file, new Uint8Array(await openPart(generator, file)));
+    files.set(`${file.file}.json`, await generator.read(`${file.file}.json`, MAX_CARD_BYTES));
+  }
+  return files;
+}

@@ -1,0 +1,101 @@
+// The page's side of drawing: one worker with the parts of one choice open, and what stops it in the words of a user.
+import { Client, runtimesBase } from "../client";
+import type { Step, Times } from "../messages";
+import type { Delegate, RuntimeName } from "../types";
+import type { Drawn, Order } from "./loop";
+import type { Pipeline } from "./pipeline";
+import { filesOf, type Generator, openPart } from "./source";
+
+/** Which files run, and where. */
+export interface Choice {
+  target: "litert" | "onnx";
+  precision: string;
+  delegate: Delegate;
+}
+
+const RUNTIME: Record<Choice["target"], RuntimeName> = { litert: "litert-web", onnx: "onnx-web" };
+const BASE = ["text_encoder", "unet", "decoder"];
+const FIRST = ["fp16", "fp32"];
+
+/** What a pipeline offers to a browser: smaller files first, LiteRT before ONNX. */
+export function choicesOf(pipeline: Pipeline): Choice[] {
+  const precisions = [...new Set(pipeline.unet.files.map(({ precision }) => precision))];
+  precisions.sort((one, other) => (FIRST.indexOf(one) + 1 || 9) - (FIRST.indexOf(other) + 1 || 9));
+  const found: Choice[] = [];
+  for (const delegate of ["webgpu", "wasm"] as const) {
+    for (const target of ["litert", "onnx"] as const) {
+      for (const precision of precisions) if (filesOf(pipeline, target, precision) !== null) found.push({ target, precision, delegate });
+    }
+  }
+  if (found.length === 0) throw new Error("There are no LiteRT or ONNX files of every part; export it with --to litert,onnx.");
+  return found;
+}
+
+/** Bytes of the files that a choice and some plugins need. */
+export function weight(pipeline: Pipeline, { target, precision }: Choice, plugins: string[]): number {
+  const files = filesOf(pipeline, target, precision)!;
+  return [...BASE, ...plugins.map((name) => `plugins.${name}`)].reduce((sum, name) => sum + files[name]!.bytes, 0);
+}
+
+const NO_MEMORY = /out of memory|allocation failed|memory access out of bounds|cannot enlarge memory|bad_alloc|Aborted\(OOM\)|could not allocate|std::bad/i;
+
+/** Memory is what small devices lack; their errors say it in many ways. */
+export function inWords(error: unknown, megabytes: number): Error {
+  const text = error instanceof Error ? error.message : String(error);
+  if (!NO_MEMORY.test(text)) return error instanceof Error ? error : new Error(text);
+  return new Error(`This browser has too little memory for these files (${megabytes.toFixed(0)} MB of networks). Close other tabs, or choose other files under Settings.`);
+}
+
+export class Session {
+  private client: Client | null = null;
+  private opened = new Set<string>();
+  private readonly files;
+  threads = 1;
+
+  constructor(
+    private readonly generator: Generator,
+    readonly choice: Choice,
+    private readonly wantedThreads: number,
+  ) {
+    this.files = filesOf(generator.pipeline, choice.target, choice.precision)!;
+  }
+
+  /** Opens what is not open yet; `say` hears which file is being opened. */
+  async open(plugins: string[], say: (part: string) => void): Promise<void> {
+    const wanted = [...BASE, ...plugins.map((name) => `plugins.${name}`)].filter((name) => !this.opened.has(name));
+    const { choice, generator } = this;
+    this.client ??= new Client(RUNTIME[choice.target], choice.delegate);
+    for (const name of wanted) {
+      say(name.replace(/^plugins\./, "plugin ").replace("_", " "));
+      try {
+        const model = await openPart(generator, this.files[name]!);
+        const part = { name, model, pipeline: generator.pipeline, base: runtimesBase(), delegate: choice.delegate, threads: this.wantedThreads };
+        this.threads = Math.max(this.threads, await this.client.openPart(part));
+      } catch (error) {
+        this.close();
+        throw inWords(error, weight(generator.pipeline, choice, plugins) / 2 ** 20);
+      }
+      this.opened.add(name);
+    }
+  }
+
+  /** One picture, or null where `stop` ended it. */
+  async draw(order: Order, preview: boolean, step: (step: Step) => void): Promise<{ drawn: Drawn; times: Times } | null> {
+    const plugins = order.steers.map(({ plugin }) => plugin);
+    try {
+      return await this.client!.draw(order, preview, step);
+    } catch (error) {
+      throw inWords(error, weight(this.generator.pipeline, this.choice, plugins) / 2 ** 20);
+    }
+  }
+
+  stop(): void {
+    this.client?.stop();
+  }
+
+  close(): void {
+    this.client?.close();
+    this.client = null;
+    this.opened = new Set();
+  }
+}

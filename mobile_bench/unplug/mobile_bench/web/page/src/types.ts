@@ -162,6 +162,11 @@ export interface DeviceFacts {
   gpu_driver: string | null;
   battery_percent: number | null;
   charging: boolean | null;
+  /** Why there is no WebGPU, or null. */
   webgpu: string | null;
+  /** WebGPU on a processor: right, and slow. */
+  software_gpu: boolean;
+  /** Whether WebGPU computes in half precision, which ONNX Runtime Web needs for fp16 files. */
+  shader_f16: boolean;
   clock_ms: number;
 }

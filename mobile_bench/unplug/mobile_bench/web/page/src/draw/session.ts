@@ -1,7 +1,7 @@
 // The page's side of drawing: one worker with the parts of one choice open, and what stops it in the words of a user.
 import { Client, runtimesBase } from "../client";
 import type { Step, Times } from "../messages";
-import type { Delegate, RuntimeName } from "../types";
+import type { Delegate, DeviceFacts, RuntimeName } from "../types";
 import type { Drawn, Order } from "./loop";
 import type { Pipeline } from "./pipeline";
 import { filesOf, type Generator, openPart } from "./source";
@@ -15,20 +15,28 @@ export interface Choice {
 
 const RUNTIME: Record<Choice["target"], RuntimeName> = { litert: "litert-web", onnx: "onnx-web" };
 const BASE = ["text_encoder", "unet", "decoder"];
-const FIRST = ["fp16", "fp32"];
+/** A processor turns fp16 weights into fp32 again in every run: there they cost time and save only the way here. */
+const FIRST: Record<Delegate, string[]> = { webgpu: ["fp16", "fp32"], wasm: ["fp32", "fp16"] };
 
-/** What a pipeline offers to a browser: smaller files first, LiteRT before ONNX. */
+/** What a pipeline offers to a browser, the most promising first: LiteRT before ONNX, precisions as `FIRST` has them. */
 export function choicesOf(pipeline: Pipeline): Choice[] {
-  const precisions = [...new Set(pipeline.unet.files.map(({ precision }) => precision))];
-  precisions.sort((one, other) => (FIRST.indexOf(one) + 1 || 9) - (FIRST.indexOf(other) + 1 || 9));
   const found: Choice[] = [];
   for (const delegate of ["webgpu", "wasm"] as const) {
+    const place = (precision: string): number => FIRST[delegate].indexOf(precision) + 1 || 9;
+    const precisions = [...new Set(pipeline.unet.files.map(({ precision }) => precision))].sort((one, other) => place(one) - place(other));
     for (const target of ["litert", "onnx"] as const) {
       for (const precision of precisions) if (filesOf(pipeline, target, precision) !== null) found.push({ target, precision, delegate });
     }
   }
   if (found.length === 0) throw new Error("There are no LiteRT or ONNX files of every part; export it with --to litert,onnx.");
   return found;
+}
+
+/** Why a choice does not run on this device, or null. */
+export function hindrance({ target, precision, delegate }: Choice, facts: DeviceFacts): string | null {
+  if (delegate !== "webgpu") return null;
+  if (facts.webgpu !== null) return facts.webgpu;
+  return target === "onnx" && precision === "fp16" && !facts.shader_f16 ? "this GPU does not compute in half precision" : null;
 }
 
 /** Bytes of the files that a choice and some plugins need. */

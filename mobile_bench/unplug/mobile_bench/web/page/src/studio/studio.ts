@@ -1,7 +1,7 @@
 // The panel that draws: words and a guide in, a picture out. Nothing of it is sent anywhere.
 import type { Drawn, Order } from "../draw/loop";
 import type { Solver } from "../draw/sampler";
-import { type Choice, choicesOf, Session, weight } from "../draw/session";
+import { type Choice, choicesOf, hindrance, Session, weight } from "../draw/session";
 import type { Generator } from "../draw/source";
 import { MAX_CHARACTERS } from "../draw/tokenizer";
 import type { DeviceFacts } from "../types";
@@ -67,6 +67,8 @@ export class Studio {
     const others: Solver[] = solver === "ddim" ? ["ddim", "dpm++"] : ["dpm++", "ddim"];
     this.solver = select("solver", "Solver", others.map((name) => ({ value: name, text: name === "ddim" ? "DDIM" : "DPM-Solver++" })), () => undefined);
     this.choice = select("choice", "Runs on", this.choices.map((choice, place) => this.option(choice, place)), () => this.leave());
+    // A software GPU draws the same picture a hundred times slower than a processor does.
+    if (facts.software_gpu) this.choice.input.value = String(Math.max(0, this.choices.findIndex(({ delegate }) => delegate === "wasm")));
     panel.replaceChildren(this.layout(suggested, notes));
     this.stage.noise(this.seed.value);
     this.tellWords();
@@ -76,7 +78,7 @@ export class Studio {
     const { target, precision, delegate } = choice;
     const size = bytes(weight(this.generator.pipeline, choice, []));
     const runtime = runtimeName(target === "litert" ? "litert-web" : "onnx-web");
-    return { value: String(place), text: `${delegateName(delegate)} · ${runtime} · ${precision} · ${size}`, disabled: delegate === "webgpu" && this.facts.webgpu !== null };
+    return { value: String(place), text: `${delegateName(delegate)} · ${runtime} · ${precision} · ${size}`, disabled: hindrance(choice, this.facts) !== null };
   }
 
   private layout(suggested: string[], notes: string[]): HTMLElement {

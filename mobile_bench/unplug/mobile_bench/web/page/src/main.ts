@@ -1,8 +1,9 @@
-// Three ways in: a plan that unplug bench serves, a generator beside the page (?generator=FOLDER/), or files that are dropped.
+// Three ways in: a plan that unplug bench serves, a generator beside the page (generator/, or ?generator=FOLDER/), or files that are dropped.
 import { bundleOffer } from "./bundle";
 import { Demo, showable } from "./demo/panel";
 import { deviceFacts } from "./device";
 import { fromAddress, fromFiles, type Generator, isGenerator, openGenerator, type ReadFile, withCards } from "./draw/source";
+import { PIPELINE } from "./draw/pipeline";
 import { type Dropped, readAll } from "./dropped";
 import { offline } from "./offline";
 import { Beat, postReport, postRow, servedOffer } from "./served";
@@ -15,6 +16,7 @@ import { type Tabs, tabs } from "./ui/tabs";
 
 const asked = new URLSearchParams(location.search);
 const MOST_THREADS = 4;
+const BESIDE = "generator/";
 
 function alertLine(text: string | null): void {
   const line = byId("alert");
@@ -117,20 +119,28 @@ function dropped(facts: DeviceFacts, bar: Tabs): void {
   byId("bench").replaceChildren(dropZone((files) => void take(files)));
 }
 
+/** A generator that lies beside the page opens by itself. */
+async function besides(): Promise<string | null> {
+  const response = await fetch(`${BESIDE}${PIPELINE}`, { cache: "no-cache" }).catch(() => null);
+  return response?.ok && response.headers.get("content-type")?.includes("json") ? BESIDE : null;
+}
+
+async function start(bar: Tabs): Promise<void> {
+  const given = asked.get("generator");
+  const [facts, offer] = await Promise.all([deviceFacts(), given === null ? servedOffer() : null]);
+  if (offer !== null) return served(offer, facts, bar);
+  const address = given ?? (await besides());
+  if (address === null) return dropped(facts, bar);
+  byId("bench").replaceChildren(el("p", { class: "soft" }, "Opening the generator …"));
+  await drawing(fromAddress(address, document.baseURI), facts, bar, await offline());
+}
+
 async function main(): Promise<void> {
   const bar = tabs();
-  const address = asked.get("generator");
   bar.offer("bench");
-  byId("bench").replaceChildren(el("p", { class: "soft" }, address === null ? "Looking at this device …" : "Opening the generator …"));
+  byId("bench").replaceChildren(el("p", { class: "soft" }, "Looking at this device …"));
   try {
-    if (address !== null) {
-      const [facts, note] = await Promise.all([deviceFacts(), offline()]);
-      await drawing(fromAddress(address, document.baseURI), facts, bar, note);
-    } else {
-      const [offer, facts] = await Promise.all([servedOffer(), deviceFacts()]);
-      if (offer === null) dropped(facts, bar);
-      else await served(offer, facts, bar);
-    }
+    await start(bar);
     document.documentElement.dataset["ready"] = "";
   } catch (error) {
     byId("bench").replaceChildren();

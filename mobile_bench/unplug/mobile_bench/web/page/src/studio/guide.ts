@@ -38,7 +38,7 @@ export class Guide {
       changed();
     });
     const button = (id: string, text: string, act: () => void): HTMLButtonElement => el("button", { type: "button", class: "button plain", id, click: act }, text);
-    this.own = button("guide-own", "From the picture above", () => this.fromCurrent());
+    this.own = button("guide-own", "Trace the picture", () => this.fromCurrent());
     this.tools = el("div", { class: "tools" }, button("guide-undo", "Undo", () => this.pad.undo()), button("guide-clear", "Clear", () => this.pad.clear()), this.own);
     this.body = el(
       "div",

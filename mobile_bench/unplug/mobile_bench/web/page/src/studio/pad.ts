@@ -66,7 +66,8 @@ export class Pad {
     });
     this.canvas.addEventListener("pointermove", (event) => {
       if (stroke === null) return;
-      for (const one of event.getCoalescedEvents?.() ?? [event]) {
+      const all = event.getCoalescedEvents?.() ?? [];
+      for (const one of all.length > 0 ? all : [event]) {
         const [next, last] = [place(one), stroke.at(-1)!];
         if (Math.hypot(next[0] - last[0], next[1] - last[1]) >= NEAR) stroke.push(next);
       }

@@ -12,5 +12,7 @@ const IDEAS = [
   "a portrait of a person",
 ];
 
-/** Ideas in an order that `draw` shuffles; none where the base speaks of other things. */
-export const ideas = (tokenizer: Tokenizer): string[] => IDEAS.filter((idea) => tokenizer.knows(idea));
+const MOST = 5;
+
+/** None where the base speaks of other things. */
+export const ideas = (tokenizer: Tokenizer): string[] => IDEAS.filter((idea) => tokenizer.knows(idea)).slice(0, MOST);

@@ -66,6 +66,8 @@ export class Stage {
     this.frame.dataset["state"] = "drawing";
     this.share(0);
     this.line.textContent = "Reading the words …";
+    // On a small screen the button lies below the picture.
+    if (this.element.getBoundingClientRect().top < 0) this.element.scrollIntoView({ block: "start", behavior: "smooth" });
     this.spoken.textContent = "Drawing";
   }
 

@@ -102,7 +102,20 @@ def test_types_and_units(built: Any) -> None:
     for command in (
         ["npm", "exec", "--offline", "--", "tsc", "--noEmit"],
         ["npm", "exec", "--offline", "--", "vite", "build", "--ssr", "tests/unit.test.ts", "--outDir", "unit"],
-        ["npm", "exec", "--offline", "--", "vite", "build", "--ssr", "tests/vectors.test.ts", "--outDir", "unit", "--emptyOutDir", "false"],
+        [
+            "npm",
+            "exec",
+            "--offline",
+            "--",
+            "vite",
+            "build",
+            "--ssr",
+            "tests/vectors.test.ts",
+            "--outDir",
+            "unit",
+            "--emptyOutDir",
+            "false",
+        ],
         ["node", "--test", "unit/"],
     ):
         env = {**os.environ, "UNPLUG_VECTORS": str(VECTORS)}

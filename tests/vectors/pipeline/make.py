@@ -163,9 +163,11 @@ def edges() -> dict[str, Any]:
     """OpenCV's edges of pictures from the noise stream: grain, smooth hills, boxes with exact ties, a gradient that is weak."""
     from unplug.plugins.conditions import Canny
 
-    rows = []
-    for number, (width, height, side, low, high) in enumerate(((32, 32, 1, 100, 200), (40, 24, 4, 100, 200), (33, 47, 8, 40, 90),
-                                                               (24, 24, 12, 100, 200), (48, 16, 3, 0, 255))):  # fmt: skip
+    rows, cases = (
+        [],
+        ((32, 32, 1, 100, 200), (40, 24, 4, 100, 200), (33, 47, 8, 40, 90), (24, 24, 12, 100, 200), (48, 16, 3, 0, 255)),
+    )
+    for number, (width, height, side, low, high) in enumerate(cases):
         across, down = -(-width // side), -(-height // side)
         coarse = (uniforms(words(SEED, number, 3 * across * down)).reshape(down, across, 3) * 256).astype(np.uint8)
         picture_HWC = np.repeat(np.repeat(coarse, side, axis=0), side, axis=1)[:height, :width]
@@ -177,7 +179,14 @@ def edges() -> dict[str, Any]:
     return {"cases": rows}
 
 
-MADE = {"canny.json": edges, "pixels.json": pixels, "tokens.json": tokens, "noise.json": noise, "tables.json": tables, "sampling.json": sampling}
+MADE = {
+    "canny.json": edges,
+    "pixels.json": pixels,
+    "tokens.json": tokens,
+    "noise.json": noise,
+    "tables.json": tables,
+    "sampling.json": sampling,
+}
 
 
 def text_of(name: str) -> str:

@@ -69,7 +69,9 @@ class _Runs(RunsFiles):
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """Files of other targets, and of other numbers than go through the page."""
         spec = artifact.card.iospec
-        odd = {tensor.dtype for tensor in spec.inputs} - {"float32", "int32"} | {tensor.dtype for tensor in spec.outputs} - {"float32"}
+        odd = {tensor.dtype for tensor in spec.inputs} - {"float32", "int32"} | {tensor.dtype for tensor in spec.outputs} - {
+            "float32"
+        }
         other = f"it has tensors of {', '.join(sorted(odd))}, and only float32, and int32 as an input, goes through the page"
         return super().unavailable(artifact, runtime) or (other if odd else None)
 

@@ -53,7 +53,7 @@ class Refused(Exception):
 
 
 class PageServer:
-    """Serves the page below a secret path, with the plan and the files of one benchmark, whose rows it takes, or with files alone.
+    """Serves the page below a secret path: with the plan and files of a benchmark, whose rows it takes, or with files alone.
 
     Args:
         page: the built page.

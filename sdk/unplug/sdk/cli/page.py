@@ -14,7 +14,9 @@ from .options import out_option
 
 @click.command()
 @click.argument("files", type=click.Path(path_type=Path))
-@click.option("--on", "place", metavar="PORT|HOST:PORT", help="Where to serve it (default: a free port, for this machine only).")
+@click.option(
+    "--on", "place", metavar="PORT|HOST:PORT", help="Where to serve it (default: a free port, for this machine only)."
+)
 @click.option("--minutes", type=click.FloatRange(0.01, 24 * 60), help="How long to serve it (default: until Ctrl-C).")
 @out_option("Instead: write a folder of static files, for any web server with https.", required=False)
 @command

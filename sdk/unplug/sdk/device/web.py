@@ -36,5 +36,7 @@ def web_files(folder: Path) -> dict[str, Path]:
             for path in (artifact.path, card_path(artifact.path)):
                 found[path.relative_to(folder).as_posix()] = path
     if len(found) == 1:
-        raise InputError(str(folder), "a browser runs LiteRT and ONNX files, and not every part has one", "Export it with --to litert,onnx")
+        raise InputError(
+            str(folder), "a browser runs LiteRT and ONNX files, and not every part has one", "Export it with --to litert,onnx"
+        )
     return found

@@ -29,11 +29,24 @@ from unplug.sdk.device import GeneratorSource, Steer, Words, draw, export_genera
 pytestmark = pytest.mark.long
 
 PROMPT, SEED, SIZE = "a portrait of a child, smiling", 11, 64
-MIN_DB = {"wasm": 90.0, "webgpu": 60.0}
-"""Measured here: 110 dB and more on WebAssembly. GPUs may compute in other orders and in lower precision."""
+MIN_DB = 90.0
+"""Measured: 98 dB and more on WebAssembly (docs/data/web-drawing.json has WebGPU as well, which does not take this tiny base)."""
 HEAR = """window.pictures = []; document.addEventListener("unplug-drawn", ({detail: {order, drawn}}) => window.pictures.push({
   latent: Array.from(drawn.latent), decoded: Array.from(drawn.decoded), pixels: Array.from(drawn.pixels),
   steers: order.steers.map(({plugin, pixels, strength}) => ({plugin, strength, pixels: Array.from(pixels)}))}));"""
+READY = """new Promise((done) => {
+  const look = () => (document.querySelector("#go").textContent === "Draw" ? done(null) : setTimeout(look, 50));
+  look();
+})"""
+CANCEL = """new Promise((done) => {
+  const [go, line] = [document.querySelector("#go"), document.querySelector("#doing")];
+  new MutationObserver(() => {
+    if (line.textContent.startsWith("Step 1 ")) go.click();
+    if (line.textContent === "Stopped.") setTimeout(done, 100);
+  }).observe(line, { childList: true });
+  go.click();
+})"""
+OFF = "[...document.querySelectorAll('#choice option')].map((one) => one.disabled)"
 TAKE = "window.pictures.pop()"
 FACE = [[0.5 + 0.3 * math.cos(angle / 5), 0.5 + 0.35 * math.sin(angle / 5)] for angle in range(33)]
 
@@ -77,9 +90,7 @@ def visit(browser: Browser, url: str, named: list[tuple[str, list[Any]]], **more
 def drawn(name: str, choice: str) -> list[tuple[str, list[Any]]]:
     """Steps that draw with some files, and wait until the picture is there."""
     return [("", ["choose", "#choice", choice]), ("", ["click", "#go"]),
-            ("", ["evaluate", "new Promise((done) => { const look = () => (document.querySelector('#go').textContent === 'Draw' ?"
-                  " done(null) : setTimeout(look, 50)); look(); })"]),
-            (name, ["evaluate", TAKE])]  # fmt: skip
+            ("", ["evaluate", READY]), (name, ["evaluate", TAKE])]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -93,12 +104,12 @@ def tour(browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory) 
     named: list[tuple[str, list[Any]]] = [
         ("", ["open", "?repeats=1&iterations=2&warmup=0"]), ("", ["evaluate", HEAR]), ("start", ["axe"]),
         ("notes", ["texts", ".notes li"]), ("", ["click", ".settings summary"]), ("choices", ["texts", "#choice option"]),
-        ("", ["fill", "#prompt", PROMPT]), ("", ["fill", "#seed", str(SEED)]), ("", ["evaluate", "document.querySelector('#steps').value = 4"]),
-        ("", ["evaluate", "document.querySelector('#steps').dispatchEvent(new Event('input'))"]),
+        ("", ["fill", "#prompt", PROMPT]), ("", ["fill", "#seed", str(SEED)]), ("", ["fill", "#steps", "4"]),
         *drawn("litert wasm", "2"), ("done", ["axe"]),
         ("line", ["text", "#doing"]), ("", ["click", "#numbers summary"]), ("times", ["text", "#times"]),
-        ("", ["download", "#record", str(folder / "drawing.json")]), ("", ["download", "#download", str(folder / "picture.png")]),
-        *drawn("onnx wasm", "3"), *drawn("litert webgpu", "0"),
+        ("", ["download", "#record", str(folder / "drawing.json")]),
+        ("", ["download", "#download", str(folder / "picture.png")]),
+        *drawn("onnx wasm", "3"), *drawn("", "0"), ("no webgpu", ["text", "#draw-alert"]),
         ("", ["click", ".segment:has(#guide-canny)"]), ("", ["choose", "#choice", "2"]),
         ("", ["click", "#go"]), ("", ["wait", "#draw-alert:not([hidden])"]), ("empty guide", ["text", "#draw-alert"]),
         ("alert", ["axe"]), ("", ["stroke", "#pad", FACE]), *drawn("sketch", "2"), ("", ["click", "#guide-undo"]),
@@ -113,9 +124,8 @@ def tour(browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory) 
         ("", ["fill", "#prompt", "a" * 10_000]), ("long", ["text", "#words-note"]), *drawn("long picture", "2"),
         ("", ["fill", "#seed", "99999999999999999999"]), ("", ["click", "#go"]), ("", ["wait", "#draw-alert:not([hidden])"]),
         ("bad seed", ["text", "#draw-alert"]), ("", ["fill", "#seed", "3"]), ("noise", ["text", "#doing"]),
-        ("", ["evaluate", "document.querySelector('#steps').value = 50"]), ("", ["click", "#go"]), ("", ["until", "Step"]),
-        ("", ["click", "#go"]), ("", ["until", "Stopped."]), ("after cancel", ["text", "#go"]),
-        ("", ["click", "#tab-bench"]), ("", ["wait", "#start"]), ("", ["click", "#start"]), ("", ["wait", "#download[download='bench.json']"]),
+        ("", ["fill", "#steps", "50"]), ("", ["evaluate", CANCEL]), ("after cancel", ["text", "#go"]),
+        ("", ["click", "#tab-bench"]), ("", ["wait", "#start"]), ("", ["click", "#start"]), ("", ["wait", "#bench #download"]),
         ("states", ["texts", ".state"]), ("", ["download", "#bench #download", str(folder / "bench.json")]),
     ]  # fmt: skip
     return {**visit(browser, site, named), "folder": folder}
@@ -127,11 +137,10 @@ def decibels(reference: np.ndarray, value: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(
-    ("name", "target", "delegate"),
-    [("litert wasm", "litert", "wasm"), ("onnx wasm", "onnx", "wasm"), ("litert webgpu", "litert", "webgpu"),
-     ("sketch", "litert", "wasm"), ("photo", "litert", "wasm")],
-)  # fmt: skip
-def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str, target: str, delegate: str) -> None:
+    ("name", "target"),
+    [("litert wasm", "litert"), ("onnx wasm", "onnx"), ("sketch", "litert"), ("photo", "litert")],
+)
+def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str, target: str) -> None:
     found = tour[name]
     steers = tuple(
         Steer(plugin=item["plugin"], strength=item["strength"],
@@ -140,8 +149,8 @@ def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str
     )  # fmt: skip
     assert bool(steers) == (name in ("sketch", "photo"))
     wanted = draw(generator, Words(prompt=PROMPT, steps=4), seeds=(SEED,), steers=steers, target=target)
-    assert decibels(wanted.latents[0].ravel(), np.array(found["latent"])) >= MIN_DB[delegate]
-    assert decibels(wanted.decoded[0].ravel(), np.array(found["decoded"])) >= MIN_DB[delegate]
+    assert decibels(wanted.latents[0].ravel(), np.array(found["latent"])) >= MIN_DB
+    assert decibels(wanted.decoded[0].ravel(), np.array(found["decoded"])) >= MIN_DB
     pixels = np.array(found["pixels"], np.int16).reshape(SIZE, SIZE, 4)
     assert (pixels[:, :, 3] == 255).all() and np.abs(pixels[:, :, :3] - wanted.images[0]).max() <= 1
 
@@ -177,6 +186,7 @@ def test_what_it_tells(tour: dict[str, Any]) -> None:
     ]
     assert "“xylophone”" in tour["unknown"] and "never taught" in tour["unknown"]
     assert "reads the first 16 only" in tour["long"] and tour["long picture"] is not None
+    assert "webgpu does not take all of this file. Choose other files under Settings." in tour["no webgpu"]
     assert tour["empty guide"].startswith("The guide is empty")
     assert tour["flat"].startswith("No edges were found") and tour["bad seed"].startswith("The seed must be")
     assert "noise of seed 3" in tour["noise"] and tour["after cancel"] == "Draw"
@@ -210,7 +220,7 @@ def test_without_webgpu(browser: Browser, site: str) -> None:
     gone = "Object.defineProperty(Navigator.prototype, 'gpu', { get: () => undefined })"
     named: list[tuple[str, list[Any]]] = [
         ("", ["open"]), ("", ["click", ".settings summary"]), ("why", ["text", ".settings"]), ("", ["click", "#go"]),
-        ("", ["wait", "#record"]), ("off", ["evaluate", "[...document.querySelectorAll('#choice option')].map((one) => one.disabled)"]),
+        ("", ["wait", "#record"]), ("off", ["evaluate", OFF]),
     ]  # fmt: skip
     found = visit(browser, site, named, init=gone)
     assert "No WebGPU here: this browser has no WebGPU" in found["why"] and found["off"] == [True, True, False, False]

@@ -63,15 +63,18 @@ const steps = {
 };
 
 const found = [];
+const seconds = [];
 try {
   for (const [name, ...given] of asked.steps) {
+    const started = performance.now();
     const result = await steps[name](...given);
+    seconds.push((performance.now() - started) / 1e3);
     found.push(result === undefined || typeof result?.status === "function" ? null : result);
   }
-  console.log(JSON.stringify({ found, strangers, errors }));
+  console.log(JSON.stringify({ found, seconds, strangers, errors }));
 } catch (error) {
   const text = await page.innerText("body").catch(() => "");
-  console.log(JSON.stringify({ found, strangers, errors, failed: `${error.message}\nThe page says:\n${text.slice(0, 2000)}` }));
+  console.log(JSON.stringify({ found, seconds, strangers, errors, failed: `${error.message}\nThe page says:\n${text.slice(0, 2000)}` }));
 } finally {
   await browser.close();
 }

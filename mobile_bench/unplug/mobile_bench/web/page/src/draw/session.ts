@@ -48,9 +48,9 @@ export function weight(pipeline: Pipeline, { target, precision }: Choice, plugin
 const NO_MEMORY = /out of memory|allocation failed|memory access out of bounds|cannot enlarge memory|bad_alloc|Aborted\(OOM\)|could not allocate|std::bad/i;
 
 /** Memory is what small devices lack; their errors say it in many ways. */
-export function inWords(error: unknown, megabytes: number): Error {
+export function inWords(error: unknown, megabytes: number, file = ""): Error {
   const text = error instanceof Error ? error.message : String(error);
-  if (!NO_MEMORY.test(text)) return error instanceof Error ? error : new Error(text);
+  if (!NO_MEMORY.test(text)) return new Error(file === "" || text.startsWith(file) ? text : `${file} does not open here: ${text}. Choose other files under Settings.`);
   return new Error(`This browser has too little memory for these files (${megabytes.toFixed(0)} MB of networks). Close other tabs, or choose other files under Settings.`);
 }
 
@@ -81,7 +81,7 @@ export class Session {
         this.threads = Math.max(this.threads, await this.client.openPart(part));
       } catch (error) {
         this.close();
-        throw inWords(error, weight(generator.pipeline, choice, plugins) / 2 ** 20);
+        throw inWords(error, weight(generator.pipeline, choice, plugins) / 2 ** 20, this.files[name]!.file);
       }
       this.opened.add(name);
     }

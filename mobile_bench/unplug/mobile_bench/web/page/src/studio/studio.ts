@@ -17,9 +17,11 @@ import { Stage, took } from "./stage";
 const FEW_TOKENS = 8192;
 const MOST_STEPS = 50;
 
+/** What a page around this one hears of a picture, as the event "unplug-drawn" of the document. */
 export interface Embedded {
   order: Order;
   drawn: Drawn;
+  record: object;
 }
 
 export class Studio {
@@ -176,8 +178,10 @@ export class Studio {
     const kept = { pixels: drawn.pixels, prompt, said: `Seed ${order.seed} · ${took(times.whole, order.steps)}` };
     this.put(kept);
     this.shelf.add(kept, this.generator.pipeline.image_size);
-    this.tellTimes({ prompt, negative, order, times, session });
-    document.dispatchEvent(new CustomEvent<Embedded>("unplug-drawn", { detail: { order, drawn } }));
+    const made = { prompt, negative, order, times, session };
+    const own = record(this.generator.pipeline, made, this.facts);
+    this.tellTimes(made, own);
+    document.dispatchEvent(new CustomEvent<Embedded>("unplug-drawn", { detail: { order, drawn, record: own } }));
   }
 
   private put({ pixels, prompt, said }: Kept): void {
@@ -210,8 +214,8 @@ export class Studio {
     void this.press();
   }
 
-  private tellTimes(made: Made): void {
-    const text = `${JSON.stringify(record(this.generator.pipeline, made, this.facts), null, 1)}\n`;
+  private tellTimes(made: Made, own: object): void {
+    const text = `${JSON.stringify(own, null, 1)}\n`;
     const href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
     this.times.replaceChildren(timesTable(made), el("a", { class: "button plain", id: "record", href, download: "drawing.json" }, "Download as JSON"));
     byId("numbers").hidden = false;

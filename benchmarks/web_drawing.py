@@ -1,10 +1,10 @@
-"""``python -m benchmarks.web_drawing``: pictures that the web page draws in a headless Chromium beside Python's, number by number.
+"""``python -m benchmarks.web_drawing``: what the web page draws in a headless Chromium beside Python's, number by number.
 
 The page is built with npm and opened with FILES beside it, what ``unplug export`` made of the base that ships. Every choice of
 files and delegate draws the same words and seed; the decoder's numbers and the last latent are compared with those of
-``unplug.sdk.device`` on the same file in Python's runtime. WebGPU is a software device here, right and slow: it draws fewer
-steps, and its times are not kept. Seconds are of a picture, tokens to pixels, with everything open, without previews, on threads
-that a page without isolation has: one. JSON goes to OUT; docs/web.md shows the table.
+``unplug.sdk.device`` on the same file in Python's runtime. WebGPU is a software device here, right and slow: it draws
+fewer steps, and its times are not kept. Seconds are of a picture, tokens to pixels, with everything open and without previews,
+on the one thread of a page that is not isolated. JSON goes to OUT; docs/web.md shows the table.
 """
 
 from __future__ import annotations

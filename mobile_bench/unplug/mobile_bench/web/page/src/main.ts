@@ -132,7 +132,7 @@ async function start(bar: Tabs): Promise<void> {
   const address = given ?? (await besides());
   if (address === null) return dropped(facts, bar);
   byId("bench").replaceChildren(el("p", { class: "soft" }, "Opening the generator …"));
-  await drawing(fromAddress(address, document.baseURI), facts, bar, await offline());
+  await drawing(fromAddress(address, document.baseURI), facts, bar, await offline(alertLine));
 }
 
 async function main(): Promise<void> {

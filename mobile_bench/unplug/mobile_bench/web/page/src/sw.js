@@ -12,12 +12,31 @@ self.addEventListener("activate", (event) => {
   event.waitUntil(clean.then(() => self.clients.claim()));
 });
 
+/** Keeps an answer; the page is told where there is no room. */
+async function keep(cache, key, response) {
+  try {
+    await cache.put(key, response);
+  } catch {
+    for (const client of await self.clients.matchAll()) client.postMessage("no room");
+  }
+}
+
+/** Forgets files beside a pipeline.json which it does not name any more. */
+async function prune(cache, address, text) {
+  const folder = new URL(".", address).href;
+  for (const request of await cache.keys()) {
+    const digest = new URL(request.url).searchParams.get("sha256");
+    if (request.url.startsWith(folder) && digest !== null && !text.includes(digest)) await cache.delete(request);
+  }
+}
+
 /** The network first: what may change under its address. */
 async function fresh(request, name, key) {
   const cache = await caches.open(name);
   try {
     const response = await fetch(request);
-    if (response.ok) await cache.put(key, response.clone());
+    if (response.ok) await keep(cache, key, response.clone());
+    if (response.ok && name === FILES) await prune(cache, key, await response.clone().text());
     return response;
   } catch (error) {
     const kept = await cache.match(key);
@@ -32,7 +51,7 @@ async function kept(request, name) {
   const known = await cache.match(request);
   if (known !== undefined) return known;
   const response = await fetch(request);
-  if (response.ok) await cache.put(request, response.clone());
+  if (response.ok) await keep(cache, request, response.clone());
   return response;
 }
 

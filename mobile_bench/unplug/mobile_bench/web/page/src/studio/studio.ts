@@ -61,7 +61,7 @@ export class Studio {
     this.guide = new Guide(pipeline, () => this.shown, () => undefined);
     this.shelf = new Shelf((kept) => !this.busy && this.put(kept));
     const suggested = ideas(tokenizer);
-    this.prompt = el("textarea", { id: "prompt", rows: 2, maxlength: MAX_CHARACTERS, spellcheck: "false", autocapitalize: "off", placeholder: "What to draw", "aria-describedby": "words-note", input: () => this.tellWords() });
+    this.prompt = el("textarea", { id: "prompt", rows: 2, maxlength: MAX_CHARACTERS, spellcheck: "false", autocapitalize: "off", placeholder: "What to draw", "aria-describedby": "words-note", enterkeyhint: "go", input: () => this.tellWords(), keydown: (event) => this.enter(event as KeyboardEvent) });
     this.prompt.value = suggested[0] ?? "";
     this.negative = el("input", { type: "text", id: "negative", maxlength: MAX_CHARACTERS, spellcheck: "false", autocomplete: "off", placeholder: "Nothing" });
     this.steps = slider({ id: "steps", label: "Steps", low: 1, high: Math.max(MOST_STEPS, steps), step: 1, value: steps });
@@ -108,6 +108,13 @@ export class Studio {
     const facts = el("details", { class: "numbers", id: "numbers", hidden: true }, el("summary", {}, "Where the time went"), this.times);
     const about = el("ul", { class: "notes soft small" }, ...notes.map((note) => el("li", {}, note)));
     return el("div", { class: "studio" }, el("div", { class: "left" }, this.stage.element, this.save, this.shelf.element), el("div", { class: "right" }, form, facts, about));
+  }
+
+  /** Enter draws; with Shift it is a new line. */
+  private enter(event: KeyboardEvent): void {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (!this.busy) void this.press();
   }
 
   private say(prompt: string): void {

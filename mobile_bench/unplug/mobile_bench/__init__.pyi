@@ -40,3 +40,5 @@ from .sustained import throttling as throttling
 from .tables import csv_text as csv_text
 from .tables import markdown as markdown
 from .validity import THERMAL_STATES as THERMAL_STATES
+from .web.site import serve_site as serve_site
+from .web.site import write_site as write_site

@@ -16,6 +16,7 @@ from unplug.export import PRECISIONS
 from unplug.mobile_bench.web import build
 from unplug.mobile_bench.web.build import built_page
 
+VECTORS = Path(__file__).parents[2] / "vectors" / "pipeline"
 FAKE_NPM = """#!/bin/sh
 echo "$@" >> "$NPM_LOG"
 [ "$1" = "$NPM_FAILS" ] && { echo "npm error code E404" >&2; exit 1; }
@@ -97,11 +98,26 @@ def test_the_page_names_no_other_origin(built: Any) -> None:
 
 @pytest.mark.long
 def test_types_and_units(built: Any) -> None:
-    """The compiler finds nothing, and TypeScript's own unit tests pass."""
+    """The compiler finds nothing, TypeScript's own unit tests pass, and its port of the device loop agrees with the vectors."""
     for command in (
         ["npm", "exec", "--offline", "--", "tsc", "--noEmit"],
         ["npm", "exec", "--offline", "--", "vite", "build", "--ssr", "tests/unit.test.ts", "--outDir", "unit"],
+        [
+            "npm",
+            "exec",
+            "--offline",
+            "--",
+            "vite",
+            "build",
+            "--ssr",
+            "tests/vectors.test.ts",
+            "--outDir",
+            "unit",
+            "--emptyOutDir",
+            "false",
+        ],
         ["node", "--test", "unit/"],
     ):
-        done = subprocess.run(command, cwd=built.folder, capture_output=True, text=True, timeout=120, check=False)
+        env = {**os.environ, "UNPLUG_VECTORS": str(VECTORS)}
+        done = subprocess.run(command, cwd=built.folder, capture_output=True, text=True, timeout=120, check=False, env=env)
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

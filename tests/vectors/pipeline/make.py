@@ -6,6 +6,7 @@ float32 are written with nine digits, which give the same float32 back.
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,34 @@ def pixels() -> dict[str, Any]:
     }  # fmt: skip
 
 
-MADE = {"pixels.json": pixels, "tokens.json": tokens, "noise.json": noise, "tables.json": tables, "sampling.json": sampling}
+def edges() -> dict[str, Any]:
+    """OpenCV's edges of pictures from the noise stream: grain, smooth hills, boxes with exact ties, a gradient that is weak."""
+    from unplug.plugins.conditions import Canny
+
+    rows, cases = (
+        [],
+        ((32, 32, 1, 100, 200), (40, 24, 4, 100, 200), (33, 47, 8, 40, 90), (24, 24, 12, 100, 200), (48, 16, 3, 0, 255)),
+    )
+    for number, (width, height, side, low, high) in enumerate(cases):
+        across, down = -(-width // side), -(-height // side)
+        coarse = (uniforms(words(SEED, number, 3 * across * down)).reshape(down, across, 3) * 256).astype(np.uint8)
+        picture_HWC = np.repeat(np.repeat(coarse, side, axis=0), side, axis=1)[:height, :width]
+        found_HW = Canny(low=low, high=high)(np.ascontiguousarray(picture_HWC))[:, :, 0] > 0
+        rows.append({
+            "width": width, "height": height, "low": low, "high": high,
+            "rgb": base64.b64encode(picture_HWC.tobytes()).decode(), "edges": base64.b64encode(np.packbits(found_HW)).decode(),
+        })  # fmt: skip
+    return {"cases": rows}
+
+
+MADE = {
+    "canny.json": edges,
+    "pixels.json": pixels,
+    "tokens.json": tokens,
+    "noise.json": noise,
+    "tables.json": tables,
+    "sampling.json": sampling,
+}
 
 
 def text_of(name: str) -> str:

@@ -9,7 +9,7 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from unplug.core import DeviceError, InputError, JsonLines
@@ -68,9 +68,12 @@ class _Runs(RunsFiles):
 
     def unavailable(self, artifact: Artifact, runtime: str) -> str | None:
         """Files of other targets, and of other numbers than go through the page."""
-        kinds = {tensor.dtype for tensor in (*artifact.card.iospec.inputs, *artifact.card.iospec.outputs)}
-        other = f"its tensors are {', '.join(sorted(kinds))}, and only float32 goes through the page"
-        return super().unavailable(artifact, runtime) or (None if kinds == {"float32"} else other)
+        spec = artifact.card.iospec
+        odd = {tensor.dtype for tensor in spec.inputs} - {"float32", "int32"} | {tensor.dtype for tensor in spec.outputs} - {
+            "float32"
+        }
+        other = f"it has tensors of {', '.join(sorted(odd))}, and only float32, and int32 as an input, goes through the page"
+        return super().unavailable(artifact, runtime) or (other if odd else None)
 
 
 RUNS = _Runs(name="a browser", by_suffix=RUNTIMES, by_runtime=dict.fromkeys(PACKAGES, DELEGATES))
@@ -96,7 +99,7 @@ class Web:
                 order.say(f"{order.journal}: {len(exchange.rows)} rows of an earlier run are kept")
             if exchange.missing():
                 with PageServer(built_page(), exchange, where.host, where.port) as server:
-                    why = _run(server, where, order)
+                    why = _run(server, exchange, where, order)
         info = _last_info(exchange)
         rows = [exchange.final(number, why) for number in range(len(jobs))]
         return tuple(row or stopped_row(info, job, order.plan, job.not_run or why) for row, job in zip(rows, jobs, strict=True))
@@ -112,16 +115,16 @@ def _last_info(exchange: Exchange) -> DeviceInfo:
     return DeviceInfo(where=exchange.where or "device", device="a browser that did not report", os="unknown")
 
 
-def _run(server: PageServer, where: Place, order: Order) -> str:
+def _run(server: PageServer, exchange: Exchange, where: Place, order: Order) -> str:
     """Until the report is there, or the browser is gone; says why where it is not whole."""
     with _browser_for(server, where, order) as process:
-        return _wait(server, order, process)
+        return _wait(exchange, order, process)
 
 
 @contextlib.contextmanager
 def _browser_for(server: PageServer, where: Place, order: Order) -> Iterator[subprocess.Popen[bytes] | None]:
     if not where.headless:
-        _invite(server, where, order)
+        invite(server, where, order.say)
         yield None
         return
     if find_browser() is None:
@@ -133,17 +136,18 @@ def _browser_for(server: PageServer, where: Place, order: Order) -> Iterator[sub
         end_browser(process, profile)
 
 
-def _invite(server: PageServer, where: Place, order: Order) -> None:
+def invite(server: PageServer, where: Place, say: Callable[[str], None]) -> None:
+    """Says where the page is to be opened: here, by a QR code, on a phone with a cable."""
     here = where.host in ("127.0.0.1", "localhost")
     url = server.url(lan_address() if where.host == "0.0.0.0" else where.host)
-    order.say(f"Open {url}")
+    say(f"Open {url}")
     if not here:
         if drawn := _qr(url):
-            order.say(drawn)
-        order.say("Over plain http a browser has neither WebGPU nor a camera: see docs/web.md for https and cables")
+            say(drawn)
+        say("Over plain http a browser has neither WebGPU nor a camera: see docs/web.md for https and cables")
     if here or where.host == "0.0.0.0":
         port = server.port
-        order.say(f"On a phone with a cable: adb reverse tcp:{port} tcp:{port}, then open {server.url('localhost')}")
+        say(f"On a phone with a cable: adb reverse tcp:{port} tcp:{port}, then open {server.url('localhost')}")
 
 
 def _qr(url: str) -> str | None:
@@ -157,8 +161,8 @@ def _qr(url: str) -> str | None:
     return text.getvalue()
 
 
-def _wait(server: PageServer, order: Order, process: subprocess.Popen[bytes] | None) -> str:
-    exchange, plan = server.exchange, order.plan
+def _wait(exchange: Exchange, order: Order, process: subprocess.Popen[bytes] | None) -> str:
+    plan = order.plan
     total, started = len(exchange.jobs) * plan.starts, time.monotonic()
     while not exchange.reported.wait(POLL_S):
         if order.progress is not None:

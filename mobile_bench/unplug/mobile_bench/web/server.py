@@ -1,4 +1,7 @@
-"""The server of the page: one address with a secret in it, a handful of routes, bounded uploads, and nothing logged."""
+"""The server of the page: one address with a secret in it, a handful of routes, bounded uploads, and nothing logged.
+
+It serves a benchmark, which has a plan and takes rows, or a generator, whose files lie beside the page.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -50,19 +53,23 @@ class Refused(Exception):
 
 
 class PageServer:
-    """Serves the page, the plan and the files of one benchmark below a secret path, and takes its rows.
+    """Serves the page below a secret path: with the plan and files of a benchmark, whose rows it takes, or with files alone.
 
     Args:
         page: the built page.
-        exchange: the benchmark.
+        exchange: the benchmark; None where there is nothing to time, and nothing to upload then.
         host, port: where to listen; port 0 takes a free one.
+        files: by their addresses beside the page; no other file is served.
 
     Raises:
         DeviceError: nothing can listen there.
     """
 
-    def __init__(self, page: Path, exchange: Exchange, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.page, self.exchange = page.resolve(), exchange
+    def __init__(
+        self, page: Path, exchange: Exchange | None, host: str = "127.0.0.1", port: int = 0, *,
+        files: Mapping[str, Path] | None = None,
+    ) -> None:  # fmt: skip
+        self.page, self.exchange, self.files = page.resolve(), exchange, dict(files or {})
         self.token = secrets.token_urlsafe(16)
         self.used = False
         outer = self
@@ -180,18 +187,26 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.know(self.connection)
         if self.own.used:
             raise Refused(410, "this address has been used; run unplug bench again for a new one")
-        self.own.exchange.sign()
+        if self.own.exchange is not None:
+            self.own.exchange.sign()
         return rest
 
+    @property
+    def _exchange(self) -> Exchange:
+        """The benchmark. Raises `Refused` where there is none."""
+        if self.own.exchange is None:
+            raise Refused(404, "nothing is here")
+        return self.own.exchange
+
     def _get(self, path: str) -> None:
-        exchange = self.own.exchange
-        if path == "plan.json":
-            self._send(exchange.plan_json(), ".json", store=False)
+        if path in self.own.files:
+            self._file(self.own.files[path])
+        elif path == "plan.json":
+            self._send(self._exchange.plan_json(), ".json", store=False)
         elif found := re.fullmatch(r"files/(\d{1,6})", path):
-            self._file(exchange.jobs[self._number(found[1])].artifact.path)
+            self._file(self._exchange.jobs[self._number(found[1])].artifact.path)
         elif found := re.fullmatch(r"vectors/(\d{1,6})/([A-Za-z0-9_.-]{1,200})", path):
-            number = self._number(found[1])
-            name = found[2]
+            exchange, number, name = self._exchange, self._number(found[1]), found[2]
             body = exchange.vectors_json(number) if name == "vectors.json" else exchange.vector(number, name)
             if body is None:
                 raise Refused(404, "there is no such test vector")
@@ -200,7 +215,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._page_file(path or "index.html")
 
     def _number(self, text: str) -> int:
-        if int(text) >= len(self.own.exchange.jobs):
+        if int(text) >= len(self._exchange.jobs):
             raise Refused(404, "there is no such job")
         return int(text)
 
@@ -216,7 +231,7 @@ class _Handler(BaseHTTPRequestHandler):
         found = re.fullmatch(r"(progress|report|row/(\d{1,6}))", path)
         if found is None:
             raise Refused(404, "nothing is here")
-        exchange = self.own.exchange
+        exchange = self._exchange
         number = self._number(found[2]) if found[2] else 0
         body = self._body(MAX_POSTS[path.partition("/")[0]])
         if path == "progress":

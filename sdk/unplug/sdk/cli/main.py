@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "condition": ("unplug.sdk.cli.condition:condition", "Draw landmarks, body, depth or edges of pictures."),
     "train": ("unplug.sdk.cli.train:train", "Train a model."),
     "generate": ("unplug.sdk.cli.generate:generate", "Draw pictures from a prompt, steered by plugins."),
+    "page": ("unplug.sdk.cli.page:page", "Let a browser draw with an exported base."),
     "compare-control": (
         "unplug.sdk.cli.compare_control:compare_control",
         "Train ControlNet, T2I-Adapter and the plugin beside one base; compare.",

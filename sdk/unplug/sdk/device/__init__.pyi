@@ -36,3 +36,4 @@ from .sampler import sampling_table as sampling_table
 from .sampler import timesteps as timesteps
 from .tokenizer import Encoded as Encoded
 from .tokenizer import Tokenizer as Tokenizer
+from .web import web_files as web_files

@@ -1,5 +1,6 @@
 // One static folder: relative addresses, the runtimes' WebAssembly beside the scripts, nothing from elsewhere.
-import { cpSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig, type Plugin } from "vite";
 
@@ -20,6 +21,21 @@ function copyLiteRt(): Plugin {
   };
 }
 
+/** The service worker knows this build and the files that the page itself is made of; it is no module of the page. */
+function writeServiceWorker(): Plugin {
+  return {
+    name: "write-service-worker",
+    apply: (_, { command, isSsrBuild }) => command === "build" && !isSsrBuild,
+    writeBundle(options, bundle) {
+      const own = Object.keys(bundle).filter((name) => /\.(js|css)$/.test(name)).sort();
+      const build = createHash("sha256").update(own.join()).update(readFileSync(join(import.meta.dirname, "index.html"))).digest("hex").slice(0, 12);
+      const head = `const BUILD = ${JSON.stringify(build)};\nconst SHELL = ${JSON.stringify(["./", "icon.svg", ...own])};\n`;
+      const code = readFileSync(join(import.meta.dirname, "src/sw.js"), "utf8");
+      writeFileSync(join(options.dir ?? "dist", "sw.js"), head + code);
+    },
+  };
+}
+
 const version = (name: string): string =>
   (JSON.parse(readFileSync(join(modules, name, "package.json"), "utf8")) as { version: string }).version;
 
@@ -32,5 +48,5 @@ export default defineConfig({
   build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false }, chunkSizeWarningLimit: 2048 },
   // LiteRT.js loads its script with importScripts, which module workers do not have.
   worker: { format: "iife" },
-  plugins: [copyLiteRt()],
+  plugins: [copyLiteRt(), writeServiceWorker()],
 });

@@ -2,9 +2,9 @@
 import { relaid } from "./layout";
 import precisions from "./precisions.json";
 import { generator } from "./random";
-import { once, readVectors, type Vectors } from "./served";
+import { asKind, once, readVectors, type Vectors } from "./served";
 import { sha256 } from "./sha256";
-import type { Delegate, IOSpec, Job, Offer, Plan, RuntimeName, Sample, Tensors } from "./types";
+import type { Delegate, Feeds, IOSpec, Job, Offer, Plan, RuntimeName, Sample, Tensors } from "./types";
 import { elements } from "./layout";
 import { isSafePath } from "./zip";
 
@@ -101,25 +101,26 @@ function bundleSamples(files: Files, own: IOSpec, wanted: IOSpec): () => Promise
       if (bytes === undefined) throw new Error(`test_vectors/${String(name).slice(0, 80)} is missing`);
       return Promise.resolve(bytes.slice().buffer);
     });
-    const turned = (side: "inputs" | "outputs", tensors: Tensors): Tensors => {
+    const turned = <T extends Feeds>(side: "inputs" | "outputs", tensors: T): T => {
       const pairs = wanted[side].map((spec) => {
         const from = own[side].find(({ name }) => name === spec.name);
         if (from === undefined) throw new Error(`the bundle's model has no tensor ${spec.name}`);
-        return [spec.name, relaid(tensors[spec.name]!, from.shape, from.layout, spec.layout)] as const;
+        const values = tensors[spec.name]!;
+        return [spec.name, values instanceof Float32Array ? relaid(values, from.shape, from.layout, spec.layout) : values] as const;
       });
-      return Object.fromEntries(pairs);
+      return Object.fromEntries(pairs) as T;
     };
-    return samples.map(({ inputs, outputs }) => ({ inputs: turned("inputs", inputs), outputs: outputs && turned("outputs", outputs) }));
+    return samples.map(({ inputs, outputs }) => ({ inputs: turned("inputs", inputs), outputs: outputs && turned<Tensors>("outputs", outputs) }));
   });
 }
 
 /** Random inputs where there are no test vectors: nothing is then expected but the same outputs every time. */
-function randomSamples(iospec: IOSpec): () => Promise<Sample[]> {
+export function randomSamples(iospec: IOSpec): () => Promise<Sample[]> {
   return once(async () => {
     const draw = generator(0);
-    const pairs = iospec.inputs.map(({ name, shape, range }) => {
-      const [low, high] = range ?? [0, 1];
-      return [name, Float32Array.from({ length: elements(shape) }, () => low + (high - low) * draw())] as const;
+    const pairs = iospec.inputs.map((spec) => {
+      const [low, high] = spec.range ?? [0, 1];
+      return [spec.name, asKind(spec, Float32Array.from({ length: elements(spec.shape) }, () => low + (high - low) * draw()))] as const;
     });
     return [{ inputs: Object.fromEntries(pairs), outputs: null }];
   });
@@ -128,10 +129,10 @@ function randomSamples(iospec: IOSpec): () => Promise<Sample[]> {
 /** `unplug.export.digest_inputs`. */
 export async function digestInputs(samples: Sample[], iospec: IOSpec): Promise<string> {
   const parts: Uint8Array<ArrayBuffer>[] = [];
-  for (const { name, shape } of [...iospec.inputs].sort((a, b) => (a.name < b.name ? -1 : 1))) {
+  for (const { name, shape, dtype } of [...iospec.inputs].sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const whole = [samples.length, ...shape.slice(1)];
     const written = `(${whole.join(", ")}${whole.length === 1 ? "," : ""})`;
-    parts.push(new TextEncoder().encode(`${name}\0<f4\0${written}\n`));
+    parts.push(new TextEncoder().encode(`${name}\0${dtype === "int32" ? "<i4" : "<f4"}\0${written}\n`));
     for (const { inputs } of samples) parts.push(new Uint8Array(inputs[name]!.buffer));
   }
   return sha256(new Uint8Array(await new Blob(parts).arrayBuffer()));

@@ -24,18 +24,19 @@ const extended = (): Navigator & Extended => navigator;
 const clean = (text: string): string => text.replace(/[^\x20-\x7e]+/g, " ").replace(/\s+/g, " ").trim().slice(0, 200);
 
 /** Why WebGPU cannot be used, or null; with its adapter where there is one. */
-export async function webgpu(): Promise<{ missing: string | null; adapter: GPUAdapterInfo | null }> {
+export async function webgpu(): Promise<{ missing: string | null; adapter: GPUAdapterInfo | null; f16: boolean }> {
   if (!globalThis.isSecureContext) {
     const missing = "WebGPU needs https or localhost, and this page came over plain http (use adb reverse, or https)";
-    return { missing, adapter: null };
+    return { missing, adapter: null, f16: false };
   }
   const gpu = (navigator as { gpu?: GPU }).gpu;
-  if (gpu === undefined) return { missing: "this browser has no WebGPU", adapter: null };
+  if (gpu === undefined) return { missing: "this browser has no WebGPU", adapter: null, f16: false };
   try {
     const adapter = await gpu.requestAdapter();
-    return adapter === null ? { missing: "WebGPU finds no adapter here", adapter: null } : { missing: null, adapter: adapter.info };
+    if (adapter === null) return { missing: "WebGPU finds no adapter here", adapter: null, f16: false };
+    return { missing: null, adapter: adapter.info, f16: adapter.features.has("shader-f16") };
   } catch (error) {
-    return { missing: clean(`WebGPU does not start: ${String(error)}`), adapter: null };
+    return { missing: clean(`WebGPU does not start: ${String(error)}`), adapter: null, f16: false };
   }
 }
 
@@ -93,6 +94,8 @@ export async function deviceFacts(): Promise<DeviceFacts> {
     battery_percent: power === null ? null : Math.round(100 * power.level),
     charging: power?.charging ?? null,
     webgpu: gpu.missing,
+    software_gpu: software,
+    shader_f16: gpu.f16,
     clock_ms: clockStep(),
   };
 }

@@ -1,5 +1,5 @@
 // What a worker needs of a runtime: open a file, run named inputs, read every output back.
-import type { Delegate, IOSpec, Tensors } from "./types";
+import type { Delegate, Feeds, IOSpec, TensorSpec, Tensors } from "./types";
 
 export interface Ran {
   outputs: Tensors;
@@ -12,7 +12,7 @@ export interface Ran {
 
 export interface Engine {
   readonly threads: number;
-  run(inputs: Tensors): Promise<Ran>;
+  run(inputs: Feeds): Promise<Ran>;
   close(): void;
 }
 
@@ -28,6 +28,14 @@ export interface Runtime {
   /** Loads the runtime itself: no part of the time that a model takes to load. */
   load(setup: Setup): Promise<void>;
   open(model: ArrayBuffer, setup: Setup): Promise<Engine>;
+}
+
+/** The numbers of one input; throws where they are not there, or of another kind than its iospec says. */
+export function fed(inputs: Feeds, { name, dtype }: TensorSpec): Feeds[string] {
+  const values = inputs[name];
+  if (values === undefined) throw new Error(`the input ${name} is missing`);
+  if ((dtype === "int32") !== values instanceof Int32Array) throw new Error(`the input ${name} is not of ${dtype}`);
+  return values;
 }
 
 /** Threads need shared memory, which a browser gives to isolated pages only. */

@@ -1,8 +1,13 @@
-// Served by unplug bench, the page has a plan and posts its rows; else it waits for a bundle.
-import { bundleOffer, type Files } from "./bundle";
+// Three ways in: a plan that unplug bench serves, a generator beside the page (generator/, or ?generator=FOLDER/), or files that are dropped.
+import { bundleOffer } from "./bundle";
 import { Demo, showable } from "./demo/panel";
 import { deviceFacts } from "./device";
+import { fromAddress, fromFiles, type Generator, isGenerator, openGenerator, type ReadFile, withCards } from "./draw/source";
+import { PIPELINE } from "./draw/pipeline";
+import { type Dropped, readAll } from "./dropped";
+import { offline } from "./offline";
 import { Beat, postReport, postRow, servedOffer } from "./served";
+import { Studio } from "./studio/studio";
 import type { DeviceFacts, Offer, Plan } from "./types";
 import { benchPanel, type Sink } from "./ui/bench";
 import { byId, el, message } from "./ui/dom";
@@ -10,6 +15,8 @@ import { dropZone } from "./ui/drop";
 import { type Tabs, tabs } from "./ui/tabs";
 
 const asked = new URLSearchParams(location.search);
+const MOST_THREADS = 4;
+const BESIDE = "generator/";
 
 function alertLine(text: string | null): void {
   const line = byId("alert");
@@ -21,8 +28,8 @@ function offerDemo(offer: Offer, facts: DeviceFacts, bar: Tabs): void {
   const jobs = showable(offer.jobs, facts.webgpu === null);
   if (jobs.length === 0) return;
   const demo = new Demo(jobs);
-  bar.offerDemo();
-  bar.onLeaveDemo(() => demo.leave());
+  bar.offer("demo");
+  bar.onLeave("demo", () => demo.leave());
 }
 
 function serverSink(beat: Beat): Sink {
@@ -62,12 +69,47 @@ function changes(): Partial<Plan> {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
+/** A generator draws; its parts can be timed one by one. */
+async function drawing(read: ReadFile, facts: DeviceFacts, bar: Tabs, note: string): Promise<void> {
+  const generator = await openGenerator(read);
+  const threads = Math.min(navigator.hardwareConcurrency || 1, MOST_THREADS);
+  const { pipeline } = generator;
+  const notes = [`${pipeline.name}: every file is checked against its SHA-256 in pipeline.json; nothing is signed.`, note];
+  const studio = new Studio(byId("draw"), generator, facts, threads, notes);
+  document.documentElement.dataset["page"] = "draw";
+  byId("title").textContent = "Draw on this device";
+  byId("lede").textContent = "Words in, a picture out. All of it happens here, in your browser: no word and no picture leaves this device.";
+  bar.offer("draw");
+  bar.select("draw");
+  bar.onLeave("draw", () => studio.leave());
+  offerParts(generator, studio, facts, bar);
+}
+
+function offerParts(generator: Generator, studio: Studio, facts: DeviceFacts, bar: Tabs): void {
+  let known = "";
+  bar.onEnter("bench", () => {
+    const { target, precision } = studio.files;
+    if (known === `${target} ${precision}`) return;
+    known = `${target} ${precision}`;
+    byId("bench").replaceChildren(el("p", { class: "soft" }, "Reading the parts …"));
+    void withCards(generator, target, precision)
+      .then((files) => bundleOffer(files, changes()))
+      .then((offer) => benchPanel(byId("bench"), offer, facts, fileSink))
+      .catch((error: unknown) => {
+        known = "";
+        byId("bench").replaceChildren(el("p", { class: "alert", role: "alert" }, message(error)));
+      });
+  });
+}
+
 function dropped(facts: DeviceFacts, bar: Tabs): void {
   byId("lede").textContent = "Every file runs here, in your browser. Nothing is sent anywhere.";
-  const take = async (files: Promise<Files>): Promise<void> => {
+  const take = async (files: Promise<Dropped>): Promise<void> => {
     alertLine(null);
     try {
-      const offer = await bundleOffer(await files, changes());
+      const found = await files;
+      if (isGenerator(found.keys())) return await drawing(fromFiles(found), facts, bar, "Files that were dropped are not kept: drop them again next time.");
+      const offer = await bundleOffer(await readAll(found), changes());
       benchPanel(byId("bench"), offer, facts, fileSink);
       offerDemo(offer, facts, bar);
     } catch (error) {
@@ -77,13 +119,28 @@ function dropped(facts: DeviceFacts, bar: Tabs): void {
   byId("bench").replaceChildren(dropZone((files) => void take(files)));
 }
 
+/** A generator that lies beside the page opens by itself. */
+async function besides(): Promise<string | null> {
+  const response = await fetch(`${BESIDE}${PIPELINE}`, { cache: "no-cache" }).catch(() => null);
+  return response?.ok && response.headers.get("content-type")?.includes("json") ? BESIDE : null;
+}
+
+async function start(bar: Tabs): Promise<void> {
+  const given = asked.get("generator");
+  const [facts, offer] = await Promise.all([deviceFacts(), given === null ? servedOffer() : null]);
+  if (offer !== null) return served(offer, facts, bar);
+  const address = given ?? (await besides());
+  if (address === null) return dropped(facts, bar);
+  byId("bench").replaceChildren(el("p", { class: "soft" }, "Opening the generator …"));
+  await drawing(fromAddress(address, document.baseURI), facts, bar, await offline(alertLine));
+}
+
 async function main(): Promise<void> {
   const bar = tabs();
+  bar.offer("bench");
   byId("bench").replaceChildren(el("p", { class: "soft" }, "Looking at this device …"));
   try {
-    const [offer, facts] = await Promise.all([servedOffer(), deviceFacts()]);
-    if (offer === null) dropped(facts, bar);
-    else await served(offer, facts, bar);
+    await start(bar);
     document.documentElement.dataset["ready"] = "";
   } catch (error) {
     byId("bench").replaceChildren();

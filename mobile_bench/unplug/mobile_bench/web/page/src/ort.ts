@@ -1,7 +1,7 @@
 // onnxruntime-web, in one of its builds.
 import type * as Ort from "onnxruntime-web/wasm";
-import type { Engine, Ran, Runtime, Setup } from "./engine";
-import type { Tensors } from "./types";
+import { type Engine, fed, type Ran, type Runtime, type Setup } from "./engine";
+import type { Feeds, Tensors } from "./types";
 
 class OrtEngine implements Engine {
   /** Its threads start from a script of their own, which one bundled worker does not have. */
@@ -13,21 +13,22 @@ class OrtEngine implements Engine {
     private readonly setup: Setup,
   ) {}
 
-  async run(inputs: Tensors): Promise<Ran> {
+  async run(inputs: Feeds): Promise<Ran> {
     const before = performance.now();
-    const fed: Record<string, Ort.Tensor> = {};
+    const given: Record<string, Ort.Tensor> = {};
     for (const spec of this.setup.iospec.inputs) {
-      fed[spec.name] = new this.ort.Tensor("float32", inputs[spec.name] ?? new Float32Array(), spec.shape);
+      const values = fed(inputs, spec);
+      given[spec.name] = values instanceof Int32Array ? new this.ort.Tensor("int32", values, spec.shape) : new this.ort.Tensor("float32", values, spec.shape);
     }
     const called = performance.now();
-    const results = await this.session.run(fed);
+    const results = await this.session.run(given);
     const returned = performance.now();
     const outputs: Tensors = {};
     for (const [name, tensor] of Object.entries(results)) {
       outputs[name] = ((await tensor.getData()) as Float32Array<ArrayBuffer>).slice();
     }
     const read = performance.now();
-    for (const tensor of [...Object.values(results), ...Object.values(fed)]) tensor.dispose();
+    for (const tensor of [...Object.values(results), ...Object.values(given)]) tensor.dispose();
     return { outputs, enqueue_ms: called - before, latency_ms: read - called, read_back_ms: read - returned };
   }
 

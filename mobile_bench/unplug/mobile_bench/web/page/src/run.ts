@@ -87,10 +87,11 @@ class Run {
   /** Rows of what cannot run here are told at once. */
   private async precheck(job: Job): Promise<void> {
     const found = this.found.get(job)!;
-    const odd = [...job.iospec.inputs, ...job.iospec.outputs].find((spec) => spec.dtype !== "float32");
+    const { inputs, outputs } = job.iospec;
+    const odd = inputs.find(({ dtype }) => dtype !== "float32" && dtype !== "int32") ?? outputs.find(({ dtype }) => dtype !== "float32");
     if (job.not_run !== null) return this.events.row(job, this.row(job));
     if (job.delegate === "webgpu" && this.facts.webgpu !== null) found.failure = this.facts.webgpu;
-    else if (odd !== undefined) found.failure = `${odd.name} is ${odd.dtype}, and only float32 goes through a browser's runtime here`;
+    else if (odd !== undefined) found.failure = `${odd.name} is ${odd.dtype}, and only float32, and int32 as an input, goes through a browser's runtime here`;
     if (found.failure !== null) await this.events.row(job, this.row(job));
   }
 

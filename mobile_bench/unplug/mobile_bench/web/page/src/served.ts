@@ -1,6 +1,6 @@
 // The page's talk with `unplug bench --on web`: the plan comes, rows and the report go back.
 import { elements } from "./layout";
-import type { BenchReport, BenchRow, IOSpec, Job, Offer, Plan, Sample, Tensors } from "./types";
+import type { BenchReport, BenchRow, Feeds, IOSpec, Job, Offer, Plan, Sample, TensorSpec, Tensors } from "./types";
 
 const SCHEMA = "unplug-bench-plan/1";
 const BEAT_MS = 5000;
@@ -31,6 +31,9 @@ export function floats(bytes: ArrayBuffer, what: string, shape: number[]): Float
   return new Float32Array<ArrayBuffer>(bytes);
 }
 
+/** Test vectors travel as float32; a model that takes whole numbers gets them as such. */
+export const asKind = ({ dtype }: TensorSpec, values: Float32Array<ArrayBuffer>): Feeds[string] => (dtype === "int32" ? Int32Array.from(values) : values);
+
 /** Reads test vectors; `fetchFile` gets the bytes of one file. */
 export async function readVectors(
   vectors: Vectors,
@@ -49,7 +52,9 @@ export async function readVectors(
   };
   const samples: Sample[] = [];
   for (const { inputs, outputs } of vectors.samples) {
-    samples.push({ inputs: await side(iospec.inputs, inputs), outputs: await side(iospec.outputs, outputs) });
+    const given = await side(iospec.inputs, inputs);
+    const fed = Object.fromEntries(iospec.inputs.map((spec) => [spec.name, asKind(spec, given[spec.name]!)]));
+    samples.push({ inputs: fed, outputs: await side(iospec.outputs, outputs) });
   }
   if (samples.length === 0) throw new Error("there are no test vectors");
   return samples;

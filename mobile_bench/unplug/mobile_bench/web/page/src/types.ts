@@ -121,9 +121,12 @@ export interface Plan {
 
 export type Tensors = Record<string, Float32Array<ArrayBuffer>>;
 
+/** What goes into a model: numbers, and token ids, which are whole. */
+export type Feeds = Record<string, Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer>>;
+
 /** One test vector: named inputs, and what should come out; no outputs where nothing is expected. */
 export interface Sample {
-  inputs: Tensors;
+  inputs: Feeds;
   outputs: Tensors | null;
 }
 
@@ -159,6 +162,11 @@ export interface DeviceFacts {
   gpu_driver: string | null;
   battery_percent: number | null;
   charging: boolean | null;
+  /** Why there is no WebGPU, or null. */
   webgpu: string | null;
+  /** WebGPU on a processor: right, and slow. */
+  software_gpu: boolean;
+  /** Whether WebGPU computes in half precision, which ONNX Runtime Web needs for fp16 files. */
+  shader_f16: boolean;
   clock_ms: number;
 }

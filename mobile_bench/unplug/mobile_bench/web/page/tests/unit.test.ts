@@ -4,6 +4,11 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
 import { bundleOffer, digestInputs, unwrapped } from "../src/bundle";
+import { isEmpty, toPixels } from "../src/draw/loop";
+import { readPipeline } from "../src/draw/pipeline";
+import { choicesOf, hindrance, inWords, weight } from "../src/draw/session";
+import { fromAddress, fromFiles, isGenerator, openGenerator, openPart } from "../src/draw/source";
+import { line } from "../src/studio/pad";
 import { groupNames, softmax } from "../src/demo/age";
 import { channelMean } from "../src/demo/features";
 import { isImage, toTensor } from "../src/demo/pixels";
@@ -12,7 +17,7 @@ import { compare, distance, verdict, worstOf } from "../src/metrics";
 import { generator, shuffled } from "../src/random";
 import { sha256, sha256Slow } from "../src/sha256";
 import { percentile, relativeSpread, summarize, typicalLatency, windows } from "../src/statistics";
-import type { TensorSpec } from "../src/types";
+import type { DeviceFacts, TensorSpec } from "../src/types";
 import { scaleOf } from "../src/ui/scale";
 import { isSafePath, readZip } from "../src/zip";
 
@@ -190,4 +195,125 @@ test("inputs have Python's digest", async () => {
   const digest = createHash("sha256").update("image\0<f4\0(2, 3, 1, 2)\n").update(new Uint8Array(sample.inputs.image.buffer));
   const wanted = digest.update(new Uint8Array(sample.inputs.image.buffer)).digest("hex");
   assert.equal(await digestInputs([sample, sample], { inputs: [image], outputs: [] }), wanted);
+});
+
+/** The smallest generator that holds: one token a byte, one noise level more than steps. */
+function pipeline(): any {
+  const letters = Array.from({ length: 256 }, (_, byte) => byte).map((byte) => {
+    const plain = [...range(0x21, 0x7f), ...range(0xa1, 0xad), ...range(0xae, 0x100)];
+    const others = range(0, 256).filter((one) => !plain.includes(one));
+    return String.fromCodePoint(plain.includes(byte) ? byte : 0x100 + others.indexOf(byte));
+  });
+  const vocabulary = [...letters, ...letters.map((letter) => `${letter}</w>`), "<s>", "<e>"];
+  const tensor = (name: string, shape: number[], layout: string, dtype = "float32") => ({ name, shape, layout, dtype, range: name === "input_ids" ? [0, 513] : null, colour: null });
+  const latent = [1, 2, 2, 2];
+  const file = { target: "litert", precision: "fp32", file: "a/b.tflite", sha256: "0".repeat(64), bytes: 4 };
+  const part = (model_type: string, inputs: unknown[], outputs: unknown[]) => ({ model_type, iospec: { inputs, outputs }, files: [file] });
+  const states = (name: string) => tensor(name, [1, 4, 3], "NTC");
+  const residual = () => tensor("r0", [1, 5, 2, 2], "NCHW");
+  return {
+    schema: "unplug-pipeline/1", name: "tiny", image_size: 8, latent_shape: [2, 2, 2],
+    tokenizer: { vocabulary, merges: [], length: 4, start: 512, end: 513, padding: 513 },
+    schedule: { alphas_cumprod: [0.9, 0.5, 0.1], final_alpha_cumprod: 1, prediction: "epsilon", spacing: "leading", steps_offset: 0 },
+    text_encoder: part("text_encoder", [tensor("input_ids", [1, 4], "NT", "int32")], [states("hidden_states")]),
+    unet: part("guided_unet", [tensor("sample", latent, "NCHW"), tensor("timestep", [1], "N"), states("encoder_hidden_states"), states("negative_hidden_states"), residual()], [tensor("noise_pred", latent, "NCHW"), tensor("noise_pred_negative", latent, "NCHW")]),
+    decoder: part("decoder", [tensor("latents", latent, "NCHW")], [tensor("image", [1, 3, 8, 8], "NCHW")]),
+    plugins: { canny: { condition: "canny", part: part("plugin", [tensor("condition", [1, 3, 8, 8], "NCHW")], [residual()]) } },
+    residuals: ["r0"], scaling_factor: 1, shift_factor: 0, defaults: { steps: 2, guidance: 3, solver: "ddim" },
+    noise: "philox4x32-10/box-muller", versions: {}, git_revision: null,
+  }; // prettier-ignore
+}
+
+const range = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, place) => from + place);
+
+test("a generator that holds, and those that do not", () => {
+  const found = readPipeline(bytes(pipeline()));
+  assert.deepEqual(found.tokenizer.encode("A").ids, [512, 256 + 0x61, 513, 513]);
+  const later = pipeline();
+  later.defaults.guidance_rescale = 0.7;
+  assert.equal(readPipeline(bytes(later)).pipeline.defaults.guidance_rescale, 0.7);
+  const cases: [(item: any) => void, RegExp][] = [
+    [(item) => (item.schema = "other/1"), /of schema "other\/1"/],
+    [(item) => (item.more = 1), /unknown key "more"/],
+    [(item) => delete item.unet, /unet is nothing/],
+    [(item) => (item.unet = 7), /unet is 7/],
+    [(item) => (item.unet.files = []), /no files, or two/],
+    [(item) => item.unet.files.push(item.unet.files[0]), /no files, or two/],
+    [(item) => (item.unet.files[0].file = "../x"), /no plain path/],
+    [(item) => (item.unet.files[0].sha256 = "x"), /no SHA-256/],
+    [(item) => (item.unet.iospec.inputs[0].shape = [1, 2 ** 30, 9, 9]), /impossible shape/],
+    [(item) => (item.unet.iospec.inputs[0].dtype = "float16"), /float32 is needed/],
+    [(item) => (item.latent_shape = [3, 2, 2]), /sample of shape/],
+    [(item) => (item.residuals = []), /residuals are not the inputs/],
+    [(item) => (item.plugins.canny.part.iospec.outputs[0].shape = [1, 6, 2, 2]), /made for another base: it gives \[1,6,2,2\] as r0/],
+    [(item) => (item.plugins.canny.part.iospec.inputs[0].shape = [1, 3, 9, 9]), /takes no condition of 8 pixels/],
+    [(item) => (item.plugins = { "<b>": item.plugins.canny }), /no name of a plugin/],
+    [(item) => (item.schedule.alphas_cumprod = [0.1, 0.5]), /do not fall/],
+    [(item) => (item.schedule.alphas_cumprod = [0.5, 0]), /do not fall/],
+    [(item) => (item.schedule.alphas_cumprod = null), /do not fall|another kind/],
+    [(item) => (item.defaults.steps = 9), /its defaults are/],
+    [(item) => (item.defaults.guidance_rescale = 2), /its defaults are/],
+    [(item) => (item.defaults.solver = "euler"), /its defaults are/],
+    [(item) => item.tokenizer.vocabulary.push("more"), /more than its text encoder takes/],
+    [(item) => (item.tokenizer.vocabulary[65] = "B"), /vocabulary of 514 tokens/],
+    [(item) => (item.tokenizer.merges = ["x"]), /merge that is not/],
+    [(item) => (item.tokenizer.start = 9999), /mark outside/],
+    [(item) => (item.noise = "other"), /noise is "other"/],
+  ];
+  for (const [change, message] of cases) {
+    const item = pipeline();
+    change(item);
+    assert.throws(() => readPipeline(bytes(item)), message, String(message));
+  }
+  assert.throws(() => readPipeline(new TextEncoder().encode("[]")), /no record/);
+});
+
+test("a generator's files are those that it names", async () => {
+  const item = pipeline();
+  const model = new TextEncoder().encode("file");
+  for (const part of [item.text_encoder, item.unet, item.decoder, item.plugins.canny.part]) part.files = [{ ...item.unet.files[0], sha256: await sha256(model) }];
+  const files = new Map([["FILES/pipeline.json", new Blob([bytes(item)])], ["FILES/a/b.tflite", new Blob([model])]]);
+  assert.ok(isGenerator(files.keys()) && !isGenerator(["a/b/pipeline.json", "pipeline.jsonx"]));
+  const generator = await openGenerator(fromFiles(files));
+  const own = generator.pipeline.unet.files[0]!;
+  assert.deepEqual(new Uint8Array(await openPart(generator, own)), model);
+  files.set("FILES/a/b.tflite", new Blob(["eliF"]));
+  await assert.rejects(openPart(generator, own), /a\/b.tflite is another file than pipeline.json says/);
+  files.set("FILES/a/b.tflite", new Blob(["more than that"]));
+  await assert.rejects(openPart(generator, own), /holds 14 bytes where at most 4 belong/);
+  files.delete("FILES/a/b.tflite");
+  await assert.rejects(openPart(generator, own), /is missing; drop the whole folder/);
+  assert.throws(() => fromAddress("https://elsewhere.example/x/", "https://here.example/"), /the same server/);
+});
+
+test("files that a device can run", () => {
+  const { pipeline: own } = readPipeline(bytes(pipeline()));
+  const choices = choicesOf(own);
+  assert.deepEqual(choices.map(({ delegate }) => delegate), ["webgpu", "wasm"]);
+  assert.equal(weight(own, choices[0]!, ["canny"]), 16);
+  const facts = { webgpu: "this browser has no WebGPU", shader_f16: false } as DeviceFacts;
+  assert.equal(hindrance(choices[0]!, facts), "this browser has no WebGPU");
+  assert.equal(hindrance(choices[1]!, facts), null);
+  assert.match(hindrance({ target: "onnx", precision: "fp16", delegate: "webgpu" }, { ...facts, webgpu: null }) ?? "", /half precision/);
+  const none = pipeline();
+  none.unet.files[0].target = "coreml";
+  assert.throws(() => choicesOf(readPipeline(bytes(none)).pipeline), /no LiteRT or ONNX files of every part/);
+});
+
+test("too little memory is one clear line", () => {
+  for (const text of ["WebAssembly.Memory(): could not allocate memory", "memory access out of bounds", "Aborted(OOM)", "Array buffer allocation failed"]) {
+    assert.match(inWords(new RangeError(text), 53, "unet.tflite").message, /^This browser has too little memory for these files \(53 MB of networks\)/);
+  }
+  assert.equal(inWords(new Error("bad magic"), 53, "unet.tflite").message, "unet.tflite does not open here: bad magic. Choose other files under Settings.");
+});
+
+test("lines of a sketch are whole, and pictures are told from nothing", () => {
+  assert.deepEqual(line([0.5, 0.5], [3.2, 1.9]), [[0, 0], [1, 0], [2, 1], [3, 1]]);
+  for (const [from, to] of [[[5, 5], [0, 0]], [[2, 9], [2, 1]], [[7, 3], [1, 8]]] as [[number, number], [number, number]][]) {
+    const found = line(from, to);
+    assert.deepEqual([found[0], found.at(-1)], [from, to]);
+    assert.ok(found.every(([x, y], place) => place === 0 || Math.max(Math.abs(x - found[place - 1]![0]), Math.abs(y - found[place - 1]![1])) === 1));
+  }
+  assert.ok(isEmpty(Uint8ClampedArray.of(9, 9, 9, 255, 9, 9, 9, 0)) && !isEmpty(Uint8ClampedArray.of(9, 9, 9, 255, 9, 8, 9, 255)));
+  assert.deepEqual([...toPixels(Float32Array.of(0, 0.5, NaN))], [0, 128, 0, 255]);
 });

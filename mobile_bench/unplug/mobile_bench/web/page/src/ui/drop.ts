@@ -1,9 +1,8 @@
 // Where a bundle is dropped or chosen.
-import type { Files } from "../bundle";
-import { filesOfDrop, filesOfInput } from "../dropped";
+import { type Dropped, filesOfDrop, filesOfInput } from "../dropped";
 import { el } from "./dom";
 
-function picker(label: string, attributes: Record<string, string | boolean>, taken: (files: Promise<Files>) => void): HTMLElement {
+function picker(label: string, attributes: Record<string, string | boolean>, taken: (files: Promise<Dropped>) => void): HTMLElement {
   const input: HTMLInputElement = el("input", { type: "file", class: "quiet", ...attributes, change: () => chosen() });
   const chosen = (): void => {
     if (input.files !== null && input.files.length > 0) taken(filesOfInput(input.files));
@@ -12,12 +11,12 @@ function picker(label: string, attributes: Record<string, string | boolean>, tak
   return el("label", { class: "button plain" }, label, input);
 }
 
-export function dropZone(taken: (files: Promise<Files>) => void): HTMLElement {
+export function dropZone(taken: (files: Promise<Dropped>) => void): HTMLElement {
   const zone = el(
     "div",
     { class: "drop" },
-    el("h2", {}, "Drop a bundle here"),
-    el("p", { class: "soft" }, "The folder or zip file that “unplug release” wrote, or exported files with their cards. It stays on this device."),
+    el("h2", {}, "Drop a bundle or a generator here"),
+    el("p", { class: "soft" }, "The folder or zip file that “unplug release” wrote, a whole base from “unplug export”, or exported files with their cards. It stays on this device."),
     el(
       "div",
       { class: "buttons" },

@@ -1,7 +1,7 @@
 // LiteRT.js on WebAssembly or WebGPU.
 import { loadAndCompile, loadLiteRt, Tensor, type CompiledModel } from "@litertjs/core";
-import { type Engine, type Ran, type Runtime, type Setup, threadsHere } from "../engine";
-import type { Tensors } from "../types";
+import { type Engine, fed, type Ran, type Runtime, type Setup, threadsHere } from "../engine";
+import type { Feeds, Tensors } from "../types";
 import { serve } from "./serve";
 
 class LiteRt implements Engine {
@@ -14,12 +14,12 @@ class LiteRt implements Engine {
     this.threads = setup.delegate === "wasm" ? threadsHere(setup.threads) : 1;
   }
 
-  async run(inputs: Tensors): Promise<Ran> {
+  async run(inputs: Feeds): Promise<Ran> {
     const before = performance.now();
-    const fed: Record<string, Tensor> = {};
-    for (const spec of this.setup.iospec.inputs) fed[spec.name] = new Tensor(inputs[spec.name] ?? new Float32Array(), spec.shape);
+    const given: Record<string, Tensor> = {};
+    for (const spec of this.setup.iospec.inputs) given[spec.name] = new Tensor(fed(inputs, spec), spec.shape);
     const called = performance.now();
-    const results = await this.model.run(fed);
+    const results = await this.model.run(given);
     const returned = performance.now();
     const outputs: Tensors = {};
     // On a GPU the call returns before the work is done; copying the outputs out waits for it.
@@ -29,7 +29,7 @@ class LiteRt implements Engine {
       here.delete();
     }
     const read = performance.now();
-    for (const tensor of Object.values(fed)) if (!tensor.deleted) tensor.delete();
+    for (const tensor of Object.values(given)) if (!tensor.deleted) tensor.delete();
     return { outputs, enqueue_ms: called - before, latency_ms: read - called, read_back_ms: read - returned };
   }
 

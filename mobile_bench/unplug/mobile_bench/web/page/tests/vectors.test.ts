@@ -1,0 +1,124 @@
+// The port of the device loop against tests/vectors/pipeline, whose folder UNPLUG_VECTORS names; within the tolerances that it states.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { canny, grey } from "../src/draw/canny";
+import { conditionInput, toPixels } from "../src/draw/loop";
+import { normals, philox, uniform, words } from "../src/draw/noise";
+import { advance, guided, rescaled, samplingTable, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
+import { Tokenizer, type TokenizerData } from "../src/draw/tokenizer";
+
+const folder = process.env["UNPLUG_VECTORS"] ?? "";
+const read = <T>(name: string): T => JSON.parse(readFileSync(join(folder, name), "utf8")) as T;
+
+function near(what: string, got: ArrayLike<number>, wanted: ArrayLike<number>, relative = 0, absolute = 0): void {
+  assert.equal(got.length, wanted.length, what);
+  for (let at = 0; at < wanted.length; at++) {
+    const apart = Math.abs(got[at]! - wanted[at]!);
+    assert.ok(got[at] === wanted[at] || apart <= Math.max(absolute, relative * Math.abs(wanted[at]!)), `${what}[${at}]: ${got[at]} is not ${wanted[at]}`);
+  }
+}
+
+test("token ids of the golden prompts", () => {
+  const bpe = new Tokenizer(read<TokenizerData>("tokenizer.json"));
+  const { prompts } = read<{ prompts: { text: string; times?: number; ids: number[]; tokens: number }[] }>("tokens.json");
+  for (const { text, times = 1, ids, tokens } of prompts) {
+    const found = bpe.encode(text.repeat(times));
+    assert.deepEqual([found.ids, found.tokens], [ids, tokens], text.slice(0, 40));
+  }
+  assert.deepEqual(bpe.encode("a xylophone").spelled, ["xylophone"]);
+  assert.throws(() => bpe.encode("a".repeat(65_537)), /more than 65536 characters/);
+});
+
+interface Noise {
+  philox: { counter: [number, number, number, number]; key: [number, number]; words: number[] }[];
+  streams: { seed: string; stream: number; words: number[]; uniforms: number[]; normals: number[]; normal_2047: number[] }[];
+}
+
+test("the noise stream", () => {
+  const noise = read<Noise>("noise.json");
+  for (const { counter, key, words: wanted } of noise.philox) near("philox", philox(counter, key), wanted);
+  for (const { seed, stream, words: wanted, ...numbers } of noise.streams) {
+    const own = [BigInt(seed), BigInt(stream)] as const;
+    near("words", words(...own, wanted.length), wanted);
+    near("uniforms", wanted.map(uniform), numbers.uniforms);
+    near("normals", normals(...own, wanted.length), numbers.normals, 2 ** -21, 1e-7);
+    near("normal 2047", normals(...own, 2048).slice(2047), numbers.normal_2047, 2 ** -21, 1e-7);
+  }
+});
+
+interface Tables {
+  schedules: Record<string, Schedule>;
+  tables: ({ schedule: string; solver: Solver; steps: number } & Record<keyof SamplingTable, number[]>)[];
+}
+
+test("timesteps and coefficients", () => {
+  const { schedules, tables } = read<Tables>("tables.json");
+  for (const row of tables) {
+    const found = samplingTable(schedules[row.schedule]!, row.steps, row.solver);
+    const name = `${row.schedule} ${row.solver} ${row.steps}`;
+    near(name, found.timestep, row.timestep);
+    for (const key of ["latent_to_data", "prediction_to_data", "keep", "data", "previous"] as const) near(`${name} ${key}`, found[key], row[key], 2e-6, 1e-6);
+  }
+  assert.throws(() => samplingTable(schedules["epsilon"]!, 1000, "dpm++"), /1 to 999 steps/);
+});
+
+interface Sampling {
+  seed: number;
+  guidance: number;
+  steps: number;
+  predictions: number[][];
+  negative_predictions: number[][];
+  runs: { schedule: string; solver: Solver; latents: number[][] }[];
+}
+
+test("latents of a recorded problem", () => {
+  const { schedules } = read<Tables>("tables.json");
+  const sampling = read<Sampling>("sampling.json");
+  for (const run of sampling.runs) {
+    const table = samplingTable(schedules[run.schedule]!, sampling.steps, run.solver);
+    let latent = normals(BigInt(sampling.seed), 0n, run.latents[0]!.length);
+    let before = new Float32Array(latent.length);
+    for (const [step, wanted] of run.latents.entries()) {
+      const [told, untold] = [sampling.predictions[step]!, sampling.negative_predictions[step]!].map((item) => Float32Array.from(item));
+      const moved = advance(table, step, latent, guided(told!, untold!, sampling.guidance), before);
+      [latent, before] = [moved.latent, moved.data];
+      near(`${run.schedule} ${run.solver} ${step}`, latent, wanted, 0, 1e-5 * Math.max(...wanted.map(Math.abs)));
+    }
+  }
+});
+
+test("guidance that is rescaled has the prediction's deviation", () => {
+  const [told, own] = [Float32Array.of(1, 2, 3, 6), Float32Array.of(-4, 0, 4, 12)];
+  near("all", rescaled(own, told, 1), own.map((value) => value * Math.sqrt(3.5 / 35)), 1e-6);
+  near("half", rescaled(own, told, 0.5), own.map((value) => value * (0.5 * Math.sqrt(3.5 / 35) + 0.5)), 1e-6);
+  assert.equal(rescaled(own, told, 0), own);
+  const flat = new Float32Array(4);
+  assert.equal(rescaled(flat, told, 1), flat, "nothing to divide by");
+});
+
+test("pixels at both ends", () => {
+  const known = read<Record<"decoded" | "bytes" | "condition" | "range_0_1" | "range_-1_1", number[]>>("pixels.json");
+  const decoded = Float32Array.from([...known.decoded, ...known.decoded, ...known.decoded]);
+  near("bytes", toPixels(decoded).filter((_, place) => place % 4 === 1), known.bytes);
+  const pixels = Uint8ClampedArray.from(known.condition.flatMap((value) => [value, value, value, 255]));
+  for (const range of [[0, 1], [-1, 1]] as [number, number][]) {
+    const wanted = known[range[0] === 0 ? "range_0_1" : "range_-1_1"];
+    near("condition", conditionInput(pixels, range), [...wanted, ...wanted, ...wanted], 0, 1e-7);
+  }
+});
+
+test("edges are OpenCV's", () => {
+  const { cases } = read<{ cases: { width: number; height: number; low: number; high: number; rgb: string; edges: string }[] }>("canny.json");
+  assert.ok(cases.length > 3);
+  for (const { width, height, low, high, rgb, edges } of cases) {
+    const bytes = Buffer.from(rgb, "base64");
+    const rgba = Array.from({ length: 4 * width * height }, (_, place) => (place % 4 === 3 ? 255 : bytes[3 * (place >> 2) + (place % 4)]!));
+    const found = canny(grey(rgba), width, height, low, high);
+    const bits = Buffer.from(edges, "base64");
+    const wanted = Uint8Array.from(found, (_, place) => ((bits[place >> 3]! >> (7 - (place & 7))) & 1) * 255);
+    assert.ok(wanted.some((value) => value === 255));
+    assert.deepEqual(found, wanted, `${width} x ${height}, ${low} to ${high}`);
+  }
+});

@@ -1,0 +1,116 @@
+"""The page with a generator beside it: what is served and written, and nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.sdk.device.toy import toy
+
+from unplug.core import DeviceError, InputError, OutputError
+from unplug.mobile_bench import serve_site, write_site
+from unplug.mobile_bench.web import build
+from unplug.mobile_bench.web.server import PageServer
+from unplug.sdk.cli import main
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "page"
+    (folder / "assets").mkdir(parents=True)
+    (folder / "index.html").write_text("<!doctype html>")
+    (folder / "assets" / "main.js").write_text("1")
+    monkeypatch.setenv(build.PAGE_VARIABLE, str(folder))
+    return folder
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    folder = tmp_path / "FILES"
+    (folder / "unet").mkdir(parents=True)
+    (folder / "pipeline.json").write_text("{}")
+    (folder / "unet" / "unet.fp32.onnx").write_bytes(b"model")
+    (folder / "secret.txt").write_text("not yours")
+    return {name: folder / name for name in ("pipeline.json", "unet/unet.fp32.onnx")}
+
+
+def ask(server: PageServer, path: str, method: str = "GET") -> tuple[int, bytes, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.request(method, f"/{server.token}/{path}", body=b"{}" if method == "POST" else None)
+    answer = connection.getresponse()
+    found = answer.status, answer.read(), answer.headers.get("Content-Type", "")
+    connection.close()
+    return found
+
+
+def test_only_what_was_named_is_served(page: Path, files: dict[str, Path]) -> None:
+    beside = {f"generator/{name}": path for name, path in files.items()}
+    with PageServer(page, None, files=beside) as server:
+        assert ask(server, "")[:2] == (200, b"<!doctype html>")
+        assert ask(server, "generator/pipeline.json") == (200, b"{}", "application/json")
+        assert ask(server, "generator/unet/unet.fp32.onnx?sha256=00")[:2] == (200, b"model")
+        for path in ("generator/secret.txt", "generator/../secret.txt", "generator/", "plan.json", "files/0", "vectors/0/x"):
+            assert ask(server, path)[0] == 404, path
+        for path in ("row/0", "report", "progress"):
+            assert ask(server, path, "POST")[0] == 404, path
+
+
+def test_it_says_where_and_ends(page: Path, files: dict[str, Path]) -> None:
+    said: list[str] = []
+    before = threading.active_count()
+    serve_site(files, None, said.append, seconds=0.01)
+    assert said[0].startswith("Open http://127.0.0.1:") and threading.active_count() == before
+    with pytest.raises(InputError, match="nobody would see the page"):
+        serve_site(files, "headless", said.append)
+    with pytest.raises(InputError, match="not a port"):
+        serve_site(files, "a b", said.append)
+
+
+def test_a_folder_of_static_files(page: Path, files: dict[str, Path], tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    size = write_site(files, out)
+    names = {item.relative_to(out).as_posix(): item.stat().st_size for item in out.rglob("*") if item.is_file()}
+    assert set(names) == {"index.html", "assets/main.js", "generator/pipeline.json", "generator/unet/unet.fp32.onnx"}
+    assert size == sum(names.values())
+    assert write_site(files, out) == size, "its own folder is replaced"
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match="was not written by this command"):
+        write_site(files, other)
+    assert (other / "mine.txt").read_text() == "mine"
+
+
+def test_the_command(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "toy"
+    toy(folder)
+    out = tmp_path / "site"
+    done = CliRunner().invoke(main, ["page", str(folder), "--out", str(out), "--json"])
+    assert done.exit_code == 0, done.output
+    value = json.loads(done.stdout)
+    assert (
+        value["out"] == str(out)
+        and (out / "generator" / "pipeline.json").read_bytes() == (folder / "pipeline.json").read_bytes()
+    )
+    done = CliRunner().invoke(main, ["page", str(folder), "--minutes", "0.01"])
+    assert done.exit_code == 0 and "Open http://127.0.0.1:" in done.output
+    done = CliRunner().invoke(main, ["page", str(folder), "--out", str(out), "--on", "8080"])
+    assert done.exit_code == 2 and "it writes a folder and serves nothing" in done.output
+    done = CliRunner().invoke(main, ["page", str(tmp_path), "--out", str(out)])
+    assert done.exit_code == 2 and "pipeline.json: No such file" in done.output
+    monkeypatch.setenv(build.PAGE_VARIABLE, str(tmp_path / "nowhere"))
+    with pytest.raises(DeviceError, match=r"no index\.html"):
+        serve_site({}, None, print, seconds=0.01)
+
+
+def test_a_swapped_file_is_not_put_on_a_server(page: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "toy"
+    toy(folder)
+    unet = next(path for path in folder.rglob("*.tflite") if "unet" in path.name)
+    unet.write_bytes(unet.read_bytes() + b"x")
+    done = CliRunner().invoke(main, ["page", str(folder), "--out", str(tmp_path / "site")])
+    assert done.exit_code == 2 and unet.name in done.output and not (tmp_path / "site").exists()

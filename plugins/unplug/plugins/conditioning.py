@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet
@@ -51,6 +50,7 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
         InputError: an argument outside its range.
 
     Example:
+        >>> import torch
         >>> plugin = ConditioningPlugin((32, 64), ("CrossAttnDownBlock2D", "DownBlock2D"), **PLUGIN_SIZES["nano"].config(2))
         >>> [tuple(residual.shape) for residual in plugin(torch.zeros(1, 3, 64, 64))]
         [(1, 32, 8, 8), (1, 64, 4, 4)]

@@ -23,9 +23,9 @@ FOREIGN_VALUE = "a plugin of unplug: open it with unplug.plugins.ConditioningPlu
 class PluginFiles:
     """``save_pretrained`` and ``from_pretrained`` of a network that diffusers takes for one of its models.
 
-    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, behind this class, and names the `MODELS` entry
-    that it is. diffusers' ``MultiAdapter`` opens whatever it finds as a ``T2IAdapter`` of random weights: a word in the
-    configuration makes that an error which says what to use instead.
+    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, behind this class, and names the entry of
+    `MODELS` that it is. diffusers' ``MultiAdapter`` opens whatever it finds as a ``T2IAdapter`` of random weights: a word in
+    the configuration makes that an error which says what to use instead.
     """
 
     model_type: ClassVar[str]

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
 from unplug.core import InputError, MissingExtraError, quiet
@@ -41,6 +40,7 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
         InputError: fewer or more, something else than plugins, or plugins of different bases.
 
     Example:
+        >>> import torch
         >>> unet = {"block_out_channels": [8, 8], "down_block_types": ["DownBlock2D"] * 2, "sample_size": 8}
         >>> both = MultiPlugin([ConditioningPlugin.for_unet(unet, condition=kind, size="nano") for kind in ("canny", "depth")])
         >>> [part.config.condition for part in both.adapters]
@@ -67,7 +67,7 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
                 raise InputError(f"MultiPlugin[{place}]", f"it is a {type(part).__name__}, no plugin", fix)
             _check_same_base(parts[0], part, place)
         super().__init__(parts)
-        self.register_to_config(plugins=[_arguments(part) for part in parts])
+        self.register_to_config(plugins=[_arguments(part) for part in parts])  # type: ignore[no-untyped-call]
 
     @staticmethod
     def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
         for plugin, image_BCHW, weight in zip(self.adapters[1:], xs[1:], weights[1:], strict=True):
             for residual, more in zip(total, plugin(image_BCHW), strict=True):
                 residual.add_(more, alpha=weight)
-        return list[torch.Tensor](total)
+        return list[Tensor](total)
 
 
 def _arguments(plugin: ConditioningPlugin) -> dict[str, Any]:

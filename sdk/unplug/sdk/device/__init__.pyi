@@ -9,7 +9,6 @@ from .drawing import read_steer as read_steer
 from .loop import DevicePicture as DevicePicture
 from .loop import Steer as Steer
 from .loop import Words as Words
-from .loop import check_condition as check_condition
 from .loop import generate as generate
 from .loop import to_pixels as to_pixels
 from .noise import latent as latent

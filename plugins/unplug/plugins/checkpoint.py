@@ -22,6 +22,7 @@ MODELS: Registry[Any] = Registry(
         "age-trunk": "unplug.plugins.age_trunk:AgeTrunk",
         "plugin": "unplug.plugins.conditioning:ConditioningPlugin",
         "multi-plugin": "unplug.plugins.multi_plugin:MultiPlugin",
+        "dit-plugin": "unplug.plugins.dit_plugin:DiTPlugin",
         "unet": "unplug.plugins.base_parts:BaseUNet",
         "guided_unet": "unplug.plugins.base_parts:GuidedUNet",
         "decoder": "unplug.plugins.base_parts:BaseDecoder",
@@ -38,7 +39,8 @@ FOREIGN = ("unet", "guided_unet", "decoder", "text_encoder")
 TRANSFORMERS_TYPES = {"clip_text_model": "text_encoder"}
 """Model types of the configurations that transformers writes: its own word for the kind."""
 DIFFUSERS_CLASSES = {
-    "ConditioningPlugin": "plugin", "MultiPlugin": "multi-plugin", "UNet2DConditionModel": "unet", "AutoencoderKL": "decoder",
+    "ConditioningPlugin": "plugin", "MultiPlugin": "multi-plugin", "DiTPlugin": "dit-plugin",
+    "UNet2DConditionModel": "unet", "AutoencoderKL": "decoder",
 }  # fmt: skip
 """Model types of the configurations that diffusers writes: they name a class."""
 

@@ -1,4 +1,6 @@
+from .errors import TOLERANCE as TOLERANCE
 from .errors import control_error as control_error
+from .errors import edge_scores as edge_scores
 from .report import METRICS as METRICS
 from .report import ComparisonReport as ComparisonReport
 from .report import Measure as Measure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     """Draws with the files of one target and precision."""
     from PIL import Image
 
-    from unplug.sdk.device import Words, draw, load_pipeline
+    from unplug.sdk.device import Words, condition_of, draw, load_pipeline
     from unplug.sdk.diffusion import image_grid
 
     from .generate import save_picture
@@ -50,7 +51,7 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     if (name := given_option(*ELSEWHERE)) is not None:
         raise InputError(ELSEWHERE[name], "exported files cannot follow it", "Leave it out, or export the base that you want")
     pipeline = load_pipeline(order.folder)
-    guides = order.guides.guides(lambda plugin: _kind_of(pipeline, plugin))
+    guides = order.guides.guides(partial(condition_of, pipeline))
     steers = _steers(pipeline, guides)
     words = Words(
         prompt=order.prompt, negative=order.negative, steps=order.steps, guidance=order.guidance, solver=order.solver
@@ -88,13 +89,6 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     }  # fmt: skip
     how = f"{seconds:.1f} s, {drawn.runtime} {drawn.precision}"
     return Outcome(value=value, text=f"saved {order.out} ({order.count} picture{'s' if order.count > 1 else ''}, {how})")
-
-
-def _kind_of(pipeline: Pipeline, plugin: str) -> str:
-    if plugin not in pipeline.plugins:
-        known = f"It has {', '.join(pipeline.plugins)}" if pipeline.plugins else "Export it with the plugin beside the base"
-        raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
-    return pipeline.plugins[plugin].condition
 
 
 def _steers(pipeline: Pipeline, guides: tuple[Guide, ...]) -> tuple[Steer, ...]:

@@ -3,6 +3,7 @@ from .build import check_source as check_source
 from .build import export_generator as export_generator
 from .build import is_base as is_base
 from .drawing import Drawing as Drawing
+from .drawing import condition_of as condition_of
 from .drawing import draw as draw
 from .drawing import open_networks as open_networks
 from .drawing import read_steer as read_steer

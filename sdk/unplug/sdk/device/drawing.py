@@ -137,12 +137,17 @@ def read_steer(
         InputError: the pipeline has no such plugin.
         DataError: no such picture, a broken one, or one that shows nothing.
     """
+    kind = condition_of(pipeline, plugin)
+    pixels_HWC = condition_picture(image, kind, pipeline.image_size, photo=photo, options=options, frame=frame)
+    return Steer(plugin=plugin, condition_HWC=pixels_HWC, strength=strength)
+
+
+def condition_of(pipeline: Pipeline, plugin: str) -> str:
+    """The condition that a plugin of a pipeline follows; `InputError` where it has no such plugin."""
     if plugin not in pipeline.plugins:
         known = f"It has {', '.join(pipeline.plugins)}" if pipeline.plugins else "Export it with the plugin beside the base"
         raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
-    kind = pipeline.plugins[plugin].condition
-    pixels_HWC = condition_picture(image, kind, pipeline.image_size, photo=photo, options=options, frame=frame)
-    return Steer(plugin=plugin, condition_HWC=pixels_HWC, strength=strength)
+    return pipeline.plugins[plugin].condition
 
 
 def draw_in_child(job: Job) -> Reply:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +64,25 @@ def test_a_saved_pipeline_opens_as_what_it_was(
     assert np.array_equal(picture(given, **how), drawn)
     half = StableDiffusionAdapterPipeline.from_pretrained(tmp_path / "whole", torch_dtype=torch.bfloat16)
     assert {value.dtype for value in half.adapter.parameters()} == {torch.bfloat16}
+
+
+@pytest.mark.long
+def test_a_new_process_opens_it_once_the_class_is_imported(
+    folder: Path, plugins: list[ConditioningPlugin], tmp_path: Path
+) -> None:
+    pipe = StableDiffusionAdapterPipeline.from_pretrained(folder, adapter=MultiPlugin(plugins[:2]))
+    pipe.save_pretrained(tmp_path / "whole")
+    code = f"""
+from diffusers import StableDiffusionAdapterPipeline as Pipeline
+try:
+    Pipeline.from_pretrained({str(tmp_path / "whole")!r})
+except ValueError as error:
+    print("import unplug.plugins.multi_plugin before" in str(error))
+from unplug.plugins import MultiPlugin
+print(type(Pipeline.from_pretrained({str(tmp_path / "whole")!r}).adapter) is MultiPlugin)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 def test_strengths_pictures_and_plugins_are_counted(plugins: list[ConditioningPlugin], images: list[torch.Tensor]) -> None:

@@ -22,7 +22,7 @@ from diffusers import FlowMatchEulerDiscreteScheduler, SD3Transformer2DModel
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unplug.core import read_json, signed, table, versions, write_json
+from unplug.core import fixed, read_json, signed, span, versions, write_json
 from unplug.plugins import DiTPlugin
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.data import load_dataset
@@ -259,13 +259,24 @@ def measure(plan: Plan, work: Path) -> tuple[dict[str, Any], Any]:
 
 
 def described(facts: dict[str, Any]) -> str:
-    """The table that docs/plugins.md shows."""
-    rows = []
+    """The table that docs/plugins.md shows: means with intervals over pictures, and the ends of what single seeds have."""
+    lines = [
+        "| | control error | minus the base | single seeds | held-out loss | minus the base |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
     for error, loss in zip(facts["control_error"], facts["loss"], strict=True):
-        base = error["name"] == "base"
-        apart = "" if base else signed(error["minus_base"]["value"], 3)
-        rows.append((error["name"], f"{error['value']['value']:.3f}", apart, f"{loss['value']['value']:.4f}"))
-    return table(("", "control error", "minus the base", "held-out loss"), rows)
+        cells = [error["name"], _interval(error["value"])]
+        alone = error["name"] == "base"
+        seeds = sorted(item["value"] for item in error["minus_base_seeds"])
+        cells += ["", ""] if alone else [_interval(error["minus_base"], sign=True), span(seeds[0], seeds[-1], sign=True)]
+        cells += [_interval(loss["value"]), "" if alone else _interval(loss["minus_base"], sign=True)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _interval(found: dict[str, float], *, sign: bool = False) -> str:
+    value = signed(found["value"]) if sign else fixed(found["value"])
+    return f"{value} ({span(found['low'], found['high'], sign=sign)})"
 
 
 @click.command()

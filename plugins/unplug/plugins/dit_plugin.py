@@ -60,8 +60,8 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
         [(1, 16, 32), (1, 16, 32)]
 
     Reference:
-        Esser et al., Scaling Rectified Flow Transformers, 2024 (the base); Zhang et al., EasyControl, 2025, section 3.3 (a
-        condition that does not see the noise is computed once); Zhang et al., ControlNet, 2023, section 3.1 (zero projections).
+        Esser et al., Scaling Rectified Flow Transformers, 2024 (the base); Zhang et al., EasyControl, 2025 (a condition that
+        does not see the noise is computed once); Zhang et al., ControlNet, 2023, section 3.1 (projections that start at zero).
     """
 
     model_type: ClassVar[str] = "dit-plugin"

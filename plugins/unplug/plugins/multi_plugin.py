@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from torch import Tensor
 
@@ -103,6 +103,11 @@ class MultiPlugin(PluginFiles, MultiAdapter, ConfigMixin):  # type: ignore[misc]
             for residual, more in zip(total, plugin(image_BCHW), strict=True):
                 residual.add_(more, alpha=weight)
         return list[Tensor](total)
+
+    @property
+    def iospec(self) -> NoReturn:
+        """None: a device has each plugin as a file of its own, and adds their residuals. Raises `InputError`."""
+        raise InputError("MultiPlugin", "it is no one file", "Export each of its plugins, saved by itself, beside the base")
 
 
 def _arguments(plugin: ConditioningPlugin) -> dict[str, Any]:

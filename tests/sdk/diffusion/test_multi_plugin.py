@@ -137,6 +137,11 @@ def test_neither_class_opens_what_is_the_others(plugins: list[ConditioningPlugin
         MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "x", safe_serialization=False)
 
 
+def test_it_is_no_one_file_for_a_device(plugins: list[ConditioningPlugin]) -> None:
+    with pytest.raises(InputError, match="Export each of its plugins"):
+        _ = MultiPlugin(plugins[:2]).iospec
+
+
 def test_broken_folders_are_refused(plugins: list[ConditioningPlugin], tmp_path: Path) -> None:
     MultiPlugin(plugins[:2]).save_pretrained(tmp_path / "two")
     config, tensors = json.loads((tmp_path / "two/config.json").read_text()), load_file(tmp_path / "two" / WEIGHTS)

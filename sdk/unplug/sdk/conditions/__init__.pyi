@@ -1,7 +1,5 @@
 from .arrays import conditions_in_worker as conditions_in_worker
 from .arrays import landmarks_in_worker as landmarks_in_worker
-from .face_frame import FRAME_MARGIN as FRAME_MARGIN
-from .face_frame import MAX_MARGIN as MAX_MARGIN
 from .face_frame import FaceFrame as FaceFrame
 from .files import Drawn as Drawn
 from .files import condition_file as condition_file

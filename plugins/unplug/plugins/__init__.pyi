@@ -23,6 +23,8 @@ from .checkpoint import save_checkpoint as save_checkpoint
 from .checkpoint import view_of as view_of
 from .checkpoint import weights_file as weights_file
 from .conditioning import ConditioningPlugin as ConditioningPlugin
+from .dit_plugin import DiTPlugin as DiTPlugin
+from .multi_plugin import MultiPlugin as MultiPlugin
 from .plugin_sizes import PLUGIN_SIZES as PLUGIN_SIZES
 from .unet_levels import level_differences as level_differences
 from .unet_levels import read_base as read_base

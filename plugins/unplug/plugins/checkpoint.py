@@ -21,6 +21,8 @@ MODELS: Registry[Any] = Registry(
         "age": "unplug.plugins.age:AgePredictor",
         "age-trunk": "unplug.plugins.age_trunk:AgeTrunk",
         "plugin": "unplug.plugins.conditioning:ConditioningPlugin",
+        "multi-plugin": "unplug.plugins.multi_plugin:MultiPlugin",
+        "dit-plugin": "unplug.plugins.dit_plugin:DiTPlugin",
         "unet": "unplug.plugins.base_parts:BaseUNet",
         "guided_unet": "unplug.plugins.base_parts:GuidedUNet",
         "decoder": "unplug.plugins.base_parts:BaseDecoder",
@@ -36,7 +38,10 @@ FOREIGN = ("unet", "guided_unet", "decoder", "text_encoder")
 """Model types whose configurations are diffusers' or transformers', with more settings than could be bounded one by one."""
 TRANSFORMERS_TYPES = {"clip_text_model": "text_encoder"}
 """Model types of the configurations that transformers writes: its own word for the kind."""
-DIFFUSERS_CLASSES = {"ConditioningPlugin": "plugin", "UNet2DConditionModel": "unet", "AutoencoderKL": "decoder"}
+DIFFUSERS_CLASSES = {
+    "ConditioningPlugin": "plugin", "MultiPlugin": "multi-plugin", "DiTPlugin": "dit-plugin",
+    "UNet2DConditionModel": "unet", "AutoencoderKL": "decoder",
+}  # fmt: skip
 """Model types of the configurations that diffusers writes: they name a class."""
 
 RECORD = "unplug.json"

@@ -8,16 +8,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet
 
 from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
-from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
+from .diffusers_files import PluginFiles
 from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, default_size, plugin_size, stem_channels
 from .unet_levels import level_differences, read_base, residual_levels, residual_specs
 
@@ -32,7 +30,7 @@ SD15_CHANNELS = (320, 640, 1280, 1280)
 SD15_BLOCKS = ("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D")
 
 
-class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
+class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
     """Condition image to one residual per down block of a frozen UNet; diffusers takes it for a T2I-Adapter.
 
     r_l = W_l f_l(...f_0(2 (x - a) / (b - a) - 1)) + b_l, with f_l a stage of inverted bottlenecks, [a, b] the input
@@ -52,6 +50,7 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
         InputError: an argument outside its range.
 
     Example:
+        >>> import torch
         >>> plugin = ConditioningPlugin((32, 64), ("CrossAttnDownBlock2D", "DownBlock2D"), **PLUGIN_SIZES["nano"].config(2))
         >>> [tuple(residual.shape) for residual in plugin(torch.zeros(1, 3, 64, 64))]
         [(1, 32, 8, 8), (1, 64, 4, 4)]
@@ -60,6 +59,8 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
         Sandler et al., MobileNetV2, 2018, section 3; Mou et al., T2I-Adapter, 2023, section 3.3 (where residuals
         enter); Zhang et al., ControlNet, 2023, section 3.1 (projections that start at zero).
     """
+
+    model_type: ClassVar[str] = "plugin"
 
     @register_to_config  # type: ignore[untyped-decorator]
     def __init__(
@@ -210,48 +211,3 @@ class ConditioningPlugin(ModelMixin, ConfigMixin):  # type: ignore[misc]
             raise InputError(what, f"the plugin takes (batch, {channels}, height, width)", "Convert the image to RGB first")
         if x_BCHW.shape[2] % factor or x_BCHW.shape[3] % factor:
             raise InputError(what, f"its sides are no multiples of {factor}", "Resize it")
-
-    def save_pretrained(  # type: ignore[override]
-        self, save_directory: str | PathLike[Any], *, safe_serialization: bool = True, variant: str | None = None, **kwargs: Any
-    ) -> None:
-        """diffusers' own, as one safetensors file under its ordinary name, whatever type of number the weights have."""
-        if not safe_serialization:
-            raise InputError("safe_serialization=False", "a pickle can run code", "Leave it out: weights become safetensors")
-        if variant is not None:
-            fix = "Leave it out: half precision has the same file name, and loads as it is"
-            raise InputError(f"variant={variant!r}", "a plugin has one weight file", fix)
-        super().save_pretrained(save_directory, **{**kwargs, "max_shard_size": "10GB"})  # in one piece: only that is read
-
-    @classmethod
-    def from_pretrained(  # type: ignore[override]
-        cls,
-        pretrained_model_name_or_path: str | PathLike[Any],
-        *,
-        subfolder: str = "",
-        dtype: torch.dtype | None = None,
-        torch_dtype: torch.dtype | None = None,
-        use_safetensors: bool | None = True,
-        low_cpu_mem_usage: bool | None = None,
-        **hub: Any,
-    ) -> ConditioningPlugin:
-        """Loads a plugin in eval mode; nothing of its files is trusted.
-
-        Args:
-            pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
-            subfolder: where in it the plugin lies.
-            dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
-            use_safetensors: True or None; a pickle is never read.
-            low_cpu_mem_usage: of no consequence here.
-            hub: see `find_checkpoint`; what is None or False is left out, as diffusers' pipelines pass to all their parts.
-
-        Raises:
-            CheckpointError: see `load_checkpoint`.
-            InputError: `use_safetensors` is False, or another argument is not known here.
-        """
-        if use_safetensors is False:
-            raise InputError("use_safetensors=False", "a pickle can run code", "Leave it out: plugins are safetensors only")
-        given = {key: value for key, value in hub.items() if value is not None and value is not False}
-        folder = find_checkpoint(pretrained_model_name_or_path, DIFFUSERS_WEIGHTS, subfolder=subfolder, **given)
-        plugin: ConditioningPlugin = load_checkpoint(folder, expect="plugin").model
-        wanted = dtype or torch_dtype
-        return plugin if wanted is None else nn.Module.to(plugin, wanted)  # diffusers' own `to` warns for no reason

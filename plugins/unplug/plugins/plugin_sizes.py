@@ -96,22 +96,22 @@ def check_plugin_config(config: dict[str, Any], residuals: Sequence[Level]) -> N
         InputError: names the argument that is out of range.
     """
     levels = len(residuals)
-    _check_ints("stem", config["stem"], low=4, high=512, most=8)
-    _check_ints("stem_expand", [config["stem_expand"]], low=1, high=8)
-    _check_ints("widths", config["widths"], low=4, high=1024, count=levels)
-    _check_ints("depths", config["depths"], low=1, high=16, count=levels)
-    _check_ints("expand", config["expand"], low=1, high=8, count=levels)
-    _check_ints("kernels", config["kernels"], low=3, high=7, count=levels)
+    check_ints("stem", config["stem"], low=4, high=512, most=8)
+    check_ints("stem_expand", [config["stem_expand"]], low=1, high=8)
+    check_ints("widths", config["widths"], low=4, high=1024, count=levels)
+    check_ints("depths", config["depths"], low=1, high=16, count=levels)
+    check_ints("expand", config["expand"], low=1, high=8, count=levels)
+    check_ints("kernels", config["kernels"], low=3, high=7, count=levels)
     if any(kernel % 2 == 0 for kernel in config["kernels"]):
         raise InputError(f"kernels {list(config['kernels'])}", "one of them is even", "Use 3, 5 or 7")
-    _check_ints("condition_channels", [config["condition_channels"]], low=1, high=16)
-    _check_ints("downscale", [config["downscale"]], low=2, high=64)
-    _check_ints("image_size", [config["image_size"]], low=config["downscale"], high=MAX_IMAGE_SIZE)
+    check_ints("condition_channels", [config["condition_channels"]], low=1, high=16)
+    check_ints("downscale", [config["downscale"]], low=2, high=64)
+    check_ints("image_size", [config["image_size"]], low=config["downscale"], high=MAX_IMAGE_SIZE)
     if config["downscale"] & (config["downscale"] - 1):
         raise InputError(f"downscale {config['downscale']}", "not a power of two", "Use what the VAE shrinks by, mostly 8")
     if config["image_size"] % config["downscale"]:
         raise InputError(f"image_size {config['image_size']}", f"not a multiple of {config['downscale']}", "Use a multiple")
-    _check_range(config["input_range"])
+    check_range(config["input_range"])
     if not isinstance(config["condition"], str) or not 1 <= len(config["condition"]) <= 64:
         raise InputError("condition", "it is no name", "Give the name of a condition, for example canny")
     parameters = count_kernels(config, residuals)
@@ -155,7 +155,8 @@ def _check_activation(config: dict[str, Any]) -> None:
         raise InputError("plugin", f"a tensor of up to {largest:,} numbers inside", f"Stay below {MAX_ACTIVATION:,}")
 
 
-def _check_ints(name: str, values: Any, *, low: int, high: int, count: int | None = None, most: int = 1) -> None:
+def check_ints(name: str, values: Any, *, low: int, high: int, count: int | None = None, most: int = 1) -> None:
+    """Raises `InputError`, naming the argument, unless `values` are `count` (or 1 to `most`) whole numbers within bounds."""
     if not isinstance(values, list | tuple) or not (len(values) == count if count else 1 <= len(values) <= most):
         wanted = str(count) if count else f"1 to {most}"
         raise InputError(f"{name} {str(values)[:200]}", "not a list of the right length", f"Give {wanted} numbers")
@@ -164,7 +165,8 @@ def _check_ints(name: str, values: Any, *, low: int, high: int, count: int | Non
             raise InputError(f"{name} {str(value)[:200]}", "out of range", f"Use {low} to {high}")
 
 
-def _check_range(span: Any) -> None:
+def check_range(span: Any) -> None:
+    """Raises `InputError` unless `span` is a rising pair of numbers."""
     numbers = isinstance(span, list | tuple) and len(span) == 2 and all(isinstance(end, int | float) for end in span)
     if not numbers or not all(map(math.isfinite, span)) or not span[0] < span[1]:
         raise InputError(f"input_range {str(span)[:200]}", "no rising pair of numbers", "Give for example [0, 1]")

@@ -23,6 +23,7 @@ from ..diffusion.conftest import SIZE, SPEC, save_lora, steering_plugin, tiny_un
 from .calls import fail, leftovers, spawn
 
 FACE_TASK = os.environ.get("UNPLUG_FACE_LANDMARKER", "")
+PORTRAIT = os.environ.get("UNPLUG_PORTRAIT", "")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges.convert("L").save(folder / "grey.png")
     edges.convert("RGBA").save(folder / "alpha.png")
     edges.resize((8, 8)).save(folder / "tiny.png")
+    Image.new("RGB", (SIZE, SIZE)).save(folder / "black.png")
     (folder / "broken.png").write_bytes((folder / "edges.png").read_bytes()[:80])
     return folder
 
@@ -139,6 +141,34 @@ def test_conditions_photographs_and_strengths(base_folder: Path, plugin_folder: 
     assert np.abs(two - full).max() <= 2  # halves of one and the same
 
 
+@pytest.mark.parametrize("first", ["photo", "condition-image"])
+def test_a_photograph_and_a_drawn_condition_in_one_command(
+    base: Any, base_folder: Path, plugin_folder: Path, pictures: Path, tmp_path: Path, first: str
+) -> None:
+    """Each goes to the plugin of its place, whichever kind comes first."""
+    save_checkpoint(steering_plugin(base.unet, 8), tmp_path / "other", record={}, card="")
+    files = {"photo": pictures / "face.png", "condition-image": pictures / "grey.png"}
+    second = next(name for name in files if name != first)
+    plugins = ("--plugin", plugin_folder, "--plugin", tmp_path / "other")
+    given = (f"--{first}", files[first], f"--{second}", files[second])
+    value = said(*call(base_folder, tmp_path / "a.png", *plugins, *given, "--set", "canny.low=10", "--set", "high=20"))
+    loose = {"low": "10", "high": "20"}
+    assert [(item["photo"], item["image"], item["crop"], item["options"]) for item in value["guides"]] == [
+        (name == "photo", str(files[name]), "centre square" if name == "photo" else None, loose if name == "photo" else {})
+        for name in (first, second)
+    ]
+    face = np.asarray(Image.open(pictures / "face.png"))
+    drawn = Image.fromarray(build_condition("canny", loose).render(face, SIZE))
+    drawn.save(tmp_path / "drawn.png")
+    same = [tmp_path / "drawn.png" if name == "photo" else files[name] for name in (first, second)]
+    both = [word for path in same for word in ("--condition-image", path)]
+    said(*call(base_folder, tmp_path / "b.png", *plugins, *both))
+    assert (pixels(tmp_path / "a.png") == pixels(tmp_path / "b.png")).all()
+    swapped = [word for path in same[::-1] for word in ("--condition-image", path)]
+    said(*call(base_folder, tmp_path / "c.png", *plugins, *swapped))
+    assert (pixels(tmp_path / "c.png") != pixels(tmp_path / "b.png")).any()
+
+
 def test_lora_from_the_command_line(base_folder: Path, tmp_path: Path) -> None:
     lora = save_lora(base_folder, tmp_path / "lora", 1)
     said(*call(base_folder, tmp_path / "bare.png"))
@@ -152,7 +182,16 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--plugin", "P"), "1 plugin(s) and 0 picture(s) were given"),
     (("--condition-image", "E"), "0 plugin(s) and 1 picture(s)"),
     (("--plugin", "P", "--plugin", "P", "--photo", "F"), "2 plugin(s) and 1 picture(s)"),
-    (("--plugin", "P", "--condition-image", "E", "--photo", "F"), "cannot be mixed with --condition-image"),
+    (("--plugin", "P", "--condition-image", "E", "--photo", "F"), "1 plugin(s) and 2 picture(s) were given"),
+    (("--plugin", "P", "--condition-image", "BLACK"), "black.png: the condition is empty: all its pixels are of one colour"),
+    (("--plugin", "P", "--photo", "BLACK"), "black.png: the condition is empty: all its pixels are of one colour"),
+    (("--plugin", "P", "--condition-image", "E", "--crop", "face"), "only photographs are cropped"),
+    (("--plugin", "P", "--condition-image", "E", "--margin", "0.5"), "only photographs are cropped"),
+    (("--plugin", "P", "--photo", "F", "--crop", "head"), "Invalid value for '--crop'"),
+    (("--plugin", "P", "--photo", "F", "--set", "depth.model=x"), "no photograph is drawn as depth"),
+    (("--plugin", "P", "--photo", "F", "--set", "canny.lower=1"), "it has no setting 'lower'"),
+    (("--plugin", "P", "--photo", "F", "--task", "GONE"), "condition canny: it has no setting 'task'"),
+    (("--plugin", "P", "--photo", "F", "--crop", "face", "--task", "GONE"), "GONE: no such task file"),
     (("--plugin", "P", "--condition-image", "E", "--strength", "1", "--strength", "1"), "2 for 1 plugin(s)"),
     (("--plugin", "P", "--condition-image", "E", "--strength", "11"), "strength 11.0: out of range"),
     (("--plugin", "P", "--condition-image", "E", "--strength", "nan"), "strength nan: out of range"),
@@ -188,7 +227,7 @@ def test_what_cannot_be_drawn(
         save_checkpoint(steering_plugin(tiny_unet(channels=(16, 24))), tmp_path / "other", record={}, card="")
     places = {
         "P": plugin_folder, "E": pictures / "edges.png", "F": pictures / "face.png", "B": pictures / "broken.png",
-        "TINY": pictures / "tiny.png",
+        "TINY": pictures / "tiny.png", "BLACK": pictures / "black.png",
         "GONE": tmp_path / "GONE", "OTHER": tmp_path / "other", "BASE": base_folder, "a.jpg": tmp_path / "a.jpg",
     }  # fmt: skip
     line = fail(*call(base_folder, tmp_path / "out.png"), *(places.get(word, word) for word in more)).line
@@ -222,14 +261,43 @@ def test_a_photograph_without_the_task_file(
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.skipif(not FACE_TASK, reason="UNPLUG_FACE_LANDMARKER names no task file")
-def test_a_photograph_of_a_face(base: Any, base_folder: Path, pictures: Path, tmp_path: Path) -> None:
-    save_checkpoint(steering_plugin(base.unet, condition="face_landmark"), tmp_path / "plugin", record={}, card="")
-    steer = ("--plugin", tmp_path / "plugin", "--photo")
-    value = said(*call(base_folder, tmp_path / "a.png", *steer, pictures / "face.png", "--task", FACE_TASK))
-    assert value["plugins"] == [str(tmp_path / "plugin")]
-    line = fail(*call(base_folder, tmp_path / "b.png", *steer, pictures / "edges.png", "--task", FACE_TASK)).line
-    assert "face" in line and not (tmp_path / "b.png").exists()
+@pytest.mark.skipif(not (FACE_TASK and PORTRAIT), reason="UNPLUG_FACE_LANDMARKER and UNPLUG_PORTRAIT name no files")
+def test_a_photograph_of_a_face_is_cropped_to_it(base: Any, base_folder: Path, pictures: Path, tmp_path: Path) -> None:
+    """Wherever the face stands in it, what steers is the same face of the same size."""
+    for seed, kind in enumerate(("face_landmark", "canny")):
+        save_checkpoint(steering_plugin(base.unet, seed, condition=kind), tmp_path / kind, record={}, card="")
+    with Image.open(PORTRAIT) as opened:
+        face = opened.convert("RGB")
+    face = face.crop((0, 0, face.width, face.width)).resize((480, 480))
+    face.save(tmp_path / "close.png")
+    wide = Image.new("RGB", (960, 600), (90, 120, 60))
+    wide.paste(face, (480, 100))
+    wide.save(tmp_path / "wide.png")
+    drawn = {}
+    for name, photo in ((name, tmp_path / f"{name}.png") for name in ("close", "wide")):
+        steer = ("--plugin", tmp_path / "face_landmark", "--photo", photo, "--task", FACE_TASK)
+        value = said(*call(base_folder, tmp_path / f"out-{name}.png", *steer, "--count", 2))
+        assert [item["crop"] for item in value["guides"]] == ["face"]
+        drawn[name] = pixels(tmp_path / f"out-{name}.png")[4 : 4 + SIZE, 4 : 4 + SIZE]  # the condition, first in the grid
+    ends = {}  # first and last row and column of the face's oval
+    for name, drawing in drawn.items():
+        rows, columns = (np.nonzero((drawing > 64).any(axis=(2, axis)))[0] for axis in (1, 0))
+        ends[name] = np.array([rows[0], rows[-1], columns[0], columns[-1]])
+    assert np.abs(ends["close"] - ends["wide"]).max() <= 3, ends
+    top, bottom, left, right = ends["close"] / SIZE
+    assert 0.5 < bottom - top < 0.7 and abs((left + right) / 2 - 0.5) < 0.05 and (top + bottom) / 2 > 0.53
+    two = ("--plugin", tmp_path / "face_landmark", "--plugin", tmp_path / "canny", *2 * ("--photo", tmp_path / "wide.png"))
+    for crop, found in (("auto", ["face", "centre square"]), ("face", ["face", "face"])):
+        value = said(*call(base_folder, tmp_path / "b.png", *two, "--crop", crop, "--task", FACE_TASK))
+        assert [item["crop"] for item in value["guides"]] == found
+    wide.paste(face, (0, 100))
+    wide.save(tmp_path / "pair.png")
+    for photo, words in (
+        (pictures / "edges.png", "edges.png: no face found"), (tmp_path / "pair.png", "pair.png: 2 faces found"),
+    ):  # fmt: skip
+        steer = ("--plugin", tmp_path / "canny", "--photo", photo, "--crop", "face", "--task", FACE_TASK)
+        assert words in fail(*call(base_folder, tmp_path / "c.png", *steer)).line
+    said(*call(base_folder, tmp_path / "c.png", *steer, "--set", "faces=largest"))
 
 
 @pytest.mark.long

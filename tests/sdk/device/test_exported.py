@@ -118,6 +118,23 @@ def test_the_command_draws_with_files(generator: Path, edges: Path, tmp_path: Pa
     assert Image.open(tmp_path / "c.png").size == (4 + 3 * (SIZE + 4), SIZE + 8)
 
 
+def test_a_photograph_and_a_drawn_condition_steer_files_together(generator: Path, edges: Path, tmp_path: Path) -> None:
+    steer = ("--plugin", "canny", "--plugin", "canny", "--strength", 1, "--strength", 0)
+    photo = ("--photo", edges, "--set", "canny.low=20")  # the outline of the bar: another condition than the bar itself
+    drawn = {}
+    for name, pictures in {
+        "photo": (*photo, "--condition-image", edges),
+        "edges": ("--condition-image", edges, *photo),
+    }.items():
+        value = said(*call(generator, tmp_path / f"{name}.png", *steer, *pictures))
+        assert [item["photo"] for item in value["guides"]] == [name == "photo", name != "photo"]
+        assert [item["options"] for item in value["guides"]].count({"low": "20"}) == 1
+        drawn[name] = np.asarray(Image.open(tmp_path / f"{name}.png"))
+    said(*call(generator, tmp_path / "one.png", "--plugin", "canny", "--condition-image", edges))
+    assert np.array_equal(drawn["edges"], np.asarray(Image.open(tmp_path / "one.png")))
+    assert not np.array_equal(drawn["photo"], drawn["edges"])
+
+
 def test_the_command_needs_no_torch(generator: Path, edges: Path, tmp_path: Path) -> None:
     """Nor anything else beside the runtime, NumPy and Pillow; nor does the process that runs the file: neither finds them."""
     (tmp_path / "blocked").mkdir()
@@ -156,6 +173,8 @@ def test_wrong_options_end_in_one_line(generator: Path, base_folder: Path, edges
         ("--lora", "x.safetensors"): "--lora: exported files cannot follow it",
         ("--plugin", "depth", "--condition-image", edges): "was exported without it. It has canny",
         (*steer, tmp_path / "black.png"): "black.png: the condition is empty",
+        ("--plugin", "canny", "--photo", tmp_path / "black.png"): "black.png: the condition is empty",
+        (*steer, edges, "--crop", "face"): "only photographs are cropped",
         (*steer, tmp_path / "empty.png"): "empty.png",
         (*steer, tmp_path / "gone.png"): "gone.png: no such file",
         ("--negative", "sad", "--guidance", "1"): "without guidance it has no effect",

@@ -13,10 +13,11 @@ from unplug.core import InputError
 
 from .base import Common, Outcome, command, settings
 from .generate_files import FilesOrder, generate_on_files
+from .guides import Guide, GuideOrder, OrderedCommand
 from .options import given_option, out_option
 
 
-@click.command()
+@click.command(cls=OrderedCommand)
 @click.option("--prompt", required=True, help="What to draw.")
 @click.option("--negative", default="", help="What to steer away from.")
 @click.option(
@@ -28,11 +29,18 @@ from .options import given_option, out_option
 )
 @click.option("--plugin", "plugins", multiple=True, help="face_landmark, canny, or a plugin folder; may be repeated.")
 @click.option("--condition-image", "conditions", multiple=True, type=click.Path(path_type=Path),
-              help="The drawn condition of each --plugin, in the same order.")  # fmt: skip
+              help="The drawn condition of a --plugin; pictures and plugins are in the same order.")  # fmt: skip
 @click.option("--photo", "photos", multiple=True, type=click.Path(path_type=Path),
-              help="Instead: a photograph of each --plugin, from which the condition is drawn.")  # fmt: skip
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the condition, with --photo.")
-@click.option("--task", type=click.Path(path_type=Path), help="MediaPipe's task file, with --photo.")
+              help="Instead, for this plugin: a photograph from which the condition is drawn.")  # fmt: skip
+@click.option("--crop", type=click.Choice(["auto", "face", "none"]), default="auto", show_default=True,
+              help="The face of a photograph, or its centre square; auto: face for face_landmark.")  # fmt: skip
+@click.option("--margin", type=click.FloatRange(0.0, 2.0),
+              help="Around the found face, as a fraction of its box (default 0.39: the small base's).")  # fmt: skip
+@click.option(
+    "--set", "pairs", multiple=True, metavar="[CONDITION.]KEY=VALUE", help="A setting of the condition, with --photo."
+)
+@click.option("--task", "--face-landmarker", "task", type=click.Path(path_type=Path),
+              help="MediaPipe's task file, with --photo (default: UNPLUG_FACE_LANDMARKER).")  # fmt: skip
 @click.option("--strength", "strengths", multiple=True, type=float, help="Of each --plugin; 1 is as trained, 0 is off.")
 @click.option(
     "--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Pictures, with seeds --seed, --seed + 1, ..."
@@ -53,9 +61,9 @@ from .options import given_option, out_option
 @command
 def generate(
     prompt: str, negative: str, base_name: str, plugins: tuple[str, ...], conditions: tuple[Path, ...],
-    photos: tuple[Path, ...], pairs: tuple[str, ...], task: Path | None, strengths: tuple[float, ...], count: int,
-    size: int | None, steps: int | None, guidance: float | None, solver: str | None, target: str | None,
-    precision: str | None, threads: int, loras: tuple[Path, ...], out: Path, common: Common,
+    photos: tuple[Path, ...], crop: Any, margin: float | None, pairs: tuple[str, ...], task: Path | None,
+    strengths: tuple[float, ...], count: int, size: int | None, steps: int | None, guidance: float | None, solver: str | None,
+    target: str | None, precision: str | None, threads: int, loras: tuple[Path, ...], out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Draw a picture from a prompt, steered by plugins.
 
@@ -72,25 +80,28 @@ def generate(
 
     if out.suffix.lower() != ".png":
         raise InputError(str(out), "pictures are written as PNG", "Give --out a name that ends in .png")
+    guide_order = GuideOrder(
+        plugins=plugins, conditions=conditions, photos=photos, strengths=strengths, settings=settings(pairs), task=task,
+        crop=crop, margin=margin,
+    )  # fmt: skip
     if is_generator(Path(base_name)):
-        images, options = _images(plugins, conditions, photos, strengths, settings(pairs), task)
         check_writable(out.parent)
         order = FilesOrder(
-            prompt=prompt, negative=negative, folder=Path(base_name), plugins=plugins, images=images, photo=bool(photos),
-            options=options, strengths=strengths, count=count, steps=steps, guidance=guidance, solver=solver, target=target,
-            precision=precision, threads=threads, out=out,
+            prompt=prompt, negative=negative, folder=Path(base_name), guides=guide_order, count=count, steps=steps,
+            guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, out=out,
         )  # fmt: skip
         return generate_on_files(order, common)
     if (word := given_option("solver", "target", "precision", "threads")) is not None:
         raise InputError(f"--{word}", "it is of exported files, and this base is none", "Leave it out, or give such a --base")
-    for name in plugins:  # before torch and diffusers are loaded, which takes seconds
+    for name in plugins:
         find_plugin(name)
+    guides = guide_order.guides(_kind_of)  # before torch and diffusers are loaded, which takes seconds
     from tqdm import tqdm
 
     from unplug.sdk.diffusion import STEPS, draw_pictures, drawing_dtype, guidance_of, image_grid, load_base, load_loras
 
     check_writable(out.parent)
-    steerings = _steerings(plugins, conditions, photos, strengths, settings(pairs), task)
+    steerings = _steerings(guides)
     guidance, steps = guidance or guidance_of(base_name), steps or STEPS
     if negative and guidance <= 1:
         raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
@@ -116,42 +127,28 @@ def generate(
         save_picture(picture, file, {**facts, "seed": seed})
     if count > 1:
         save_picture(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
-    value = {"out": str(out), "pictures": [str(file) for file in files], "seconds": round(seconds, 3), **facts}
+    value = {"out": str(out), "pictures": [str(file) for file in files], "seconds": round(seconds, 3),
+             "guides": [item.to_dict() for item in guides], **facts}  # fmt: skip
     how = f"{seconds:.1f} s, {facts['precision']}"
     return Outcome(value=value, text=f"saved {out} ({count} picture{'s' if count > 1 else ''}, {how})")
 
 
-def _images(
-    plugins: tuple[str, ...], conditions: tuple[Path, ...], photos: tuple[Path, ...], strengths: tuple[float, ...],
-    options: dict[str, str], task: Path | None,
-) -> tuple[tuple[Path, ...], dict[str, str]]:  # fmt: skip
-    """A picture for each plugin, and the settings of the conditions, once they fit together."""
-    if conditions and photos:
-        raise InputError("--photo", "it cannot be mixed with --condition-image", "Give one of the two for every --plugin")
-    images = conditions or photos
-    if len(images) != len(plugins):
-        why = f"{len(plugins)} plugin(s) and {len(images)} picture(s) were given"
-        raise InputError("--plugin", why, "Give a --condition-image (or --photo) for each --plugin, in the same order")
-    if strengths and len(strengths) != len(plugins):
-        raise InputError("--strength", f"{len(strengths)} for {len(plugins)} plugin(s)", "Give none, or one for each --plugin")
-    if task is not None:
-        options = options | {"task": str(task)}
-    if options and not photos:
-        raise InputError("--set or --task", "settings are for drawing a condition", "Use them with --photo")
-    return images, options
+def _kind_of(plugin: str) -> str:
+    """The condition that a plugin follows, from its configuration alone."""
+    from unplug.plugins import read_config
+    from unplug.sdk.diffusion import find_plugin
+
+    return str(read_config(find_plugin(plugin), expect="plugin")[1].get("condition", ""))
 
 
-def _steerings(
-    plugins: tuple[str, ...], conditions: tuple[Path, ...], photos: tuple[Path, ...], strengths: tuple[float, ...],
-    options: dict[str, str], task: Path | None,
-) -> list[Any]:  # fmt: skip
+def _steerings(guides: tuple[Guide, ...]) -> list[Any]:
     from unplug.sdk.diffusion import Steering
 
-    images, options = _images(plugins, conditions, photos, strengths, options, task)
     return [
-        Steering(plugin=name, image=image, photo=bool(photos), strength=strength, options=options)
-        for name, image, strength in zip(plugins, images, strengths or (1.0,) * len(plugins), strict=True)
-    ]
+        Steering(plugin=item.plugin, image=item.image, photo=item.photo, strength=item.strength, options=item.options,
+                 frame=item.frame)
+        for item in guides
+    ]  # fmt: skip
 
 
 def save_picture(picture: Any, path: Path, facts: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from unplug.core import InputError
 
 from .bars import progress_bar
 from .base import Common, Outcome
+from .guides import Guide, GuideOrder
 from .options import given_option
 
 if TYPE_CHECKING:
@@ -26,11 +28,7 @@ class FilesOrder:
     prompt: str
     negative: str
     folder: Path
-    plugins: tuple[str, ...]
-    images: tuple[Path, ...]
-    photo: bool
-    options: dict[str, str]
-    strengths: tuple[float, ...]
+    guides: GuideOrder
     count: int
     steps: int | None
     guidance: float | None
@@ -45,7 +43,7 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     """Draws with the files of one target and precision."""
     from PIL import Image
 
-    from unplug.sdk.device import Words, draw, load_pipeline
+    from unplug.sdk.device import Words, condition_of, draw, load_pipeline
     from unplug.sdk.diffusion import image_grid
 
     from .generate import save_picture
@@ -53,7 +51,8 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     if (name := given_option(*ELSEWHERE)) is not None:
         raise InputError(ELSEWHERE[name], "exported files cannot follow it", "Leave it out, or export the base that you want")
     pipeline = load_pipeline(order.folder)
-    steers = _steers(pipeline, order)
+    guides = order.guides.guides(partial(condition_of, pipeline))
+    steers = _steers(pipeline, guides)
     words = Words(
         prompt=order.prompt, negative=order.negative, steps=order.steps, guidance=order.guidance, solver=order.solver
     )  # fmt: skip
@@ -68,8 +67,8 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
             threads=order.threads, progress=progress,
         )  # fmt: skip
     facts = {
-        "prompt": order.prompt, "negative": order.negative, "base": pipeline.name, "plugins": list(order.plugins),
-        "strengths": list(order.strengths), "steps": order.steps or pipeline.defaults.steps,
+        "prompt": order.prompt, "negative": order.negative, "base": pipeline.name, "plugins": list(order.guides.plugins),
+        "strengths": list(order.guides.strengths), "steps": order.steps or pipeline.defaults.steps,
         "guidance": pipeline.defaults.guidance if order.guidance is None else order.guidance,
         "solver": order.solver or pipeline.defaults.solver, "size": pipeline.image_size, "precision": drawn.precision,
         "target": drawn.target, "runtime": drawn.runtime, "noise": pipeline.noise,
@@ -85,18 +84,19 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     value = {
         "out": str(order.out), "pictures": [str(file) for file in files], "seconds": seconds,
         "load_seconds": drawn.load_seconds, "peak_bytes": drawn.peak_bytes, "runtime_version": drawn.runtime_version,
-        "prompt_tokens": drawn.prompt_tokens, "tokens_read": min(drawn.prompt_tokens, drawn.length), **facts,
+        "prompt_tokens": drawn.prompt_tokens, "tokens_read": min(drawn.prompt_tokens, drawn.length),
+        "guides": [item.to_dict() for item in guides], **facts,
     }  # fmt: skip
     how = f"{seconds:.1f} s, {drawn.runtime} {drawn.precision}"
     return Outcome(value=value, text=f"saved {order.out} ({order.count} picture{'s' if order.count > 1 else ''}, {how})")
 
 
-def _steers(pipeline: Pipeline, order: FilesOrder) -> tuple[Steer, ...]:
+def _steers(pipeline: Pipeline, guides: tuple[Guide, ...]) -> tuple[Steer, ...]:
     """The plugins with their conditions, each drawn or read."""
     from unplug.sdk.device import read_steer
 
-    strengths = order.strengths or (1.0,) * len(order.plugins)
     return tuple(
-        read_steer(pipeline, name, image, photo=order.photo, strength=strength, options=order.options)
-        for name, image, strength in zip(order.plugins, order.images, strengths, strict=True)
-    )
+        read_steer(pipeline, item.plugin, item.image, photo=item.photo, strength=item.strength, options=item.options,
+                   frame=item.frame)
+        for item in guides
+    )  # fmt: skip

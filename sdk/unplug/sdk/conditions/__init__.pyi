@@ -2,11 +2,13 @@ from .arrays import conditions_in_worker as conditions_in_worker
 from .arrays import landmarks_in_worker as landmarks_in_worker
 from .exact import exact_depths as exact_depths
 from .exact import with_exact as with_exact
+from .face_frame import FaceFrame as FaceFrame
 from .files import Drawn as Drawn
 from .files import condition_file as condition_file
 from .files import condition_folder as condition_folder
 from .inputs import example_inputs as example_inputs
 from .inputs import real_inputs as real_inputs
+from .picture import check_condition as check_condition
 from .picture import condition_picture as condition_picture
 from .rows import load_finished as load_finished
 from .rows import open_rows as open_rows

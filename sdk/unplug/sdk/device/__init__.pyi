@@ -3,13 +3,13 @@ from .build import check_source as check_source
 from .build import export_generator as export_generator
 from .build import is_base as is_base
 from .drawing import Drawing as Drawing
+from .drawing import condition_of as condition_of
 from .drawing import draw as draw
 from .drawing import open_networks as open_networks
 from .drawing import read_steer as read_steer
 from .loop import DevicePicture as DevicePicture
 from .loop import Steer as Steer
 from .loop import Words as Words
-from .loop import check_condition as check_condition
 from .loop import generate as generate
 from .loop import to_pixels as to_pixels
 from .noise import latent as latent

@@ -25,9 +25,9 @@ from unplug.core import (
     seconds_for,
 )
 from unplug.export import RUNTIMES, Artifact, relaid, runtime_of
-from unplug.sdk.conditions import condition_picture
+from unplug.sdk.conditions import FaceFrame, condition_picture
 
-from .loop import Network, Steer, Words, check_condition, generate
+from .loop import Network, Steer, Words, generate
 from .pipeline import PARTS, PIPELINE, Pipeline, load_pipeline, open_files
 
 STEPS_A_SAMPLE = 10
@@ -123,27 +123,31 @@ def draw(
 
 def read_steer(
     pipeline: Pipeline, plugin: str, image: Path, *, photo: bool = False, strength: float = 1.0,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | None = None, frame: FaceFrame | None = None,
 ) -> Steer:  # fmt: skip
     """A plugin with its condition read, or drawn from a photograph.
 
     Args:
         pipeline: from `load_pipeline`.
         plugin: its name there.
-        image, photo, options: see `unplug.sdk.conditions.condition_picture`.
+        image, photo, options, frame: see `unplug.sdk.conditions.condition_picture`.
         strength: factor on its residuals.
 
     Raises:
         InputError: the pipeline has no such plugin.
         DataError: no such picture, a broken one, or one that shows nothing.
     """
+    kind = condition_of(pipeline, plugin)
+    pixels_HWC = condition_picture(image, kind, pipeline.image_size, photo=photo, options=options, frame=frame)
+    return Steer(plugin=plugin, condition_HWC=pixels_HWC, strength=strength)
+
+
+def condition_of(pipeline: Pipeline, plugin: str) -> str:
+    """The condition that a plugin of a pipeline follows; `InputError` where it has no such plugin."""
     if plugin not in pipeline.plugins:
         known = f"It has {', '.join(pipeline.plugins)}" if pipeline.plugins else "Export it with the plugin beside the base"
         raise InputError(f"plugin {plugin}", f"{pipeline.name} was exported without it", known)
-    kind = pipeline.plugins[plugin].condition
-    pixels_HWC = condition_picture(image, kind, pipeline.image_size, photo=photo, options=options)
-    check_condition(pixels_HWC, str(image))
-    return Steer(plugin=plugin, condition_HWC=pixels_HWC, strength=strength)
+    return pipeline.plugins[plugin].condition
 
 
 def draw_in_child(job: Job) -> Reply:

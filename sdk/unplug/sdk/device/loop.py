@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import Array, DataError, InputError
+from unplug.sdk.conditions import check_condition
 
 from .noise import latent
 from .pipeline import Pipeline
@@ -166,10 +167,3 @@ def condition_input(pipeline: Pipeline, steer: Steer) -> NDArray[np.float32]:
     low, high = spec.range or (0.0, 1.0)
     unit = np.ascontiguousarray(steer.condition_HWC.astype(np.float32).transpose(2, 0, 1)[None]) / np.float32(255.0)
     return unit if (low, high) == (0.0, 1.0) else unit * np.float32(high - low) + np.float32(low)
-
-
-def check_condition(condition_HWC: NDArray[np.uint8], what: str) -> None:
-    """Raises `DataError`, naming `what`, where a condition shows nothing: all its pixels are of one colour."""
-    if condition_HWC.size == 0 or (condition_HWC == condition_HWC[:1, :1]).all():
-        why = "the condition is empty: all its pixels are of one colour"
-        raise DataError(what, why, "Draw it with `unplug condition`, or leave the plugin out")

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unplug.core import InputError, quiet
 from unplug.plugins import load_checkpoint
-from unplug.sdk.conditions import condition_picture
+from unplug.sdk.conditions import FaceFrame, condition_picture
 
 from .control import CONTROLS
 from .load import image_size_of, is_ours
@@ -102,6 +102,7 @@ class Steering:
         photo: whether `image` is a photograph.
         strength: factor on the plugin's residuals; 0 is the bare base.
         options: settings of the condition, for a photograph.
+        frame: for a photograph: its face is found and framed, instead of the centre square.
     """
 
     plugin: str
@@ -109,6 +110,7 @@ class Steering:
     photo: bool = False
     strength: float = 1.0
     options: Mapping[str, str] = field(default_factory=dict)
+    frame: FaceFrame | None = None
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.strength) and 0.0 <= self.strength <= 10.0):
@@ -128,9 +130,13 @@ def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:
     """The condition picture (size, size) in RGB; see `unplug.sdk.conditions.condition_picture`.
 
     Raises:
-        DataError: no such picture, a broken or tiny one, or a photograph in which the condition is not found.
+        DataError: no such picture, a broken or tiny one, one that shows nothing, or a photograph in which the condition is not
+            found.
     """
-    return Image.fromarray(condition_picture(steering.image, kind, size, photo=steering.photo, options=steering.options))
+    pixels_HWC = condition_picture(
+        steering.image, kind, size, photo=steering.photo, options=steering.options, frame=steering.frame
+    )
+    return Image.fromarray(pixels_HWC)
 
 
 def draw_pictures(

@@ -1,0 +1,100 @@
+"""How plugins are saved and opened: diffusers' folder and calls, with nothing of the files trusted and nothing left random."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import nn
+
+from unplug.core import InputError
+
+from .checkpoint import DIFFUSERS_WEIGHTS, find_checkpoint, load_checkpoint
+
+FOREIGN_KEY = "adapter_type"
+"""A setting of diffusers' ``T2IAdapter``, which refuses a type that it does not know and ignores every other key."""
+FOREIGN_VALUE = "a plugin of unplug: open it with unplug.plugins.ConditioningPlugin, several together with MultiPlugin"
+
+
+class PluginFiles:
+    """``save_pretrained`` and ``from_pretrained`` of a network that diffusers takes for one of its models.
+
+    A subclass derives from diffusers' ``ModelMixin`` and ``ConfigMixin`` as well, behind this class, and names the entry of
+    `MODELS` that it is. diffusers' ``MultiAdapter`` opens whatever it finds as a ``T2IAdapter`` of random weights: a word in
+    the configuration makes that an error which says what to use instead.
+    """
+
+    model_type: ClassVar[str]
+
+    def save_pretrained(
+        self, save_directory: str | PathLike[Any], *, safe_serialization: bool = True, variant: str | None = None, **kwargs: Any
+    ) -> None:
+        """diffusers' own, as one safetensors file under its ordinary name, whatever type of number the weights have.
+
+        Args:
+            save_directory: the folder.
+            safe_serialization: True; a pickle is never written.
+            variant: None; half precision has the same file name.
+            kwargs: see ``diffusers.ModelMixin.save_pretrained``.
+
+        Raises:
+            InputError: a pickle or a variant was asked for.
+        """
+        if not safe_serialization:
+            raise InputError("safe_serialization=False", "a pickle can run code", "Leave it out: weights become safetensors")
+        if variant is not None:
+            fix = "Leave it out: half precision has the same file name, and loads as it is"
+            raise InputError(f"variant={variant!r}", "a plugin has one weight file", fix)
+        from diffusers.models.modeling_utils import ModelMixin
+
+        # In one piece, since only that is read; not `super`, which diffusers' MultiAdapter would answer.
+        ModelMixin.save_pretrained(self, save_directory, **{**kwargs, "max_shard_size": "10GB"})  # type: ignore[arg-type]
+
+    def to_json_string(self) -> str:
+        """What becomes ``config.json``, with the word that keeps diffusers' ``T2IAdapter`` from taking it for its own."""
+        found: dict[str, Any] = json.loads(super().to_json_string())  # type: ignore[misc]
+        return json.dumps(found | {FOREIGN_KEY: FOREIGN_VALUE}, indent=2, sort_keys=True) + "\n"
+
+    @staticmethod
+    def complete_config(_folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The constructor's arguments in a ``config.json``."""
+        return {key: value for key, value in config.items() if key != FOREIGN_KEY}
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | PathLike[Any],
+        *,
+        subfolder: str = "",
+        dtype: torch.dtype | None = None,
+        torch_dtype: torch.dtype | None = None,
+        use_safetensors: bool | None = True,
+        low_cpu_mem_usage: bool | None = None,
+        **hub: Any,
+    ) -> Self:
+        """Loads it in eval mode; nothing of its files is trusted.
+
+        Args:
+            pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
+            subfolder: where in it the plugin lies.
+            dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
+            use_safetensors: True or None; a pickle is never read.
+            low_cpu_mem_usage: of no consequence here.
+            hub: see `find_checkpoint`; what is None or False is left out, as diffusers' pipelines pass to all their parts.
+
+        Raises:
+            CheckpointError: see `load_checkpoint`.
+            InputError: `use_safetensors` is False, or another argument is not known here.
+        """
+        if use_safetensors is False:
+            raise InputError("use_safetensors=False", "a pickle can run code", "Leave it out: plugins are safetensors only")
+        given = {key: value for key, value in hub.items() if value is not None and value is not False}
+        folder = find_checkpoint(pretrained_model_name_or_path, DIFFUSERS_WEIGHTS, subfolder=subfolder, **given)
+        plugin: Any = load_checkpoint(folder, expect=cls.model_type).model
+        wanted = dtype or torch_dtype
+        found: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)  # diffusers' own `to` warns for no reason
+        return found

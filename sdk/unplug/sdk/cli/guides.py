@@ -1,0 +1,181 @@
+"""What each plugin of ``unplug generate`` follows: its picture by the order of the options, its settings, its crop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from unplug.core import InputError
+
+if TYPE_CHECKING:
+    from unplug.sdk.conditions import FaceFrame
+
+Crop = Literal["auto", "face", "none"]
+FACE, BODY = "face_landmark", "holistic"
+OF_THE_FACE = ("task", "faces")
+"""Settings that finding the face has as well."""
+PICTURES = ("conditions", "photos")
+ORDER = "unplug.generate.order"
+
+
+class OrderedCommand(click.Command):
+    """A command that knows in which order --condition-image and --photo were given."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """click's own, behind a first reading for the order alone."""
+        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        ctx.meta[ORDER] = [item.name for item in given if item.name in PICTURES]
+        return super().parse_args(ctx, args)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guide:
+    """One plugin with what it follows.
+
+    Args:
+        plugin: as it was named.
+        image: a drawn condition, or with `photo` a photograph.
+        photo: whether `image` is a photograph.
+        strength: factor on the plugin's residuals.
+        options: settings of the condition, for a photograph.
+        frame: how the face of a photograph is cropped; None takes its centre square.
+    """
+
+    plugin: str
+    image: Path
+    photo: bool
+    strength: float
+    options: Mapping[str, str]
+    frame: FaceFrame | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the command says of it."""
+        cut = ("face" if self.frame else "centre square") if self.photo else None
+        return {"plugin": self.plugin, "image": str(self.image), "photo": self.photo, "crop": cut, "options": {**self.options}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuideOrder:
+    """The options of ``unplug generate`` that say what plugins follow.
+
+    Args:
+        plugins: names.
+        conditions, photos: pictures, each kind in its own order.
+        strengths: none, or one for each plugin.
+        settings: ``--set``; a key may begin with the condition that is meant: ``canny.low``.
+        task: MediaPipe's task file.
+        crop: "face" crops every photograph to its face, "auto" those of face landmarks, "none" nothing.
+        margin: around the face; None is the usual one.
+    """
+
+    plugins: tuple[str, ...]
+    conditions: tuple[Path, ...] = ()
+    photos: tuple[Path, ...] = ()
+    strengths: tuple[float, ...] = ()
+    settings: Mapping[str, str]
+    task: Path | None = None
+    crop: Crop = "auto"
+    margin: float | None = None
+
+    def guides(self, kind_of: Callable[[str], str]) -> tuple[Guide, ...]:
+        """One a plugin.
+
+        Args:
+            kind_of: the condition that a plugin follows, by its name.
+
+        Raises:
+            InputError: pictures, strengths or settings that do not fit the plugins.
+        """
+        if (why := self._mismatch()) is not None:
+            raise why
+        photo_of = [name == "photos" for name in self._order()]
+        left = {True: iter(self.photos), False: iter(self.conditions)}
+        images = [next(left[photo]) for photo in photo_of]
+        kinds = [kind_of(plugin) for plugin in self.plugins]
+        cropped = [photo and self._crops(kind) for photo, kind in zip(photo_of, kinds, strict=True)]
+        options = self._options([kind if photo else None for kind, photo in zip(kinds, photo_of, strict=True)], cropped)
+        strengths = self.strengths or (1.0,) * len(self.plugins)
+        rows = zip(self.plugins, images, photo_of, strengths, cropped, options, strict=True)
+        return tuple(
+            Guide(plugin=plugin, image=image, photo=photo, strength=strength, options=own,
+                  frame=self._frame(of_face) if crops else None)
+            for plugin, image, photo, strength, crops, (own, of_face) in rows
+        )  # fmt: skip
+
+    def _mismatch(self) -> InputError | None:
+        count, pictures = len(self.plugins), len(self.conditions) + len(self.photos)
+        if pictures != count:
+            why = f"{count} plugin(s) and {pictures} picture(s) were given"
+            return InputError("--plugin", why, "Give a --condition-image or a --photo for each --plugin, in the same order")
+        if self.strengths and len(self.strengths) != count:
+            why = f"{len(self.strengths)} for {count} plugin(s)"
+            return InputError("--strength", why, "Give none, or one for each --plugin")
+        if self.photos:
+            return None
+        if self.settings or self.task is not None:
+            return InputError("--set or --task", "settings are for drawing a condition", "Use them with --photo")
+        if self.crop != "auto" or self.margin is not None:
+            return InputError("--crop or --margin", "only photographs are cropped", "Use them with --photo")
+        return None
+
+    def _order(self) -> list[str]:
+        """Names of the options of the pictures, in the order of the command line; conditions first for other callers."""
+        context = click.get_current_context(silent=True)
+        usual = ["conditions"] * len(self.conditions) + ["photos"] * len(self.photos)
+        return usual if context is None else list(context.meta.get(ORDER, usual))
+
+    def _crops(self, kind: str) -> bool:
+        if self.crop == "face" and kind == BODY:
+            raise InputError(
+                "--crop face", "holistic draws a whole body, not a face", "Leave it out, or crop the picture yourself"
+            )
+        everybody = "all" in (self.settings.get("faces"), self.settings.get(f"{kind}.faces"))
+        return self.crop == "face" or (self.crop == "auto" and kind == FACE and not everybody)
+
+    def _options(
+        self, kinds: list[str | None], cropped: list[bool]
+    ) -> list[tuple[dict[str, str], dict[str, str]]]:  # fmt: skip
+        """Of each plugin, the settings of its condition and those of its crop; a setting that nobody has goes to all.
+
+        Then the condition itself says which ones it has.
+        """
+        found: list[tuple[dict[str, str], dict[str, str]]] = [({}, {}) for _ in kinds]
+        known = [_settings_of(kind) if kind is not None else set() for kind in kinds]
+        given = dict(self.settings) | ({} if self.task is None else {"task": str(self.task)})
+        for key, value in given.items():
+            wanted, name = _split(key)
+            if wanted is not None and wanted not in kinds:
+                raise InputError(f"--set {key}", f"no photograph is drawn as {wanted}", "Name the condition of a --photo")
+            meant = [kind is not None and wanted in (None, kind) for kind in kinds]
+            takes = [ours and name in names for ours, names in zip(meant, known, strict=True)]
+            frames = [ours and crops and name in OF_THE_FACE for ours, crops in zip(meant, cropped, strict=True)]
+            for place, (own, of_face) in enumerate(found):
+                if takes[place] or (meant[place] and not any(takes) and not any(frames)):
+                    own[name] = value
+                if frames[place]:
+                    of_face[name] = value
+        return found
+
+    def _frame(self, of_face: Mapping[str, Any]) -> FaceFrame:
+        from unplug.sdk.conditions import FaceFrame
+
+        return FaceFrame(**of_face) if self.margin is None else FaceFrame(**of_face, margin=self.margin)
+
+
+def _split(key: str) -> tuple[str | None, str]:
+    """``canny.low`` as condition and setting; the condition is None where none is named."""
+    from unplug.plugins.conditions import CONDITIONS
+
+    kind, dot, name = key.partition(".")
+    return (kind, name) if dot and kind in CONDITIONS else (None, key)
+
+
+def _settings_of(kind: str) -> set[str]:
+    from unplug.plugins.conditions import CONDITIONS
+
+    condition: Any = CONDITIONS.get(kind)()
+    return {item.name for item in fields(condition)}

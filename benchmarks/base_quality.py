@@ -72,7 +72,9 @@ def kept(read: Any, named: Any) -> dict[str, float]:
     }
 
 
-def measure(base: Any, pictures: int, guidance: float, settings: Sequence[tuple[int, str]], sheets: Path | None) -> dict[str, Any]:
+def measure(
+    base: Any, pictures: int, guidance: float, settings: Sequence[tuple[int, str]], sheets: Path | None
+) -> dict[str, Any]:
     """Everything, for each number of steps."""
     learned = load_dataset(LEARNED, 128)
     judge = train_judge(learned, words_of(learned) or (), learned.ids, JUDGE_RECIPE, device=CPU).judge
@@ -131,10 +133,10 @@ def main(
     base_name: str, pictures: int, guidance: float | None, only: tuple[int, ...], sheets: Path | None, out: Path
 ) -> None:  # fmt: skip
     """Measures a base and writes OUT."""
-    from unplug.sdk.diffusion import guidance_of
+    from unplug.sdk.diffusion import sampling_of
 
     base = load_base(base_name, device=CPU)
-    guidance = guidance_of(base_name) if guidance is None else guidance
+    guidance = sampling_of(base_name).guidance if guidance is None else guidance
     settings = [one for one in SETTINGS if not only or one[0] in only]
     found = measure(base, pictures, guidance, settings, sheets)
     write_json(out, {

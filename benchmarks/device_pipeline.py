@@ -31,7 +31,7 @@ from unplug.sdk.device import (
     load_pipeline,
     open_files,
 )
-from unplug.sdk.diffusion import GUIDANCE, shipped_folder
+from unplug.sdk.diffusion import OURS, shipped_folder
 
 SCHEMA = "unplug-device-pipeline/1"
 PROMPTS = (
@@ -79,7 +79,7 @@ def draw_with_diffusers(job: Job) -> Reply:
     started = time.perf_counter()
     with torch.no_grad():
         z = pipe(
-            values["prompt"], num_inference_steps=STEPS, guidance_scale=GUIDANCE, negative_prompt="", output_type="latent",
+            values["prompt"], num_inference_steps=STEPS, guidance_scale=OURS.guidance, negative_prompt="", output_type="latent",
             latents=torch.from_numpy(np.array(job.arrays["noise"])), height=values["side"], width=values["side"], **steer,
         ).images  # fmt: skip
         decoded = (base.vae.decode(z / base.vae.config.scaling_factor).sample / 2 + 0.5).clamp(0, 1)
@@ -100,7 +100,14 @@ def one_round(number: int, folder: Path, kinds: list[tuple[str, str]], child: Ch
     rows: dict[str, dict[str, Any]] = {"diffusers fp32": dict(theirs.values)}
     steers = () if condition is None else (Steer(plugin="canny", condition_HWC=condition),)
     for target, precision in kinds:
-        mine = draw(folder, Words(prompt=prompt, steps=STEPS), seeds=(seed,), steers=steers, target=target, precision=precision)
+        mine = draw(
+            folder,
+            Words(prompt=prompt, steps=STEPS, solver="ddim"),
+            seeds=(seed,),
+            steers=steers,
+            target=target,
+            precision=precision,
+        )
         rows[f"{target} {precision}"] = {
             "seconds": mine.seconds[0] if target in TIMED else None,
             "peak_bytes": mine.peak_bytes if target in TIMED else None,
@@ -160,7 +167,7 @@ def main(files: Path | None, rounds: int, targets: str, out: Path) -> None:
         folder = files or Path(temporary)
         if files is None:
             source = GeneratorSource(
-                name="small", folder=shipped_folder("small"), plugins={"canny": shipped_folder("canny")}, guidance=GUIDANCE
+                name="small", folder=shipped_folder("small"), plugins={"canny": shipped_folder("canny")}, guidance=OURS.guidance
             )
             check_source(source)
             export_generator(source, targets=targets.split(","), precisions=["fp32", "fp16"], out=folder)
@@ -173,7 +180,7 @@ def main(files: Path | None, rounds: int, targets: str, out: Path) -> None:
             drawn = [one_round(number, folder, kinds, child) for number in range(rounds)]
         rows = summary(drawn, folder)
     facts = {
-        "schema": SCHEMA, "steps": STEPS, "guidance": GUIDANCE, "rounds": rounds, "threads": 1, "rows": rows,
+        "schema": SCHEMA, "steps": STEPS, "guidance": OURS.guidance, "rounds": rounds, "threads": 1, "rows": rows,
         "command": "python -m benchmarks.device_pipeline", "versions": installed_versions(LISTED),
         "git_revision": git_revision(),
     }  # fmt: skip

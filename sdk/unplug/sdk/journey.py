@@ -255,7 +255,7 @@ def release(
 
 def generate(
     prompt: str, steerings: Sequence[Steering] = (), *, base: str = "small", negative: str = "", count: int = 1,
-    size: int | None = None, steps: int = 25, guidance: float | None = None, seed: int = 0, device: str = "auto",
+    size: int | None = None, steps: int | None = None, guidance: float | None = None, seed: int = 0, device: str = "auto",
 ) -> list[Image]:  # fmt: skip
     """Draws pictures from a prompt, steered by plugins.
 
@@ -267,14 +267,14 @@ def generate(
         negative: what to steer away from.
         count: pictures, with seeds `seed`, `seed` + 1, ...
         size: side in pixels; None takes the base's.
-        steps: of sampling.
+        steps: of sampling; None takes what the base was made for.
         guidance: scale of classifier-free guidance; None takes what the base was made for.
 
     Raises:
         InputError, DataError, CheckpointError: see `unplug.sdk.diffusion.draw_pictures`, and of files `unplug.sdk.device.draw`.
     """
     from unplug.sdk.device import is_generator
-    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, guidance_of, load_base
+    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, load_base, sampling_of
     from unplug.sdk.training import pick_device
 
     seeds = [seed + index for index in range(count)]
@@ -284,15 +284,16 @@ def generate(
         return _from_files(Path(base), prompt, steerings, negative, seeds, steps, guidance)
     chosen = pick_device(device)
     loaded = load_base(base, device=chosen, dtype=drawing_dtype(base, chosen))
+    usual = sampling_of(base)
     pictures, _ = draw_pictures(
-        loaded, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps, guidance=guidance or guidance_of(base),
-        negative=negative,
+        loaded, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps or usual.steps,
+        guidance=guidance or usual.guidance, solver=usual.solver, negative=negative,
     )  # fmt: skip
     return pictures
 
 
 def _from_files(
-    folder: Path, prompt: str, steerings: Sequence[Steering], negative: str, seeds: Sequence[int], steps: int,
+    folder: Path, prompt: str, steerings: Sequence[Steering], negative: str, seeds: Sequence[int], steps: int | None,
     guidance: float | None,
 ) -> list[Image]:  # fmt: skip
     """Pictures that a base of exported files draws."""

@@ -14,10 +14,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, write_json
-from unplug.sdk.diffusion import base_record, drawing_dtype, generate, guidance_of, image_size_of, load_base
+from unplug.sdk.diffusion import OURS, base_record, drawing_dtype, generate, image_size_of, load_base, sampling_of
 from unplug.sdk.diffusion import load as module
 from unplug.sdk.diffusion.load import is_ours
 from unplug.sdk.diffusion.run_base import save_base
+from unplug.sdk.diffusion.shipped import USUAL
 from unplug.sdk.diffusion.small import diffusers
 
 from .conftest import CPU, SIZE, picture, tiny_pipeline
@@ -182,7 +183,7 @@ def test_what_ships_and_how_it_is_drawn(base_folder: Path, tmp_path: Path, monke
     write_json(tmp_path / "ours/unplug.json", {"schema": "unplug-base/1"})
     cuda = torch.device("cuda", 0)
     for name, ours in (("small", True), (str(tmp_path / "ours"), True), (str(base_folder), False), ("owner/name", False)):
-        assert is_ours(name) == ours and guidance_of(name) == (3.0 if ours else 7.5)
+        assert is_ours(name) == ours and sampling_of(name) == (OURS if ours else USUAL)
         assert drawing_dtype(name, cuda) == (torch.float32 if ours else torch.float16)
         assert drawing_dtype(name, CPU) == torch.float32
 

@@ -64,7 +64,7 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
 
 def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     from unplug.sdk.device import GeneratorSource, check_source, is_base
-    from unplug.sdk.diffusion import guidance_by_record, shipped_folder
+    from unplug.sdk.diffusion import sampling_by_record, shipped_folder
 
     bases = [path for path in checkpoints if is_base(path)]
     if len(bases) != 1:
@@ -75,9 +75,11 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     names = [path.resolve().name for path in plugins]
     if len(set(names)) < len(names):
         raise InputError("unplug export", "two plugins have one name, which is that of their folder", "Rename one of them")
+    how = sampling_by_record(folder)
     source = GeneratorSource(
         name="small" if folder == shipped_folder("small") else folder.resolve().name, folder=folder,
-        plugins=dict(zip(names, plugins, strict=True)), guidance=guidance_by_record(folder),
+        plugins=dict(zip(names, plugins, strict=True)), steps=how.steps,
+        guidance=how.guidance, solver=how.solver or "ddim",
     )  # fmt: skip
     check_source(source)
     return source

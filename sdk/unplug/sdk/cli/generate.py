@@ -46,10 +46,12 @@ from .options import given_option, out_option
     "--count", type=click.IntRange(1, 64), default=1, show_default=True, help="Pictures, with seeds --seed, --seed + 1, ..."
 )
 @click.option("--size", type=click.IntRange(8, 4096), help="Side in pixels (default: the base's).")
-@click.option("--steps", type=click.IntRange(1, 1000), help="Sampling steps (default: 25, or what pipeline.json says).")
+@click.option("--steps", type=click.IntRange(1, 1000),
+              help="Sampling steps (default: 6 for bases of `unplug train base`, else 25).")  # fmt: skip
 @click.option("--guidance", type=click.FloatRange(1.0, 50.0),
-              help="Classifier-free guidance (default: 3 for bases of `unplug train base`, else 7.5).")  # fmt: skip
-@click.option("--solver", type=click.Choice(["ddim", "dpm++"]), help="Of exported files: how steps are taken (default: ddim).")
+              help="Classifier-free guidance (default: 2 for bases of `unplug train base`, else 7.5).")  # fmt: skip
+@click.option("--solver", type=click.Choice(["ddim", "dpm++"]),
+              help="How steps are taken (default: dpm++ for bases of `unplug train base`, else the base's own).")  # fmt: skip
 @click.option("--target", type=click.Choice(["litert", "onnx", "coreml"]),
               help="Of exported files: which of them, and so which runtime (default: the first in pipeline.json).")  # fmt: skip
 @click.option("--precision", help="Of exported files: fp32, fp16, ... (default: the first of the target).")
@@ -91,18 +93,19 @@ def generate(
             guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, out=out,
         )  # fmt: skip
         return generate_on_files(order, common)
-    if (word := given_option("solver", "target", "precision", "threads")) is not None:
+    if (word := given_option("target", "precision", "threads")) is not None:
         raise InputError(f"--{word}", "it is of exported files, and this base is none", "Leave it out, or give such a --base")
     for name in plugins:
         find_plugin(name)
     guides = guide_order.guides(_kind_of)  # before torch and diffusers are loaded, which takes seconds
     from tqdm import tqdm
 
-    from unplug.sdk.diffusion import STEPS, draw_pictures, drawing_dtype, guidance_of, image_grid, load_base, load_loras
+    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, image_grid, load_base, load_loras, sampling_of
 
     check_writable(out.parent)
     steerings = _steerings(guides)
-    guidance, steps = guidance or guidance_of(base_name), steps or STEPS
+    usual = sampling_of(base_name)
+    guidance, steps, solver = guidance or usual.guidance, steps or usual.steps, solver or usual.solver
     if negative and guidance <= 1:
         raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
     dtype = drawing_dtype(base_name, common.device)
@@ -115,12 +118,13 @@ def generate(
     started = time.perf_counter()
     with tqdm(total=count, desc="draw", unit="picture", disable=not common.show, leave=False) as bar:
         pictures, drawn = draw_pictures(
-            base, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps, guidance=guidance, negative=negative,
-            progress=bar,
+            base, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver,
+            negative=negative, progress=bar,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     facts = {"prompt": prompt, "negative": negative, "base": base_name, "plugins": list(plugins), "strengths": list(strengths),
-             "steps": steps, "guidance": guidance, "size": pictures[0].width, "precision": str(dtype).removeprefix("torch."),
+             "steps": steps, "guidance": guidance, "solver": solver,
+             "size": pictures[0].width, "precision": str(dtype).removeprefix("torch."),
              "loras": [str(item) for item in loras]}  # fmt: skip
     files = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}.png") for seed in seeds]
     for file, picture, seed in zip(files, pictures, seeds, strict=True):

@@ -24,8 +24,8 @@ from .options import ConfiguredCommand, data_option, out_option
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def base(
-    spec: str, on_bad: Any, out: Path, image_size: int, start: str | None, vae_steps: int | None, sample_every: int, half: bool, restart: bool,
-    common: Common, **recipe_options: Any,
+    spec: str, on_bad: Any, out: Path, image_size: int, start: str | None, vae_steps: int | None, sample_every: int,
+    half: bool, restart: bool, common: Common, **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train a small text-to-image base, from scratch or from another base.
 

@@ -14,7 +14,7 @@ from unplug.plugins import level_differences, read_base, read_config, weights_fi
 
 from .base_folder import read_scales, read_schedule, read_tokenizer
 from .pipeline import PARTS, PIPELINE, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, load_pipeline
-from .sampler import SOLVERS
+from .sampler import SOLVERS, Solver
 
 MARK = "model_index.json"
 """What makes a folder a diffusers pipeline."""
@@ -22,7 +22,6 @@ FOLDERS = {"text_encoder": "text_encoder", "unet": "unet", "decoder": "vae"}
 """Part name, which is its model type, to the folder of its checkpoint."""
 VIEWS = {"unet": "guided_unet"}
 """Parts that are exported in another way than as their checkpoint's own type."""
-STEPS = 25
 SMALL_BYTES = 256 * 2**20
 
 
@@ -34,13 +33,15 @@ class GeneratorSource:
         name: of the base.
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
         plugins: name to checkpoint folder.
-        guidance: that suits the base by default.
+        steps, guidance, solver: that suit the base by default.
     """
 
     name: str
     folder: Path
     plugins: Mapping[str, Path] = field(default_factory=dict)
+    steps: int = 25
     guidance: float = 7.5
+    solver: Solver = SOLVERS[0]
 
     def checkpoints(self) -> dict[str, Path]:
         """Part name to checkpoint folder; plugins as ``plugins.NAME``."""
@@ -148,7 +149,7 @@ def _pipeline(source: GeneratorSource, facts: dict[str, Any], made: Mapping[str,
         text_encoder=parts["text_encoder"], unet=parts["unet"], decoder=parts["decoder"],
         plugins={name: PluginPart(condition=kind, part=parts[f"plugins.{name}"]) for name, kind in conditions.items()},
         residuals=tuple(item.name for item in unet.inputs[4:]),
-        defaults=PipelineDefaults(steps=STEPS, guidance=source.guidance, solver=SOLVERS[0]),
+        defaults=PipelineDefaults(steps=source.steps, guidance=source.guidance, solver=source.solver),
         versions=installed_versions(["numpy"]), git_revision=git_revision(),
     )  # fmt: skip
 

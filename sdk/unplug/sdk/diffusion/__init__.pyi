@@ -16,11 +16,10 @@ from .measure import batch_size_of as batch_size_of
 from .measure import losses as losses
 from .measure import mean_loss as mean_loss
 from .pictures import BATCH as BATCH
-from .pictures import STEPS as STEPS
 from .pictures import Steering as Steering
 from .pictures import draw_pictures as draw_pictures
 from .pictures import generate as generate
-from .pictures import guidance_of as guidance_of
+from .pictures import sampling_of as sampling_of
 from .recipe import BaseRecipe as BaseRecipe
 from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe
@@ -28,9 +27,9 @@ from .run_base import train_base as train_base
 from .run_plugin import RECORD_SCHEMA as RECORD_SCHEMA
 from .run_plugin import plugin_card as plugin_card
 from .run_plugin import train_plugin as train_plugin
-from .shipped import GUIDANCE as GUIDANCE
+from .shipped import OURS as OURS
 from .shipped import find_plugin as find_plugin
-from .shipped import guidance_by_record as guidance_by_record
+from .shipped import sampling_by_record as sampling_by_record
 from .shipped import shipped_folder as shipped_folder
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes

@@ -18,17 +18,28 @@ from unplug.sdk.conditions import FaceFrame, condition_picture
 
 from .control import CONTROLS
 from .load import image_size_of, is_ours
-from .shipped import GUIDANCE, USUAL_GUIDANCE, find_plugin
+from .shipped import OURS, USUAL, Sampling, Solver, find_plugin
+from .small import diffusers
 from .vae import pictures_at_once
 
-STEPS = 25
-"""DDIM steps that the small base was tuned with."""
 BATCH = 16
 
 
-def guidance_of(base_name: str) -> float:
-    """The guidance that suits a base by default: lower for those of `unplug train base`."""
-    return GUIDANCE if is_ours(base_name) else USUAL_GUIDANCE
+def sampling_of(base_name: str) -> Sampling:
+    """What suits a base by default: fewer steps and less guidance for those of `unplug train base`."""
+    return OURS if is_ours(base_name) else USUAL
+
+
+def solve_with(pipe: Any, solver: Solver | None) -> None:
+    """Gives a pipeline another solver of the same noise levels; None leaves its own.
+
+    Reference:
+        Song et al., Denoising Diffusion Implicit Models, 2021 (ddim); Lu et al., DPM-Solver++, 2022, algorithm 2 (dpm++).
+    """
+    if solver is not None:
+        kinds = {"ddim": "DDIMScheduler", "dpm++": "DPMSolverMultistepScheduler"}
+        with quiet():
+            pipe.scheduler = getattr(diffusers(), kinds[solver]).from_config(pipe.scheduler.config)
 
 
 @torch.no_grad()
@@ -38,8 +49,9 @@ def generate(
     *,
     seeds: Sequence[int],
     size: int,
-    steps: int = STEPS,
-    guidance: float = GUIDANCE,
+    steps: int = OURS.steps,
+    guidance: float = OURS.guidance,
+    solver: Solver | None = None,
     negative: str = "",
     batch_size: int = BATCH,
     progress: Any = None,
@@ -55,6 +67,7 @@ def generate(
         size: side in pixels.
         steps: of the scheduler, at least 1.
         guidance: scale of classifier-free guidance; 1 turns it off.
+        solver: see `solve_with`.
         negative: what to steer away from.
         batch_size: pictures at once.
         progress: a tqdm bar that counts pictures, or None.
@@ -62,6 +75,7 @@ def generate(
         extra: more arguments of the pipeline; a list of B values is cut into the same batches.
     """
     pipe.set_progress_bar_config(disable=True)
+    solve_with(pipe, solver)
     pictures: list[Image.Image] = []
     for start in range(0, len(prompts), batch_size):
         part = slice(start, start + batch_size)
@@ -146,8 +160,9 @@ def draw_pictures(
     *,
     seeds: Sequence[int],
     size: int | None = None,
-    steps: int = STEPS,
-    guidance: float = GUIDANCE,
+    steps: int = OURS.steps,
+    guidance: float = OURS.guidance,
+    solver: Solver | None = None,
     negative: str = "",
     progress: Any = None,
 ) -> tuple[list[Image.Image], list[Image.Image]]:
@@ -159,7 +174,7 @@ def draw_pictures(
         steerings: plugins with their pictures; none is the bare base.
         seeds: B seeds.
         size: side in pixels, a multiple of 8; default: what the base was trained for.
-        steps, guidance, negative, progress: see `generate`.
+        steps, guidance, solver, negative, progress: see `generate`.
 
     Raises:
         InputError: a plugin that was made for another base (says which channels differ), or a size that does not divide.
@@ -169,7 +184,7 @@ def draw_pictures(
         raise InputError(f"{len(prompts)} pictures", "too many for one call", f"Ask for {MAX_PICTURES} at most")
     if not steerings:
         _check_size(size, 8)
-        return generate(base, prompts, seeds=seeds, size=size, steps=steps, guidance=guidance, negative=negative,
+        return generate(base, prompts, seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver, negative=negative,
                         progress=progress), []  # fmt: skip
     control = CONTROLS.get("plugin")()
     # Not diffusers' own `to`, which warns for no reason.
@@ -181,7 +196,8 @@ def draw_pictures(
     pipe = control.pipeline(base, plugins[0] if one else plugins)
     # diffusers wants one condition a picture for a single adapter, and one an adapter for several: those go singly.
     pictures = generate(
-        pipe, prompts, seeds=seeds, size=size, steps=steps, guidance=guidance, negative=negative, progress=progress,
+        pipe, prompts, seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver, negative=negative,
+        progress=progress,
         **({"image": conditions * len(prompts)} if one else {"batch_size": 1, "shared": {"image": conditions}}),
         adapter_conditioning_scale=strengths[0] if one else tuple(strengths),
     )  # fmt: skip

@@ -25,16 +25,16 @@ from .control_set import ControlSet, base_digest, load_control_set
 from .control_training import fit_control
 from .grid import image_grid
 from .measure import mean_loss
-from .pictures import generate, guidance_of
+from .pictures import generate, sampling_of
 from .recipe import ControlRecipe, share_of
-from .shipped import find_plugin
+from .shipped import Sampling, find_plugin
 from .steps import Trained, processes, round_to_half
 
 PREVIEWS = 6
 
 
 def previews(
-    control: Control, base: Any, data: ControlSet, *, seed: int, guidance: float, folder: Path
+    control: Control, base: Any, data: ControlSet, *, seed: int, how: Sampling, folder: Path
 ) -> Callable[[Any, int], None]:
     """Writes a grid of a network at a step: conditions above what the bare base, and the base with the control, make of them.
 
@@ -43,7 +43,7 @@ def previews(
         base: the frozen pipeline.
         data: its first samples are shown.
         seed: of the first picture.
-        guidance: of all pictures.
+        how: steps, guidance and solver of all pictures.
         folder: where the grids go.
     """
     rows = data.rows[:PREVIEWS]
@@ -51,7 +51,10 @@ def previews(
 
     def drawn(pipe: Any, **more: Any) -> list[Image.Image]:
         prompts, seeds = [data.prompts[data.prompt[row, 0]] for row in rows], [seed + place for place in range(len(rows))]
-        return generate(pipe, prompts, seeds=seeds, size=conditions[0].width, guidance=guidance, **more)
+        return generate(
+            pipe, prompts, seeds=seeds, size=conditions[0].width, steps=how.steps, guidance=how.guidance, solver=how.solver,
+            **more,
+        )  # fmt: skip
 
     @cache
     def plain() -> list[Image.Image]:
@@ -141,7 +144,7 @@ def train_plugin(
         "start": None if before is None else before.sha256,
     }  # fmt: skip
     control = CONTROLS.get("plugin")()
-    preview = previews(control, base, sets["validation"], seed=seed, guidance=guidance_of(base_name), folder=work)
+    preview = previews(control, base, sets["validation"], seed=seed, how=sampling_of(base_name), folder=work)
     done = fit_control(
         control, base, sets["train"], recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,
         state_path=work / "state.safetensors", facts=facts | {"condition_settings": made_of},

@@ -14,8 +14,8 @@ VOCABULARY = 1024
 
 
 LAZY = (
-    "AutoencoderKL", "ControlNetModel", "DDIMScheduler", "StableDiffusionAdapterPipeline", "StableDiffusionControlNetPipeline",
-    "StableDiffusionPipeline", "T2IAdapter", "UNet2DConditionModel",
+    "AutoencoderKL", "ControlNetModel", "DDIMScheduler", "DPMSolverMultistepScheduler", "StableDiffusionAdapterPipeline",
+    "StableDiffusionControlNetPipeline", "StableDiffusionPipeline", "T2IAdapter", "UNet2DConditionModel",
 )  # fmt: skip
 """What is asked of diffusers here: it imports each on first use."""
 

@@ -10,8 +10,8 @@ from .judge import examine as examine
 from .judge import named_words as named_words
 from .judge import train_judge as train_judge
 from .judge import words_of as words_of
-from .report import ComparisonReport as ComparisonReport
 from .report import METRICS as METRICS
+from .report import ComparisonReport as ComparisonReport
 from .report import Measure as Measure
 from .report import Metric as Metric
 from .report import Row as Row
@@ -22,7 +22,7 @@ from .report import ends as ends
 from .report import number as number
 from .report import read_comparison as read_comparison
 from .run import compare_controls as compare_controls
-from .setup import CompareRequest as CompareRequest
 from .setup import JUDGE_RECIPE as JUDGE_RECIPE
+from .setup import CompareRequest as CompareRequest
 from .setup import Setup as Setup
 from .setup import prepare as prepare

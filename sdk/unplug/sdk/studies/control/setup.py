@@ -22,8 +22,7 @@ from unplug.sdk.conditions import with_exact
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split, make_split
 from unplug.sdk.diffusion import (
     CONTROLS,
-    GUIDANCE,
-    STEPS,
+    OURS,
     ControlRecipe,
     ControlSet,
     StepRecipe,
@@ -80,8 +79,8 @@ class CompareRequest:
     seed: int = 0
     seeds: int = 1
     pictures: int = 512
-    sampling_steps: int = STEPS
-    guidance: float = GUIDANCE
+    sampling_steps: int = 25
+    guidance: float = OURS.guidance
     rounds: int = 7
     judge: StepRecipe = JUDGE_RECIPE
     plugin: Path | None = None

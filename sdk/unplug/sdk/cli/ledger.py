@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
-from unplug.core import InputError, require_modules, sha256_file, table
+from unplug.core import InputError, sha256_file, table
 
 from .base import Common, Outcome, command, settings
 from .ledger_evidence import checkpoint, export, prove, role, verify
 from .ledger_models import queue, touch
 from .ledger_options import facts_of, ledger_option, request_facts
 
-F = TypeVar("F", bound=Callable[..., Any])
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
 """`unplug.sdk.ledger.RECORDED`: a help text imports nothing of it."""
 
@@ -230,8 +228,7 @@ def shred(where: str | None, request: str, yes: bool, common: Common) -> Outcome
     """Delete the salt of a request that is over, so that nobody, with any key, can tell whom it named."""
     from unplug.sdk.ledger import open_ledger
 
-    require_modules(["cryptography"], "ledger")
-    if not yes and (common.as_json or not click.get_text_stream("stdin").isatty()):
+    if not yes and (common.as_json or not sys.stdin.isatty()):
         raise InputError(f"request {request}", "shredding cannot be undone, and nobody is there to ask", "Add --yes")
     if not yes and not click.confirm(f"Shred the salt of {request}? Nobody can then tell whom it named."):
         return Outcome(value=None, text="nothing was shredded")

@@ -68,7 +68,7 @@ def checkpoint(where: str | None, out: Path, query: Path | None, common: Common)
 @out_option("Proof to write.")
 @command
 def prove(where: str | None, request: str | None, name: str | None, since: Path | None, out: Path, common: Common) -> Outcome:
-    """Prove that the entry of REQUEST is in the ledger, without any other entry; or, with --since, that nothing was rewritten."""
+    """Prove that the entry of REQUEST is in the ledger, without any other; or, with --since, that nothing was rewritten."""
     from unplug.sdk.ledger import open_ledger, opening_for, pick, prove_growth, prove_inclusion, read_checkpoint
 
     if (request is None) == (since is None):

@@ -90,7 +90,7 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
 
 
 def _held(split: Any, ids: set[str]) -> int:
-    """How many of some samples a model was trained on and has not forgotten, whether or not its record has digests for names."""
+    """How many of some samples a model was trained on and has not forgotten."""
     from unplug.sdk.data import stored_name
 
     learned = set(split.retain)

@@ -1,8 +1,9 @@
 """Is this the ledger that was written? Every entry that was edited, removed or moved is found and named.
 
-Row k holds the body b_k, the edge E_k of the tree over b_0 ... b_k, and a signature of its checkpoint. Each row is checked alone: its
-signature is one of E_k, and E_k = push(E_(k-1), leaf(b_k)). So one edit does not hide behind another, and who lacks the key cannot make
-a row that passes. What no row can tell is that rows are missing at the end: that takes a checkpoint that was kept elsewhere.
+Row k holds the body b_k, the edge E_k of the tree over b_0 ... b_k, and a signature of its checkpoint. Each row is checked
+alone: its signature is one of E_k, and E_k = push(E_(k-1), leaf(b_k)). So one edit does not hide behind another, and who lacks
+the key cannot make a row that passes. What no row can tell is that rows are missing at the end: that takes a checkpoint that
+was kept elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checkpoints: the size and the root of the tree at one moment, signed, small enough to be kept where nobody can change them."""
+"""Checkpoints: the size and the root of the tree at one moment, signed, to be kept where nobody can change them."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def read_checkpoint(path: Path, verifier: Verifier) -> Checkpoint:
 def timestamp_query(note: bytes) -> bytes:
     """What a time-stamping authority signs: a DER ``TimeStampReq`` over the SHA-256 of the bytes of a checkpoint.
 
-    Reference: C. Adams et al., "Internet X.509 Public Key Infrastructure Time-Stamp Protocol (TSP)", RFC 3161 (2001), section 2.4.1.
+    Reference: C. Adams et al., "Internet X.509 Public Key Infrastructure Time-Stamp Protocol (TSP)", RFC 3161 (2001), 2.4.1.
     """
     return TIMESTAMP_HEAD + hashlib.sha256(note).digest() + TIMESTAMP_TAIL

@@ -236,8 +236,8 @@ def _migrate(connection: sa.Connection) -> None:
 
     folder = Path(__file__).with_name(MIGRATIONS)
     scripts = ScriptDirectory(str(folder), version_locations=[str(folder)])
-    missing = lambda current, _: scripts._upgrade_revs("head", current)  # noqa: E731, SLF001
-    context = MigrationContext.configure(connection, opts={"fn": missing, "transactional_ddl": True})
+    options = {"fn": lambda current, _: scripts._upgrade_revs("head", current), "transactional_ddl": True}
+    context = MigrationContext.configure(connection, opts=options)
     with Operations.context(context):
         context.run_migrations()
 

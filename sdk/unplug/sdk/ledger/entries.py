@@ -7,18 +7,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, InputError
 
 MAX_BODY_BYTES = 2**21
 MAX_NOTE = 1000
 Kind = Literal[
-    "opened", "request", "identity", "extended", "refused", "withdrawn", "touched", "informed", "step", "try", "audit", "release",
-    "revocation", "answered", "shredded",
+    "opened", "request", "identity", "extended", "refused", "withdrawn", "touched", "informed", "step", "try", "audit",
+    "release", "revocation", "answered", "shredded",
 ]  # fmt: skip
 """What an entry records. ``touched``: a model was searched for a request; ``informed``: a recipient of the data was told."""
-KINDS: tuple[str, ...] = get_args(Kind)
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
 """Kinds that `unplug ledger record` takes; the others have a command of their own, which checks more."""
 

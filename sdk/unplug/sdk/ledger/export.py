@@ -19,8 +19,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def export_json(entries: Sequence[Entry], checkpoint: bytes) -> dict[str, Any]:
     """All entries with the checkpoint over them.
 
-    Each entry in canonical JSON (sorted keys, no white space, ASCII) is the leaf that was hashed, so that anybody can compute the
-    root again.
+    Each entry in canonical JSON (sorted keys, no white space, ASCII) is the leaf that was hashed: anybody can compute the root.
     """
     return {
         "schema": SCHEMA,

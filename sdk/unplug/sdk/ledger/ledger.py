@@ -254,7 +254,7 @@ class Ledger:
         entry = self._entry(first)
         vkey = identity_of(entry, self.shown)[1]
         if vkey != signer.verifier:
-            why = f"it is signed with the key {vkey.text.rpartition('+')[0]}, and yours is {signer.verifier.text.rpartition('+')[0]}"
+            why = f"it is signed with the key {vkey.shown}, and yours is {signer.verifier.shown}"
             raise InputError(self.shown, why, "Use the key that the ledger was made with; UNPLUG_LEDGER_KEY names it")
         return entry
 

@@ -1,11 +1,11 @@
 """The Merkle tree of RFC 6962: one hash for a whole list, and short proofs of what is in it and of what it grew from.
 
-With H = SHA-256, a leaf is H(0x00 || data) and a node H(0x01 || left || right); a list of n > 1 leaves is split at the largest power
-of two below n. The *edge* of a tree is what is needed to append to it: the roots of its perfect subtrees, the largest first, one for
-every 1 in the binary form of n.
+With H = SHA-256, a leaf is H(0x00 || data) and a node H(0x01 || left || right); a list of n > 1 leaves is split at the largest
+power of two below n. The *edge* of a tree is what is needed to append to it: the roots of its perfect subtrees, the largest
+first, one for every 1 in the binary form of n.
 
-Reference: B. Laurie, A. Langley, E. Kasper, "Certificate Transparency", RFC 6962 (2013), section 2.1; the iterative checks of proofs
-are those of RFC 9162 (2021), sections 2.1.3.2 and 2.1.4.2.
+Reference: B. Laurie, A. Langley, E. Kasper, "Certificate Transparency", RFC 6962 (2013), section 2.1; the iterative checks of
+proofs are those of RFC 9162 (2021), sections 2.1.3.2 and 2.1.4.2.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def includes(path: Sequence[bytes], *, leaf: bytes, index: int, size: int, root:
 
 
 def grew(path: Sequence[bytes], *, older: int, older_root: bytes, newer: int, newer_root: bytes) -> bool:
-    """Whether a path shows that the tree of `newer` leaves begins with the one of `older` leaves, of which there is at least one."""
+    """Whether a path shows that the tree of `newer` leaves begins with the one of `older` leaves, at least one."""
     if not 0 < older <= newer:
         return False
     if older == newer:

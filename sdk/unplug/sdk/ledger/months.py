@@ -20,8 +20,8 @@ def after_months(day: date, months: int) -> date:
         >>> after_months(date(2027, 1, 31), 1), after_months(date(2028, 1, 31), 1)
         (datetime.date(2027, 2, 28), datetime.date(2028, 2, 29))
 
-    Reference: Regulation (EU) 2016/679 (GDPR), article 12(3); Regulation (EEC, Euratom) 1182/71, article 3(2)(c). Where the last
-    day is a Saturday, a Sunday or a public holiday the latter adds days, which is not counted on here.
+    Reference: Regulation (EU) 2016/679 (GDPR), article 12(3); Regulation (EEC, Euratom) 1182/71, article 3(2)(c). Where
+    the last day is a Saturday, a Sunday or a public holiday the latter adds days, which is not counted on here.
     """
     years, month = divmod(day.month - 1 + months, 12)
     last = calendar.monthrange(day.year + years, month + 1)[1]

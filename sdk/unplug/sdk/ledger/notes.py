@@ -6,7 +6,7 @@
 
     — unplug-3f9a0c11 Az3grl...=
 
-Reference: C2SP, "Note" (c2sp.org/signed-note) and "Checkpoint" (c2sp.org/tlog-checkpoint); the text form of the secret key is that of
+Reference: C2SP, "Note" (c2sp.org/signed-note) and "Checkpoint" (c2sp.org/tlog-checkpoint); the secret key's text is that of
 Go's ``golang.org/x/mod/sumdb/note``.
 """
 
@@ -52,6 +52,11 @@ class Verifier:
 
     name: str
     public: bytes
+
+    @property
+    def shown(self) -> str:
+        """Its name and id, for messages."""
+        return f"{self.name}+{key_id(self.name, self.public).hex()}"
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Proofs for people outside: that one entry is in the ledger, and that a ledger only grew. Both are checked without the ledger."""
+"""Proofs for people outside, checked without the ledger: that one entry is in it, and that it only grew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from .rows import Row
 from .subjects import opens
 
 MAX_PROOF_BYTES = 2**23
-INCLUSION, GROWTH = "unplug-ledger-inclusion/1", "unplug-ledger-growth/1"
 EDITED = "Ask for it again; do not trust this one"
 
 
@@ -41,7 +40,7 @@ class InclusionProof:
     index: int
     path: tuple[str, ...]
     opening: str | None = None
-    schema: Literal["unplug-ledger-inclusion/1"] = INCLUSION
+    schema: Literal["unplug-ledger-inclusion/1"] = "unplug-ledger-inclusion/1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +58,7 @@ class GrowthProof:
     older: str
     newer: str
     path: tuple[str, ...]
-    schema: Literal["unplug-ledger-growth/1"] = GROWTH
+    schema: Literal["unplug-ledger-growth/1"] = "unplug-ledger-growth/1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,10 +98,11 @@ def read_proof(path: Path) -> InclusionProof | GrowthProof:
     """A proof from a file; `InputError` for what is none."""
     raw = read_json(path, max_bytes=MAX_PROOF_BYTES)
     schema = raw.get("schema") if isinstance(raw, dict) else None
-    kind = {INCLUSION: InclusionProof, GROWTH: GrowthProof}.get(schema if isinstance(schema, str) else "")
-    if kind is None:
+    if schema == InclusionProof.schema:
+        return read_dataclass(InclusionProof, path, InputError, max_bytes=MAX_PROOF_BYTES)
+    if schema != GrowthProof.schema:
         raise InputError(str(path), "it is no proof of a ledger", "Give a file that `unplug ledger prove` wrote")
-    return read_dataclass(kind, path, InputError, max_bytes=MAX_PROOF_BYTES)
+    return read_dataclass(GrowthProof, path, InputError, max_bytes=MAX_PROOF_BYTES)
 
 
 def check_proof(proof: InclusionProof | GrowthProof, verifier: Verifier, where: str, name: str | None = None) -> Proven:

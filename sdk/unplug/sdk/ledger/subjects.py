@@ -6,8 +6,8 @@ With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-2
     o   = HMAC(k_r, name)   the opening of one name, which only that person is given
     d   = SHA-256(o || name)   what the entry holds
 
-Whoever has K and s finds the name again among those of some data. Whoever has o and the name can check d, and learns nothing of the
-other names of the request. Once s is shredded, K does not help: d is then a digest under a key that nobody has.
+Whoever has K and s finds the name again among those of some data. Whoever has o and the name can check d, and learns nothing of
+the other names of the request. Once s is shredded, K does not help: d is then a digest under a key that nobody has.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ def test_the_walk_through(made: dict[str, Any], place: Path) -> None:
     assert history[1]["facts"]["sha256 forget.json"] == hashlib.sha256((place / "forget.json").read_bytes()).hexdigest()
 
     call("prove", "A-1", "--name", anna, "--out", place / "proof.json")
-    call("prove", "--since", place / "kept", "--out", place / "growth.json")
     (place / "ledger-key").unlink()  # on another machine: the proof and the public key alone
+    call("prove", "--since", place / "kept", "--out", place / "growth.json")
     (place / "ledger.db").rename(place / "elsewhere.db")
     check = ("verify", "--vkey", made["vkey"])
     assert call(*check, "--proof", place / "proof.json", "--name", anna)["entry"]["requests"] == ["A-1"]

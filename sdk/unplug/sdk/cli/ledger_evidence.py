@@ -78,7 +78,7 @@ def prove(where: str | None, request: str | None, name: str | None, since: Path 
     size = int(note.split(b"\n")[1])
     rows = opened.rows()[:size]  # others may have added since
     if since is not None:
-        older = read_checkpoint(since, _verifier(None))
+        older = read_checkpoint(since, opened.identity()[1])
         growth = prove_growth(rows, note, read_regular(since, max_bytes=MAX_KEPT_BYTES), older.size)
         write_json(out, dataclasses.asdict(growth))
         return Outcome(

@@ -28,7 +28,6 @@ from .queue import open_queue as open_queue
 from .queue import opening_for as opening_for
 from .requests import Request as Request
 from .requests import pick as pick
-from .rows import identity_of as identity_of
 from .signing import make_signing_key as make_signing_key
 from .signing import signing_key as signing_key
 from .signing import signing_key_file as signing_key_file

@@ -13,7 +13,7 @@ from unplug.core import VERSION, InputError, operator_key
 
 from . import clock
 from .entries import MAX_BODY_BYTES, MAX_NOTE, RECORDED, Entry, Kind, read_entry
-from .notes import Signer
+from .notes import Signer, Verifier
 from .requests import Request, due_of, pick, requests_of
 from .rows import Row, identity_of, signed_row
 from .signing import signing_key
@@ -109,10 +109,22 @@ class Ledger:
     def checkpoint(self) -> bytes:
         """The newest checkpoint, a signed note; that takes no secret, for every entry came with one."""
         rows = self.rows()
+        origin, verifier = self.identity(rows)
+        return rows[-1].note(origin, verifier)
+
+    def identity(self, rows: Sequence[Row] | None = None) -> tuple[str, Verifier]:
+        """Which ledger this is, and which key it says that it is signed with: who checks it has the key from elsewhere.
+
+        Args:
+            rows: read before; None reads them.
+
+        Raises:
+            InputError: it has no entry, or its first does not say.
+        """
+        rows = self.rows() if rows is None else rows
         if not rows:
             raise InputError(self.shown, "it has no entry", "Make it with `unplug ledger init`")
-        origin, verifier = identity_of(self._entry(rows[0]), self.shown)
-        return rows[-1].note(origin, verifier)
+        return identity_of(self._entry(rows[0]), self.shown)
 
     def add(
         self, names: Iterable[str], *, id: str | None = None, received: date | None = None, identity: str = "",

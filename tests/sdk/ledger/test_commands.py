@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from unplug.sdk.cli import main
+from unplug.sdk.cli.ledger import RECORDED as KINDS
+from unplug.sdk.ledger import RECORDED
 from unplug.sdk.ledger.merkle import leaf_hash, tree_root
 
 SPEC = "synth:n=12,subjects=4,seed=3"
@@ -161,6 +163,10 @@ def test_what_goes_wrong_is_one_line(made: dict[str, Any], place: Path, monkeypa
     assert "no key that signs ledgers is there" in call("add", "--person", "subject:x", code=2)
     monkeypatch.setenv("UNPLUG_LEDGER_KEY", "PRIVATE+KEY+x+y+z")
     assert "no secret key" in call("add", "--person", "subject:x", code=2)
+
+
+def test_the_command_takes_the_kinds_that_the_ledger_does() -> None:
+    assert RECORDED == KINDS
 
 
 def test_the_role_is_sql() -> None:

@@ -20,7 +20,7 @@ from unplug.core import InputError, OutputError, UnplugError
 from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_checkpoint, open_ledger, role_sql
 
 WRITER = Path(__file__).with_name("writer.py")
-WRITERS, EACH = 20, 3
+WRITERS, EACH = 20, 2
 
 
 def start(place: str, prefix: str, count: int, each: int) -> subprocess.Popen[str]:

@@ -114,7 +114,6 @@ def call(*args: object, code: int = 0) -> Any:
 def test_the_cache_is_purged_and_it_is_recorded(
     world: World, work: Path, forgotten: str, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("sqlalchemy", reason="the extra [ledger] is not installed")
     from unplug.sdk.data import held_in_cache, load_dataset
 
     monkeypatch.setenv("UNPLUG_LEDGER", str(tmp_path / "ledger.db"))

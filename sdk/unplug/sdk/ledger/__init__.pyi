@@ -6,7 +6,6 @@ from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import open_checkpoint as open_checkpoint
 from .checkpoint import read_checkpoint as read_checkpoint
 from .checkpoint import timestamp_query as timestamp_query
-from .database import role_sql as role_sql
 from .entries import RECORDED as RECORDED
 from .entries import Entry as Entry
 from .export import export_csv as export_csv
@@ -28,6 +27,7 @@ from .queue import open_queue as open_queue
 from .queue import opening_for as opening_for
 from .requests import Request as Request
 from .requests import pick as pick
+from .roles import role_sql as role_sql
 from .signing import make_signing_key as make_signing_key
 from .signing import signing_key as signing_key
 from .signing import signing_key_file as signing_key_file

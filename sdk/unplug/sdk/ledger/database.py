@@ -22,12 +22,6 @@ WAIT_SECONDS = 60
 ADVISORY = 0x756E706C7567  # "unplug": the number of the lock of all writers of one PostgreSQL database
 MAX_EDGE_BYTES = 32 * 64
 MIGRATIONS = "migrations"
-ROLE_SQL = """\
-GRANT USAGE ON SCHEMA {schema} TO {role};
-GRANT SELECT, INSERT ON {schema}.ledger_entries TO {role};
-GRANT SELECT, INSERT, DELETE ON {schema}.ledger_salts TO {role};
-GRANT SELECT ON {schema}.alembic_version TO {role};
-"""
 
 
 class Session:
@@ -195,24 +189,6 @@ def _row(sequence: object, body: object, edge: object, signature: object) -> Row
     if isinstance(sequence, int) and isinstance(body, str) and isinstance(edge, bytes) and isinstance(signature, bytes):
         return Row(sequence=sequence, body=body, edge=edge, signature=signature)
     raise InputError("the ledger", "it holds a row of other types than any entry has", "Restore it from a copy")
-
-
-def role_sql(role: str, schema: str = "public") -> str:
-    """What the owner of a PostgreSQL database runs, so that a role can add to the ledger and shred salts, and nothing else.
-
-    Args:
-        role, schema: names, which are quoted.
-
-    Example:
-        >>> print(role_sql("unplug_writer").splitlines()[1])
-        GRANT SELECT, INSERT ON "public".ledger_entries TO "unplug_writer";
-    """
-    return ROLE_SQL.format(role=_quoted(role), schema=_quoted(schema))
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
 
 
 def _postgresql(where: str) -> sa.URL:

@@ -7,7 +7,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from unplug.core import VERSION, InputError, operator_key
 
@@ -215,9 +215,9 @@ class Ledger:
             raise InputError(f"kind {kind}", "no such thing is recorded", f"Use one of {', '.join(RECORDED)}")
         _check_note(note)
         with self._adding() as adding:
-            for name in dict.fromkeys(ids):
-                _waiting(adding.requests, name) if kind in ("release", "answered") else pick(adding.requests, name)
-            return adding.append(kind, requests=tuple(dict.fromkeys(ids)), note=note, facts=dict(facts or {}))  # type: ignore[arg-type]
+            found = _waiting if kind in ("release", "answered") else pick
+            about = tuple(found(adding.requests, name).id for name in dict.fromkeys(ids))
+            return adding.append(cast(Kind, kind), requests=about, note=note, facts=dict(facts or {}))
 
     def shred(self, id: str) -> tuple[Entry, bool]:
         """Deletes the salt of a request that is over: from then on nobody, with any key, can tell whom it named.

@@ -63,13 +63,13 @@ def test_the_walk_through(made: dict[str, Any], place: Path) -> None:
 
     assert sorted(read_forget_names(place / "forget.json", ())) == sorted([anna, ben])
 
-    call("record", "release", "A-1", "A-2", "--file", place / "forget.json", "--set", "bundle=7")
+    call("record", "release", "A-1", "A-2", "--file", place / "kept.tsq", "--set", "bundle=7")
     call("record", "answered", "A-1")
     states = {item["request"]: item["state"] for item in call("list", "--all")}
     assert states == {"A-1": "answered", "A-2": "released"} and [item["request"] for item in call("list")] == ["A-2"]
     history = call("status", "A-1")["history"]
     assert [entry["kind"] for entry in history] == ["request", "release", "answered"]
-    assert history[1]["facts"]["sha256 forget.json"] == hashlib.sha256((place / "forget.json").read_bytes()).hexdigest()
+    assert history[1]["facts"]["sha256 kept.tsq"] == hashlib.sha256((place / "kept.tsq").read_bytes()).hexdigest()
 
     call("prove", "A-1", "--name", anna, "--out", place / "proof.json")
     (place / "ledger-key").unlink()  # on another machine: the proof and the public key alone

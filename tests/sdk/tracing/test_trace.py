@@ -136,6 +136,7 @@ def test_the_cache_is_purged_and_it_is_recorded(
     assert step["sequence"] == told["entry"] and step["facts"]["purged"] == str(len(told["purged"]))
     from unplug.core import json_sha256, read_json
 
+    assert call(*look)["nonce"] != told["nonce"], "nobody who knows all else can try names against the hash"
     assert step["facts"]["trace_sha256"] == json_sha256(read_json(tmp_path / "trace.json"))
 
 

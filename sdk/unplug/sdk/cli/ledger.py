@@ -202,7 +202,13 @@ def withdraw(where: str | None, request: str, reason: str, common: Common) -> Ou
 @click.argument("kind", type=click.Choice(RECORDED))
 @click.argument("requests", nargs=-1)
 @click.option("--note", default="", help="What was done, or who was told, without names of people.")
-@click.option("--file", "files", multiple=True, type=click.Path(path_type=Path), help="Its SHA-256 is kept; may be repeated.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Its SHA-256 is kept: never of a forget file, whose names could be tried. May be repeated.",
+)
 @click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Another fact; may be repeated.")
 @command
 def record(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import secrets
 from collections import Counter
 from pathlib import Path
 
@@ -45,6 +46,7 @@ def trace(
     places, cached = look(spec, person_in(spec, person), folders)
     freed = delete(cached) if purge and cached else 0
     value = {
+        "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
         "person": person, "data": spec, "searched": [str(folder.resolve()) for folder in folders],
         "places": [dataclasses.asdict(place) for place in places],
         "purged": [str(path) for item in cached for path in item.paths] if purge else [], "out_of_reach": REACH,

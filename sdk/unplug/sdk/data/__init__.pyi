@@ -14,6 +14,7 @@ from .digests import keyed as keyed
 from .digests import keyed_names as keyed_names
 from .digests import opened as opened
 from .digests import opened_names as opened_names
+from .digests import stored_name as stored_name
 from .folder import write_faces as write_faces
 from .people import Held as Held
 from .people import held_in_cache as held_in_cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -239,8 +240,17 @@ def save_base(pipe: Any, out: Path, record: dict[str, Any], *, half: bool) -> No
         pipe.text_encoder.config.dtype = torch.float32
         pipe.text_encoder.config.save_pretrained(temporary / "text_encoder")
         prefix_text_encoder(temporary)
+        for name in NETWORKS:
+            _forget_place(temporary / name / "config.json")
         (temporary / "README.md").write_text(_card(record), encoding="utf-8")
         write_json(temporary / RECORD, record | {"sha256": sha256_tree(temporary / "unet")[0]})
+
+
+def _forget_place(config: Path) -> None:
+    """Takes out of a configuration where its network was loaded from: that is a path of the machine that trained."""
+    found = json.loads(config.read_text(encoding="utf-8"))
+    if found.pop("_name_or_path", None) is not None:
+        config.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def prefix_text_encoder(folder: Path) -> None:

@@ -4,6 +4,7 @@ from unplug.sdk.auditing import AuditReport, Certification
 from unplug.sdk.bundle import Manifest, TrustFile
 from unplug.sdk.device import Pipeline
 from unplug.sdk.fleet import ReferenceRecord
+from unplug.sdk.ledger import GrowthProof, InclusionProof
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
 from unplug.sdk.studies.control import ComparisonReport
 from unplug.sdk.studies.leaderboard import LeaderboardReport
@@ -16,6 +17,8 @@ SCHEMAS: dict[str, type] = {
     "unplug-compare-1.json": ComparisonReport,
     "unplug-faces-2.json": FaceSheet,
     "unplug-leaderboard-1.json": LeaderboardReport,
+    "unplug-ledger-growth-1.json": GrowthProof,
+    "unplug-ledger-inclusion-1.json": InclusionProof,
     "unplug-pipeline-1.json": Pipeline,
     "unplug-plugin-1.json": PluginRecord,
     "unplug-references-1.json": ReferenceRecord,

@@ -1,0 +1,245 @@
+"""``unplug ledger``: requests on record, from the day they come to the day they are answered."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date, datetime
+from pathlib import Path
+
+import click
+
+from unplug.core import InputError, sha256_file, table
+
+from .base import Common, Outcome, command, settings
+from .ledger_evidence import checkpoint, export, prove, role, verify
+from .ledger_models import queue, touch
+from .ledger_options import facts_of, ledger_option, request_facts
+
+RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
+"""`unplug.sdk.ledger.RECORDED`: a help text imports nothing of it."""
+
+
+@click.group()
+def ledger() -> None:
+    """Keep requests to be forgotten on record: who is due when, what was done, and proof that nothing was changed since.
+
+    Names of people are never kept: digests under your key stand for them. --ledger (or UNPLUG_LEDGER) names a file or a
+    postgresql:// URL.
+    """
+
+
+for made in (touch, queue, checkpoint, prove, verify, export, role):
+    ledger.add_command(made)
+
+
+@ledger.command()
+@ledger_option
+@click.option("--name", help="Of a new signing key, what others see of it, for example example.com (default: random).")
+@command
+def init(where: str | None, name: str | None, common: Common) -> Outcome:
+    """Make a ledger and the key that signs it, or bring an older one up to date."""
+    from unplug.sdk.ledger import make_signing_key, open_ledger, signing_key_file
+
+    opened = open_ledger(where)
+    signer = make_signing_key(name)
+    first = opened.create()
+    value = {"ledger": opened.shown, "origin": first.facts["origin"], "vkey": signer.verifier.text}
+    text = (
+        f"{opened.shown} is the ledger {value['origin']}\n"
+        f"Its entries are signed by the key in {signing_key_file()}: keep a copy.\n"
+        f"Keep its public key elsewhere, for `unplug ledger verify --vkey`:\n{value['vkey']}"
+    )
+    return Outcome(value=value, text=text)
+
+
+def _day(_context: click.Context, _parameter: click.Parameter, value: datetime | None) -> date | None:
+    return None if value is None else value.date()
+
+
+@ledger.command()
+@ledger_option
+@click.option("--id", "name", help="Your own number of the request, which stands in clear: never a name (default: random).")
+@click.option("--forget", "forget_file", type=click.Path(path_type=Path), help="Forget file that names the person.")
+@click.option("--person", "people", multiple=True, metavar="NAME", help="A sample id or subject:NAME; may be repeated.")
+@click.option("--data", "spec", metavar="SPEC", help="Refuse names that these data do not hold.")
+@click.option(
+    "--received", type=click.DateTime(["%Y-%m-%d"]), callback=_day, help="The day on which it came (default: today, in UTC)."
+)
+@click.option("--identity", default="", help="How it was checked who asks, without names.")
+@command
+def add(
+    where: str | None, name: str | None, forget_file: Path | None, people: tuple[str, ...], spec: str | None,
+    received: date | None, identity: str, common: Common,
+) -> Outcome:  # fmt: skip
+    """Record a request to be forgotten; the same one twice is recorded once.
+
+    Names on the command line can be read by others on the machine and stay in your shell's history: a file is better.
+    """
+    from unplug.sdk.data import read_forget_names
+    from unplug.sdk.ledger import open_ledger
+
+    from .ledger_models import names_in
+
+    known = names_in(spec) if spec else ()
+    names = list(people) + (read_forget_names(forget_file, known) if forget_file else [])
+    if spec and (strangers := sorted(set(names) - set(known))):
+        why = f"{len(strangers)} of {len(names)} names are unknown to {spec} ({strangers[0][:60]!r})"
+        raise InputError("the request", why, "`unplug data inspect SPEC --ids` lists the ids; subject:NAME names a person")
+    request, new = open_ledger(where).add(names, id=name, received=received, identity=identity)
+    text = f"request {request.id} is entry {request.sequence}: received {request.received}, due {request.due}"
+    return Outcome(
+        value=request_facts(request) | {"new": new}, text=text if new else f"{text} (it was there already, nothing was added)"
+    )
+
+
+@ledger.command("list")
+@ledger_option
+@click.option("--all", "everything", is_flag=True, help="Also those that are answered, refused or withdrawn.")
+@command
+def list_(where: str | None, everything: bool, common: Common) -> Outcome:
+    """List the requests that wait, and what they wait for."""
+    from unplug.sdk.ledger import open_ledger
+
+    opened = open_ledger(where)
+    requests = [item for item in opened.requests().values() if everything or item.waiting]
+    rows = [[item.id, item.state, str(item.received), str(item.due), str(len(item.subjects))] for item in requests]
+    text = table(["request", "state", "received", "due", "names"], rows) if rows else "no request waits"
+    return Outcome(value=[request_facts(item) for item in requests], text=text)
+
+
+@ledger.command()
+@ledger_option
+@click.option("--within", type=click.IntRange(0, 3660), default=7, show_default=True, help="Days that count as soon.")
+@command
+def due(where: str | None, within: int, common: Common) -> Outcome:
+    """List what is late or due soon (exit 1: something is late)."""
+    from unplug.sdk.ledger import open_ledger
+
+    opened = open_ledger(where)
+    today = opened.today()
+    waiting = sorted((item for item in opened.requests().values() if item.waiting), key=lambda item: (item.due, item.sequence))
+    soon = [(item, item.days_left(today)) for item in waiting if item.days_left(today) <= within]
+    late = sum(left < 0 for _, left in soon)
+    rows = [
+        [item.id, item.state, str(item.due), f"{-left} days late" if left < 0 else f"in {left} days"] for item, left in soon
+    ]
+    text = f"{late} late, {len(soon) - late} due within {within} days, {len(waiting)} waiting in all, on {today}"
+    value = {
+        "today": str(today), "late": late, "waiting": len(waiting),
+        "due": [request_facts(item) | {"days_left": left} for item, left in soon],
+    }  # fmt: skip
+    return Outcome(value=value, text=f"{table(['request', 'state', 'due', ''], rows)}\n{text}" if rows else text, ok=not late)
+
+
+@ledger.command()
+@ledger_option
+@click.argument("request")
+@command
+def status(where: str | None, request: str, common: Common) -> Outcome:
+    """Show how one request stands, and every entry about it."""
+    from unplug.sdk.ledger import open_ledger, pick
+
+    found = pick(open_ledger(where).requests(), request)
+    rows = [
+        [str(entry.sequence), entry.at, entry.kind, "; ".join(filter(None, [entry.note, facts_of(entry)]))]
+        for entry in found.history
+    ]
+    names = "nobody can tell whom it named" if found.shredded else f"names {len(found.subjects)}"
+    text = f"request {found.id}: {found.state}, received {found.received}, due {found.due}, {names}"
+    value = request_facts(found) | {
+        "history": [
+            {"sequence": entry.sequence, "at": entry.at, "kind": entry.kind, "note": entry.note, "facts": dict(entry.facts)}
+            for entry in found.history
+        ]
+    }
+    return Outcome(value=value, text=f"{text}\n{table(['entry', 'at', 'what', ''], rows)}")
+
+
+@ledger.command()
+@ledger_option
+@click.argument("request")
+@click.option("--reason", required=True, help="Why, without names: the person is told.")
+@command
+def extend(where: str | None, request: str, reason: str, common: Common) -> Outcome:
+    """Add two months, within the first and once."""
+    from unplug.sdk.ledger import open_ledger
+
+    entry = open_ledger(where).extend(request, reason)
+    text = f"request {request} is due {entry.due} (entry {entry.sequence}); tell the person, with the reason"
+    return Outcome(value={"request": request, "due": entry.due, "entry": entry.sequence}, text=text)
+
+
+@ledger.command()
+@ledger_option
+@click.argument("request")
+@click.option("--reason", required=True, help="Why, without names: the person is told.")
+@command
+def refuse(where: str | None, request: str, reason: str, common: Common) -> Outcome:
+    """End a request by a refusal."""
+    from unplug.sdk.ledger import open_ledger
+
+    entry = open_ledger(where).refuse(request, reason)
+    text = f"request {request} is refused (entry {entry.sequence}); tell the person, with the reason and where to complain"
+    return Outcome(value={"request": request, "entry": entry.sequence}, text=text)
+
+
+@ledger.command()
+@ledger_option
+@click.argument("request")
+@click.option("--reason", default="", help="Why, without names.")
+@command
+def withdraw(where: str | None, request: str, reason: str, common: Common) -> Outcome:
+    """End a request that the person has taken back."""
+    from unplug.sdk.ledger import open_ledger
+
+    entry = open_ledger(where).withdraw(request, reason)
+    text = f"request {request} is withdrawn (entry {entry.sequence})"
+    return Outcome(value={"request": request, "entry": entry.sequence}, text=text)
+
+
+@ledger.command()
+@ledger_option
+@click.argument("kind", type=click.Choice(RECORDED))
+@click.argument("requests", nargs=-1)
+@click.option("--note", default="", help="What was done, or who was told, without names of people.")
+@click.option(
+    "--file",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Its SHA-256 is kept: never of a forget file, whose names could be tried. May be repeated.",
+)
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="Another fact; may be repeated.")
+@command
+def record(
+    where: str | None, kind: str, requests: tuple[str, ...], note: str, files: tuple[Path, ...], pairs: tuple[str, ...],
+    common: Common,
+) -> Outcome:  # fmt: skip
+    """Record what was done about REQUESTS: an identity check, a step, an audit, a release, a recipient informed, an answer."""
+    from unplug.sdk.ledger import open_ledger
+
+    facts = settings(pairs) | {f"sha256 {path.name}": sha256_file(path) for path in files}
+    entry = open_ledger(where).record(kind, requests, note=note, facts=facts)
+    about = f" about {', '.join(entry.requests)}" if entry.requests else ""
+    value = {"entry": entry.sequence, "kind": kind, "requests": list(entry.requests), "facts": facts}
+    return Outcome(value=value, text=f"entry {entry.sequence}: {kind}{about}")
+
+
+@ledger.command()
+@ledger_option
+@click.argument("request")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@command
+def shred(where: str | None, request: str, yes: bool, common: Common) -> Outcome:
+    """Delete the salt of a request that is over, so that nobody, with any key, can tell whom it named."""
+    from unplug.sdk.ledger import open_ledger
+
+    if not yes and (common.as_json or not sys.stdin.isatty()):
+        raise InputError(f"request {request}", "shredding cannot be undone, and nobody is there to ask", "Add --yes")
+    if not yes and not click.confirm(f"Shred the salt of {request}? Nobody can then tell whom it named."):
+        return Outcome(value=None, text="nothing was shredded")
+    entry, emptied = open_ledger(where).shred(request)
+    text = f"the salt of request {request} is shredded (entry {entry.sequence}); delete it in backups of the ledger as well"
+    if not emptied:
+        text += "\nA reader kept it in SQLite's log; it goes with the next command that writes while nobody reads"
+    return Outcome(value={"request": request, "entry": entry.sequence, "log_emptied": emptied}, text=text)

@@ -1,0 +1,171 @@
+"""``unplug ledger``: checkpoint, prove, verify, export, role: what others can check, and what they need for it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unplug.core import InputError, atomic_path, read_regular, require_modules, write_json
+
+from .base import Common, Outcome, command
+from .ledger_options import ledger_option
+from .options import out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.ledger import Verifier
+
+MAX_KEPT_BYTES = 65536
+
+
+def _verifier(vkey: str | None) -> Verifier:
+    """The public key of --vkey, a line or a file that holds one; without it, that of the key which signs here."""
+    from unplug.sdk.ledger import Verifier, signing_key
+
+    require_modules(["cryptography"], "ledger")
+    if vkey is None:
+        return signing_key().verifier
+    if vkey.count("+") >= 2:
+        return Verifier.parse(vkey)
+    return Verifier.parse(read_regular(Path(vkey), max_bytes=MAX_KEPT_BYTES).decode("utf-8", "replace"))
+
+
+vkey_option = click.option(
+    "--vkey",
+    metavar="KEY",
+    help="The public key that `unplug ledger init` printed, or a file with it (default: from your key).",
+)
+
+
+@click.command()
+@ledger_option
+@out_option("File to write, to be kept where nobody who can change the ledger can change it.")
+@click.option("--query", type=click.Path(path_type=Path), help="Also write what a time-stamping authority signs (RFC 3161).")
+@command
+def checkpoint(where: str | None, out: Path, query: Path | None, common: Common) -> Outcome:
+    """Write the newest checkpoint: size and root of the ledger, signed."""
+    from unplug.sdk.ledger import open_ledger, timestamp_query
+
+    note = open_ledger(where).checkpoint()
+    with atomic_path(out) as temporary:
+        temporary.write_bytes(note)
+    if query is not None:
+        with atomic_path(query) as temporary:
+            temporary.write_bytes(timestamp_query(note))
+    origin, size, root = note.decode().split("\n")[:3]
+    asked = f"\n{query} is what a time-stamping authority signs; keep its answer beside {out}" if query else ""
+    text = f"{size} entries of {origin} in {out}: keep it elsewhere, for `unplug ledger verify --against`{asked}"
+    return Outcome(value={"out": str(out), "origin": origin, "size": int(size), "root": root}, text=text)
+
+
+@click.command()
+@ledger_option
+@click.argument("request", required=False)
+@click.option("--name", metavar="NAME", help="Let the proof show this person, and only her, that the request names her.")
+@click.option("--since", type=click.Path(path_type=Path), help="A kept checkpoint: prove that the ledger only grew since.")
+@out_option("Proof to write.")
+@command
+def prove(where: str | None, request: str | None, name: str | None, since: Path | None, out: Path, common: Common) -> Outcome:
+    """Prove that the entry of REQUEST is in the ledger, without any other; or, with --since, that nothing was rewritten."""
+    from unplug.sdk.ledger import open_ledger, opening_for, pick, prove_growth, prove_inclusion, read_checkpoint
+
+    if (request is None) == (since is None):
+        raise InputError("unplug ledger prove", "what to prove is not said", "Give REQUEST, or --since FILE alone")
+    opened = open_ledger(where)
+    note = opened.checkpoint()
+    size = int(note.split(b"\n")[1])
+    rows = opened.rows()[:size]  # others may have added since
+    if since is not None:
+        older = read_checkpoint(since, opened.identity()[1])
+        growth = prove_growth(rows, note, read_regular(since, max_bytes=MAX_KEPT_BYTES), older.size)
+        write_json(out, dataclasses.asdict(growth))
+        return Outcome(
+            value={"out": str(out), "older": older.size, "newer": size}, text=f"{older.size} to {size} entries: {out}"
+        )
+    found = pick(opened.requests(), str(request))
+    opening = opening_for(opened, found, name) if name is not None else None
+    write_json(out, dataclasses.asdict(prove_inclusion(rows, note, found.sequence, opening)))
+    whom = "; it shows that person, and whoever else has it, that the request names her" if opening else ""
+    text = f"entry {found.sequence} of {size}: {out}{whom}. Send the public key by another way"
+    return Outcome(value={"out": str(out), "entry": found.sequence, "size": size, "opened": opening is not None}, text=text)
+
+
+@click.command()
+@ledger_option
+@vkey_option
+@click.option("--against", type=click.Path(path_type=Path), help="A checkpoint that was kept elsewhere: finds a cut tail.")
+@click.option("--proof", type=click.Path(path_type=Path), help="Check a proof instead of a ledger; nothing else is needed.")
+@click.option("--name", metavar="NAME", help="With --proof: the person whom the entry must name.")
+@command
+def verify(
+    where: str | None, vkey: str | None, against: Path | None, proof: Path | None, name: str | None, common: Common
+) -> Outcome:
+    """Find every entry that was edited, removed or moved, and name it (exit 1: something was); or check a proof."""
+    from unplug.sdk.ledger import check_ledger, open_ledger, read_checkpoint
+
+    verifier = _verifier(vkey)
+    if proof is not None:
+        return _proof(proof, verifier, name)
+    if name is not None:
+        raise InputError("--name", "it belongs to a proof", "Add --proof FILE")
+    opened = open_ledger(where)
+    verdict, found = check_ledger(opened, verifier, read_checkpoint(against, verifier) if against else None)
+    value = dataclasses.asdict(verdict) | {"ledger": opened.shown, "findings": [dataclasses.asdict(item) for item in found]}
+    lines = [f"entry {item.sequence}: {item.what}" if item.sequence is not None else item.what for item in found]
+    if not found:
+        tail = (
+            f"and it begins with the {verdict.kept} of the kept checkpoint"
+            if verdict.kept is not None
+            else "but without --against a kept checkpoint nobody sees whether entries were cut off its end"
+        )
+        lines.append(f"{opened.shown}: all {verdict.size} entries are as they were signed, {tail}")
+    return Outcome(value=value, text="\n".join([*lines, *verdict.notes]), ok=not found)
+
+
+def _proof(path: Path, verifier: Verifier, name: str | None) -> Outcome:
+    from unplug.sdk.ledger import check_proof, read_proof
+
+    proven = check_proof(read_proof(path), verifier, str(path), name)
+    size = proven.checkpoint.size
+    value = {"origin": proven.checkpoint.origin, "size": size, "older": proven.older.size if proven.older else None}
+    if proven.entry is None:
+        text = f"{path}: the {size} entries begin with the {value['older']} of the older checkpoint"
+        return Outcome(value=value, text=text)
+    entry = proven.entry
+    named = f", and it names {name}" if name is not None else ""
+    text = f"{path}: entry {entry.sequence} of {size}, {entry.kind} of {entry.at}, is in {proven.checkpoint.origin}{named}"
+    return Outcome(value=value | {"entry": dataclasses.asdict(entry), "names": name is not None}, text=text)
+
+
+@click.command()
+@ledger_option
+@click.option("--format", "form", type=click.Choice(["json", "csv"]), default="json", show_default=True)
+@out_option("File to write.")
+@command
+def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
+    """Write all entries as JSON, with the checkpoint over them, or as CSV. Salts are never in it."""
+    from unplug.sdk.ledger import export_csv, export_json, open_ledger
+
+    opened = open_ledger(where)
+    note = opened.checkpoint()
+    entries = opened.entries()[: int(note.split(b"\n")[1])]  # others may have added since
+    if form == "json":
+        write_json(out, export_json(entries, note))
+    else:
+        with atomic_path(out) as temporary:
+            temporary.write_text(export_csv(entries), encoding="utf-8")
+    return Outcome(value={"out": str(out), "entries": len(entries)}, text=f"{len(entries)} entries in {out}")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--schema", default="public", show_default=True, help="In which the tables are.")
+@command
+def role(name: str, schema: str, common: Common) -> Outcome:
+    """Print the SQL that lets the PostgreSQL role NAME add entries and shred salts, and nothing else."""
+    from unplug.sdk.ledger import role_sql
+
+    sql = role_sql(name, schema)
+    return Outcome(value={"role": name, "sql": sql}, text=sql.rstrip("\n"))

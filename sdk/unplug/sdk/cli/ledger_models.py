@@ -1,0 +1,97 @@
+"""``unplug ledger``: queue and touch, which look requests up in data and in models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unplug.core import InputError, table, write_json
+
+from .base import Common, Outcome, command
+from .ledger_options import ledger_option
+from .options import out_option
+
+SUBJECT = "subject:"
+
+
+def names_in(spec: str) -> tuple[str, ...]:
+    """All names that a request can have in some data: sample ids and ``subject:NAME``. No picture is opened."""
+    return tuple(_samples_of(spec))
+
+
+def _samples_of(spec: str) -> dict[str, list[str]]:
+    """Name to the ids of its samples."""
+    from unplug.sdk.data import parse_spec
+
+    found: dict[str, list[str]] = {}
+    for sample in parse_spec(spec).listing().samples:
+        found.setdefault(sample.id, []).append(sample.id)
+        if sample.subject is not None:
+            found.setdefault(f"{SUBJECT}{sample.subject}", []).append(sample.id)
+    return found
+
+
+@click.command()
+@ledger_option
+@click.option("--data", "spec", required=True, metavar="SPEC", help="The data in which the names are looked for.")
+@out_option("Forget file to write, with names in clear: delete it after use.")
+@command
+def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
+    """Write one forget file for all open requests, so that one release covers them."""
+    from unplug.sdk.ledger import open_ledger, open_queue
+
+    found = open_queue(open_ledger(where), names_in(spec))
+    if not found.names:
+        others = len(found.elsewhere) + len(found.shredded)
+        raise InputError("the queue", f"no open request names anybody in {spec} ({others} name others)", "Check --data")
+    samples = [name for name in found.names if not name.startswith(SUBJECT)]
+    subjects = [name.removeprefix(SUBJECT) for name in found.names if name.startswith(SUBJECT)]
+    write_json(out, {"samples": samples, "subjects": subjects})
+    lines = [f"{len(found.of)} open requests name {len(found.names)} of {spec}: {out}"]
+    lines += [f"{name}: {count} of its names are not in these data" for name, count in found.elsewhere.items()]
+    lines += [f"{name}: its salt is gone, nobody can tell whom it names" for name in found.shredded]
+    lines += [f"After the release: unplug ledger record release {' '.join(found.of)}"]
+    value = {
+        "out": str(out), "requests": list(found.of), "names": len(found.names), "elsewhere": dict(found.elsewhere),
+        "shredded": list(found.shredded),
+    }  # fmt: skip
+    return Outcome(value=value, text="\n".join(lines))
+
+
+@click.command()
+@ledger_option
+@click.argument("checkpoints", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--data", "spec", required=True, metavar="SPEC", help="The data that they were trained on.")
+@command
+def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:
+    """Record which open requests touch each of CHECKPOINTS: how many of their samples it was trained on and did not forget."""
+    from unplug.plugins import load_checkpoint
+    from unplug.sdk.ledger import open_ledger, open_queue
+    from unplug.sdk.training import split_of
+
+    opened, samples = open_ledger(where), _samples_of(spec)
+    found = open_queue(opened, samples)
+    if not found.of:
+        raise InputError("the queue", f"no open request names anybody in {spec}", "Check --data")
+    rows: list[dict[str, Any]] = []
+    for path in checkpoints:
+        loaded = load_checkpoint(path)
+        split = split_of(loaded)
+        for request, names in found.of.items():
+            ids = {sample for name in names for sample in samples[name]}
+            count = _held(split, ids)
+            facts = {"model_sha256": loaded.sha256, "data_digest": split.data_digest, "samples": str(count)}
+            entry = opened.record("touched", [request], facts=facts)
+            rows.append({"request": request, "model": str(path), "entry": entry.sequence, **facts, "samples": count})
+    shown = [[row["request"], row["model"], str(row["samples"]), str(row["entry"])] for row in rows]
+    return Outcome(value=rows, text=table(["request", "model", "samples in it", "entry"], shown))
+
+
+def _held(split: Any, ids: set[str]) -> int:
+    """How many of some samples a model was trained on and has not forgotten."""
+    from unplug.sdk.data import stored_name
+
+    learned = set(split.retain)
+    return sum(stored_name(split, name) in learned for name in ids)

@@ -1,0 +1,81 @@
+"""``unplug trace``: where a person still is."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from unplug.core import InputError, json_sha256, table, write_json
+
+from .base import Common, Outcome, command
+from .ledger_options import ledger_option
+from .options import out_option
+
+REACH = "What left this machine (phones that loaded a file, copies, backups, a disk's snapshots) cannot be searched from here."
+
+
+@click.command()
+@click.argument("person")
+@click.option("--data", "spec", required=True, metavar="SPEC", help="The data that hold, or held, the pictures.")
+@click.option(
+    "--in", "folders", multiple=True, required=True, type=click.Path(path_type=Path), metavar="DIR",
+    help="A folder to search, with all below it: checkpoints, references, exports, bundles; may be repeated.",
+)  # fmt: skip
+@click.option("--request", metavar="ID", help="Record the search in the ledger, as a step of this request.")
+@ledger_option
+@click.option("--purge", is_flag=True, help="Delete what the cache keeps of the person; needs --request.")
+@out_option("Also write the result as JSON.", required=False)
+@command
+def trace(
+    person: str, spec: str, folders: tuple[Path, ...], request: str | None, where: str | None, purge: bool, out: Path | None,
+    common: Common,
+) -> Outcome:  # fmt: skip
+    """Find what still holds PERSON (a sample id or subject:NAME), was trained on them, was made from that, or names them."""
+    from unplug.sdk.data import purge as delete
+    from unplug.sdk.tracing import person_in
+    from unplug.sdk.tracing import trace as look
+
+    if purge and request is None:
+        raise InputError("--purge", "what is deleted is recorded", "Add --request ID, whose step it is")
+    if request is not None:
+        _check_request(where, request, person)
+    places, cached = look(spec, person_in(spec, person), folders)
+    freed = delete(cached) if purge and cached else 0
+    value = {
+        "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
+        "person": person, "data": spec, "searched": [str(folder.resolve()) for folder in folders],
+        "places": [dataclasses.asdict(place) for place in places],
+        "purged": [str(path) for item in cached for path in item.paths] if purge else [], "out_of_reach": REACH,
+    }  # fmt: skip
+    if out is not None:
+        write_json(out, value)
+    rows = [[item.standing, item.kind, "" if item.samples is None else str(item.samples), item.path] for item in places]
+    counts = Counter(place.standing for place in places)
+    lines = [table(["", "what", "samples", "where"], rows), ", ".join(f"{number} {name}" for name, number in counts.items())]
+    lines += [f"{place.path}: {place.goes_by}" for place in places if place.goes_by and place.kind != "data"]
+    lines += [f"{freed:,} bytes of the cache were deleted"] if purge else []
+    entry = None
+    if request is not None:
+        facts = {name: str(number) for name, number in counts.items()}
+        entry = _record(where, request, facts | {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))})
+        lines.append(f"recorded as entry {entry}")
+    return Outcome(value=value | {"entry": entry}, text="\n".join([*lines, REACH]))
+
+
+def _check_request(where: str | None, request: str, person: str) -> None:
+    """Before anything is deleted: the ledger has that request, and it names that person."""
+    from unplug.sdk.ledger import open_ledger, opening_for, pick, signing_key
+
+    signing_key()
+    ledger = open_ledger(where)
+    opening_for(ledger, pick(ledger.requests(), request), person)
+
+
+def _record(where: str | None, request: str, facts: dict[str, str]) -> int:
+    from unplug.sdk.ledger import open_ledger
+
+    return open_ledger(where).record("step", [request], note="searched for traces", facts=facts).sequence

@@ -1,0 +1,79 @@
+"""One entry of the ledger, and the bytes of it that are hashed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, ClassVar, Literal
+
+from unplug.core import STRICT, InputError
+
+MAX_BODY_BYTES = 2**21
+MAX_NOTE = 1000
+Kind = Literal[
+    "opened", "request", "identity", "extended", "refused", "withdrawn", "touched", "informed", "step", "try", "audit",
+    "release", "revocation", "answered", "shredded",
+]  # fmt: skip
+"""What an entry records. ``touched``: a model was searched for a request; ``informed``: a recipient of the data was told."""
+RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
+"""Kinds that `unplug ledger record` takes; the others have a command of their own, which checks more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One entry. It never holds a name or a picture of somebody.
+
+    Args:
+        sequence: its place, from 0: what orders entries, whatever the clock said.
+        kind: what it records.
+        at: when, as the clock stood, in UTC (``2027-01-31T09:00:00Z``).
+        requests: ids of the requests it is about.
+        subjects: of a request, digests of those it names (see `subjects`).
+        received, due: of a request or its extension, calendar days (``2027-01-31``).
+        note: a reason, or who was told; free text.
+        facts: what else belongs to it, by name: hashes of models, data and files, the id of the key of the digests.
+        clock_back_seconds: by how much the clock stood before that of an earlier entry.
+    """
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    sequence: int
+    kind: Kind
+    at: str
+    requests: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    received: str | None = None
+    due: str | None = None
+    note: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    clock_back_seconds: int = 0
+
+    @property
+    def body(self) -> str:
+        """The entry as canonical JSON in ASCII: sorted keys, no white space. These bytes are the leaf of the tree."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
+
+
+@cache
+def _adapter() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Entry)
+
+
+def read_entry(body: str, where: str) -> Entry:
+    """An entry from its bytes.
+
+    Raises:
+        InputError: it is no entry, or not in canonical form.
+    """
+    try:
+        entry: Entry = _adapter().validate_json(body)
+    except ValueError as error:
+        raise InputError(where, "it is no entry of a ledger", "Verify the ledger; restore it from a copy") from error
+    if entry.body != body:
+        raise InputError(where, "it is not in canonical form", "Verify the ledger; restore it from a copy")
+    return entry

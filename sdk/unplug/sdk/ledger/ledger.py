@@ -1,0 +1,298 @@
+"""A ledger: what may be added to it, in which order, and what its entries say."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from unplug.core import VERSION, InputError, operator_key
+
+from . import clock
+from .entries import MAX_BODY_BYTES, MAX_NOTE, RECORDED, Entry, Kind, read_entry
+from .notes import Signer, Verifier
+from .requests import Request, due_of, pick, requests_of
+from .rows import Row, identity_of, signed_row
+from .signing import signing_key
+from .subjects import digests_of, new_salt, salt_digest
+
+if TYPE_CHECKING:  # the package that they need is imported when a ledger is opened
+    from .database import Database, Session
+
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
+
+
+class _Addition:
+    """Adds entries to a ledger that nobody else writes meanwhile."""
+
+    def __init__(self, session: Session, entries: Sequence[Entry], last: Row, signer: Signer, origin: str) -> None:
+        self.session, self.requests = session, requests_of(entries)
+        self._last, self._signer, self._origin = last, signer, origin
+        self._latest = max(clock.parse_time(entry.at) for entry in entries)
+
+    @property
+    def now(self) -> datetime:
+        """The clock, or the latest entry's time where the clock was set back behind it."""
+        return max(clock.now(), self._latest)
+
+    def append(self, kind: Kind, **fields: Any) -> Entry:
+        """Adds one entry, with the next number; where the clock was set back it says by how much."""
+        at = clock.now()
+        back = max(0, round((self._latest - at).total_seconds()))
+        entry = Entry(sequence=self._last.sequence + 1, kind=kind, at=clock.time_text(at), clock_back_seconds=back, **fields)
+        if len(entry.body) > MAX_BODY_BYTES:
+            raise InputError("the entry", f"it would be larger than {MAX_BODY_BYTES} bytes", "Split the request into several")
+        self._last = signed_row(entry, self._last.hashes, self._signer, self._origin)
+        self.session.insert(self._last)
+        return entry
+
+
+class Ledger:
+    """The ledger at a place, which is opened anew by every call.
+
+    Args:
+        database: where it lies.
+        signer: gives the key that signs, when something is added; reading needs none.
+    """
+
+    def __init__(self, database: Database, signer: Callable[[], Signer] = signing_key) -> None:
+        self._database, self._signer = database, signer
+
+    @property
+    def shown(self) -> str:
+        """Where it lies, without a password."""
+        return self._database.shown
+
+    def create(self) -> Entry:
+        """Makes the tables and the first entry, which says which key signs; of a ledger that is there already, returns that.
+
+        Raises:
+            InputError, OutputError: see `Database.create`; the key is missing, or not the one that signs this ledger.
+        """
+        signer = self._signer()
+        self._database.create()
+        with self._database.writing() as session:
+            if (first := next(session.rows(), None)) is not None:
+                return self._checked(first, signer)
+            origin = f"{signer.name}/{secrets.token_hex(4)}"
+            facts = {"origin": origin, "vkey": signer.verifier.text, "unplug": VERSION}
+            entry = Entry(sequence=0, kind="opened", at=clock.time_text(clock.now()), facts=facts)
+            session.insert(signed_row(entry, (), signer, origin))
+            return entry
+
+    def rows(self) -> tuple[Row, ...]:
+        """All rows as they lie there, for who checks them."""
+        with self._database.reading() as session:
+            return tuple(session.rows())
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All entries. They are well-formed; whether they are the ones that were added is for `check_rows` to say."""
+        return tuple(self._entry(row) for row in self.rows())
+
+    def requests(self) -> dict[str, Request]:
+        """Id to request; see `requests_of`."""
+        return requests_of(self.entries())
+
+    def salts(self) -> dict[str, str]:
+        """Request to salt, of those that were not shredded."""
+        with self._database.reading() as session:
+            return session.salts()
+
+    def today(self) -> date:
+        """The day that deadlines count from: the clock's, or the latest entry's where the clock was set back behind it."""
+        times = [clock.parse_time(entry.at) for entry in self.entries()]
+        return max([clock.now(), *times]).date()
+
+    def checkpoint(self) -> bytes:
+        """The newest checkpoint, a signed note; that takes no secret, for every entry came with one."""
+        rows = self.rows()
+        origin, verifier = self.identity(rows)
+        return rows[-1].note(origin, verifier)
+
+    def identity(self, rows: Sequence[Row] | None = None) -> tuple[str, Verifier]:
+        """Which ledger this is, and which key it says that it is signed with: who checks it has the key from elsewhere.
+
+        Args:
+            rows: read before; None reads them.
+
+        Raises:
+            InputError: it has no entry, or its first does not say.
+        """
+        rows = self.rows() if rows is None else rows
+        if not rows:
+            raise InputError(self.shown, "it has no entry", "Make it with `unplug ledger init`")
+        return identity_of(self._entry(rows[0]), self.shown)
+
+    def add(
+        self, names: Iterable[str], *, id: str | None = None, received: date | None = None, identity: str = "",
+        facts: Mapping[str, str] | None = None,
+    ) -> tuple[Request, bool]:  # fmt: skip
+        """Adds a request, once: the same id with the same names is the same request.
+
+        Args:
+            names: sample ids and ``subject:NAME``; the ledger keeps digests of them.
+            id: the operator's own number; None makes one up. It stands there in clear and must not be a name.
+            received: the day on which it came, at the latest today, which is also the default.
+            identity: how it was checked who asks.
+            facts: what else belongs to it.
+
+        Returns:
+            The request, and whether it is new.
+
+        Raises:
+            InputError: no names, a bad id, a day in the future, or the id is another request's.
+        """
+        wanted, name = tuple(names), id or f"R-{secrets.token_hex(6)}"
+        if not wanted:
+            raise InputError("the request", "it names nobody", "Name at least one sample id or subject:NAME")
+        _check_id(name)
+        _check_note(identity)
+        with self._adding() as adding:
+            if name in adding.requests:
+                return self._same(adding.requests[name], wanted, adding), False
+            day = received or adding.now.date()
+            if day > adding.now.date():
+                raise InputError(
+                    f"request {name}", f"it was received on {day}, which is to come", "Check --received and the clock"
+                )
+            salt, key = new_salt(), operator_key()
+            told = {**(facts or {}), "key": key.id, "salt_sha256": salt_digest(salt)}
+            adding.session.put_salt(name, salt)
+            entry = adding.append(
+                "request", requests=(name,), subjects=digests_of(key, salt, wanted), received=day.isoformat(),
+                due=due_of(day).isoformat(), note=identity, facts=told,
+            )  # fmt: skip
+            return requests_of([entry])[name], True
+
+    def extend(self, id: str, reason: str) -> Entry:
+        """Adds two months, which must be told to the person within the first.
+
+        Raises:
+            InputError: no reason, no such request, it is over, was extended before, or its month has passed.
+        """
+        _check_reason(reason)
+        with self._adding() as adding:
+            request = _waiting(adding.requests, id)
+            if request.extended is not None:
+                raise InputError(f"request {id}", f"it was extended to {request.due} already", "There is one extension")
+            if adding.now.date() > request.due:
+                why = f"its month ended on {request.due}, and an extension is told within it"
+                raise InputError(f"request {id}", why, "Answer it now; `unplug ledger record` can hold why it was late")
+            due = due_of(request.received, extended=True).isoformat()
+            return adding.append("extended", requests=(id,), received=request.received.isoformat(), due=due, note=reason)
+
+    def refuse(self, id: str, reason: str) -> Entry:
+        """Ends a request by a refusal, with its reason; `InputError` without one, or where the request is over."""
+        _check_reason(reason)
+        return self._close("refused", id, reason)
+
+    def withdraw(self, id: str, reason: str = "") -> Entry:
+        """Ends a request that the person has taken back; `InputError` where it is over."""
+        return self._close("withdrawn", id, reason)
+
+    def _close(self, kind: Kind, id: str, reason: str) -> Entry:
+        _check_note(reason)
+        with self._adding() as adding:
+            _waiting(adding.requests, id)
+            return adding.append(kind, requests=(id,), note=reason)
+
+    def record(self, kind: str, ids: Sequence[str] = (), *, note: str = "", facts: Mapping[str, str] | None = None) -> Entry:
+        """Adds what was done: a step, a try, an audit, a release (which ends the wait in the queue), whom one told.
+
+        Args:
+            kind: one of `RECORDED`, or ``touched``.
+            ids: the requests that it is about.
+            note: free text, without names.
+            facts: by name, hashes of what belongs to it.
+
+        Raises:
+            InputError: an unknown kind or request; or a release or an answer to a request that is over.
+        """
+        if kind not in (*RECORDED, "touched"):
+            raise InputError(f"kind {kind}", "no such thing is recorded", f"Use one of {', '.join(RECORDED)}")
+        _check_note(note)
+        with self._adding() as adding:
+            found = _waiting if kind in ("release", "answered") else pick
+            about = tuple(found(adding.requests, name).id for name in dict.fromkeys(ids))
+            return adding.append(cast(Kind, kind), requests=about, note=note, facts=dict(facts or {}))
+
+    def shred(self, id: str) -> tuple[Entry, bool]:
+        """Deletes the salt of a request that is over: from then on nobody, with any key, can tell whom it named.
+
+        Returns:
+            The entry, and whether the salt is gone from SQLite's log as well (see `Database.truncate_log`).
+
+        Raises:
+            InputError: no such request, it is not over, or was shredded before.
+        """
+        with self._adding() as adding:
+            request = pick(adding.requests, id)
+            if request.waiting:
+                raise InputError(f"request {id}", f"it is {request.state}: who it names is still needed", "Answer it first")
+            if request.shredded:
+                raise InputError(f"request {id}", "its salt was shredded before", "Nothing is left to shred")
+            entry = adding.append("shredded", requests=(id,))
+            adding.session.drop_salt(id)
+        return entry, self._database.truncate_log()
+
+    def _same(self, request: Request, names: Sequence[str], adding: _Addition) -> Request:
+        salt = adding.session.salts().get(request.id)
+        if salt is None:
+            raise InputError(f"request {request.id}", "it was shredded, so nobody can compare", "Use another --id")
+        if digests_of(operator_key(request.key), salt, names) != request.subjects:
+            raise InputError(f"request {request.id}", "the ledger holds it with other names", "Use another --id")
+        return request
+
+    @contextlib.contextmanager
+    def _adding(self) -> Iterator[_Addition]:
+        signer = self._signer()
+        with self._database.writing() as session:
+            rows = tuple(session.rows())
+            if not rows:
+                raise InputError(self.shown, "it has no entry", "Make it with `unplug ledger init`")
+            first = self._checked(rows[0], signer)
+            entries = [first, *map(self._entry, rows[1:])]
+            origin, verifier = identity_of(first, self.shown)
+            head = rows[-1]
+            if head.sequence != len(rows) - 1 or not verifier.verifies(head.checkpoint(origin).text, head.signature):
+                why = "its last entry is not what was signed, and nothing may be added to that"
+                raise InputError(self.shown, why, "Run `unplug ledger verify`")
+            yield _Addition(session, entries, head, signer, origin)
+
+    def _checked(self, first: Row, signer: Signer) -> Entry:
+        entry = self._entry(first)
+        vkey = identity_of(entry, self.shown)[1]
+        if vkey != signer.verifier:
+            why = f"it is signed with the key {vkey.shown}, and yours is {signer.verifier.shown}"
+            raise InputError(self.shown, why, "Use the key that the ledger was made with; UNPLUG_LEDGER_KEY names it")
+        return entry
+
+    def _entry(self, row: Row) -> Entry:
+        return read_entry(row.body, f"{self.shown}, entry {row.sequence}")
+
+
+def _waiting(requests: dict[str, Request], id: str) -> Request:
+    request = pick(requests, id)
+    if not request.waiting:
+        raise InputError(f"request {id}", f"it is {request.state}", "A request that is over stays so; add a new one")
+    return request
+
+
+def _check_id(name: str) -> None:
+    if ID.fullmatch(name) is None:
+        why = "an id has up to 100 letters, digits and . _ : / -, and begins with a letter or a digit"
+        raise InputError(f"id {name[:60]}", why, "Use your ticket's number; never a name")
+
+
+def _check_note(note: str) -> None:
+    if len(note) > MAX_NOTE or not note.isprintable():
+        raise InputError("the text", f"it is longer than {MAX_NOTE} characters or not one plain line", "Shorten it")
+
+
+def _check_reason(reason: str) -> None:
+    if not reason.strip():
+        raise InputError("the reason", "it is empty", "Say why with --reason; the person is told")
+    _check_note(reason)

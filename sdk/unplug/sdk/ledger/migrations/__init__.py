@@ -1,0 +1,1 @@
+"""Versions of the tables, one Alembic script each."""

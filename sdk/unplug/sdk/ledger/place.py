@@ -1,0 +1,40 @@
+"""Which ledger a command means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from unplug.core import require_modules
+
+from .ledger import Ledger
+from .notes import Signer
+from .signing import signing_key
+
+VARIABLE = "UNPLUG_LEDGER"
+
+
+def ledger_place() -> str:
+    """``$UNPLUG_LEDGER``, or ``$XDG_DATA_HOME/unplug/ledger.db``, or ``~/.local/share/unplug/ledger.db``."""
+    if explicit := os.environ.get(VARIABLE):
+        return explicit
+    return str(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "unplug" / "ledger.db")
+
+
+def open_ledger(where: str | None = None, *, signer: Callable[[], Signer] = signing_key, wait_seconds: float = 60) -> Ledger:
+    """The ledger at a place.
+
+    Args:
+        where: a file or ``postgresql://...``; None takes `ledger_place`.
+        signer: gives the key that signs, when something is added.
+        wait_seconds: how long to wait for another writer.
+
+    Raises:
+        InputError: neither a file nor such a URL.
+        MissingExtraError: ``[ledger]`` is not installed, or ``[postgresql]``.
+    """
+    require_modules(["sqlalchemy"], "ledger")
+    from .database import Database
+
+    return Ledger(Database(where or ledger_place(), wait_seconds=wait_seconds), signer)

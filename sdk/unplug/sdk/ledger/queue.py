@@ -1,0 +1,71 @@
+"""The queue: all open requests as one forget set, so that one release covers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from unplug.core import InputError, operator_key
+
+from .ledger import Ledger
+from .requests import Request
+from .subjects import names_behind, opening_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queue:
+    """Whom the open requests name among some names.
+
+    Args:
+        names: sample ids and ``subject:NAME``, in the order of the names they were looked for in.
+        of: id of each request that names somebody there, to its names.
+        elsewhere: id to the number of its names that are not there.
+        shredded: open requests whose salt is gone: nobody can tell whom they name.
+    """
+
+    names: tuple[str, ...]
+    of: Mapping[str, tuple[str, ...]]
+    elsewhere: Mapping[str, int]
+    shredded: tuple[str, ...]
+
+
+def open_queue(ledger: Ledger, candidates: Iterable[str]) -> Queue:
+    """Finds the names behind the digests of all open requests.
+
+    Args:
+        ledger: with requests.
+        candidates: all sample ids of some data, and ``subject:NAME`` of all people in them.
+
+    Raises:
+        InputError: the operator's key is not the one that the digests were made with.
+    """
+    waiting = {name: request for name, request in ledger.requests().items() if request.state == "open"}
+    salts, names = ledger.salts(), tuple(dict.fromkeys(candidates))
+    of: dict[str, tuple[str, ...]] = {}
+    elsewhere: dict[str, int] = {}
+    for name, request in waiting.items():
+        if name not in salts:
+            continue
+        found = names_behind(operator_key(request.key), salts[name], request.subjects, names)
+        of |= {name: found} if found else {}
+        elsewhere |= {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
+    wanted = {name for found in of.values() for name in found}
+    return Queue(
+        names=tuple(name for name in names if name in wanted), of=of, elsewhere=elsewhere,
+        shredded=tuple(name for name in waiting if name not in salts),
+    )  # fmt: skip
+
+
+def opening_for(ledger: Ledger, request: Request, name: str) -> str:
+    """What shows to one person, and to nobody else, that a request names her.
+
+    Raises:
+        InputError: the request was shredded, or names somebody else.
+    """
+    salt = ledger.salts().get(request.id)
+    if salt is None:
+        raise InputError(f"request {request.id}", "it was shredded: nobody can show any more whom it named", "Leave --name out")
+    key = operator_key(request.key)
+    if not names_behind(key, salt, request.subjects, [name]):
+        raise InputError(f"request {request.id}", "it does not name that person", "Write the name as the forget file did")
+    return opening_of(key, salt, name)

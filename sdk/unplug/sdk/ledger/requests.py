@@ -1,0 +1,125 @@
+"""The requests in a ledger and how each one stands, from its entries alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Literal
+
+from unplug.core import InputError
+
+from .entries import Entry, Kind
+from .months import EXTENDED, FIRST, after_months
+
+State = Literal["open", "released", "answered", "refused", "withdrawn"]
+WAITING: tuple[State, ...] = ("open", "released")
+"""Of these the person has not been told yet: their deadline runs."""
+OUTCOMES: dict[Kind, State] = {
+    "release": "released", "answered": "answered", "refused": "refused", "withdrawn": "withdrawn",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One request.
+
+    Args:
+        id: the operator's own number of it, or one that was made up.
+        received: the day on which it came.
+        due: the day by which the person must be told what was done.
+        state: open: nobody was forgotten yet; released: a model without them was; answered, refused or withdrawn: it is over.
+        extended: the reason of an extension, or None.
+        identity: how it was checked who asks, or None where no entry says so.
+        shredded: whether its salt was, after which nobody can tell whom it names.
+        subjects: digests of those it names.
+        salt_sha256: digest of its salt.
+        key: id of the operator's key that the digests are made with.
+        history: its entries, from the one that holds the request on.
+    """
+
+    id: str
+    received: date
+    due: date
+    state: State = "open"
+    extended: str | None = None
+    identity: str | None = None
+    shredded: bool = False
+    subjects: tuple[str, ...]
+    salt_sha256: str
+    key: str
+    history: tuple[Entry, ...]
+
+    @property
+    def sequence(self) -> int:
+        """Of the entry that holds the request."""
+        return self.history[0].sequence
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the person has still to be told."""
+        return self.state in WAITING
+
+    def days_left(self, today: date) -> int:
+        """Days until it is due; negative ones where it is late."""
+        return (self.due - today).days
+
+    def after(self, entry: Entry) -> Request:
+        """The request as it stands after one more entry about it."""
+        changed = replace(self, history=(*self.history, entry))
+        if entry.kind == "extended":
+            return replace(changed, extended=entry.note, due=_day(entry, entry.due))
+        if entry.kind == "identity":
+            return replace(changed, identity=entry.note)
+        if entry.kind == "shredded":
+            return replace(changed, shredded=True)
+        return replace(changed, state=OUTCOMES.get(entry.kind, self.state))
+
+
+def requests_of(entries: Iterable[Entry]) -> dict[str, Request]:
+    """Id to request, in the order in which they were added.
+
+    Raises:
+        InputError: an entry is about a request that no earlier one holds, or says no day.
+    """
+    found: dict[str, Request] = {}
+    for entry in entries:
+        if entry.kind == "request":
+            received = _day(entry, entry.received)
+            (name,) = entry.requests
+            found[name] = Request(
+                id=name, received=received, due=_day(entry, entry.due), subjects=entry.subjects,
+                salt_sha256=entry.facts.get("salt_sha256", ""), key=entry.facts.get("key", ""), history=(entry,),
+                identity=entry.note or None,
+            )  # fmt: skip
+            continue
+        for name in entry.requests:
+            if name not in found:
+                raise InputError(f"entry {entry.sequence}", f"it is about the request {name}, which no entry holds", "Verify")
+            found[name] = found[name].after(entry)
+    return found
+
+
+def _day(entry: Entry, text: str | None) -> date:
+    try:
+        return date.fromisoformat(text or "")
+    except ValueError as error:
+        raise InputError(f"entry {entry.sequence}", "it says no day where one belongs", "Verify the ledger") from error
+
+
+def due_of(received: date, *, extended: bool = False) -> date:
+    """One calendar month after the day of receipt, or three where two were added."""
+    return after_months(received, EXTENDED if extended else FIRST)
+
+
+def pick(requests: dict[str, Request], name: str) -> Request:
+    """The request of an id; `InputError` with near ones where there is none."""
+    if name in requests:
+        return requests[name]
+    import difflib
+
+    near = difflib.get_close_matches(name, requests, n=1)
+    raise InputError(
+        f"request {name}", "the ledger holds no such request",
+        f"Did you mean {near[0]}?" if near else "`unplug ledger list --all` shows the ids",
+    )  # fmt: skip

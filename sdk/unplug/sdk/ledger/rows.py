@@ -1,0 +1,72 @@
+"""Rows: an entry with the edge of the tree after it and the signature of the checkpoint of that size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unplug.core import InputError
+
+from .checkpoint import Checkpoint
+from .entries import Entry
+from .merkle import HASH_BYTES, Edge, edge_root, leaf_hash, push
+from .notes import Signer, Verifier, note_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of the table of entries, as it lies there; nothing of it is checked.
+
+    Args:
+        sequence: its number.
+        body: the bytes that are hashed, as text.
+        edge: of the tree after it, hashes one behind the other.
+        signature: of the checkpoint of this size, 64 bytes.
+    """
+
+    sequence: int
+    body: str
+    edge: bytes
+    signature: bytes
+
+    @property
+    def leaf(self) -> bytes:
+        """The hash of its leaf."""
+        return leaf_hash(self.body.encode())
+
+    @property
+    def hashes(self) -> Edge:
+        """Its edge, cut into hashes."""
+        return tuple(self.edge[start : start + HASH_BYTES] for start in range(0, len(self.edge), HASH_BYTES))
+
+    def checkpoint(self, origin: str) -> Checkpoint:
+        """What it says of the tree up to it."""
+        return Checkpoint(origin=origin, size=self.sequence + 1, root=edge_root(self.hashes))
+
+    def note(self, origin: str, verifier: Verifier) -> bytes:
+        """The same as a signed note, which may be kept elsewhere."""
+        return note_of(self.checkpoint(origin).text, verifier, self.signature)
+
+
+def signed_row(entry: Entry, before: Edge, signer: Signer, origin: str) -> Row:
+    """The row of a new entry.
+
+    Args:
+        entry: with its number.
+        before: the edge of the tree so far.
+        signer: the key of the ledger.
+        origin: which ledger.
+    """
+    edge = push(before, entry.sequence, leaf_hash(entry.body.encode()))
+    text = Checkpoint(origin=origin, size=entry.sequence + 1, root=edge_root(edge)).text
+    return Row(sequence=entry.sequence, body=entry.body, edge=b"".join(edge), signature=signer.sign(text))
+
+
+def identity_of(first: Entry, where: str) -> tuple[str, Verifier]:
+    """Which ledger this is and which key it says that it is signed with, from its first entry; nobody vouches for either.
+
+    Raises:
+        InputError: the entry does not say.
+    """
+    if first.kind != "opened" or not {"origin", "vkey"} <= first.facts.keys():
+        raise InputError(where, "its first entry does not say which ledger it is", "Restore it from a copy and verify that")
+    return first.facts["origin"], Verifier.parse(first.facts["vkey"])

@@ -1,0 +1,79 @@
+"""The key that signs a ledger: in a file that its owner alone can read, or in the environment."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from unplug.core import InputError, OutputError, key_file, read_regular, require_modules
+
+from .notes import NAME, SECRET, Signer
+
+VARIABLE = "UNPLUG_LEDGER_KEY"
+MAX_KEY_BYTES = 4096
+OTHERS = 0o077
+WHERE = f"{VARIABLE} names another file, or holds the key itself"
+
+
+def signing_key_file() -> Path:
+    """``$UNPLUG_LEDGER_KEY`` where it names a file, else ``ledger-key`` beside the operator's key."""
+    explicit = os.environ.get(VARIABLE, "")
+    return Path(explicit) if explicit and not explicit.startswith(SECRET) else key_file().with_name("ledger-key")
+
+
+def signing_key() -> Signer:
+    """The key that signs ledgers.
+
+    Raises:
+        InputError: there is none, others can read it, or it is no such key.
+    """
+    require_modules(["cryptography"], "ledger")
+    if os.environ.get(VARIABLE, "").startswith(SECRET):
+        return Signer.parse(os.environ[VARIABLE], VARIABLE)
+    path = signing_key_file()
+    if not path.exists():
+        raise InputError(str(path), "no key that signs ledgers is there", f"Copy it from where the ledger was made; {WHERE}")
+    raw = read_regular(path, max_bytes=MAX_KEY_BYTES).decode("utf-8", "replace")
+    if os.name != "nt" and (mode := path.stat().st_mode & 0o777) & OTHERS:
+        raise InputError(
+            str(path), f"others can read this key (mode {mode:04o})", f"chmod 600 it; if somebody may have copied it, {REVOKE}"
+        )
+    return Signer.parse(raw, str(path))
+
+
+REVOKE = "begin a new ledger under a new key"
+
+
+def make_signing_key(name: str | None = None) -> Signer:
+    """The key that is there, or a new one in `signing_key_file`; of several processes that make one, the first one's stays.
+
+    Args:
+        name: of a new key, what others see of it: your host name, say, and no white space; default a random one.
+
+    Raises:
+        InputError: see `signing_key`; or the name cannot be one.
+        OutputError: the file cannot be written.
+    """
+    path = signing_key_file()
+    if os.environ.get(VARIABLE, "").startswith(SECRET) or path.exists():
+        return signing_key()
+    require_modules(["cryptography"], "ledger")
+    name = name or f"unplug-{secrets.token_hex(4)}"
+    if NAME.fullmatch(name) is None:
+        raise InputError(
+            f"--name {name}", "it has white space or a plus sign in it, or is too long", "Use for example example.com"
+        )
+    made = Signer(name=name, seed=secrets.token_bytes(32))
+    try:
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w", encoding="ascii", errors="strict") as file:
+            file.write(f"{made.secret_text}\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        return signing_key()
+    except OSError as error:
+        raise OutputError(str(path), f"no key can be written there ({error.strerror or error})", WHERE) from error
+    return made

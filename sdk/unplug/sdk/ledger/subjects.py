@@ -1,0 +1,59 @@
+"""Whom a request names, without naming them: digests that nobody can link once a salt is gone.
+
+With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-256:
+
+    k_r = HMAC(K, s)        the key of the request
+    o   = HMAC(k_r, name)   the opening of one name, which only that person is given
+    d   = SHA-256(o || name)   what the entry holds
+
+Whoever has K and s finds the name again among those of some data. Whoever has o and the name can check d, and learns nothing of
+the other names of the request. Once s is shredded, K does not help: d is then a digest under a key that nobody has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Sequence
+
+from unplug.core import OperatorKey
+
+CONTEXT = "unplug-ledger/1"
+
+
+def new_salt() -> str:
+    """256 random bits, in hexadecimal digits."""
+    return secrets.token_hex(32)
+
+
+def salt_digest(salt: str) -> str:
+    """What the entry of a request keeps of its salt: enough to tell that it was exchanged, nothing to find it by."""
+    return hashlib.sha256(f"{CONTEXT} salt {salt}".encode()).hexdigest()
+
+
+def opening_of(key: OperatorKey, salt: str, name: str) -> str:
+    """The opening of one name in one request: 64 hexadecimal digits."""
+    return OperatorKey(secret=bytes.fromhex(key.digest(salt, CONTEXT))).digest(name, CONTEXT)
+
+
+def digest_of(opening: str, name: str) -> str:
+    """What the entry of a request holds for one name: 64 hexadecimal digits."""
+    return hashlib.sha256(bytes.fromhex(opening) + name.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def digests_of(key: OperatorKey, salt: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The digests of all names of a request, sorted: their order must not tell which is whose."""
+    return tuple(sorted(digest_of(opening_of(key, salt, name), name) for name in set(names)))
+
+
+def names_behind(key: OperatorKey, salt: str, digests: Sequence[str], candidates: Iterable[str]) -> tuple[str, ...]:
+    """Those of some candidates whom the digests of a request stand for, in the candidates' order."""
+    wanted = set(digests)
+    return tuple(name for name in candidates if digest_of(opening_of(key, salt, name), name) in wanted)
+
+
+def opens(opening: str, name: str, digests: Sequence[str]) -> bool:
+    """Whether an opening shows that one of the digests stands for a name."""
+    found = digest_of(opening, name)
+    return any(hmac.compare_digest(found, digest) for digest in digests)

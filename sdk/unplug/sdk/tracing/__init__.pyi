@@ -1,0 +1,4 @@
+from .place import Person as Person
+from .place import Place as Place
+from .search import person_in as person_in
+from .search import trace as trace

@@ -1,0 +1,62 @@
+"""A person as searches know her, and a place where she was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from unplug.core import InputError
+from unplug.sdk.data import Split, stored_name
+
+Standing = Literal["holds", "remembers", "derived", "names", "forgot", "unknown"]
+"""``holds``: pictures, or what was computed of them. ``remembers``: a model that was trained on them, or what such models say.
+``derived``: made from such a model. ``names``: her name or an id stands in it. ``forgot``: made to forget her. ``unknown``: it
+could not be looked into."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """Whom to look for.
+
+    Args:
+        name: as requests have it, a sample id or ``subject:NAME``.
+        ids: of all her samples in the data.
+    """
+
+    name: str
+    ids: frozenset[str]
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Texts that name her, whole."""
+        return self.ids | {self.name, self.name.removeprefix("subject:")}
+
+    def among(self, split: Split, part: Iterable[str]) -> int:
+        """How many of her samples are in a part of a stored split, in clear or as digests; `InputError` without its key."""
+        names = set(part)
+        return sum(stored_name(split, name) in names for name in self.ids)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where she was found, or could not be looked for.
+
+    Args:
+        path: file or folder.
+        kind: what it is, in words.
+        standing: see `Standing`.
+        samples: how many of hers, where that is known.
+        goes_by: what removes it, or why it cannot be told.
+    """
+
+    path: str
+    kind: str
+    standing: Standing
+    samples: int | None = None
+    goes_by: str = ""
+
+
+def unknown(path: str, kind: str, error: InputError) -> Place:
+    """A place that could not be looked into, and why."""
+    return Place(path=path, kind=kind, standing="unknown", goes_by=error.why or str(error))

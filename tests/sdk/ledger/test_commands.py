@@ -1,0 +1,174 @@
+"""The commands, from a new ledger to its export, and one line for each thing that goes wrong."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from unplug.sdk.cli import main
+from unplug.sdk.cli.ledger import RECORDED as KINDS
+from unplug.sdk.ledger import RECORDED
+from unplug.sdk.ledger.merkle import leaf_hash, tree_root
+
+SPEC = "synth:n=12,subjects=4,seed=3"
+
+
+def call(*args: object, code: int = 0) -> Any:
+    """The JSON of a command that ends with `code`."""
+    result = CliRunner().invoke(main, ["ledger", *map(str, args), "--json"])
+    assert result.exit_code == code, result.output
+    if code == 2:
+        assert len(result.stderr.strip().splitlines()) == 1 and result.stderr.startswith("error: ")
+        return result.stderr.strip()
+    return json.loads(result.stdout)
+
+
+def say(*args: object) -> str:
+    result = CliRunner().invoke(main, ["ledger", *map(str, args)])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def made(place: Path) -> dict[str, Any]:
+    return dict(call("init", "--name", "example.com"))
+
+
+def subjects() -> list[str]:
+    from unplug.sdk.data import parse_spec
+
+    return sorted({f"subject:{sample.subject}" for sample in parse_spec(SPEC).listing().samples})
+
+
+def test_the_walk_through(made: dict[str, Any], place: Path) -> None:
+    anna, ben, *_ = subjects()
+    (place / "anna.txt").write_text(f"{anna}\n")
+    first = call("add", "--id", "A-1", "--forget", place / "anna.txt", "--data", SPEC, "--identity", "passport seen")
+    assert first["new"] and not call("add", "--id", "A-1", "--person", anna)["new"]
+    call("add", "--id", "A-2", "--person", ben, "--received", "2026-01-31")
+    call("checkpoint", "--out", place / "kept", "--query", place / "kept.tsq")
+    assert (place / "kept.tsq").read_bytes()[-35:-3] == hashlib.sha256((place / "kept").read_bytes()).digest()
+
+    queue = call("queue", "--data", SPEC, "--out", place / "forget.json")
+    assert queue["requests"] == ["A-1", "A-2"] and queue["names"] == 2
+    told = json.loads((place / "forget.json").read_text())
+    assert sorted(f"subject:{name}" for name in told["subjects"]) == sorted([anna, ben]) and told["samples"] == []
+    from unplug.sdk.data import read_forget_names
+
+    assert sorted(read_forget_names(place / "forget.json", ())) == sorted([anna, ben])
+
+    call("record", "release", "A-1", "A-2", "--file", place / "kept.tsq", "--set", "bundle=7")
+    call("record", "answered", "A-1")
+    states = {item["request"]: item["state"] for item in call("list", "--all")}
+    assert states == {"A-1": "answered", "A-2": "released"} and [item["request"] for item in call("list")] == ["A-2"]
+    history = call("status", "A-1")["history"]
+    assert [entry["kind"] for entry in history] == ["request", "release", "answered"]
+    assert history[1]["facts"]["sha256 kept.tsq"] == hashlib.sha256((place / "kept.tsq").read_bytes()).hexdigest()
+
+    call("prove", "A-1", "--name", anna, "--out", place / "proof.json")
+    (place / "ledger-key").unlink()  # on another machine: the proof and the public key alone
+    call("prove", "--since", place / "kept", "--out", place / "growth.json")
+    (place / "ledger.db").rename(place / "elsewhere.db")
+    check = ("verify", "--vkey", made["vkey"])
+    assert call(*check, "--proof", place / "proof.json", "--name", anna)["entry"]["requests"] == ["A-1"]
+    assert call(*check, "--proof", place / "growth.json")["older"] == 3
+    result = CliRunner().invoke(main, ["ledger", *check, "--proof", str(place / "proof.json"), "--name", ben])
+    assert result.exit_code == 1 and "does not name that person" in result.stderr
+
+
+def test_due_counts_days_and_ends_with_1_when_late(made: dict[str, Any]) -> None:
+    call("add", "--id", "old", "--person", "subject:x", "--received", "2020-01-31")
+    late = call("due", code=1)
+    assert late["late"] == 1 and late["due"][0]["due"] == "2020-02-29" and late["due"][0]["days_left"] < 0
+    call("refuse", "old", "--reason", "not in our data")
+    call("add", "--id", "new", "--person", "subject:x")
+    assert call("due", "--within", 3)["due"] == [] and len(call("due", "--within", 40)["due"]) == 1
+    assert "0 late, 1 due within 40 days, 1 waiting in all" in say("due", "--within", 40)
+    assert call("extend", "new", "--reason", "many at once")["due"] > call("status", "old")["due"]
+
+
+def test_verify_names_what_was_edited(made: dict[str, Any], place: Path) -> None:
+    import sqlite3
+
+    call("add", "--id", "A-1", "--person", "subject:x")
+    call("refuse", "A-1", "--reason", "we know better")
+    call("checkpoint", "--out", place / "kept")
+    assert "but without --against" in say("verify") and "begins with the 3" in say("verify", "--against", place / "kept")
+    database = sqlite3.connect(place / "ledger.db", isolation_level=None)
+    for trigger in ("ledger_entries_no_update", "ledger_entries_no_delete"):
+        database.execute(f"DROP TRIGGER {trigger}")
+    database.execute("UPDATE ledger_entries SET body = replace(body, 'we know better', 'withdrawn by') WHERE sequence = 2")
+    assert [item["sequence"] for item in call("verify", code=1)["findings"]] == [2]
+    database.execute("DELETE FROM ledger_entries WHERE sequence = 2")
+    assert call("verify")["findings"] == []
+    assert call("verify", "--against", place / "kept", code=1)["findings"] == [
+        {"sequence": 2, "what": "it was cut off the end"}
+    ]
+
+
+def test_an_export_can_be_computed_again(made: dict[str, Any], place: Path) -> None:
+    call("add", "--id", "A-1", "--person", "subject:x")
+    call("refuse", "A-1", "--reason", "=cmd()")
+    call("export", "--out", place / "all.json")
+    told = json.loads((place / "all.json").read_text())
+    leaves = [leaf_hash(json.dumps(entry, sort_keys=True, separators=(",", ":")).encode()) for entry in told["entries"]]
+    import base64
+
+    assert told["checkpoint"].split("\n")[1:3] == ["3", base64.b64encode(tree_root(leaves)).decode()]
+    call("export", "--format", "csv", "--out", place / "all.csv")
+    rows = list(csv.DictReader((place / "all.csv").read_text().splitlines()))
+    assert [row["kind"] for row in rows] == ["opened", "request", "refused"] and rows[2]["note"] == "'=cmd()"
+
+
+def test_shredding_asks(made: dict[str, Any]) -> None:
+    call("add", "--id", "A-1", "--person", "subject:x")
+    call("withdraw", "A-1")
+    assert "nobody is there to ask" in call("shred", "A-1", code=2)
+    assert call("shred", "A-1", "--yes")["log_emptied"]
+    assert "nobody can tell whom it named" in say("status", "A-1")
+
+
+def test_what_goes_wrong_is_one_line(made: dict[str, Any], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call("add", "--id", "A-1", "--person", "subject:x")
+    call("prove", "A-1", "--out", place / "proof.json")
+    (place / "broken.json").write_text('{"schema": "unplug-ledger-inclusion/1"}')
+    (place / "other.json").write_text('{"schema": ["unplug-ledger-inclusion/1"]}')
+    for args, why in (
+        (("add", "--person", "subject:x", "--data", SPEC), "1 of 1 names are unknown"),
+        (("add",), "it names nobody"),
+        (("status", "B"), "holds no such request"),
+        (("queue", "--data", SPEC, "--out", place / "q"), "no open request names anybody"),
+        (("prove", "--out", place / "p"), "what to prove is not said"),
+        (("prove", "A-1", "--name", "subject:y", "--out", place / "p"), "does not name that person"),
+        (("verify", "--vkey", "a+b+c"), "not NAME"),
+        (("verify", "--vkey", place / "none"), "No such file"),
+        (("verify", "--against", place / "proof.json"), "no signed note"),
+        (("verify", "--proof", place / "broken.json"), "does not follow its schema"),
+        (("verify", "--proof", place / "other.json"), "no proof of a ledger"),
+        (("verify", "--proof", place / "proof.json", "--name", "subject:x"), "does not say whom the entry names"),
+        (("verify", "--name", "subject:x"), "belongs to a proof"),
+        (("list", "--ledger", place / "absent.db"), "no ledger is there"),
+        (("list", "--ledger", "mysql://x"), "only SQLite and PostgreSQL"),
+    ):
+        assert why in call(*args, code=2), args
+    (place / "ledger-key").chmod(0o644)
+    assert "others can read this key" in call("add", "--person", "subject:x", code=2)
+    (place / "ledger-key").unlink()
+    assert "no key that signs ledgers is there" in call("add", "--person", "subject:x", code=2)
+    monkeypatch.setenv("UNPLUG_LEDGER_KEY", "PRIVATE+KEY+x+y+z")
+    assert "no secret key" in call("add", "--person", "subject:x", code=2)
+
+
+def test_the_command_takes_the_kinds_that_the_ledger_does() -> None:
+    assert RECORDED == KINDS
+
+
+def test_the_role_is_sql() -> None:
+    assert call("role", "writer")["sql"].splitlines()[1] == 'GRANT SELECT, INSERT ON "public".ledger_entries TO "writer";'
+    assert '"a""; DROP"' in call("role", 'a"; DROP')["sql"]

@@ -1,0 +1,127 @@
+"""Signed notes and keys: what Go's package signs and opens, and what must be refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unplug.core import CheckFailed, InputError, UnplugError
+from unplug.sdk.ledger import Checkpoint, Signer, Verifier, make_signing_key, open_checkpoint, signing_key, timestamp_query
+from unplug.sdk.ledger.notes import note_of
+
+# The example of golang.org/x/mod/sumdb/note.
+SECRET = "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"
+PUBLIC = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW"
+TEXT = "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n"
+NOTE = (
+    f"{TEXT}\n— PeterNeumann x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=\n"
+).encode()
+
+
+def test_go_s_example_is_signed_and_opened_to_the_byte() -> None:
+    signer = Signer.parse(SECRET, "key")
+    assert (signer.secret_text, signer.verifier.text) == (SECRET, PUBLIC)
+    assert note_of(TEXT, signer.verifier, signer.sign(TEXT)) == NOTE
+    assert Verifier.parse(PUBLIC).opened(NOTE, "note") == TEXT
+    assert "AYEK" not in repr(signer)
+
+
+def test_others_signatures_are_passed_over() -> None:
+    other = Signer(name="witness.example", seed=bytes(32))
+    line = note_of(TEXT, other.verifier, other.sign(TEXT)).decode().rpartition("\n\n")[2].encode()
+    assert Verifier.parse(PUBLIC).opened(NOTE + line, "note") == TEXT
+    with pytest.raises(InputError, match="signed by PeterNeumann, not by the key witness"):
+        other.verifier.opened(NOTE, "note")
+    with pytest.raises(CheckFailed, match="not what the key PeterNeumann signed"):
+        Verifier.parse(PUBLIC).opened(NOTE.replace(b"answer", b"ANSWER"), "note")
+
+
+@given(st.binary(max_size=200) | st.integers(0, len(NOTE) - 1).map(lambda place: NOTE[:place] + b"?" + NOTE[place + 1 :]))
+def test_no_other_bytes_open(note: bytes) -> None:
+    if note == NOTE:
+        return
+    with pytest.raises(UnplugError):
+        Verifier.parse(PUBLIC).opened(note, "note")
+
+
+@given(st.text(max_size=120))
+def test_no_other_text_is_a_key(text: str) -> None:
+    for parse in (Verifier.parse, lambda raw: Signer.parse(f"PRIVATE+KEY+{raw}", "key")):
+        with pytest.raises(InputError):
+            parse(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a\n1\n", "a\n01\nAAAA\n", "a\n1\nAAAA\n", f"a\n{'9' * 30}\n{'A' * 43}=\n", f"\n1\n{'A' * 43}=\n"]
+)
+def test_no_other_text_is_a_checkpoint(text: str, signer: Signer) -> None:
+    with pytest.raises(InputError):
+        open_checkpoint(note_of(text, signer.verifier, signer.sign(text)), signer.verifier, "kept")
+
+
+def test_a_checkpoint_with_lines_of_others_opens(signer: Signer) -> None:
+    made = Checkpoint(origin="a", size=3, root=bytes(32))
+    text = f"{made.text}their own line\n"
+    assert open_checkpoint(note_of(text, signer.verifier, signer.sign(text)), signer.verifier, "kept") == made
+
+
+def test_a_key_is_made_once_and_its_owner_s_alone(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = place / "ledger-key"
+    with pytest.raises(InputError, match="no key that signs ledgers is there"):
+        signing_key()
+    made = make_signing_key("example.com")
+    assert make_signing_key("other.example") == made == signing_key()
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    with pytest.raises(InputError, match=r"others can read this key \(mode 0644\)"):
+        signing_key()
+    path.chmod(0o600)
+    text = path.read_text()
+    path.write_text(text.replace("example.com", "example.org"))
+    with pytest.raises(InputError, match="do not belong together") as caught:
+        signing_key()
+    assert text[30:60] not in str(caught.value)
+    monkeypatch.setenv("UNPLUG_LEDGER_KEY", text)
+    assert signing_key() == made
+    with pytest.raises(InputError, match="white space or a plus sign"):
+        monkeypatch.setenv("UNPLUG_LEDGER_KEY", str(place / "new"))
+        make_signing_key("two words")
+
+
+OPENSSL = """
+[tsa]
+default_tsa = it
+[it]
+serial = serial
+default_policy = 1.2.3.4.1
+digests = sha256
+signer_digest = sha256
+ess_cert_id_alg = sha256
+[extensions]
+extendedKeyUsage = critical,timeStamping
+[req]
+distinguished_name = name
+[name]
+"""
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl here")
+def test_a_time_stamping_authority_stamps_the_query(tmp_path: Path) -> None:
+    """OpenSSL plays the authority and the one who checks its answer."""
+
+    def openssl(*args: str) -> str:
+        done = subprocess.run(["openssl", *args], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    for name, raw in (("note", NOTE), ("query", timestamp_query(NOTE)), ("conf", OPENSSL.encode()), ("serial", b"01\n")):
+        (tmp_path / name).write_bytes(raw)
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "k", "-out", "c", "-subj", "/CN=tsa", "-config", "conf",
+            "-extensions", "extensions", "-days", "2")  # fmt: skip
+    openssl("ts", "-reply", "-config", "conf", "-queryfile", "query", "-signer", "c", "-inkey", "k", "-out", "answer")
+    assert "Verification: OK" in openssl("ts", "-verify", "-data", "note", "-in", "answer", "-CAfile", "c")

@@ -1,0 +1,177 @@
+"""What may be added, in which order, what it comes to, and what is refused in one line."""
+
+from __future__ import annotations
+
+import calendar
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unplug.core import InputError
+from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_ledger, open_queue, opening_for, pick
+from unplug.sdk.ledger import clock as ledger_clock
+from unplug.sdk.ledger.months import after_months
+from unplug.sdk.ledger.subjects import digest_of, opens
+
+
+def at(monkeypatch: pytest.MonkeyPatch, *when: int) -> None:
+    monkeypatch.setattr(ledger_clock, "now", lambda: datetime(*when, tzinfo=UTC))  # type: ignore[misc, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("day", "months", "due"),
+    [
+        ("2027-01-31", 1, "2027-02-28"), ("2028-01-31", 1, "2028-02-29"), ("2027-12-31", 1, "2028-01-31"),
+        ("2027-11-30", 3, "2028-02-29"), ("2027-03-15", 1, "2027-04-15"), ("2027-05-31", 1, "2027-06-30"),
+    ],
+)  # fmt: skip
+def test_a_month_is_a_calendar_month(day: str, months: int, due: str) -> None:
+    assert after_months(date.fromisoformat(day), months) == date.fromisoformat(due)
+
+
+@given(st.dates(date(2000, 1, 1), date(2100, 1, 1)), st.integers(0, 30))
+def test_the_day_of_the_month_stays_or_is_the_last(day: date, months: int) -> None:
+    due = after_months(day, months)
+    assert (due.year * 12 + due.month) - (day.year * 12 + day.month) == months
+    assert due.day == min(day.day, calendar.monthrange(due.year, due.month)[1])
+
+
+def test_a_request_from_its_coming_to_its_answer(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, 2027, 1, 31, 23, 59)
+    request, new = ledger.add(["subject:anna"], id="A-1", identity="passport seen")
+    assert (new, request.received, request.due, request.identity) == (
+        True,
+        date(2027, 1, 31),
+        date(2027, 2, 28),
+        "passport seen",
+    )
+    at(monkeypatch, 2027, 2, 28)
+    assert ledger.extend("A-1", "forty requests at once").due == "2027-04-30"
+    with pytest.raises(InputError, match="extended to 2027-04-30 already"):
+        ledger.extend("A-1", "again")
+    ledger.record("informed", ["A-1"], note="the annotators")
+    ledger.record("release", ["A-1"], facts={"bundle_sha256": "00" * 32})
+    assert pick(ledger.requests(), "A-1").state == "released"
+    with pytest.raises(InputError, match="who it names is still needed"):
+        ledger.shred("A-1")
+    ledger.record("answered", ["A-1"])
+    found = pick(ledger.requests(), "A-1")
+    assert (found.state, found.due, found.waiting) == ("answered", date(2027, 4, 30), False)
+    assert [entry.kind for entry in found.history] == ["request", "extended", "informed", "release", "answered"]
+
+
+@pytest.mark.parametrize("end", ["refuse", "withdraw"])
+def test_what_is_over_stays_so(ledger: Ledger, end: str) -> None:
+    ledger.add(["subject:anna"], id="A-1")
+    getattr(ledger, end)("A-1", "not in our data")
+    state = {"refuse": "refused", "withdraw": "withdrawn"}[end]
+    for again in (
+        lambda: ledger.withdraw("A-1"),
+        lambda: ledger.refuse("A-1", "again"),
+        lambda: ledger.extend("A-1", "again"),
+        lambda: ledger.record("release", ["A-1"]),
+    ):
+        with pytest.raises(InputError, match=f"request A-1: it is {state}"):
+            again()
+    assert len(ledger.entries()) == 3
+
+
+def test_the_same_request_twice_is_one(ledger: Ledger) -> None:
+    first, new = ledger.add(["subject:anna", "a.png"], id="A-1")
+    again, second = ledger.add(["a.png", "subject:anna", "a.png"], id="A-1")
+    assert (new, second) == (True, False) and again.sequence == first.sequence
+    with pytest.raises(InputError, match="the ledger holds it with other names"):
+        ledger.add(["subject:ben"], id="A-1")
+    assert len(ledger.entries()) == 2
+    assert len({ledger.add(["subject:anna"])[0].id for _ in range(3)}) == 3
+
+
+def test_bad_requests_are_one_line_each(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, 2027, 3, 1)
+    ledger.add(["subject:anna"], id="A-17", received=date(2027, 1, 15))
+    for call, why in (
+        (lambda: ledger.add([]), "it names nobody"),
+        (lambda: ledger.add(["subject:anna"], id="Anna Smith"), "an id has up to 100"),
+        (lambda: ledger.add(["subject:anna"], received=date(2027, 3, 2)), "which is to come"),
+        (lambda: ledger.extend("A-17", "late"), "its month ended on 2027-02-15"),
+        (lambda: ledger.refuse("A-17", " "), "the reason: it is empty"),
+        (lambda: ledger.refuse("A-17", "two\nlines"), "not one plain line"),
+        (lambda: ledger.refuse("A-1", "no"), "Did you mean A-17"),
+        (lambda: ledger.record("deleted", ["A-17"]), "no such thing is recorded"),
+        (lambda: ledger.record("opened"), "no such thing is recorded"),
+    ):
+        with pytest.raises(InputError, match=why):
+            call()
+    assert len(ledger.entries()) == 2
+
+
+def test_nothing_in_a_ledger_is_a_name(ledger: Ledger, tmp_path: Path) -> None:
+    ledger.add(["subject:anna-of-the-tests"], id="A-1")
+    raw = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
+    assert b"A-1" in raw and b"anna" not in raw
+    # The same person in another request has another digest.
+    ledger.add(["subject:anna-of-the-tests"], id="A-2")
+    one, two = (item.subjects for item in ledger.requests().values())
+    assert one != two
+
+
+def test_the_queue_is_all_open_requests(ledger: Ledger) -> None:
+    known = ["a.png", "b.png", "c.png", "subject:anna", "subject:ben"]
+    ledger.add(["subject:anna"], id="A-1")
+    ledger.add(["b.png", "elsewhere.png"], id="A-2")
+    ledger.add(["subject:ben"], id="A-3")
+    ledger.add(["subject:nobody"], id="A-4")
+    ledger.withdraw("A-3")
+    found = open_queue(ledger, known)
+    assert found.names == ("b.png", "subject:anna")
+    assert found.of == {"A-1": ("subject:anna",), "A-2": ("b.png",)}
+    assert (found.elsewhere, found.shredded) == ({"A-2": 1, "A-4": 1}, ())
+    ledger.record("release", list(found.of))
+    assert open_queue(ledger, known).names == ()
+
+
+def test_after_shredding_nobody_can_link(ledger: Ledger, signer: Signer, tmp_path: Path) -> None:
+    request, _ = ledger.add(["subject:anna"], id="A-1")
+    salt = ledger.salts()["A-1"]
+    opening = opening_for(ledger, request, "subject:anna")
+    assert opens(opening, "subject:anna", request.subjects) and not opens(opening, "subject:ben", request.subjects)
+    with pytest.raises(InputError, match="does not name that person"):
+        opening_for(ledger, request, "subject:ben")
+    ledger.withdraw("A-1")
+    _, emptied = ledger.shred("A-1")
+    assert emptied and ledger.salts() == {}
+    assert salt.encode() not in b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
+    for call in (lambda: ledger.shred("A-1"), lambda: opening_for(ledger, request, "subject:anna"),
+                 lambda: ledger.add(["subject:anna"], id="A-1")):  # fmt: skip
+        with pytest.raises(InputError, match="shredded"):
+            call()
+    assert check_ledger(ledger, signer.verifier)[1] == ()
+    # With a key and no salt: the digest of a guess is another.
+    assert digest_of("00" * 32, "subject:anna") not in request.subjects
+
+
+def test_the_number_orders_and_not_the_clock(ledger: Ledger, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, 2040, 5, 31)
+    ledger.add(["subject:anna"], id="A-1")
+    at(monkeypatch, 2039, 1, 1)
+    request, _ = ledger.add(["subject:ben"], id="A-2")
+    entry = request.history[0]
+    assert (entry.sequence, entry.at) == (2, "2039-01-01T00:00:00Z")
+    assert entry.clock_back_seconds == timedelta(days=516).total_seconds()
+    # Deadlines do not move back with the clock.
+    assert request.received == ledger.today() == date(2040, 5, 31)
+    verdict, found = check_ledger(ledger, signer.verifier)
+    assert found == () and len(verdict.notes) == 1 and "entry 2: the clock stood 44582400 s before" in verdict.notes[0]
+
+
+def test_another_key_adds_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    other = open_ledger(str(tmp_path / "ledger.db"), signer=lambda: Signer(name="other", seed=bytes(32)))
+    with pytest.raises(InputError, match=r"signed with the key tests.example\+\w+, and yours is other"):
+        other.add(["subject:anna"])
+    with pytest.raises(InputError, match="signed with the key"):
+        other.create()
+    assert len(other.entries()) == 1
+    assert ledger.create() == ledger.entries()[0], "a ledger is made once"

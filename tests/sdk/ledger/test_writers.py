@@ -1,0 +1,189 @@
+"""Many writers at once, writers that are killed, and places that cannot be written: on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unplug.core import InputError, OutputError, UnplugError
+from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_checkpoint, open_ledger, role_sql
+
+WRITER = Path(__file__).with_name("writer.py")
+WRITERS, EACH = 20, 2
+
+
+def start(place: str, prefix: str, count: int, each: int) -> subprocess.Popen[str]:
+    command = [sys.executable, str(WRITER), place, prefix, str(count), str(each)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def all_at_once(place: str, signer: Signer) -> None:
+    ledger = open_ledger(place, signer=lambda: signer)
+    ledger.create()
+    process = start(place, "W", WRITERS, EACH)
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    told = {name: int(number) for name, number in (line.split() for line in out.splitlines())}
+    assert len(told) == len(set(told.values())) == WRITERS * EACH
+    requests = ledger.requests()
+    assert {name: item.sequence for name, item in requests.items() if name != "shared"} == told
+    assert len(ledger.entries()) == 1 + 1 + WRITERS * EACH, "what all of them added is there once"
+    assert check_ledger(ledger, signer.verifier)[1] == ()
+
+
+def killed_at_random(place: str, signer: Signer, rounds: int, seed: int) -> None:
+    """kill -9 at any moment: all that was told is there, and the next writer goes on."""
+    ledger = open_ledger(place, signer=lambda: signer)
+    ledger.create()
+    draw, told = random.Random(seed), {}
+    for number in range(rounds):
+        kept = open_checkpoint(ledger.checkpoint(), signer.verifier, "kept")
+        process = start(place, f"K{number}", 1, 10_000)
+        assert process.stdout is not None
+        lines = [process.stdout.readline()]  # it has begun
+        time.sleep(draw.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        lines += process.stdout.read().split("\n")
+        process.wait(timeout=60)
+        told |= {match[1]: int(match[2]) for line in lines if (match := re.fullmatch(r"(K\S+) (\d+)\n?", line))}
+        assert check_ledger(ledger, signer.verifier, kept)[1] == ()
+    requests = ledger.requests()
+    assert {name: requests[name].sequence for name in told} == told and len(told) >= rounds
+    assert len(requests) - 1 - len(told) <= rounds, "at most the one that each was about to tell of is there untold"
+
+
+def test_sqlite_takes_many_writers(tmp_path: Path, signer: Signer) -> None:
+    all_at_once(str(tmp_path / "ledger.db"), signer)
+
+
+def test_sqlite_writers_may_be_killed(tmp_path: Path, signer: Signer) -> None:
+    killed_at_random(str(tmp_path / "ledger.db"), signer, 6, 1)
+
+
+@pytest.mark.slow
+def test_sqlite_writers_may_be_killed_a_hundred_times(tmp_path: Path, signer: Signer) -> None:
+    killed_at_random(str(tmp_path / "ledger.db"), signer, 100, 2)
+
+
+def test_postgresql_takes_many_writers(postgresql: str, signer: Signer) -> None:
+    all_at_once(postgresql, signer)
+
+
+def test_postgresql_writers_may_be_killed(postgresql: str, signer: Signer) -> None:
+    killed_at_random(postgresql, signer, 3, 3)
+
+
+def test_a_postgresql_role_can_add_and_shred_and_nothing_else(postgresql: str, signer: Signer) -> None:
+    import sqlalchemy as sa
+
+    owner = open_ledger(postgresql, signer=lambda: signer)
+    owner.create()
+    role = f"writer {os.getpid()}"
+    engine = sa.create_engine(postgresql.replace("postgresql://", "postgresql+psycopg://"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"CREATE ROLE \"{role}\" LOGIN PASSWORD 'x'")
+        connection.exec_driver_sql(role_sql(role))
+    url = sa.make_url(postgresql).set(username=role, password="x")
+    ledger = open_ledger(url.render_as_string(hide_password=False), signer=lambda: signer)
+    assert "***" in ledger.shown
+    ledger.add(["subject:anna"], id="A-1")
+    ledger.withdraw("A-1")
+    assert ledger.shred("A-1")[1]
+    assert check_ledger(ledger, signer.verifier)[1] == () and ledger.salts() == {}
+    as_writer = sa.create_engine(url.set(drivername="postgresql+psycopg"))
+    for user in (as_writer, engine):  # for the owner the triggers refuse what for the role no grant allows
+        for statement in (
+            "UPDATE ledger_entries SET body = 'x'",
+            "DELETE FROM ledger_entries",
+            "TRUNCATE ledger_entries",
+            "UPDATE ledger_salts SET salt = 'x'",
+            "INSERT INTO ledger_entries VALUES (9, 'x', '', '')",
+        ):
+            with user.connect() as connection, pytest.raises(sa.exc.DBAPIError, match=r"append-only|permission denied"):
+                connection.exec_driver_sql(statement)
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f'REVOKE INSERT ON ledger_entries FROM "{role}"')
+    with pytest.raises(OutputError, match="this role may not do that"):
+        ledger.add(["subject:ben"])
+    as_writer.dispose()
+    engine.dispose()
+
+
+def one_line(call: Callable[[], object], why: str, kind: type[UnplugError]) -> None:
+    with pytest.raises(kind, match=why) as caught:
+        call()
+    assert len(str(caught.value).splitlines()) == 1 and "of the tests" not in str(caught.value)
+
+
+def test_a_postgresql_server_that_is_not_there_is_one_line(server: str, postgresql: str) -> None:
+    one_line(open_ledger(postgresql).entries, "no ledger is there", InputError)
+    one_line(open_ledger(f"{server}/absent").entries, "does not exist", InputError)
+    one_line(open_ledger(re.sub(r":\d+$", ":1", server) + "/x").entries, "refused", InputError)
+    one_line(lambda: open_ledger("mysql://x/y"), "only SQLite and PostgreSQL", InputError)
+
+
+def test_a_locked_ledger_is_waited_for_and_then_one_line(ledger: Ledger, tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    one_line(lambda: ledger.add(["subject:anna"]), "another process is writing it", OutputError)
+    assert len(ledger.entries()) == 1, "readers do not wait"
+    other.close()
+    ledger.add(["subject:anna"])
+
+
+def test_a_ledger_of_a_newer_version_is_one_line(ledger: Ledger, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "ledger.db") as database:
+        database.execute("UPDATE alembic_version SET version_num = '0999'")
+    for call in (ledger.entries, ledger.create, lambda: ledger.add(["subject:anna"])):
+        one_line(call, "version 0999, which this unplug does not know", InputError)
+
+
+def test_what_is_no_ledger_is_one_line(tmp_path: Path, signer: Signer) -> None:
+    for name, raw in (("empty", b""), ("text", b"no database\n" * 400)):
+        (tmp_path / name).write_bytes(raw)
+        one_line(open_ledger(str(tmp_path / name)).entries, "no ledger is there|it is no ledger", InputError)
+    one_line(open_ledger(str(tmp_path / "absent")).entries, "no ledger is there", InputError)
+    one_line(open_ledger(str(tmp_path)).entries, "no ledger is there", InputError)
+    one_line(open_ledger(str(tmp_path / "text"), signer=lambda: signer).create, "it is no ledger", InputError)
+    assert not (tmp_path / "absent").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to act as somebody else")
+def test_a_read_only_ledger_is_read_and_not_written(ledger: Ledger, tmp_path: Path) -> None:
+    """Another account may read the files, and write neither them nor their folder."""
+    place = Path("/tmp") / f"unplug-read-only-{os.getpid()}"
+    place.mkdir(0o755)
+    try:
+        for source in tmp_path.glob("ledger.db*"):
+            shutil.copy(source, place / source.name)
+            (place / source.name).chmod(0o644)
+        ends = []
+        for call in ("ledger.entries()", "ledger.record('step')"):
+            if (child := os.fork()) == 0:
+                os.setgid(65534)
+                os.setuid(65534)
+                read_only = open_ledger(
+                    str(place / "ledger.db"), signer=lambda: Signer(name="tests.example", seed=bytes(range(32)))
+                )
+                try:
+                    exec(call, {"ledger": read_only})
+                    os._exit(0)
+                except OutputError as error:
+                    os._exit(3 if "it is read-only for you" in str(error) else 4)
+                finally:
+                    os._exit(5)
+            ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        assert ends == [0, 3]
+    finally:
+        shutil.rmtree(place)

@@ -15,6 +15,7 @@ RUNTIMES: Registry[Runtime] = Registry(
         "onnx-web": "unplug.export.runtime.web.runtime:ONNX",
         "onnx": "unplug.export.runtime.onnx:RUNTIME",
         "executorch": "unplug.export.runtime.executorch:RUNTIME",
+        "coreai": "unplug.export.runtime.coreai:RUNTIME",
         "mil": "unplug.export.runtime.mil:RUNTIME",
     },
     group="unplug.runtimes",

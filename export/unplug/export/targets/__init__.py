@@ -11,6 +11,7 @@ TARGETS: Registry[Target] = Registry(
         "coreml": "unplug.export.targets.coreml:TARGET",
         "onnx": "unplug.export.targets.onnx:TARGET",
         "executorch": "unplug.export.targets.executorch:TARGET",
+        "coreai": "unplug.export.targets.coreai:TARGET",
     },
     group="unplug.targets",
 )

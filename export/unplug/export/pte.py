@@ -124,8 +124,10 @@ def _calls(path: Path, content: bytes) -> Calls:
         elif kind == DELEGATE_CALL:
             delegate = plan.item(7, call.number(0, "<i"))
             delegates.append(delegate.text(0))
-            known = delegates[-1] == XNNPACK and delegated is not None
-            delegated = delegated + xnnpack_nodes(_data(program, delegate, content)) if known else None
+            if delegated is not None and delegates[-1] == XNNPACK:
+                delegated += xnnpack_nodes(_data(program, delegate, content))
+            else:
+                delegated = None
     return Calls(delegates=tuple(delegates), delegated=delegated, operators=tuple(operators))
 
 

@@ -38,7 +38,7 @@ class ExecuTorch(PythonPackage):
         """Loads the program and its method ``forward``.
 
         Raises:
-            ArtifactError: the program is broken, asks for a backend that the package does not have, or is not what its card says.
+            ArtifactError: it is broken, was lowered to a backend that is not there, or is not what its card says.
         """
         from executorch.extension.pybindings import portable_lib as package
 

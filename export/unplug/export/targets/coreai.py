@@ -1,4 +1,4 @@
-"""Core AI: a model asset (``.aimodel``) by coreai-torch, for iOS 27 and macOS 27 on; Apple's successor of Core ML for networks."""
+"""Core AI, Apple's successor of Core ML: a model asset (``.aimodel``) by coreai-torch, for iOS 27 and macOS 27 on."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ENTRY = "main"
 class CoreAI:
     """The function `ENTRY` has the IOSpec's names; a folder of the program, its hash and a few facts.
 
-    There is fp32 alone: the converter has no precisions of its own, and a network of halves throughout, which it does take, misses
-    what fp16 must reach.
+    There is fp32 alone: the converter has no precisions of its own, and a network of halves throughout, which it does take,
+    misses what fp16 must reach.
     """
 
     name: str = "coreai"

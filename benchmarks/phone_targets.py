@@ -8,6 +8,7 @@ nothing is run. JSON goes to OUT; docs/export.md shows the tables.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections import Counter
@@ -115,7 +116,7 @@ def _numbers(row: Mapping[str, Any]) -> tuple[str, str, str]:
 def markdown(facts: dict[str, Any]) -> str:
     """Both tables; a test holds docs/export.md to the JSON."""
     lines = [
-        "| model | `.pte`: bytes | worst dB | s | XNNPACK takes | left to portable kernels | `.aimodel`: bytes | worst dB | s |",
+        "| model | `.pte`: bytes | worst dB | s | XNNPACK takes | on portable kernels | `.aimodel`: bytes | worst dB | s |",
         "|---|--:|--:|--:|---|---|--:|--:|--:|",
     ]
     for kind, row in facts["rows"].items():
@@ -139,14 +140,18 @@ def markdown(facts: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.option("--only", help="Comma-separated model types.")
+@click.option("--only", help="Comma-separated model types; the other rows of OUT stay, if these versions made them.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/phone-targets.json"), show_default=True)
 def main(only: str | None, out: Path) -> None:
     """Exports, compares, lowers, prints the tables and writes the JSON."""
     os.environ["PYTHONPATH"] = os.pathsep.join(  # for the children, which import this module
         filter(None, (str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH")))
     )
-    rows: dict[str, dict[str, Any]] = {}
+    facts: dict[str, Any] = {"schema": SCHEMA, "samples": SAMPLES, "rows": {}, "versions": installed_versions(LISTED)}
+    if only is not None and out.exists():
+        older = json.loads(out.read_text(encoding="utf-8"))
+        facts["rows"] = older["rows"] if older["versions"] == facts["versions"] else {}
+    rows: dict[str, dict[str, Any]] = facts["rows"]
     with tempfile.TemporaryDirectory(prefix="unplug-phone-targets-") as name:
         folder = Path(name)
         for kind, (checkpoint, view) in checkpoints(folder).items():
@@ -155,8 +160,8 @@ def main(only: str | None, out: Path) -> None:
                 rows[kind] |= {delegate: lowered_to(delegate, checkpoint, view) for delegate in PARTITIONERS}
                 errors = [(where, row["error"][:WORDS]) for where, row in rows[kind].items() if "error" in row]
                 click.echo(f"{kind}: done" + (f"\n{table(('where', 'why not'), errors)}" if errors else ""))
-    write_json(out, {"schema": SCHEMA, "samples": SAMPLES, "rows": rows, "versions": installed_versions(LISTED)})
-    click.echo(markdown({"rows": rows}))
+                write_json(out, facts)  # a kind takes minutes: what is done is kept
+    click.echo(markdown(facts))
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ def made_of(checkpoint: Path, view: str | None, target: str, out: Path) -> dict[
     try:
         (item,) = export_checkpoint(checkpoint, targets=[target], out=out, view=view)
         report = measure_parity(item, checkpoint, random_inputs(item.card.iospec, SAMPLES, seed=0))
+        placed = coverage(item, "xnnpack").placement if target == "executorch" else None
     except UnplugError as error:
         return {"error": str(error)}
     found: dict[str, Any] = {
@@ -70,7 +71,7 @@ def made_of(checkpoint: Path, view: str | None, target: str, out: Path) -> dict[
         "seconds": round(item.card.prepare_seconds + item.card.seconds, 1), "passed": report.passed,
         "db": {row.output: row.psnr_db for row in report.rows},
     }  # fmt: skip
-    if target == "executorch" and (placed := coverage(item, "xnnpack").placement) is not None:
+    if placed is not None:
         found |= {"nodes_delegated": placed.nodes_delegated, "nodes_total": placed.nodes_total, "left": Counter(placed.left)}
         found["partitions"] = placed.partitions
     return found
@@ -105,19 +106,19 @@ def _left(row: Mapping[str, Any]) -> str:
     return ", ".join(f"{count} {name.removeprefix('aten::')}" for name, count in sorted(row["left"].items())) or "nothing"
 
 
-def _numbers(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Bytes, worst decibels and seconds."""
+def _numbers(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Bytes and worst decibels."""
     if "error" in row:
-        return "-", "not converted", "-"
+        return "-", "not converted"
     found = [value for value in row["db"].values() if value is not None]
-    return f"{row['bytes']:,}", f"{min(found):.1f}" if found else "exact", f"{row['seconds']:.0f}"
+    return f"{row['bytes']:,}", f"{min(found):.1f}" if found else "exact"
 
 
 def markdown(facts: dict[str, Any]) -> str:
     """Both tables; a test holds docs/export.md to the JSON."""
     lines = [
-        "| model | `.pte`: bytes | worst dB | s | XNNPACK takes | on portable kernels | `.aimodel`: bytes | worst dB | s |",
-        "|---|--:|--:|--:|---|---|--:|--:|--:|",
+        "| model | `.pte`: bytes | worst dB | XNNPACK takes | on portable kernels | `.aimodel`: bytes | worst dB |",
+        "|---|--:|--:|---|---|--:|--:|",
     ]
     for kind, row in facts["rows"].items():
         one, two = row["executorch"], row["coreai"]

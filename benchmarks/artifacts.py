@@ -24,6 +24,7 @@ from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import Dataset, load_dataset
 
 SCHEMA = "unplug-artifacts/1"
+COMPARED = ("litert", "coreml", "onnx")
 ON_GPU = 4
 """Samples that are compared between GPU and CPU."""
 
@@ -124,7 +125,7 @@ def main(checkpoint: Path, spec: str, out: Path, samples: int, calibrations: str
     retained = dict(real_inputs(model, dataset, samples, part="retain"))
     with tempfile.TemporaryDirectory(prefix="unplug-artifacts-") as folder:
         artifacts = []
-        for target in TARGETS:
+        for target in COMPARED:
             click.echo(f"exporting to {target}")
             artifacts += export_checkpoint(
                 checkpoint, targets=[target], precisions=TARGETS.get(target).precisions, out=Path(folder), calibration=retained

@@ -28,6 +28,7 @@ from unplug.sdk.statistics import mean_estimate
 from unplug.sdk.studies.control import CompareRequest, Setup, control_error, prepare
 
 SCHEMA = "unplug-plugin-files/1"
+COMPARED = ("litert", "coreml", "onnx")
 NUMBER = {"face_landmark": "nme", "canny": "edge_f1"}
 
 
@@ -81,7 +82,7 @@ def main(plugin: Path, spec: str, precisions: str, pictures: int, samples: int, 
     calibration = real_inputs(checkpoint, setup.dataset, samples, part="retain", say=click.echo)
     with tempfile.TemporaryDirectory(prefix="unplug-plugin-files-") as folder:
         artifacts: list[Artifact] = []
-        for target in TARGETS:
+        for target in COMPARED:
             wanted = [name for name in precisions.split(",") if name in TARGETS.get(target).precisions]
             artifacts += export_checkpoint(
                 plugin, targets=[target], precisions=wanted, out=Path(folder), calibration=calibration

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,17 @@ from unplug.plugins import AgePredictor, load_checkpoint, save_checkpoint
 from .once import once
 
 CALIBRATION_SAMPLES = 24
+EVERYWHERE = ("litert", "coreml", "onnx")
+"""Targets whose packages every environment of the tests has, and what is exported where nothing is said."""
 CHANNELS_LAST = {"litert": ("fp32", "int8-static"), "onnx": ("fp32",)}
+
+
+def require_installed(target: str) -> None:
+    """Skips the test where the packages of a target are not installed, and says which extra has them."""
+    found = TARGETS.get(target)
+    for module in found.modules:
+        if find_spec(module) is None:
+            pytest.skip(f"the extra [{found.extra}] is not installed: there is no {module}")
 
 
 def save_age_model(path: Path, seed: int) -> Path:
@@ -68,8 +79,13 @@ class Files(Mapping[str, Artifact]):
 
 
 def age_files(factory: pytest.TempPathFactory) -> Files:
-    """Every precision of every target."""
-    return Files(factory, {name: TARGETS.get(name).precisions for name in TARGETS}, "NCHW")
+    """Every precision of the targets that are there `EVERYWHERE`."""
+    return files_of(factory, EVERYWHERE)
+
+
+def files_of(factory: pytest.TempPathFactory, targets: Sequence[str]) -> Files:
+    """Every precision of some targets."""
+    return Files(factory, {name: TARGETS.get(name).precisions for name in targets}, "NCHW")
 
 
 def age_files_channels_last(factory: pytest.TempPathFactory) -> Files:

@@ -22,6 +22,7 @@ from benchmarks.gate_calibration import SIZES
 from benchmarks.gate_calibration import markdown as chances_table
 from benchmarks.goal import markdown as goal_table
 from benchmarks.methods import with_table
+from benchmarks.phone_targets import markdown as phone_table
 from benchmarks.plugin_files import markdown as plugin_table
 from benchmarks.plugin_latency import BUDGETS
 from benchmarks.plugin_latency import markdown as host_table
@@ -58,7 +59,7 @@ def test_the_tables_are_those_of_the_committed_runs(name: str) -> None:
 def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
     page = (ROOT / "docs/export.md").read_text(encoding="utf-8")
     tables = {
-        "artifacts": artifacts_table, "rewrites": rewrites_table,
+        "artifacts": artifacts_table, "rewrites": rewrites_table, "phone-targets": phone_table,
         "plugin-files-face_landmark": plugin_table, "plugin-files-canny": plugin_table,
     }  # fmt: skip
     for name, shown in tables.items():

@@ -169,6 +169,7 @@ def test_error_tail_of_a_chained_traceback(tmp_path: Path) -> None:
     [
         ("NotImplementedError: Unsupported fx node special_bessel_j0, kind x", ["special_bessel_j0"]),
         ("No ONNX function found for <OpOverload(op='aten.foo', overload='default')>, aten.foo", ["aten.foo"]),
+        ("Operator torch._ops.aten.foo.default is not in Core ATen opset", ["aten.foo"]),
         ("ValueError: aten.relu has a wrong shape", []),
     ],
 )

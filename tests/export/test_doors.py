@@ -10,7 +10,18 @@ import pytest
 from unplug.export import PRECISIONS, RUNTIMES, TARGETS, Runtime
 from unplug.export.targets.base import Target
 
-HEAVY = ("torch", "numpy", "pydantic", "onnx", "onnxruntime", "litert_torch", "ai_edge_litert", "coremltools")
+HEAVY = (
+    "torch",
+    "numpy",
+    "pydantic",
+    "onnx",
+    "onnxruntime",
+    "litert_torch",
+    "ai_edge_litert",
+    "coremltools",
+    "executorch",
+    "coreai",
+)
 
 
 def test_names_and_registries_import_nothing_heavy() -> None:

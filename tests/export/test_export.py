@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.exported import require_installed
 
 from unplug.core import (
     CheckpointError,
@@ -172,6 +173,7 @@ def convert(job):
 @pytest.mark.long
 @pytest.mark.parametrize("target", list(TARGETS))
 def test_an_operator_that_the_target_lacks_is_named(target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require_installed(target)
     (tmp_path / "odd_model.py").write_text(ODD)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     with pytest.raises(ConversionError, match=r"the target does not have \S*bessel_j0"):

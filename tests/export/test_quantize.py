@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.exported import CALIBRATION_SAMPLES, calibration_of
+from tests.exported import CALIBRATION_SAMPLES, EVERYWHERE, calibration_of
 from torch import Tensor, nn
 
 from unplug.core import InputError, call_in_child
@@ -153,7 +153,7 @@ def compressed(by_name: Mapping[str, Artifact]) -> dict[tuple[str, str], Artifac
 
 @pytest.mark.long
 def test_every_precision_of_every_target_is_near_enough(compressed: dict[tuple[str, str], Artifact], checkpoint: Path) -> None:
-    wanted = {(target, name) for target in TARGETS for name in TARGETS.get(target).precisions if name != "fp16"}
+    wanted = {(target, name) for target in EVERYWHERE for name in TARGETS.get(target).precisions if name != "fp16"}
     assert set(compressed) == wanted >= {(target, name) for target, names in CALIBRATED.items() for name in names}
     inputs = random_inputs(load_checkpoint(checkpoint).model.iospec, 8, seed=2)
     report = measure_parity(list(compressed.values()), checkpoint, inputs)

@@ -9,9 +9,10 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.exported import EVERYWHERE
 
 from unplug.core import IOSpec, call_in_child
-from unplug.export import TARGETS, export_checkpoint, measure_parity, random_inputs
+from unplug.export import export_checkpoint, measure_parity, random_inputs
 from unplug.plugins.checkpoint import MODELS
 
 MODULE = '''
@@ -89,12 +90,12 @@ def test_all_targets_agree_with_torch(installed: None, tmp_path: Path, seed: int
     made = call_in_child("random_nets:make", {"path": str(checkpoint), "seed": seed}, what="make").values
     iospec = IOSpec.from_dict(made["iospec"])
     artifacts = export_checkpoint(
-        checkpoint, targets=list(TARGETS), precisions=["fp32", "fp16", "int8-static"], out=tmp_path / "out",
+        checkpoint, targets=EVERYWHERE, precisions=["fp32", "fp16", "int8-static"], out=tmp_path / "out",
         calibration=random_inputs(iospec, 16, seed=1), layout=layout, workers=2,
     )  # fmt: skip
     report = measure_parity(artifacts, checkpoint, random_inputs(iospec.images_in(layout), 4, seed=2))
     found = {(row.target, row.precision, row.output): (row.status, row.psnr_db) for row in report.rows}
-    assert len(found) == len(list(TARGETS)) * 3 * 2 and {row.status for row in report.rows} == {"pass"}, found
-    for target in TARGETS:  # no precision is another one under its name
+    assert len(found) == len(EVERYWHERE) * 3 * 2 and {row.status for row in report.rows} == {"pass"}, found
+    for target in EVERYWHERE:  # no precision is another one under its name
         fine, half, int8 = (found[target, name, "features"][1] for name in ("fp32", "fp16", "int8-static"))
         assert (fine is None or fine > half) and half > int8, (target, found)

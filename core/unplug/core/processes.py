@@ -384,7 +384,7 @@ def error_tail(log: Path) -> str:
     return " | ".join(line.strip() for line in lines[start : start + TAIL_LINES])[:TAIL_CHARACTERS]
 
 
-MISSING = re.compile(r"not found|not implemented|unsupported|no onnx function", re.IGNORECASE)
+MISSING = re.compile(r"not found|not implemented|unsupported|no onnx function|not in core aten", re.IGNORECASE)
 OPERATOR = re.compile(r"\b(?:aten|prims)(?:\.|::)\w+|(?<=Unsupported fx node )\w+")
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import threading
 from importlib import import_module
 from importlib.util import find_spec
@@ -88,6 +89,7 @@ def answer(folder: Path, kept: dict[str, Any]) -> None:
 
 def main(folder: Path) -> int:
     """Answers the calls whose folders stdin names, one a line, until it closes."""
+    tempfile.tempdir = str(folder)  # what a package leaves behind when a file kills it goes with the parent's folder
     _load_triton_first()
     calls, idle, kept = SimpleQueue[str | None](), threading.Event(), dict[str, Any]()
     idle.set()

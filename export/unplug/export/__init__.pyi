@@ -26,6 +26,7 @@ from .precisions import PRECISIONS as PRECISIONS
 from .precisions import Precision as Precision
 from .precisions import looks_at_samples as looks_at_samples
 from .readers import AGAIN as AGAIN
+from .readers import READERS as READERS
 from .readers import bounded as bounded
 from .runtime import RUNTIMES as RUNTIMES
 from .runtime.base import Placement as Placement

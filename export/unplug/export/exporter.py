@@ -39,7 +39,8 @@ from .targets.base import IOS, OLDEST_IOS, Target
 from .tensors import digest_inputs
 
 Layout = Literal["NCHW", "NHWC"]
-PACKAGE_OWNER = "Manifest.json"  # marks a folder as an .mlpackage, so that a new export may replace it
+PACKAGES = {".mlpackage": ("Manifest.json", ("Data", "*.json")), ".aimodel": ("metadata.json", ("main.*",))}
+"""Artifacts that are folders: the file that marks one, so that a new export may replace it, and what else it may hold."""
 
 
 class _Tally:
@@ -268,6 +269,6 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
 def _check_free(path: Path, *, package: bool) -> None:
     """Refuses a place for an artifact that something else has taken."""
     if package:
-        check_replaceable(path, PACKAGE_OWNER, ("Data", "*.json"))
+        check_replaceable(path, *PACKAGES.get(path.suffix, (None, ())))
     elif path.exists() and not path.is_file():
         raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")

@@ -14,6 +14,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from PIL import Image
+from tests.exported import EVERYWHERE
 from torch import nn
 
 import unplug.export
@@ -64,9 +65,9 @@ def test_out_of_tolerance_is_exit_1(world: World, tmp_path: Path, monkeypatch: p
 
 
 def test_all_leaves_out_what_is_made_on_request() -> None:
-    pairs = plan_pairs(list(TARGETS), ["all"])
+    pairs = plan_pairs(EVERYWHERE, ["all"])
     assert {name: set(found) for name, found in pairs.items()} == {
-        name: set(TARGETS.get(name).precisions) - set(ON_REQUEST) for name in TARGETS
+        name: set(TARGETS.get(name).precisions) - set(ON_REQUEST) for name in EVERYWHERE
     }
     assert plan_pairs(["litert"], ["fp32", "all", "int8-dynamic"])["litert"][0] == "fp32"
     assert "int8-dynamic" in plan_pairs(["litert"], ["all", "int8-dynamic"])["litert"]

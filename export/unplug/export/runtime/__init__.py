@@ -14,6 +14,8 @@ RUNTIMES: Registry[Runtime] = Registry(
         "litert-web": "unplug.export.runtime.web.runtime:LITERT",
         "onnx-web": "unplug.export.runtime.web.runtime:ONNX",
         "onnx": "unplug.export.runtime.onnx:RUNTIME",
+        "executorch": "unplug.export.runtime.executorch:RUNTIME",
+        "coreai": "unplug.export.runtime.coreai:RUNTIME",
         "mil": "unplug.export.runtime.mil:RUNTIME",
     },
     group="unplug.runtimes",

@@ -10,6 +10,8 @@ TARGETS: Registry[Target] = Registry(
         "litert": "unplug.export.targets.litert:TARGET",
         "coreml": "unplug.export.targets.coreml:TARGET",
         "onnx": "unplug.export.targets.onnx:TARGET",
+        "executorch": "unplug.export.targets.executorch:TARGET",
+        "coreai": "unplug.export.targets.coreai:TARGET",
     },
     group="unplug.targets",
 )

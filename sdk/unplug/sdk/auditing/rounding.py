@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import MissingExtraError
-from unplug.export import Artifact, CodeChange, check_comparable, compare_codes, stored_weights
+from unplug.export import READERS, Artifact, CodeChange, check_comparable, compare_codes, stored_weights
 from unplug.sdk.statistics import MIN_SUBJECTS, interval, mean_estimate
 from unplug.sdk.training import Predictions, Sets
 
@@ -109,6 +109,9 @@ def measure_rounding(exports: Exports, known: Compared, sets: Sets, weights_RF: 
 
 def _codes(one: Artifact, other: Artifact, notes: list[str]) -> CodeChange | None:
     """Stored codes of two files; what keeps them from being compared is written down."""
+    if one.card.target not in READERS:
+        notes.append(f"stored codes were not compared: nothing here reads the weights of a file for {one.card.target}")
+        return None
     try:
         found = compare_codes(stored_weights(one), stored_weights(other))
     except MissingExtraError as error:

@@ -62,6 +62,9 @@ def export(
 ) -> Outcome:  # fmt: skip
     """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
 
+    Two more targets where --to names them, each with an extra of its own: executorch (.pte; fp32, int8-static) and coreai
+    (.aimodel; fp32).
+
     What ships goes by its name: canny, face_landmark, small/text_encoder, small/unet, and small/vae for the decoder.
 
     Of a whole base (small, or a diffusers folder) all parts are exported, with the plugins that are named beside it, and

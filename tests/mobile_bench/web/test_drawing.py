@@ -30,7 +30,7 @@ pytestmark = pytest.mark.long
 
 PROMPT, SEED, SIZE = "a portrait of a child, smiling", 11, 64
 MIN_DB = 90.0
-"""Measured: 98 dB and more on WebAssembly (docs/data/web-drawing.json; it has WebGPU, which this tiny base is not for)."""
+"""Measured: 98 dB and more on WebAssembly (benchmarks.web_drawing; it has WebGPU, which this tiny base is not for)."""
 HEAR = """window.pictures = []; document.addEventListener("unplug-drawn", ({detail: {order, drawn}}) => window.pictures.push({
   latent: Array.from(drawn.latent), decoded: Array.from(drawn.decoded), pixels: Array.from(drawn.pixels),
   steers: order.steers.map(({plugin, pixels, strength}) => ({plugin, strength, pixels: Array.from(pixels)}))}));"""

@@ -4,7 +4,7 @@ The page is built with npm and opened with FILES beside it, what ``unplug export
 files and delegate draws the same words and seed; the decoder's numbers and the last latent are compared with those of
 ``unplug.sdk.device`` on the same file in Python's runtime. WebGPU is a software device here, right and slow: it draws
 fewer steps, and its times are not kept. Seconds are of a picture, tokens to pixels, with everything open and without previews,
-on the one thread of a page that is not isolated. JSON goes to OUT.
+on the one thread of a page that is not isolated. JSON goes to OUT; docs/web.md shows the table.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def compared(files: Path, name: str, picture: dict[str, Any], records: list[dict
 
 
 def markdown(facts: dict[str, Any]) -> str:
-    """The rows as a table."""
+    """The table; a test holds docs/web.md to the JSON."""
     lines = [
         "| | steps | dB to Python, picture | latent | seconds a picture | text encoder | UNet step | decoder |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.long
 
 PROMPT, SEED, SIZE = "a portrait of a child, smiling", 11, 64
 MIN_DB = 90.0
-"""Measured: 98 dB and more on WebAssembly (docs/data/web-drawing.json; it has WebGPU, which this tiny base is not for)."""
+"""Measured: 98 dB and more on WebAssembly (benchmarks.web_drawing; it has WebGPU, which this tiny base is not for)."""
 HEAR = """window.pictures = []; document.addEventListener("unplug-drawn", ({detail: {order, drawn}}) => window.pictures.push({
   latent: Array.from(drawn.latent), decoded: Array.from(drawn.decoded), pixels: Array.from(drawn.pixels),
   steers: order.steers.map(({plugin, pixels, strength}) => ({plugin, strength, pixels: Array.from(pixels)}))}));"""
@@ -114,8 +114,10 @@ def tour(browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory) 
         ("", ["click", "#go"]), ("", ["wait", "#draw-alert:not([hidden])"]), ("empty guide", ["text", "#draw-alert"]),
         ("alert", ["axe"]), ("", ["stroke", "#pad", FACE]), *drawn("sketch", "2"), ("", ["click", "#guide-undo"]),
         ("undone", ["evaluate", "document.querySelector('.pad').dataset.empty"]),
-        ("", ["files", "#guide-file", str(folder / "photo.png")]), *drawn("photo", "2"),
-        ("", ["files", "#guide-file", str(folder / "flat.png")]), ("flat", ["text", ".guide-side [role=status]"]),
+        ("", ["files", "#guide-file", str(folder / "photo.png")]), ("", ["wait", ".pad[data-empty=false]"]),
+        *drawn("photo", "2"),
+        ("", ["files", "#guide-file", str(folder / "flat.png")]), ("", ["until", "No edges were found"]),
+        ("flat", ["text", ".guide-side [role=status]"]),
         ("", ["files", "#guide-file", str(folder / "text.png")]), ("", ["until", "is no picture"]),
         ("", ["click", "#guide-own"]), ("own", ["evaluate", "document.querySelector('.pad').dataset.empty"]),
         ("", ["scheme", "dark"]), ("dark", ["axe"]), ("", ["size", 320, 640]), ("narrow", ["overflow"]),

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from benchmarks.flow_dit import described
 from diffusers import SD3Transformer2DModel
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -128,22 +127,3 @@ def test_other_bases_and_conditions_are_refused() -> None:
         plugin(torch.zeros(1, 1, 64, 64))
     with pytest.raises(InputError, match="no multiples of 16"):
         plugin(torch.zeros(1, 3, 72, 64))
-
-
-def test_the_page_says_what_the_benchmark_found() -> None:
-    """And what it found is what the page claims: below the base alone, by pictures and by every seed."""
-    root = Path(__file__).parents[2]
-    facts = json.loads((root / "docs/data/flow-dit.json").read_text(encoding="utf-8"))
-    page = (root / "docs/plugins.md").read_text(encoding="utf-8")
-    assert described(facts) in page
-    for rows in (facts["control_error"], facts["loss"]):
-        base, plugin, null = rows
-        assert (base["name"], plugin["name"], null["name"]) == ("base", "plugin", "plugin, another's edges")
-        assert plugin["minus_base"]["high"] < 0 and all(item["high"] < 0 for item in plugin["minus_base_seeds"])
-        assert null["minus_base"]["high"] > plugin["minus_base"]["high"]
-    counts, seconds = facts["parameters"], facts["seconds"]
-    assert counts["plugin_sd3_medium"] <= 6_000_000
-    millions = [f"{counts[name] / 1e6:.{digits}f} M" for name, digits in (("base", 1), ("plugin", 2), ("plugin_sd3_medium", 1))]
-    times = [f"{1000 * seconds[name]:.1f} ms" for name in ("plugin", "step", "step_with_residuals")]
-    for number in (*millions, *times):
-        assert number in page, number

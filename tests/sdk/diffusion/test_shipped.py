@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,14 @@ from safetensors import safe_open
 
 from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
 from unplug.sdk.data import Dataset, captions_of, load_dataset
-from unplug.sdk.diffusion import Steering, base_record, draw_pictures, load_base
+from unplug.sdk.diffusion import OURS, Steering, base_record, draw_pictures, generate, load_base
 from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.diffusion.small import diffusers
 from unplug.sdk.studies.control.errors import FAILURE, edge_scores, landmark_errors
+from unplug.sdk.studies.words import ATTRIBUTES, listen
 
 MAX_BYTES = 40e6
-PLUGINS = ("face_landmark", "canny")
+PLUGINS = ("face_landmark", "canny", "depth")
 FACES, STEPS = 4, 8
 needs_landmarker = pytest.mark.skipif("UNPLUG_FACE_LANDMARKER" not in os.environ, reason="UNPLUG_FACE_LANDMARKER is not set")
 
@@ -61,6 +62,19 @@ def test_the_base_is_an_ordinary_pipeline(base: Any) -> None:
     theirs = pipe.unet.state_dict()
     assert all(torch.equal(value, theirs[name].float()) for name, value in base.unet.state_dict().items())
     assert 5e6 < sum(parameter.numel() for parameter in pipe.unet.parameters()) < 20e6
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", sorted(ATTRIBUTES))
+def test_the_base_listens(base: Any, name: str) -> None:
+    """Colours follow the words of the prompt three times as far as they follow the noise, in the six steps of the default."""
+
+    def draw(prompts: Sequence[str], seeds: Sequence[int]) -> Any:
+        made = generate(base, prompts, seeds=list(seeds), size=128, solver=OURS.solver)
+        return np.stack([np.asarray(picture) for picture in made])
+
+    found, _ = listen(draw, ATTRIBUTES[name])
+    assert found.ratio > 3.0
 
 
 def drawn(

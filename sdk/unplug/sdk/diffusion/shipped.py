@@ -32,7 +32,7 @@ class Sampling:
     solver: Solver | None
 
 
-OURS = Sampling(steps=6, guidance=2.0, solver="dpm++")
+OURS = Sampling(steps=6, guidance=3.0, solver="dpm++")
 """For bases of `unplug train base`: six steps of DPM-Solver++ look like 25 of DDIM there."""
 USUAL = Sampling(steps=25, guidance=7.5, solver=None)
 """For Stable Diffusion."""

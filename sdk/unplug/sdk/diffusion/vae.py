@@ -78,8 +78,8 @@ class RandomFeatures(nn.Module):
                 nn.Conv2d(into, out, 3, stride=1 if into == RGB else 2, padding=1, bias=False)
                 for into, out in itertools.pairwise(self.CHANNELS)
             )
-            for layer in self.layers:
-                nn.init.kaiming_normal_(layer.weight)
+            for weight in self.layers.parameters():
+                nn.init.kaiming_normal_(weight)
         self.requires_grad_(False)
 
     def forward(self, image_BCHW: Tensor) -> list[Tensor]:

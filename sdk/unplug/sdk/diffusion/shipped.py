@@ -43,7 +43,7 @@ def shipped_plugins() -> list[str]:
 
     Example:
         >>> shipped_plugins()
-        ['canny', 'face_landmark']
+        ['canny', 'depth', 'face_landmark']
     """
     return sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))
 

@@ -69,7 +69,7 @@ def test_words_alone(base_folder: Path, tmp_path: Path) -> None:
     assert value["pictures"] == [str(out)] and leftovers(tmp_path) == ["a.png"]
     expected = {
         "prompt": "a child, smiling", "negative": "sad", "base": str(base_folder), "plugins": [], "strengths": [], "steps": 2,
-        "guidance": 2.0, "size": SIZE, "loras": [], "seed": 4, "precision": "float32",
+        "guidance": 2.0, "solver": None, "size": SIZE, "loras": [], "seed": 4, "precision": "float32",
     }  # fmt: skip
     assert settings_of(out) == expected and Image.open(out).size == (SIZE, SIZE)
     said(*call(base_folder, tmp_path / "b.png", "--seed", 4, "--negative", "sad", "--guidance", 2))

@@ -26,6 +26,7 @@ from unplug.sdk.diffusion import run_plugin as module
 from unplug.sdk.diffusion.control_set import ControlDraws
 from unplug.sdk.diffusion.measure import level_mean
 from unplug.sdk.diffusion.run_plugin import previews
+from unplug.sdk.diffusion.shipped import Sampling
 from unplug.sdk.faces.depth import REVISION, depth_map
 
 from .conftest import CPU, SIZE, Killed, kill_after, steering_plugin
@@ -37,7 +38,7 @@ Run = Callable[..., Checkpoint]
 def hasten(patch: pytest.MonkeyPatch) -> None:
     """A state after every step, previews of one picture in one step."""
     draw = module.generate
-    patch.setattr(module, "generate", lambda *given, **how: draw(*given, steps=1, **how))
+    patch.setattr(module, "generate", lambda *given, **how: draw(*given, **how | {"steps": 1}))
     patch.setattr(module, "PREVIEWS", 1)
     patch.setattr(steps, "SAVE_EVERY_S", 0.0)
     patch.setattr(steps, "LOG_EVERY", 1)
@@ -244,7 +245,9 @@ def test_previews_show_all_three(base: Any, control_set: Any, tmp_path: Path, mo
 
     monkeypatch.setattr(module, "generate", drawn)
     plugin, data = steering_plugin(base.unet), control_set.subset(control_set.ids[:3])
-    preview = previews(CONTROLS.get("plugin")(), base, data, seed=3, guidance=2.0, folder=tmp_path)
+    preview = previews(
+        CONTROLS.get("plugin")(), base, data, seed=3, how=Sampling(steps=1, guidance=2.0, solver=None), folder=tmp_path
+    )
     preview(plugin, 6)
     preview(plugin, 7)
     first, sheet = (np.asarray(Image.open(tmp_path / f"sample-000000{step}.png")) for step in (6, 7))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -118,3 +119,19 @@ def test_edges_are_followed(base: Any, faces: Dataset, tmp_path: Path) -> None:
         return float(np.mean([edge_scores(one[..., 0] > 0, np.asarray(two)[..., 0] > 0, 1.0)[2] for one, two in pairs]))
 
     assert score(pictures) > score(free) + 0.1
+
+
+def test_the_page_shows_what_was_measured() -> None:
+    root = Path(__file__).parents[3] / "docs"
+    found, page = json.loads((root / "data" / "base-quality.json").read_text()), (root / "plugins.md").read_text()
+    ceiling = found["rows"]["autoencoder"]["kept"]["all"]
+    for name, one in found["settings"].items():
+        kept, colours = found["rows"][name]["kept"]["all"], one["colours"]
+        ratios = [colours[ATTRIBUTES[attribute].prompt]["ratio"] for attribute in ("background", "skin", "hair", "clothes")]
+        cells = [
+            str(one["steps"]),
+            *(f"{ratio:.1f}" for ratio in ratios),
+            f"{100 * kept:.1f} %",
+            f"{100 * kept / ceiling:.0f} %",
+        ]
+        assert f"| {' | '.join(cells)} | {found['rows'][name]['frechet']:.1f} |" in page

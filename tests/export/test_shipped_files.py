@@ -32,7 +32,7 @@ class Exported:
     inputs: dict[str, Any]
 
 
-SLOW = ("canny", "small/text_encoder", "small/unet", "small/vae")
+SLOW = ("canny", "depth", "small/text_encoder", "small/unet", "small/vae")
 """A minute or more of converting each; `make test-all` has them."""
 
 
@@ -47,7 +47,7 @@ def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def test_what_ships() -> None:
-    assert set(MODELS) == {"canny", "face_landmark", "small/text_encoder", "small/unet", "small/vae"}
+    assert set(MODELS) == {"canny", "depth", "face_landmark", "small/text_encoder", "small/unet", "small/vae"}
     assert all(path.is_relative_to(WEIGHTS) and path.is_dir() for path in map(shipped_folder, MODELS))
 
 

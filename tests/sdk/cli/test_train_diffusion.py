@@ -70,7 +70,7 @@ def test_from_nothing_to_a_steered_picture(tmp_path: Path) -> None:
     assert re.fullmatch(r"training a canny plugin at 64 px on 2[5-7] of 30 samples\n", trained.stderr)
     assert load_checkpoint(plugin, expect="plugin").record["base"]["name"] == str(base)
     condition = tmp_path / "condition.png"
-    Image.new("RGB", (SIZE, SIZE)).save(condition)
+    Image.linear_gradient("L").resize((SIZE, SIZE)).convert("RGB").save(condition)
     run("generate", "--prompt", "a child", "--base", base, "--plugin", plugin, "--condition-image", condition, "--steps", 1,
         "--out", tmp_path / "a.png")  # fmt: skip
     assert leftovers(tmp_path) == sorted([*(name for name in leftovers(tmp_path) if "/" in name), "a.png", "base",

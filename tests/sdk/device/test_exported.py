@@ -181,7 +181,7 @@ def test_wrong_options_end_in_one_line(generator: Path, base_folder: Path, edges
         ("--plugin", "canny"): "1 plugin(s) and 0 picture(s)",
     }.items():
         assert words in fail(*call(generator, out, *more)).line, more
-    assert "--solver: it is of exported files" in fail(*call(base_folder, out, "--solver", "ddim")).line
+    assert "--target: it is of exported files" in fail(*call(base_folder, out, "--target", "onnx")).line
     assert not out.exists()
 
 

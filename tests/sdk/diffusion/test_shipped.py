@@ -135,3 +135,7 @@ def test_the_page_shows_what_was_measured() -> None:
             f"{100 * kept / ceiling:.0f} %",
         ]
         assert f"| {' | '.join(cells)} | {found['rows'][name]['frechet']:.1f} |" in page
+    steered = json.loads((root / "data" / "photo-control.json").read_text())["rows"]
+    for name, row in steered.items():
+        both = ("{:.3f} ({:.3f} to {:.3f})".format(*row[number]) for number in ("nme", "another"))
+        assert f"| {name} | {' | '.join(both)} |" in page

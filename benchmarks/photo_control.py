@@ -70,7 +70,7 @@ def median(values_N: NDArray[np.float64]) -> list[float]:
 @click.option("--photos", type=click.IntRange(2), default=200, show_default=True)
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
 def main(spec: str, plugins: tuple[str, ...], photos: int, out: Path) -> None:
-    """Measures and writes OUT."""
+    """Draws beside each photograph, prints a row for the base and each plugin, and writes OUT."""
     dataset = load_dataset(spec, 200)
     rows = np.random.default_rng(0).permutation(len(dataset))[:photos]
     squares = framed(dataset.pixels([int(row) for row in rows]))

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet
+from unplug.core import InputError, IOSpec, MissingExtraError, quiet
 
 from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
 from .diffusers_files import PluginFiles
-from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, default_size, plugin_size, stem_channels
+from .plugin_sizes import PLUGIN_SIZES, check_plugin_config, condition_spec, default_size, plugin_size, stem_channels
 from .unet_levels import level_differences, read_base, residual_levels, residual_specs
 
 try:
@@ -179,16 +179,8 @@ class ConditioningPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[
     @property
     def iospec(self) -> IOSpec:
         """The named tensors, with a batch of one."""
-        side, channels = self.config["image_size"], self.config["condition_channels"]
-        condition = TensorSpec(
-            name="condition",
-            shape=(1, channels, side, side),
-            layout="NCHW",
-            range=(float(self.config["input_range"][0]), float(self.config["input_range"][1])),
-            colour="RGB" if channels == 3 else None,
-            description=f"Condition image: {self.config['condition']}",
-        )
-        return IOSpec(inputs=(condition,), outputs=residual_specs(self.levels, side // self.downscale_factor))
+        side = self.config["image_size"]
+        return IOSpec(inputs=(condition_spec(self.config),), outputs=residual_specs(self.levels, side // self.downscale_factor))
 
     def check_base(self, unet: Any) -> None:
         """Raises unless this plugin fits a base.

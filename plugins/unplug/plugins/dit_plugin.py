@@ -16,7 +16,7 @@ from unplug.core import InputError, IOSpec, MissingExtraError, TensorSpec, quiet
 
 from .blocks import ConvNormAct, InvertedBottleneck, bottleneck_stage, init_weights
 from .diffusers_files import PluginFiles
-from .plugin_sizes import MAX_ACTIVATION, MAX_IMAGE_SIZE, MAX_PARAMETERS, check_ints, check_range, repeat
+from .plugin_sizes import MAX_ACTIVATION, MAX_IMAGE_SIZE, MAX_PARAMETERS, check_ints, check_range, condition_spec, repeat
 
 try:
     with quiet():
@@ -162,22 +162,14 @@ class DiTPlugin(PluginFiles, ModelMixin, ConfigMixin):  # type: ignore[misc]
     @property
     def iospec(self) -> IOSpec:
         """The named tensors, with a batch of one."""
-        side, channels = self.config["image_size"], self.config["condition_channels"]
-        condition = TensorSpec(
-            name="condition",
-            shape=(1, channels, side, side),
-            layout="NCHW",
-            range=(float(self.config["input_range"][0]), float(self.config["input_range"][1])),
-            colour="RGB" if channels == 3 else None,
-            description=f"Condition image: {self.config['condition']}",
-        )
+        side = self.config["image_size"]
         shape = (1, (side // self.token_size) ** 2, self.config["inner_dim"])
         told = "Added to the image tokens of the transformer, part {} of its blocks"
         outputs = tuple(
             TensorSpec(name=f"block_res_samples_{index:02d}", shape=shape, layout="NTC", description=told.format(index))
             for index in range(self.config["residuals"])
         )
-        return IOSpec(inputs=(condition,), outputs=outputs)
+        return IOSpec(inputs=(condition_spec(self.config),), outputs=outputs)
 
     def check_base(self, transformer: Any) -> None:
         """Raises `InputError`, saying what differs, unless this plugin fits a base; see `read_transformer`."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unplug.core import InputError
+from unplug.core import InputError, TensorSpec
 
 from .unet_levels import Level
 
@@ -170,3 +170,17 @@ def check_range(span: Any) -> None:
     numbers = isinstance(span, list | tuple) and len(span) == 2 and all(isinstance(end, int | float) for end in span)
     if not numbers or not all(map(math.isfinite, span)) or not span[0] < span[1]:
         raise InputError(f"input_range {str(span)[:200]}", "no rising pair of numbers", "Give for example [0, 1]")
+
+
+def condition_spec(config: Mapping[str, Any]) -> TensorSpec:
+    """The condition that a plugin takes, of a batch of one, as its configuration says."""
+    side, channels = config["image_size"], config["condition_channels"]
+    low, high = config["input_range"]
+    return TensorSpec(
+        name="condition",
+        shape=(1, channels, side, side),
+        layout="NCHW",
+        range=(float(low), float(high)),
+        colour="RGB" if channels == 3 else None,
+        description=f"Condition image: {config['condition']}",
+    )

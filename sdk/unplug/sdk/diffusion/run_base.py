@@ -274,7 +274,7 @@ tags: [unplug, stable-diffusion, synthetic-faces, on-device]
 ---
 # Small text-to-image base, {image_size} px
 
-Trained from scratch with `unplug train base` on `{spec}`, seed {seed}. It draws the procedural faces that unplug makes and
+Trained {begun} with `unplug train base` on `{spec}`, seed {seed}. It draws the procedural faces that unplug makes and
 nothing else; no photograph of a person was used.
 
 ```python
@@ -290,6 +290,7 @@ Parameters: UNet {unet:,}, autoencoder {vae:,}, text encoder {text_encoder:,}. A
 
 def _card(record: dict[str, Any]) -> str:
     return _CARD.format(
+        begun="on from another base's weights" if record.get("start") else "from scratch",
         image_size=record["image_size"], spec=record["data"]["spec"], seed=record["seed"],
         psnr=record["metrics"]["vae_psnr_db"], **record["parameters"],
     )  # fmt: skip

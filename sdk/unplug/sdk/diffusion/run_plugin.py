@@ -206,7 +206,7 @@ tags: [unplug, conditioning-plugin, t2i-adapter, on-device]
 ---
 # Conditioning plugin, {kind}, {size} px ({role})
 
-{parameters:,} parameters, run once a picture beside a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained from scratch with
+{parameters:,} parameters, run once a picture beside a frozen base (`{base}`, SHA-256 `{digest:.16}`). Trained {begun} with
 `unplug train plugin` on `{spec}`, {steps} steps of {batch}, seed {seed}.
 {forgotten}
 ```python
@@ -226,6 +226,7 @@ def plugin_card(record: dict[str, Any]) -> str:
         share = 100 * forget["cost"]["compute_fraction"]
         forgotten = f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of retraining.\n"
     return _CARD.format(
+        begun="on from another plugin's weights" if record.get("start") else "from scratch",
         kind=record["condition"]["kind"], size=record["image_size"], role=record["role"], parameters=record["parameters"],
         base=record["base"]["name"], digest=record["base"]["sha256"], spec=record["data"]["spec"],
         steps=record["recipe"]["steps"], batch=record["recipe"]["batch_size"], seed=record["seed"], forgotten=forgotten,

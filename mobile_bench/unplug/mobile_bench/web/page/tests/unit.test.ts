@@ -229,9 +229,6 @@ const range = (from: number, to: number): number[] => Array.from({ length: to - 
 test("a generator that holds, and those that do not", () => {
   const found = readPipeline(bytes(pipeline()));
   assert.deepEqual(found.tokenizer.encode("A").ids, [512, 256 + 0x61, 513, 513]);
-  const later = pipeline();
-  later.defaults.guidance_rescale = 0.7;
-  assert.equal(readPipeline(bytes(later)).pipeline.defaults.guidance_rescale, 0.7);
   const cases: [(item: any) => void, RegExp][] = [
     [(item) => (item.schema = "other/1"), /of schema "other\/1"/],
     [(item) => (item.more = 1), /unknown key "more"/],
@@ -252,7 +249,6 @@ test("a generator that holds, and those that do not", () => {
     [(item) => (item.schedule.alphas_cumprod = [0.5, 0]), /do not fall/],
     [(item) => (item.schedule.alphas_cumprod = null), /do not fall|another kind/],
     [(item) => (item.defaults.steps = 9), /its defaults are/],
-    [(item) => (item.defaults.guidance_rescale = 2), /its defaults are/],
     [(item) => (item.defaults.solver = "euler"), /its defaults are/],
     [(item) => item.tokenizer.vocabulary.push("more"), /more than its text encoder takes/],
     [(item) => (item.tokenizer.vocabulary[65] = "B"), /vocabulary of 514 tokens/],

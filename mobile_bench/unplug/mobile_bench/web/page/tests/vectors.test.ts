@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
 import { normals, philox, uniform, words } from "../src/draw/noise";
-import { advance, guided, rescaled, samplingTable, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
+import { advance, guided, samplingTable, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
 import { Tokenizer, type TokenizerData } from "../src/draw/tokenizer";
 
 const folder = process.env["UNPLUG_VECTORS"] ?? "";
@@ -87,15 +87,6 @@ test("latents of a recorded problem", () => {
       near(`${run.schedule} ${run.solver} ${step}`, latent, wanted, 0, 1e-5 * Math.max(...wanted.map(Math.abs)));
     }
   }
-});
-
-test("guidance that is rescaled has the prediction's deviation", () => {
-  const [told, own] = [Float32Array.of(1, 2, 3, 6), Float32Array.of(-4, 0, 4, 12)];
-  near("all", rescaled(own, told, 1), own.map((value) => value * Math.sqrt(3.5 / 35)), 1e-6);
-  near("half", rescaled(own, told, 0.5), own.map((value) => value * (0.5 * Math.sqrt(3.5 / 35) + 0.5)), 1e-6);
-  assert.equal(rescaled(own, told, 0), own);
-  const flat = new Float32Array(4);
-  assert.equal(rescaled(flat, told, 1), flat, "nothing to divide by");
 });
 
 test("pixels at both ends", () => {

@@ -3,7 +3,7 @@ import { elements, relaid } from "../layout";
 import type { Feeds, IOSpec, TensorSpec, Tensors } from "../types";
 import { INITIAL, MAX_SEED, normals } from "./noise";
 import { partsOf, type Pipeline } from "./pipeline";
-import { advance, guided, rescaled, rint, samplingTable, type Solver } from "./sampler";
+import { advance, guided, rint, samplingTable, type Solver } from "./sampler";
 
 type Floats = Float32Array<ArrayBuffer>;
 /** One part, opened: named inputs to named outputs, with the axes of its iospec. */
@@ -144,9 +144,7 @@ export class Loop {
   }
 
   private prediction(found: Tensors, guidance: number): Floats {
-    const [told, untold] = [found["noise_pred"]!, found["noise_pred_negative"]!];
-    const own = guided(told, untold, guidance);
-    return guidance > 1 ? rescaled(own, told, this.pipeline.defaults.guidance_rescale ?? 0) : own;
+    return guided(found["noise_pred"]!, found["noise_pred_negative"]!, guidance);
   }
 
   private async states(ids: number[]): Promise<Floats> {

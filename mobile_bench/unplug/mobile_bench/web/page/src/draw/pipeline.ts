@@ -30,8 +30,6 @@ export interface Defaults {
   steps: number;
   guidance: number;
   solver: Solver;
-  /** How far a guided prediction is brought back to the deviation of the prediction; older files have none. */
-  guidance_rescale?: number;
 }
 
 export interface Pipeline {
@@ -160,10 +158,10 @@ function checkSchedule({ alphas_cumprod: levels, final_alpha_cumprod: final, pre
 }
 
 function checkNumbers(pipeline: Pipeline): void {
-  const { steps, guidance, solver, guidance_rescale: rescale = 0 } = pipeline.defaults;
+  const { steps, guidance, solver } = pipeline.defaults;
   const known = solver === "ddim" || solver === "dpm++";
   const fits = known && Number.isInteger(steps) && steps >= 1 && steps <= mostSteps(pipeline.schedule, solver);
-  if (!fits || !(guidance >= 1 && guidance <= 50) || !(rescale >= 0 && rescale <= 1)) refuse(`its defaults are ${shown(pipeline.defaults)}`);
+  if (!fits || !(guidance >= 1 && guidance <= 50)) refuse(`its defaults are ${shown(pipeline.defaults)}`);
   const range = pipeline.text_encoder.iospec.inputs[0]!.range;
   const tokens = pipeline.tokenizer.vocabulary.length;
   if (!range || range[1] < tokens - 1) refuse(`its tokenizer has ${tokens} tokens, more than its text encoder takes`);

@@ -93,20 +93,6 @@ export function guided(prediction: Float32Array, negative: Float32Array, guidanc
   return Float32Array.from(prediction, (told, i) => f32(negative[i]! + f32(scale * f32(told - negative[i]!))));
 }
 
-/** Standard deviation of all values, in float64. */
-export function deviation(values: Float32Array): number {
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length);
-}
-
-/** The guided prediction, brought part of the way to the deviation of the prediction (Lin et al., 2023, section 3.4). */
-export function rescaled(own: Float32Array<ArrayBuffer>, prediction: Float32Array, rescale: number): Float32Array<ArrayBuffer> {
-  const spread = deviation(own);
-  if (rescale === 0 || spread === 0) return own;
-  const factor = f32((rescale * deviation(prediction)) / spread + 1 - rescale);
-  return own.map((value) => f32(value * factor));
-}
-
 /** One step in float32: the next latent, and this step's data. */
 export function advance(
   table: SamplingTable, s: number, latent: Float32Array, prediction: Float32Array, before: Float32Array,

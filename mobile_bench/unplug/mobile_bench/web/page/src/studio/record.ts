@@ -34,7 +34,7 @@ export function record(pipeline: Pipeline, { prompt, negative, order, times, ses
   return {
     schema: "unplug-drawing/1",
     base: pipeline.name,
-    words: { prompt, negative, seed, steps, guidance, solver, guidance_rescale: pipeline.defaults.guidance_rescale ?? 0 },
+    words: { prompt, negative, seed, steps, guidance, solver },
     steers: order.steers.map(({ plugin, strength }) => ({ plugin, strength })),
     ...choice,
     runtime: version(choice),

@@ -188,3 +188,13 @@ def test_two_processes_make_one_plugin(base_folder: Path, tmp_path: Path) -> Non
     assert made["cost"]["forward"] == 3 * 2 and made["cost"]["processes"] == 2
     assert load_checkpoint(tmp_path / "plugin").sha256 == made["sha256"]
     assert leftovers(tmp_path / "cache") and not [name for name in leftovers(tmp_path) if "/." in name or name.startswith(".")]
+
+
+@pytest.mark.parametrize(("kind", "words"), [("plugin", "nothing: no such plugin"), ("base", "nothing: ")])
+def test_a_start_that_is_not_there_is_told_before_any_picture_is_drawn(tmp_path: Path, kind: str, words: str) -> None:
+    more = ("--condition", "canny") if kind == "plugin" else ()
+    told = CliRunner().invoke(
+        main, ["train", kind, *more, "--start", "nothing", "--data", "synth:n=100000000", "--out", str(tmp_path / "x")]
+    )
+    (line,) = told.stderr.strip().splitlines()
+    assert told.exit_code == 2 and words in line and not (tmp_path / "x").exists()

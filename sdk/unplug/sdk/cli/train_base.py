@@ -33,20 +33,23 @@ def base(
     The state is saved every two minutes: run the same command again after a kill and it goes on. Sampling grids are
     written to .NAME.training beside --out while it trains.
     """
+    import torch
+
     from unplug.sdk.data import load_dataset, make_split
-    from unplug.sdk.diffusion import BaseRecipe, VAERecipe, base_record, train_base
+    from unplug.sdk.diffusion import BaseRecipe, VAERecipe, base_record, load_base, train_base
 
     def given(**values: Any) -> dict[str, Any]:
         return {key: value for key, value in values.items() if value is not None}
 
     vae_recipe = VAERecipe(**given(steps=vae_steps, precision=recipe_options["precision"]))
     recipe = BaseRecipe(**given(**recipe_options))
+    before = None if start is None else load_base(start, device=torch.device("cpu"))  # first: it may not be there
     dataset = load_dataset(spec, image_size, on_bad=on_bad, show=common.show)
     split = make_split(dataset, seed=common.seed, validation=0.02, test=0.02)
     common.say(f"training a base at {image_size} px on {len(split.train)} of {len(dataset)} samples")
     train_base(
         dataset, split, out, vae_recipe, recipe, seed=common.seed, device=common.device, restart=restart,
-        start=start, sample_every=sample_every, half=half, show=common.show,
+        start=before, sample_every=sample_every, half=half, show=common.show,
     )  # fmt: skip
     record = base_record(str(out))
     cost, metrics, parameters = record["cost"], record["metrics"], record["parameters"]

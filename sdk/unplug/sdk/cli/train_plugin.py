@@ -37,14 +37,17 @@ def plugin(
     the same command again after a kill and it goes on. Sampling grids are written to .NAME.training beside --out.
     For several GPUs start it with `accelerate launch -m unplug.sdk.cli train plugin ...`.
     """
+    from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset, load_split, make_split
-    from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base, processes, train_plugin
+    from unplug.sdk.diffusion import ControlRecipe, find_plugin, image_size_of, load_base, processes, train_plugin
 
     options = settings(pairs) | ({} if task is None else {"task": str(task)})
     recipe = ControlRecipe(**{key: value for key, value in recipe_options.items() if value is not None})
     team = processes(common.device)
     device = team.device
     base = load_base(base_name, device=device)
+    # Before any picture is drawn: it may not be there.
+    before = None if start is None else load_checkpoint(find_plugin(start), expect="plugin")
     with team.main_process_first():
         dataset = load_dataset(spec, image_size_of(base), on_bad=on_bad, show=common.show and team.is_main_process)
     split = load_split(split_file) if split_file else make_split(dataset, seed=common.seed, validation=0.05, test=0.05)
@@ -52,7 +55,7 @@ def plugin(
         common.say(f"training a {kind} plugin at {dataset.size} px on {len(split.retain)} of {len(dataset)} samples")
     done = train_plugin(
         base, base_name, dataset, split, kind, out, recipe, options=options, seed=common.seed, device=device,
-        restart=restart, start=start, sample_every=sample_every, half=half, show=common.show and team.is_main_process,
+        restart=restart, start=before, sample_every=sample_every, half=half, show=common.show and team.is_main_process,
     )  # fmt: skip
     if not team.is_main_process:
         raise SystemExit(0)  # one of them speaks for all

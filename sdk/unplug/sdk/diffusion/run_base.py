@@ -59,7 +59,7 @@ def train_base(
     seed: int,
     device: torch.device,
     restart: bool = False,
-    start: str | None = None,
+    start: Any = None,
     sample_every: int = 1000,
     half: bool = False,
     show: bool = True,
@@ -74,8 +74,8 @@ def train_base(
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished run.
-        start: a base whose weights and tokenizer are gone on from, see `load_base`. Its encoder stays as it is, and with it
-            what a latent means: only the decoder learns more.
+        start: a pipeline from `load_base`, changed here, whose weights and tokenizer are gone on from. Its encoder stays as it
+            is, and with it what a latent means: only the decoder learns more.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
@@ -97,16 +97,15 @@ def train_base(
     captions = captions_of(dataset, seed=seed, variants=recipe.captions)
     rows = [int(index) for index in dataset.indices(split.train)]
     own = [captions[row] for row in rows]
-    before = None if start is None else load_base(start, device=torch.device("cpu"))
     facts = {
         "data": dataset.digest, "split": split.sha256, "captions": captions_digest(captions), "vae": vae_recipe.to_dict(),
-        "start": {} if before is None else {name: weights_digest(getattr(before, name)) for name in NETWORKS},
+        "start": {} if start is None else {name: weights_digest(getattr(start, name)) for name in NETWORKS},
     }  # fmt: skip
-    vae, vae_run = _autoencoder(dataset, split, rows, vae_recipe, work, facts, before, seed=seed, device=device, show=show)
+    vae, vae_run = _autoencoder(dataset, split, rows, vae_recipe, work, facts, start, seed=seed, device=device, show=show)
     latent_Nchw = _latents(vae, dataset, rows, work, device)
-    if before is None:
+    if start is None:
         vae.register_to_config(scaling_factor=scaling_factor(latent_Nchw))
-    tokenizer = _tokenizer(work / "tokenizer", own) if before is None else before.tokenizer
+    tokenizer = _tokenizer(work / "tokenizer", own) if start is None else start.tokenizer
 
     def assembled(model: BaseLoss) -> Any:
         return assemble(vae, model.text_encoder, tokenizer, model.unet, build_scheduler())
@@ -116,7 +115,7 @@ def train_base(
         pictures = generate(assembled(model), prompts, seeds=list(range(len(prompts))), size=dataset.size)
         image_grid([pictures]).save(work / f"sample-{step:07d}.png")
 
-    networks = None if before is None else (before.unet, before.text_encoder)
+    networks = None if start is None else (start.unet, start.text_encoder)
     done = fit_base(
         latent_Nchw * float(vae.config.scaling_factor), own, tokenizer, recipe, seed=seed, device=device,
         state_path=work / "unet.safetensors", facts=facts, networks=networks,

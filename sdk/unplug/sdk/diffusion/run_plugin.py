@@ -27,7 +27,7 @@ from .grid import image_grid
 from .measure import mean_loss
 from .pictures import generate, sampling_of
 from .recipe import ControlRecipe, share_of
-from .shipped import Sampling, find_plugin
+from .shipped import Sampling
 from .steps import Trained, processes, round_to_half
 
 PREVIEWS = 6
@@ -88,7 +88,7 @@ def train_plugin(
     seed: int,
     device: torch.device,
     restart: bool = False,
-    start: str | None = None,
+    start: Checkpoint | None = None,
     sample_every: int = 500,
     half: bool = False,
     show: bool = True,
@@ -108,7 +108,7 @@ def train_plugin(
         seed: of everything random.
         device: where to compute.
         restart: drop an unfinished run.
-        start: a plugin (a name that ships, or its folder) whose weights are gone on from, of any condition.
+        start: a plugin whose weights are gone on from, of any condition.
         sample_every: steps between two sampling grids.
         half: store the weights in float16; they are measured as they are stored.
         show: progress bars.
@@ -123,6 +123,8 @@ def train_plugin(
     """
     if split.data_digest != dataset.digest:
         raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
+    if start is not None:
+        start.model.check_base(base.unet)
     work, team = training_dir(out), processes(device)
     share_of(recipe.batch_size, processes=team.num_processes, parts=recipe.accumulate)
     options = with_exact(kind, options, dataset)
@@ -136,19 +138,16 @@ def train_plugin(
         data, missing = load_control_set(base, dataset, kind, options, captions=recipe.captions, seed=seed, show=show)
     parts = {"train": split.retain, "validation": split.validation, "test": split.test}
     sets = {name: data.subset(ids) for name, ids in parts.items()}
-    before = None if start is None else load_checkpoint(find_plugin(start), expect="plugin")
-    if before is not None:
-        before.model.check_base(base.unet)
     facts = {
         "data": dataset.digest, "split": keyed(split).sha256, "captions": data.captions_sha256, "base": base_digest(base),
-        "start": None if before is None else before.sha256,
+        "start": None if start is None else start.sha256,
     }  # fmt: skip
     control = CONTROLS.get("plugin")()
     preview = previews(control, base, sets["validation"], seed=seed, how=sampling_of(base_name), folder=work)
     done = fit_control(
         control, base, sets["train"], recipe, condition=kind, image_size=dataset.size, seed=seed, device=device,
         state_path=work / "state.safetensors", facts=facts | {"condition_settings": made_of},
-        start=None if before is None else before.model, on_sample=preview if len(sets["validation"]) else None,
+        start=None if start is None else start.model, on_sample=preview if len(sets["validation"]) else None,
         sample_every=sample_every, show=show,
     )  # fmt: skip
     if team.is_main_process:

@@ -26,7 +26,15 @@ from unplug.sdk.report import (
     training_cells,
     verdict_cells,
 )
-from unplug.sdk.studies.control import JUDGE_RECIPE, METRICS, CompareRequest, ComparisonReport, Row, read_comparison
+from unplug.sdk.studies.control import (
+    JUDGE_RECIPE,
+    METRICS,
+    CompareRequest,
+    ComparisonReport,
+    Row,
+    has_curves,
+    read_comparison,
+)
 
 BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
 OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
@@ -61,7 +69,7 @@ def _section(report: ComparisonReport, page: Path) -> str:
         parts.append(f"\nVerdicts by those intervals.\n\n{_table(VERDICT_HEADER, verdict_cells(report), numbers=False)}")
     if any(row.attributes for row in report.rows):
         parts.append(f"\n{_attributes(report)}")
-    parts.append(f"\n{_trainings(report)}\n" + "".join(f"- {line}\n" for line in (*absences(report), *report.notes)))
+    parts.append(f"\n{_trainings(report, page)}\n" + "".join(f"- {line}\n" for line in (*absences(report), *report.notes)))
     return "".join(parts)
 
 
@@ -112,9 +120,11 @@ def _attributes(report: ComparisonReport) -> str:
     return f"Share of prompts whose attribute the judge reads as named.\n\n{_table(head, cells)}"
 
 
-def _trainings(report: ComparisonReport) -> str:
-    steps, batch = report.recipe["steps"], report.recipe["batch_size"]
-    return f"Trainings: {steps:,} steps of {batch} samples each.\n\n{_table(TRAINING_HEADER, training_cells(report))}"
+def _trainings(report: ComparisonReport, page: Path) -> str:
+    steps, batch, name = report.recipe["steps"], report.recipe["batch_size"], f"curves-{report.condition['kind']}.png"
+    there = has_curves(report) and (page.parent / "images" / name).is_file()
+    curves = f"![Validation loss of each training against steps and seconds](images/{name})\n\n" if there else ""
+    return f"{curves}Trainings: {steps:,} steps of {batch} samples each.\n\n{_table(TRAINING_HEADER, training_cells(report))}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
@@ -131,6 +141,8 @@ def command_of(report: ComparisonReport) -> str:
     options += [("data", report.data["spec"]), ("controls", ",".join(row.name for row in controls))]
     options += [(name.replace("_", "-"), recipe[name]) for name in OPTIONS if recipe[name] != getattr(usual, name)]
     options += [("lr", f"{row.name}={_rates(row)}") for row in controls if row.trainings]
+    options += [("zero-rate", f"{row.name}={_factors(row)}") for row in controls if _factors(row) != "1"]
+    options += [(name, value) for name in ("search-steps", "curve-every") if (value := settings.get(name.replace("-", "_")))]
     options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
     options += [("sampling-steps", settings["sampling_steps"]), ("guidance", f"{settings['guidance']:g}")]
     options += [("rounds", settings["timing_rounds"])] if settings["timing_rounds"] != CompareRequest.rounds else []
@@ -142,7 +154,11 @@ def command_of(report: ComparisonReport) -> str:
 
 
 def _rates(row: Row) -> str:
-    return ",".join(f"{one.lr:g}" for one in row.tried or row.trainings[:1])
+    return ",".join(dict.fromkeys(f"{one.lr:g}" for one in row.tried or row.trainings[:1]))
+
+
+def _factors(row: Row) -> str:
+    return ",".join(dict.fromkeys(f"{one.zero_rate:g}" for one in row.tried or row.trainings[:1]))
 
 
 def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:

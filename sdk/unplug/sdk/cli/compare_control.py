@@ -30,6 +30,21 @@ from .options import ConfiguredCommand, data_option, out_option
     metavar="NAME=VALUE[,VALUE...]",
     help="Peak learning rate of a control; may be repeated. Of several, the one with the lowest validation loss is measured.",
 )
+@click.option(
+    "--zero-rate",
+    "factors",
+    multiple=True,
+    metavar="NAME=FACTOR[,FACTOR...]",
+    help="Factor on the learning rate of a control's kernels that start at zero; of several, each is tried with each --lr.",
+)
+@click.option("--search-steps", type=click.IntRange(1), help="Steps of trainings that only choose among rates [default: all].")
+@click.option(
+    "--curve-every",
+    type=click.IntRange(0),
+    default=0,
+    show_default="none",
+    help="Steps between points of the validation curve.",
+)
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Trainings of each control.")
 @click.option("--pictures", type=click.IntRange(4, 100_000), default=512, show_default=True, help="Pictures of each row.")
 @click.option("--sampling-steps", type=click.IntRange(1, 1000), help="Denoising steps of a picture (default 25).")
@@ -45,8 +60,9 @@ from .options import ConfiguredCommand, data_option, out_option
 @command
 def compare_control(
     spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], base_name: str, controls: str, out: Path,
-    rates: tuple[str, ...], seeds: int, pictures: int, sampling_steps: int | None, guidance: float | None, rounds: int,
-    judge_steps: int | None, plugin: Path | None, split: Path | None, common: Common, **recipe_options: Any,
+    rates: tuple[str, ...], factors: tuple[str, ...], search_steps: int | None, curve_every: int, seeds: int,
+    pictures: int, sampling_steps: int | None, guidance: float | None, rounds: int, judge_steps: int | None,
+    plugin: Path | None, split: Path | None, common: Common, **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train ControlNet, T2I-Adapter and the plugin beside one frozen base, and compare them.
 
@@ -64,7 +80,8 @@ def compare_control(
 
     request = CompareRequest(
         base=base_name, spec=spec, condition=kind, options=settings(pairs), out=out, controls=names(controls),
-        recipe=ControlRecipe(**given(**recipe_options)), lrs=_rates(rates), seed=common.seed, seeds=seeds, pictures=pictures,
+        recipe=ControlRecipe(**given(**recipe_options)), lrs=_rates(rates, "--lr"), zero_rates=_rates(factors, "--zero-rate"),
+        search_steps=search_steps, curve_every=curve_every, seed=common.seed, seeds=seeds, pictures=pictures,
         rounds=rounds, plugin=plugin, split=split, on_bad=on_bad,
         **given(sampling_steps=sampling_steps, guidance=guidance),
     )  # fmt: skip
@@ -75,7 +92,7 @@ def compare_control(
     return Outcome(value=report.to_dict(), text="\n".join(lines))
 
 
-def _rates(pairs: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
+def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:
     from unplug.core import InputError
 
     found: dict[str, tuple[float, ...]] = {}
@@ -84,7 +101,7 @@ def _rates(pairs: tuple[str, ...]) -> dict[str, tuple[float, ...]]:
         try:
             values = tuple(float(value) for value in text.split(","))
         except ValueError as error:
-            fix = "Write for example --lr controlnet=0.0003,0.001"
-            raise InputError(f"--lr {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix) from error
+            fix = f"Write for example {option} controlnet=0.0003,0.001"
+            raise InputError(f"{option} {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix) from error
         found[name.strip()] = found.get(name.strip(), ()) + values
     return found

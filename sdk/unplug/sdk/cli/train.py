@@ -1,4 +1,4 @@
-"""``unplug train age|base|plugin``."""
+"""``unplug train age|base|plugin|student``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .base import Common, Outcome, command, settings
 from .options import ConfiguredCommand, data_option, given_option, out_option
 from .train_base import base
 from .train_plugin import plugin
+from .train_student import student
 
 
 @click.group()
@@ -20,6 +21,7 @@ def train() -> None:
 
 train.add_command(base)
 train.add_command(plugin)
+train.add_command(student)
 
 
 @train.command(

@@ -23,10 +23,12 @@ from .pictures import sampling_of as sampling_of
 from .recipe import BaseRecipe as BaseRecipe
 from .recipe import ControlRecipe as ControlRecipe
 from .recipe import StepRecipe as StepRecipe
+from .recipe import Weighting as Weighting
 from .run_base import train_base as train_base
 from .run_plugin import RECORD_SCHEMA as RECORD_SCHEMA
 from .run_plugin import plugin_card as plugin_card
 from .run_plugin import train_plugin as train_plugin
+from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import find_plugin as find_plugin
 from .shipped import sampling_by_record as sampling_by_record
@@ -34,6 +36,7 @@ from .shipped import shipped_folder as shipped_folder
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes
 from .steps import train_steps as train_steps
+from .student import StudentRecipe as StudentRecipe
 from .task import Frame as Frame
 from .task import NoiseBatch as NoiseBatch
 from .task import NoiseSet as NoiseSet

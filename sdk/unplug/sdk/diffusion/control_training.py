@@ -70,6 +70,7 @@ def fit_control(
     start: nn.Module | None = None,
     on_sample: Callable[[nn.Module, int], None] | None = None,
     sample_every: int = 0,
+    zero_rate: float = 1.0,
     show: bool = True,
 ) -> Trained:
     """Trains a new control on a set.
@@ -88,6 +89,7 @@ def fit_control(
         start: a network of this kind whose weights are gone on from; None draws new ones from the seed.
         on_sample: called with the averaged network and the step.
         sample_every: steps.
+        zero_rate: factor on the learning rate of kernels that start at zero, which are a ControlNet's and a plugin's last ones.
         show: progress bar.
 
     Returns:
@@ -111,6 +113,7 @@ def fit_control(
             seed=seed,
             torch=torch.__version__,
             condition=condition,
+            **({} if zero_rate == 1.0 else {"zero_rate": zero_rate}),
             **(facts or {}),
         )
         state = StateFile(path=state_path, fingerprint=marks)
@@ -121,7 +124,7 @@ def fit_control(
     try:
         return train_steps(
             model, draws, recipe, seed=seed + 1, device=device, state=state, on_sample=preview, sample_every=sample_every,
-            show=show, label=control.label, parts=recipe.accumulate,
+            show=show, label=control.label, parts=recipe.accumulate, zero_rate=zero_rate,
         )  # fmt: skip
     finally:
         if recipe.checkpointing:

@@ -120,8 +120,8 @@ def level_mean(loss_NT: Tensor, base: Any, weighting: Weighting) -> Tensor:
 
 
 def mean_loss(
-    control: Control,
-    network: nn.Module,
+    control: Control | None,
+    network: nn.Module | None,
     base: Any,
     data: ControlSet,
     *,
@@ -129,6 +129,6 @@ def mean_loss(
     device: torch.device,
     most: int = 512,
 ) -> float:
-    """Mean of `level_mean` over the first `most` samples."""
+    """Mean of `level_mean` over the first `most` samples; of the bare base without a control."""
     loss_NT = losses(control, network, base, data.subset(data.ids[:most]), device=device)
     return float(level_mean(loss_NT, base, weighting).mean())

@@ -17,8 +17,8 @@ from unplug.plugins import load_checkpoint
 from unplug.sdk.conditions import FaceFrame, condition_picture
 
 from .control import CONTROLS
-from .load import image_size_of, is_ours
-from .shipped import OURS, USUAL, Sampling, Solver, find_plugin
+from .load import base_record, image_size_of, is_ours
+from .shipped import OURS, USUAL, Sampling, Solver, find_plugin, sampling_by_record, shipped_folder
 from .small import diffusers
 from .vae import pictures_at_once
 
@@ -26,7 +26,9 @@ BATCH = 16
 
 
 def sampling_of(base_name: str) -> Sampling:
-    """What suits a base by default: fewer steps and less guidance for those of `unplug train base`."""
+    """What suits a base by default, see `sampling_by_record`; by its name."""
+    if base_record(base_name):
+        return sampling_by_record(shipped_folder(base_name))
     return OURS if is_ours(base_name) else USUAL
 
 

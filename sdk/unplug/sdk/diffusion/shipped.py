@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from unplug.core import CheckpointError
+from unplug.core import CheckpointError, read_json
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
 PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
@@ -67,10 +67,35 @@ def shipped_folder(name: str) -> Path:
 
 
 def sampling_by_record(folder: Path) -> Sampling:
-    """What suits a base by default: fewer steps and less guidance for those of `unplug train base`, which have a record."""
+    """What suits a base by default: fewer steps and less guidance for those of `unplug train base`, which have a record.
+
+    The record of a student says itself how it draws.
+
+    Raises:
+        CheckpointError: a record that cannot be read, or says something that no sampler can do.
+    """
     from unplug.plugins import RECORD
 
-    return OURS if (folder / RECORD).is_file() else USUAL
+    if not (folder / RECORD).is_file():
+        return USUAL
+    own = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
+    told = own.get("sampling") if isinstance(own, dict) else None
+    return OURS if told is None else _told(told, folder / RECORD)
+
+
+MAX_RECORD_BYTES = 16 * 2**20
+
+
+def _told(sampling: Any, where: Path) -> Sampling:
+    """What a record says of a student's sampling."""
+    fix = "Train the student again"
+    if not isinstance(sampling, dict) or sampling.keys() != {"steps", "guidance", "solver"}:
+        raise CheckpointError(str(where), "it does not say how its base is drawn with", fix)
+    steps, guidance, solver = (sampling[name] for name in ("steps", "guidance", "solver"))
+    right = type(steps) is int and 1 <= steps <= 1000 and isinstance(guidance, int | float) and 1 <= guidance <= 50
+    if not right or solver not in (*SOLVERS, None):
+        raise CheckpointError(str(where), f"it names {str(sampling)[:100]} to draw with", fix)
+    return Sampling(steps=steps, guidance=float(guidance), solver=solver)
 
 
 def find_plugin(name: str) -> Path:

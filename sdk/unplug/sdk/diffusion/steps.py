@@ -152,6 +152,7 @@ def train_steps(
     show: bool = True,
     label: str = "train",
     parts: int = 1,
+    zero_rate: float = 1.0,
 ) -> Trained:
     """Trains a module whose forward is its loss.
 
@@ -168,6 +169,7 @@ def train_steps(
         show: progress bar.
         label: in front of the bar.
         parts: passes in which each process takes its share of a step.
+        zero_rate: factor on the learning rate of kernels that start at zero.
 
     Returns:
         The averaged module and the history.
@@ -178,7 +180,7 @@ def train_steps(
     """
     accelerator = make_accelerator(recipe, device)
     share = share_of(recipe.batch_size, processes=accelerator.num_processes, parts=parts)
-    run = _Run(model, recipe, accelerator, state)
+    run = _Run(model, recipe, accelerator, state, zero_rate)
     first = accelerator.is_main_process
     with tqdm(total=recipe.steps, initial=run.step, desc=label, unit="step", disable=not (show and first), leave=False) as bar:
         while run.step < recipe.steps:
@@ -202,13 +204,15 @@ def train_steps(
 class _Run:
     """A training in progress: networks, optimizer, how far it is, and the losses since the last row of the history."""
 
-    def __init__(self, model: nn.Module, recipe: StepRecipe, accelerator: Any, state: StateFile | None) -> None:
+    def __init__(
+        self, model: nn.Module, recipe: StepRecipe, accelerator: Any, state: StateFile | None, zero_rate: float
+    ) -> None:
         self.recipe, self.accelerator = recipe, accelerator
         model.to(accelerator.device).train()
         self.average = copy.deepcopy(model).requires_grad_(False)
         self.model = synced(model, accelerator.num_processes, accelerator.device)
         self.trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        groups = decay_groups(self.model, recipe.weight_decay)
+        groups = decay_groups(self.model, recipe.weight_decay, zero_rate=zero_rate)
         self.optimizer = torch.optim.AdamW(groups, lr=recipe.lr, betas=(0.9, 0.99), fused=True)
         self.scaler = getattr(accelerator, "scaler", None)
         self.step, self.history, self.losses, self.before = 0, list[dict[str, Any]](), list[Tensor](), 0.0
@@ -241,7 +245,7 @@ class _Run:
         accelerator, losses = self.accelerator, list[Tensor]()
         with seeded(seed, self.step, accelerator.process_index) as generator:
             for group in self.optimizer.param_groups:
-                group["lr"] = rate(self.step, self.recipe)
+                group["lr"] = rate(self.step, self.recipe) * group.get("factor", 1.0)
             self.stepper.zero_grad(set_to_none=True)
             for number, share in enumerate(shares, 1):
                 with contextlib.nullcontext() if number == len(shares) else accelerator.no_sync(self.wrapped):

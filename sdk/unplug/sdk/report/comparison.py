@@ -86,23 +86,38 @@ def verdict_cells(report: ComparisonReport) -> list[list[str]]:
     return [[report.row(one.row).label, one.claim, one.outcome, one.why] for one in report.verdicts]
 
 
-TRAINING_HEADER = ("training", "seed", "learning rate", "validation loss", "last loss", "took", "device", "weights", "note")
+TRAINING_HEADER = (
+    "training", "seed", "steps", "learning rate", "validation loss", "last loss", "gained late", "took", "device", "weights",
+    "note",
+)  # fmt: skip
 
 
 def training_cells(report: ComparisonReport) -> list[list[str]]:
     """A line a training, in the columns of `TRAINING_HEADER`: those that are measured, then those of other learning rates."""
     return [
         [
-            plain(row.label, 40), str(one.seed), f"{one.lr:g}", fixed(one.validation, 4), fixed(one.loss, 4),
-            seconds(one.wall_s), plain(one.device, 80), short(one.sha256), ", ".join(_training_notes(row, one)),
+            plain(row.label, 40), str(one.seed), _steps(report, one), _rates(one), fixed(one.validation, 4),
+            fixed(one.loss, 4), percent(one.late_gain, 0), seconds(one.wall_s), plain(one.device, 80), short(one.sha256),
+            ", ".join(_training_notes(row, one)),
         ]
         for row in report.rows
         for one in (*row.trainings, *(one for one in row.tried if one not in row.trainings))
     ]  # fmt: skip
 
 
+def _steps(report: ComparisonReport, one: Training) -> str:
+    return count(one.steps if one.steps is not None else int(report.recipe["steps"]))
+
+
+def _rates(one: Training) -> str:
+    """The learning rate, and what it is multiplied with where kernels start at zero."""
+    return f"{one.lr:g}" if one.zero_rate == 1.0 else f"{one.lr:g}, zero kernels × {one.zero_rate:g}"
+
+
 def _training_notes(row: Row, one: Training) -> list[str]:
     notes = {
+        "flat": one.converged is True,
+        "not flat": one.converged is False,
         "tried, not measured": one not in row.trainings,
         "trained before": one.given,
         f"stored as {plain(one.stored, 20)}": one.stored != "F32",
@@ -297,7 +312,7 @@ def _attributes(report: ComparisonReport) -> Table:
 
 
 def _trainings(report: ComparisonReport) -> Table:
-    columns = [Column(label=label, number=0 < place < 6) for place, label in enumerate(TRAINING_HEADER)]
+    columns = [Column(label=label, number=0 < place < 8) for place, label in enumerate(TRAINING_HEADER)]
     rows = [[Cell(text=text) for text in cells] for cells in training_cells(report)]
     steps, batch = report.recipe.get("steps"), report.recipe.get("batch_size")
     return Table(caption=f"Trainings: {steps} steps of {batch} samples each", columns=columns, groups=[("", rows)])

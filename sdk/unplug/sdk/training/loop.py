@@ -52,11 +52,24 @@ def seeded(*key: int) -> Iterator[torch.Generator]:
         yield torch.Generator().manual_seed(seed)
 
 
-def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups: decay on kernels and matrices, none on norms and biases."""
+def decay_groups(model: nn.Module, weight_decay: float, *, zero_rate: float = 1.0) -> list[dict[str, Any]]:
+    """Parameter groups: decay on kernels and matrices, none on norms and biases.
+
+    Args:
+        model: to train.
+        weight_decay: of the kernels and matrices.
+        zero_rate: factor on the learning rate of kernels that are all zero now ("factor" of their group, which the training
+            loop multiplies); 1 puts them with the others.
+    """
     kernels = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     others = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
-    return [{"params": kernels, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    groups = [{"params": kernels, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    if zero_rate == 1.0:
+        return groups
+    zero = [parameter for parameter in kernels if parameter.requires_grad and not bool(parameter.any())]
+    behind = {id(parameter) for parameter in zero}
+    groups[0]["params"] = [parameter for parameter in kernels if id(parameter) not in behind]
+    return [*groups, {"params": zero, "weight_decay": weight_decay, "factor": zero_rate}]
 
 
 @torch.no_grad()

@@ -1,3 +1,5 @@
+from .curves import curves_figure as curves_figure
+from .curves import has_curves as has_curves
 from .distances import frechet_rows as frechet_rows
 from .distances import projection as projection
 from .errors import TOLERANCE as TOLERANCE
@@ -12,6 +14,7 @@ from .judge import train_judge as train_judge
 from .judge import words_of as words_of
 from .report import METRICS as METRICS
 from .report import ComparisonReport as ComparisonReport
+from .report import CurvePoint as CurvePoint
 from .report import Measure as Measure
 from .report import Metric as Metric
 from .report import Row as Row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,17 +12,19 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from unplug.core import CheckpointError, read_json, sha256_file, versions
+from unplug.core import CheckpointError, read_json, sha256_file, versions, write_json
 from unplug.plugins import BINDING, RECORD, Checkpoint, check_binding, load_weights, save_checkpoint, weights_file
-from unplug.sdk.diffusion import CONTROLS, Control, ControlRecipe, fit_control, mean_loss
+from unplug.sdk.diffusion import CONTROLS, Control, ControlRecipe, Weighting, fit_control, mean_loss
 from unplug.sdk.training import check_place, describe_device, fingerprint, training_dir
 
-from .report import Training
+from .report import CurvePoint, Training
 from .setup import Setup
 
 SCHEMA = "unplug-control/1"
 VALIDATED = 512
 """Validation samples, at most, over which a training's loss is averaged, as ``unplug train plugin`` does."""
+ON_THE_WAY = 96
+"""The same for each point of a curve."""
 ATTENTION = "AttnProcessor2_0"
 """diffusers' fused attention, with which everything but training is computed. The plain products with which a CPU trains are
 slower where nothing goes backward: a step of the small UNet in fp32 took 39.3 ms against 35.4 at batch 1 and 54.9 against 47.0
@@ -64,7 +67,7 @@ class Entrant:
     """A control of the comparison.
 
     Args:
-        own: its trainings, one a seed. tried: the first seed's with each learning rate, where there were several.
+        own: its trainings, one a seed. tried: the first seed's with each pair of rates, where there were several.
     """
 
     own: tuple[Contender, ...]
@@ -80,16 +83,19 @@ def use_sampling_attention(network: Any) -> None:
 
 
 def enter(setup: Setup, name: str) -> Entrant:
-    """Trains or finds the control `name` with each seed; of several learning rates, the one that serves the first seed best.
+    """Trains or finds the control `name` with each seed; of several rates, those that serve the first seed best.
 
     Raises:
         CheckpointError, TrainingError, OutputError: see `contender`.
     """
-    first, *others = setup.request.training_seeds
-    tried = [contender(setup, name, first, lr) for lr in setup.request.rates_of(name)]
-    best = min(tried, key=lambda one: one.training.validation or 0.0)  # None only where there is one rate
-    own = (best, *(contender(setup, name, seed, best.training.lr) for seed in others))
-    return Entrant(own=own, tried=tuple(one.training for one in tried) if len(tried) > 1 else ())
+    request = setup.request
+    trials, seeds = request.trials_of(name), request.training_seeds
+    several = len(trials) > 1
+    tried = [contender(setup, name, seeds[0], *trial, search=True) for trial in trials] if several else []
+    best = min(tried, key=lambda one: one.training.validation or 0.0).training if several else None
+    lr, zero_rate = trials[0] if best is None else (best.lr, best.zero_rate)
+    own = tuple(contender(setup, name, seed, lr, zero_rate) for seed in seeds)
+    return Entrant(own=own, tried=tuple(one.training for one in tried))
 
 
 def facts(setup: Setup) -> dict[str, Any]:
@@ -104,22 +110,34 @@ def facts(setup: Setup) -> dict[str, Any]:
     }
 
 
-def contender(setup: Setup, name: str, seed: int, lr: float) -> Contender:
-    """The control `name` trained with `seed` and `lr`: the one that was given, the finished one in the folder, or a new one.
+def contender(setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 1.0, *, search: bool = False) -> Contender:
+    """The control `name` trained with `seed` and rates: the one that was given, the finished one in the folder, or a new one.
+
+    Args:
+        setup: what it belongs to.
+        name: of `CONTROLS`.
+        seed: of the training.
+        lr, zero_rate: its rates.
+        search: with the steps of the search, where the request has any.
 
     Raises:
         CheckpointError: what lies in its place was trained otherwise, or cannot be read.
         TrainingError, OutputError: see `fit_control` and `save_checkpoint`.
     """
     control = CONTROLS.get(name)()
-    recipe = setup.request.recipe_with(lr)
-    if name == "plugin" and setup.plugin is not None and seed == setup.request.seed and lr == given_rate(setup, setup.plugin):
+    recipe = setup.request.recipe_with(lr, search=search)
+    own = zero_rate == 1.0 and recipe.steps == setup.request.recipe.steps
+    first = seed == setup.request.seed
+    if name == "plugin" and setup.plugin is not None and own and first and lr == given_rate(setup, setup.plugin):
         training = given_training(setup, setup.plugin, recipe)
         return Contender(setup=setup, name=name, control=control, folder=setup.plugin.path, training=training)
-    folder = setup.request.out / "controls" / f"{name}-seed{seed}-lr{lr:g}"
-    marks = fingerprint(kind=name, recipe=recipe.to_dict(), seed=seed, **facts(setup))
+    zero = {} if zero_rate == 1.0 else {"zero_rate": zero_rate}
+    parts = [name, f"seed{seed}", f"lr{lr:g}", *(f"zero{rate:g}" for rate in zero.values())]
+    short = [f"steps{recipe.steps}"] if recipe.steps != setup.request.recipe.steps else []
+    folder = setup.request.out / "controls" / "-".join([*parts, *short])
+    marks = fingerprint(kind=name, recipe=recipe.to_dict(), seed=seed, **zero, **facts(setup))
     if not (folder / RECORD).is_file():
-        _train(setup, control, name, seed, recipe, folder, marks)
+        _train(setup, control, name, seed, recipe, zero_rate, folder, marks)
     record = read_json(folder / RECORD)
     if not isinstance(record, dict) or record.get("fingerprint") != marks:
         why = "it was trained on another base or other data, or with another recipe"
@@ -129,7 +147,8 @@ def contender(setup: Setup, name: str, seed: int, lr: float) -> Contender:
         training = Training(
             seed=seed, lr=lr, wall_s=float(record["cost"]["wall_s"]), loss=float(record["loss"]),
             validation=record["validation"], device=str(record["cost"]["device"]), sha256=record[BINDING],
-            stored=stored_type(folder), given=False,
+            stored=stored_type(folder), given=False, steps=recipe.steps, zero_rate=zero_rate,
+            curve=tuple(CurvePoint(**point) for point in record.get("curve", ())),
         )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         why = f"its unplug.json does not say how it was trained ({type(error).__name__}: {error})"
@@ -137,20 +156,51 @@ def contender(setup: Setup, name: str, seed: int, lr: float) -> Contender:
     return Contender(setup=setup, name=name, control=control, folder=folder, training=training)
 
 
-def _train(setup: Setup, control: Control, name: str, seed: int, recipe: ControlRecipe, folder: Path, marks: str) -> None:
+class _Curve:
+    """The validation loss of a training on its way, kept in a file, so that a killed run has its first points still."""
+
+    def __init__(self, setup: Setup, control: Control, weighting: Weighting, path: Path) -> None:
+        self.setup, self.control, self.weighting, self.path, self.spent_s = setup, control, weighting, path, 0.0
+        self.started = time.perf_counter()
+        self.points: list[dict[str, Any]] = read_json(path) if path.is_file() else []
+        self.before = self.points[-1]["wall_s"] if self.points else 0.0
+
+    def __call__(self, network: nn.Module | None, step: int) -> None:
+        """Measures a network, or the bare base."""
+        began = time.perf_counter()
+        value = self.loss(network, ON_THE_WAY)
+        wall_s = self.before + began - self.started - self.spent_s
+        self.points = [point for point in self.points if point["step"] < step]
+        self.points.append({"step": step, "wall_s": round(wall_s, 1), "validation": value})
+        write_json(self.path, self.points)
+        self.spent_s += time.perf_counter() - began
+
+    def loss(self, network: nn.Module | None, most: int) -> float:
+        setup = self.setup
+        control = None if network is None else self.control
+        return mean_loss(
+            control, network, setup.base, setup.validation, weighting=self.weighting, device=setup.device, most=most
+        )  # fmt: skip
+
+
+def _train(
+    setup: Setup, control: Control, name: str, seed: int, recipe: ControlRecipe, zero_rate: float, folder: Path, marks: str
+) -> None:
     check_place(folder)
     work = training_dir(folder)
-    setup.say(
-        f"training {control.label}, seed {seed}: {recipe.steps} steps of {recipe.batch_size}, learning rate {recipe.lr:g}"
-    )
+    rates = f"learning rate {recipe.lr:g}" + ("" if zero_rate == 1.0 else f", times {zero_rate:g} where kernels start at zero")
+    setup.say(f"training {control.label}, seed {seed}: {recipe.steps} steps of {recipe.batch_size}, {rates}")
+    curve = _Curve(setup, control, recipe.weighting, work / "curve.json")
+    every = setup.request.curve_every if len(setup.validation) else 0
+    if every and not curve.points:
+        curve(None, 0)
     done = fit_control(
         control, setup.base, setup.train, recipe, condition=setup.request.condition, image_size=setup.dataset.size, seed=seed,
-        device=setup.device, state_path=work / "state.safetensors", facts=facts(setup), show=setup.show,
+        device=setup.device, state_path=work / "state.safetensors", facts=facts(setup), show=setup.show, zero_rate=zero_rate,
+        on_sample=curve if every else None, sample_every=every,
     )  # fmt: skip
     trained: Any = done.model
-    validation = mean_loss(
-        control, trained.network, setup.base, setup.validation, weighting=recipe.weighting, device=setup.device, most=VALIDATED
-    )
+    validation = curve.loss(trained.network, VALIDATED)
     record = {
         "schema": SCHEMA,
         "kind": name,
@@ -161,6 +211,7 @@ def _train(setup: Setup, control: Control, name: str, seed: int, recipe: Control
         "loss": done.history[-1]["loss"],
         "validation": validation if len(setup.validation) else None,
         "history": list(done.history),
+        "curve": curve.points,
         "cost": {
             "forward": done.samples,
             "backward": done.samples,

@@ -110,6 +110,25 @@ Raw = tuple[tuple[float | None, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """How far a training was.
+
+    Args:
+        step: of the optimizer.
+        wall_s: seconds since it started, without those in which it was measured.
+        validation: loss on the validation set of the weights averaged until then.
+    """
+
+    step: int
+    wall_s: float
+    validation: float
+
+
+FLAT = 0.05
+"""A loss is called flat where no more than this share of all that was gained came in the last third of the steps."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """One training of a control.
 
@@ -123,6 +142,9 @@ class Training:
         sha256: of the weights.
         stored: type of the numbers in the weight file, as safetensors names it.
         given: it was trained before and passed in.
+        steps: of the optimizer; null in files of before they were kept.
+        zero_rate: factor on the learning rate of kernels that start at zero.
+        curve: the validation loss on the way, the start first; empty where it was not measured.
     """
 
     seed: int
@@ -134,6 +156,35 @@ class Training:
     sha256: str
     stored: str
     given: bool
+    steps: int | None = None
+    zero_rate: float = 1.0
+    curve: tuple[CurvePoint, ...] = ()
+
+    @property
+    def late_gain(self) -> float | None:
+        """Share of what the validation loss lost over the training that it lost in the last third; null without a curve.
+
+        A learning rate that falls to nothing flattens any curve at its end, so a share of a few percent says that these steps
+        were used up, and not that more of them would have gained nothing.
+
+        Example:
+            >>> points = [CurvePoint(step=step, wall_s=0.0, validation=loss) for step, loss in ((0, 1.0), (60, 0.6), (90, 0.5))]
+            >>> Training(seed=0, lr=1.0, wall_s=0.0, loss=0.0, validation=None, device="", sha256="", stored="F32", given=False,
+            ...          curve=tuple(points)).late_gain
+            0.2
+        """
+        if len(self.curve) < 3:
+            return None
+        start, end = self.curve[0].validation, self.curve[-1].validation
+        before = next(point.validation for point in reversed(self.curve) if point.step <= 2 / 3 * self.curve[-1].step)
+        return None if start <= end else (before - end) / (start - end)
+
+    @property
+    def converged(self) -> bool | None:
+        """Whether the loss was flat at the end (`FLAT`); null without a curve. What gained nothing has not converged."""
+        if len(self.curve) < 3:
+            return None
+        return self.late_gain is not None and self.late_gain <= FLAT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from unplug.sdk.diffusion import losses
 from .bootstrap import Resampled, Shares, difference, estimate, make_draws
 from .contenders import Contender, Entrant, enter, use_sampling_attention
 from .costs import measure_costs
+from .curves import curves_figure, has_curves
 from .distances import Frechet, frechet_rows, kid_rows, projection
 from .errors import Values, control_error
 from .judge import Reader, make_reader, parameters
@@ -40,7 +41,7 @@ DECODED = Row(name="autoencoder", label="source through autoencoder", role="floo
 def compare_controls(
     request: CompareRequest, *, device: torch.device, show: bool = True, say: Callable[[str], None] = lambda _: None
 ) -> ComparisonReport:
-    """Trains the controls, draws pictures with each, measures them, and writes compare.json and compare.png.
+    """Trains the controls, draws pictures with each, measures them, and writes compare.json, compare.png and curves.png.
 
     What a killed or an earlier call has finished in ``request.out`` (trainings, pictures, timings) is used again.
 
@@ -67,6 +68,9 @@ def compare_controls(
     report = report_of(setup, tuple(rows), features, reader.judge, timing)
     with atomic_path(request.out / "compare.png") as temporary:
         comparison_sheet(setup, shown).save(temporary, format="PNG")
+    if has_curves(report):
+        with atomic_path(request.out / "curves.png") as temporary:
+            curves_figure(report).savefig(temporary, format="png")
     report.save(request.out / "compare.json")
     return report
 

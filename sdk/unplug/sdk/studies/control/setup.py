@@ -54,6 +54,10 @@ class CompareRequest:
         recipe: of every control but for its learning rate.
         lrs: peak learning rates by control, instead of `LEARNING_RATES`; of several, each is trained and the one with the
             lowest loss on the validation set is measured.
+        zero_rates: factors by control on the learning rate of kernels that start at zero; of several, each is tried with each
+            learning rate.
+        search_steps: steps of the trainings that only choose among rates; None trains each to the end.
+        curve_every: steps between two points of the validation curve; 0 keeps none.
         seed: of the first training, the pictures and the judge.
         seeds: trainings of each control, from `seed` on.
         pictures: of each row, at least 4.
@@ -76,6 +80,9 @@ class CompareRequest:
     controls: tuple[str, ...] = ("controlnet", "t2i-adapter", "plugin")
     recipe: ControlRecipe = field(default_factory=ControlRecipe)
     lrs: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    zero_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    search_steps: int | None = None
+    curve_every: int = 0
     seed: int = 0
     seeds: int = 1
     pictures: int = 512
@@ -92,22 +99,27 @@ class CompareRequest:
             CONTROLS.get(name)
         if not self.controls or len(set(self.controls)) != len(self.controls):
             raise InputError("--controls", "it names none, or one twice", f"Name some of {', '.join(CONTROLS)}")
-        if empty := sorted(name for name, rates in self.lrs.items() if not rates):
-            raise InputError(f"--lr {empty[0]}=", "it names no rate", f"Write for example --lr {empty[0]}=0.0003,0.001")
-        if idle := sorted(set(self.lrs) - set(self.controls)):
-            raise InputError(
-                f"--lr {idle[0]}=...", "that control is not among --controls", "Add it there, or leave the rate out"
-            )
+        for option, rates_by in (("--lr", self.lrs), ("--zero-rate", self.zero_rates)):
+            if empty := sorted(name for name, rates in rates_by.items() if not rates):
+                raise InputError(f"{option} {empty[0]}=", "it names no rate", f"Write for example {option} {empty[0]}=0.3,1")
+            if idle := sorted(set(rates_by) - set(self.controls)):
+                raise InputError(
+                    f"{option} {idle[0]}=...", "that control is not among --controls", "Add it there, or leave the rate out"
+                )
+        if bad := [factor for rates in self.zero_rates.values() for factor in rates if not 0 < factor <= 1000]:
+            raise InputError(f"--zero-rate {bad[0]:g}", "out of range", "Use more than 0, and 1000 at most")
         ranges = {
             "seeds": (1, 100),
             "pictures": (4, 100_000),
             "sampling_steps": (1, 1000),
             "guidance": (1, 100),
             "rounds": (1, 1000),
+            "search_steps": (1, 100_000_000),
+            "curve_every": (0, 100_000_000),
         }
         for name, (low, high) in ranges.items():
             value = getattr(self, name)
-            if not (math.isfinite(value) and low <= value <= high):
+            if value is not None and not (math.isfinite(value) and low <= value <= high):
                 raise InputError(f"{name} {value}", "out of range", f"Use {low} to {high}")
         if self.plugin is not None and "plugin" not in self.controls:
             raise InputError("--plugin", "plugin is not among --controls", "Add it there, or leave the folder out")
@@ -134,9 +146,17 @@ class CompareRequest:
         """Peak learning rates that are tried."""
         return tuple(dict.fromkeys(self.lrs.get(control, (LEARNING_RATES.get(control, self.recipe.lr),))))
 
-    def recipe_with(self, lr: float) -> ControlRecipe:
-        """The recipe with a learning rate."""
-        return replace(self.recipe, lr=lr)
+    def trials_of(self, control: str) -> tuple[tuple[float, float], ...]:
+        """Learning rates, each with each factor for the kernels that start at zero."""
+        factors = tuple(dict.fromkeys(self.zero_rates.get(control, (1.0,))))
+        return tuple((lr, factor) for lr in self.rates_of(control) for factor in factors)
+
+    def recipe_with(self, lr: float, *, search: bool = False) -> ControlRecipe:
+        """The recipe with a learning rate; with the steps of the search where it is one."""
+        recipe = replace(self.recipe, lr=lr)
+        if not search or self.search_steps is None:
+            return recipe
+        return replace(recipe, steps=self.search_steps, warmup=min(recipe.warmup, self.search_steps))
 
 
 HELD_OUT = 0.05
@@ -236,7 +256,7 @@ def prepare(request: CompareRequest, *, device: torch.device, show: bool, say: C
         why = f"the test set has {len(test)} samples with the condition"
         raise InputError(f"--pictures {request.pictures}", why, f"Ask for {len(test)} at most, or give more data")
     validation = data.subset(split.validation)
-    if not len(validation) and any(len(request.rates_of(name)) > 1 for name in request.controls):
+    if not len(validation) and any(len(request.trials_of(name)) > 1 for name in request.controls):
         raise InputError("--lr", "no validation sample has the condition, so no rate can be chosen", "Give one rate a control")
     sources = test.subset(first_of_each(test)[: request.pictures])
     others = data.subset(of_other_subjects((*test.ids, *split.validation), data, sources))

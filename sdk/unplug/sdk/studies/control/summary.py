@@ -22,6 +22,7 @@ from .errors import TOLERANCE
 from .judge import parameters
 from .report import (
     CONTROL_ERROR,
+    FLAT,
     JUDGED,
     METRICS,
     ComparisonReport,
@@ -177,6 +178,8 @@ def _settings(setup: Setup) -> dict[str, Any]:
         "guidance": request.guidance,
         "seed": request.seed,
         "training_seeds": list(request.training_seeds),
+        "search_steps": request.search_steps,
+        "curve_every": request.curve_every,
         "timing_rounds": request.rounds,
         "device": describe_device(setup.device),
         "threads": torch.get_num_threads(),
@@ -197,6 +200,14 @@ def _notes(setup: Setup, rows: tuple[Row, ...], features: FeatureFacts, judge: J
         notes.append(
             f"Of several learning rates the one with the lowest loss on {min(len(setup.validation), VALIDATED)} "
             "validation samples was measured; no row draws from those."
+        )
+    if request.search_steps is not None and any(row.tried for row in rows):
+        notes.append(f"Rates were chosen by trainings of {request.search_steps:,} steps with the first seed.")
+    if request.curve_every:
+        notes.append(
+            "Gained late: share of what the validation loss lost in training that it lost in the last third of the steps; flat "
+            f"is {100 * FLAT:.0f} % or less. The learning rate falls to a hundredth, which flattens any curve at its end: flat "
+            "says that these steps were used up, not that more of them would have gained nothing."
         )
     if request.seeds == 1:
         notes.append(

@@ -1,0 +1,119 @@
+"""Students: the step and its inverse, a target worked out by a loop, a run that goes on after a kill, both forms drawn with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from unplug.core import CheckpointError, InputError, read_json, write_json
+from unplug.sdk.data import Dataset
+from unplug.sdk.diffusion import StudentRecipe, base_record, generate, load_base, load_loras, sampling_of, steps, train_student
+from unplug.sdk.diffusion.base import TextPairs
+from unplug.sdk.diffusion.load import RECORD, WEIGHTS_NAME
+from unplug.sdk.diffusion.small import diffusers
+from unplug.sdk.diffusion.student import StudentLoss, ddim, grid, velocity_between
+
+from .conftest import CPU, SIZE, Killed, kill_after
+
+FEW = StudentRecipe(steps=4, batch_size=2, warmup=1, drawn_steps=2, substeps=2, captions=2, precision="fp32")
+
+
+def test_the_step_is_that_of_diffusers(base: Any) -> None:
+    """DDIM's own scheduler on the same latent and velocity, from every timestep of four."""
+    scheduler = diffusers().DDIMScheduler.from_config(base.scheduler.config)
+    scheduler.set_timesteps(4)
+    times_SK, alpha_N = grid(1000, 4, 1), torch.cat([base.scheduler.alphas_cumprod, torch.ones(1)])
+    assert times_SK[:, 0].tolist() == scheduler.timesteps.tolist() == [999, 749, 499, 249]
+    z, velocity = torch.randn(2, 1, 4, 8, 8).unbind()
+    for now, after in times_SK.tolist():
+        own = ddim(alpha_N[[now]], alpha_N[[after]], z, velocity)
+        assert torch.allclose(own, scheduler.step(velocity, now, z).prev_sample, atol=1e-5)
+
+
+@pytest.mark.parametrize("levels", [(0.0, 0.2), (0.3, 0.9), (0.7, 1.0), (0.0, 1.0)])
+def test_the_inverse_gives_the_velocity_back(levels: tuple[float, float]) -> None:
+    alpha, after = (torch.tensor([value]) for value in levels)
+    z, velocity = torch.randn(2, 1, 3, 4, 4).unbind()
+    assert torch.allclose(velocity_between(alpha, after, z, ddim(alpha, after, z, velocity)), velocity, atol=1e-4)
+    with pytest.raises(InputError, match="cleaner"):
+        velocity_between(after, alpha, z, z)
+
+
+def test_a_student_of_one_unguided_substep_has_nothing_to_learn(base: Any) -> None:
+    """Its target is then the teacher's own prediction; with several substeps it is not."""
+    generator = torch.Generator().manual_seed(0)
+    ids, latent = torch.zeros(3, base.tokenizer.model_max_length, dtype=torch.long), torch.randn(3, 4, SIZE // 8, SIZE // 8)
+    alpha_N = base.scheduler.alphas_cumprod.float()
+
+    def loss(substeps: int, guidance: float) -> float:
+        recipe = StudentRecipe(substeps=substeps, teacher_guidance=guidance)
+        model = StudentLoss(base.unet, base.unet, base.text_encoder, ids[0], alpha_N, recipe)
+        with torch.no_grad():
+            return float(model(latent, ids, generator))
+
+    assert loss(1, 1.0) < 1e-6 < 1e-3 < loss(3, 1.0)
+
+
+def weights(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.safetensors"))}
+
+
+def train(base_folder: Path, faces: Dataset, out: Path, **changes: Any) -> Path:
+    teacher = load_base(str(base_folder), device=CPU)
+    recipe = StudentRecipe(**{**FEW.to_dict(), **changes})
+    return train_student(teacher, {"schema": "unplug-base/1", "image_size": SIZE, "data": {"spec": "s"}, "seed": 0,
+                                   "metrics": {"vae_psnr_db": 1.0}, "parameters": {"unet": 1, "vae": 1, "text_encoder": 1}},
+                         faces, out, recipe, seed=1, device=CPU, show=False)  # fmt: skip
+
+
+@pytest.mark.long
+def test_a_base_that_says_how_it_draws(base_folder: Path, faces: Dataset, tmp_path: Path) -> None:
+    out = train(base_folder, faces, tmp_path / "student")
+    how = sampling_of(str(out))
+    assert (how.steps, how.guidance, how.solver) == (2, 1.0, "ddim") and base_record(str(out))["student"]["rank"] == 0
+    before, after = weights(base_folder), weights(out)
+    assert before.keys() == after.keys()
+    teacher, student = (load_base(str(path), device=CPU) for path in (base_folder, out))
+    assert torch.equal(teacher.vae.decoder.conv_in.weight, student.vae.decoder.conv_in.weight)
+    assert not torch.equal(teacher.unet.conv_in.weight, student.unet.conv_in.weight)
+    write_json(out / RECORD, {**read_json(out / RECORD), "sampling": {"steps": 0, "guidance": 1.0, "solver": "ddim"}})
+    with pytest.raises(CheckpointError, match="to draw with"):
+        sampling_of(str(out))
+
+
+@pytest.mark.long
+def test_killed_it_goes_on_to_the_same_weights(
+    base_folder: Path, faces: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(steps, "SAVE_EVERY_S", 0.0)
+    whole = train(base_folder, faces, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        kill_after(patch, TextPairs, 3)
+        with pytest.raises(Killed):
+            train(base_folder, faces, tmp_path / "again")
+    assert not (tmp_path / "again").exists() and (tmp_path / ".again.training" / "unet.safetensors").is_file()
+    assert weights(train(base_folder, faces, tmp_path / "again")) == weights(whole)
+
+
+@pytest.mark.long
+def test_low_rank_weights_act_on_the_teacher(base_folder: Path, faces: Dataset, tmp_path: Path) -> None:
+    out = train(base_folder, faces, tmp_path / "lora", rank=2, lr=0.05, steps=6)
+    tensors = load_file(out / WEIGHTS_NAME)
+    assert tensors and {value.shape[0] for name, value in tensors.items() if "lora_A" in name} == {2}
+    plain, steered = (load_base(str(base_folder), device=CPU) for _ in range(2))
+    load_loras(steered, [out])
+    drawn = [
+        generate(pipe, ["a portrait"], seeds=[0], size=SIZE, steps=2, guidance=1.0, solver="ddim")[0]
+        for pipe in (plain, steered)
+    ]
+    assert drawn[0].tobytes() != drawn[1].tobytes() and load_file(out / WEIGHTS_NAME).keys() == tensors.keys()
+
+
+@pytest.mark.parametrize("change", [{"drawn_steps": 0}, {"substeps": 51}, {"rank": -1}, {"teacher_guidance": 0.5}])
+def test_numbers_out_of_range_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(change))):
+        StudentRecipe(**change)

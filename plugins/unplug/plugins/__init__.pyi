@@ -24,6 +24,11 @@ from .checkpoint import view_of as view_of
 from .checkpoint import weights_file as weights_file
 from .conditioning import ConditioningPlugin as ConditioningPlugin
 from .dit_plugin import DiTPlugin as DiTPlugin
+from .lora_slots import LORA_INPUT as LORA_INPUT
+from .lora_slots import LORA_LAYERS as LORA_LAYERS
+from .lora_slots import LORA_RANK as LORA_RANK
+from .lora_slots import SlottedUNet as SlottedUNet
+from .lora_slots import slots_of as slots_of
 from .multi_plugin import MultiPlugin as MultiPlugin
 from .plugin_sizes import PLUGIN_SIZES as PLUGIN_SIZES
 from .unet_levels import level_differences as level_differences

@@ -25,6 +25,7 @@ MODELS: Registry[Any] = Registry(
         "dit-plugin": "unplug.plugins.dit_plugin:DiTPlugin",
         "unet": "unplug.plugins.base_parts:BaseUNet",
         "guided_unet": "unplug.plugins.base_parts:GuidedUNet",
+        "slotted_unet": "unplug.plugins.lora_slots:SlottedUNet",
         "decoder": "unplug.plugins.base_parts:BaseDecoder",
         "text_encoder": "unplug.plugins.text_encoder:TextEncoder",
     },
@@ -32,9 +33,9 @@ MODELS: Registry[Any] = Registry(
 )
 BROKEN = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RuntimeError, AssertionError, InputError)
 """What networks raise on configurations that do not fit."""
-VIEWS = {"guided_unet": "unet"}
+VIEWS = {"guided_unet": "unet", "slotted_unet": "unet"}
 """Model types that are another way to run the weights of a model type: asked for by name, never named by a config.json."""
-FOREIGN = ("unet", "guided_unet", "decoder", "text_encoder")
+FOREIGN = ("unet", "guided_unet", "slotted_unet", "decoder", "text_encoder")
 """Model types whose configurations are diffusers' or transformers', with more settings than could be bounded one by one."""
 TRANSFORMERS_TYPES = {"clip_text_model": "text_encoder"}
 """Model types of the configurations that transformers writes: its own word for the kind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ class BaseOrder:
     ios: int
     workers: int
     check: int | None
+    lora_slots: bool
     out: Path
 
 
@@ -37,7 +38,7 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
     """Exports one base and the plugins beside it, and says what came of it."""
     from unplug.sdk.device import PIPELINE, export_generator
 
-    source = _source(checkpoints)
+    source = replace(_source(checkpoints), lora_slots=order.lora_slots)
     if (name := given_option("spec", "samples", "delegate")) is not None:
         word = {"spec": "--calibrate", "samples": "--calibration-samples", "delegate": "--require-delegate"}[name]
         raise InputError(word, "it is of one model, and this is a whole base", "Leave it out, or export the parts one by one")

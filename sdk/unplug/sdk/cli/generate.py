@@ -90,7 +90,7 @@ def generate(
         check_writable(out.parent)
         order = FilesOrder(
             prompt=prompt, negative=negative, folder=Path(base_name), guides=guide_order, count=count, steps=steps,
-            guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, out=out,
+            guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, loras=loras, out=out,
         )  # fmt: skip
         return generate_on_files(order, common)
     if (word := given_option("target", "precision", "threads")) is not None:

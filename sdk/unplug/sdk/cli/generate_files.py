@@ -17,7 +17,7 @@ from .options import given_option
 if TYPE_CHECKING:
     from unplug.sdk.device import Pipeline, Steer
 
-ELSEWHERE = {"size": "--size", "loras": "--lora"}
+ELSEWHERE = {"size": "--size"}
 """Options that a file cannot follow: what it draws was fixed when it was exported."""
 
 
@@ -36,6 +36,7 @@ class FilesOrder:
     target: str | None
     precision: str | None
     threads: int
+    loras: tuple[Path, ...]
     out: Path
 
 
@@ -63,8 +64,8 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     seeds = tuple(common.seed + index for index in range(order.count))
     with progress_bar("draw", common) as progress:
         drawn = draw(
-            order.folder, words, seeds=seeds, steers=steers, target=order.target, precision=order.precision,
-            threads=order.threads, progress=progress,
+            order.folder, words, seeds=seeds, steers=steers, loras=order.loras, target=order.target,
+            precision=order.precision, threads=order.threads, progress=progress,
         )  # fmt: skip
     facts = {
         "prompt": order.prompt, "negative": order.negative, "base": pipeline.name, "plugins": list(order.guides.plugins),
@@ -72,6 +73,7 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
         "guidance": pipeline.defaults.guidance if order.guidance is None else order.guidance,
         "solver": order.solver or pipeline.defaults.solver, "size": pipeline.image_size, "precision": drawn.precision,
         "target": drawn.target, "runtime": drawn.runtime, "noise": pipeline.noise,
+        "loras": [str(item) for item in order.loras],
     }  # fmt: skip
     pictures = [Image.fromarray(item) for item in drawn.images]
     files = [order.out] if order.count == 1 else [order.out.with_name(f"{order.out.stem}-{seed}.png") for seed in seeds]

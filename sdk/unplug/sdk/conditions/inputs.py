@@ -25,7 +25,7 @@ from .exact import exact_depths
 
 Part = Literal["retain", "test"]
 SEED = 20231
-LATENT = ("unet", "guided_unet", "decoder", "text_encoder")
+LATENT = ("unet", "guided_unet", "slotted_unet", "decoder", "text_encoder")
 """Model types that are compared on unit noise or random ids: they take latents, text states and tokens, not pictures."""
 CONDITION, DRAWN_AS = "condition", "canny"
 """An input of this name is steered by a picture of edges; they need no task file, whatever the model was trained on."""

@@ -12,6 +12,9 @@ from .loop import Steer as Steer
 from .loop import Words as Words
 from .loop import generate as generate
 from .loop import to_pixels as to_pixels
+from .lora import LoraSlots as LoraSlots
+from .lora import Slot as Slot
+from .lora import pack_loras as pack_loras
 from .noise import latent as latent
 from .noise import normals as normals
 from .noise import philox as philox

@@ -13,15 +13,14 @@ from unplug.export import OLDEST_IOS, Artifact, export_checkpoint, plan_pairs
 from unplug.plugins import level_differences, read_base, read_config, weights_file
 
 from .base_folder import read_scales, read_schedule, read_tokenizer
-from .pipeline import PARTS, PIPELINE, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, load_pipeline
+from .lora import LoraSlots, Slot
+from .pipeline import LORA, PARTS, PIPELINE, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, load_pipeline
 from .sampler import SOLVERS, Solver
 
 MARK = "model_index.json"
 """What makes a folder a diffusers pipeline."""
 FOLDERS = {"text_encoder": "text_encoder", "unet": "unet", "decoder": "vae"}
 """Part name, which is its model type, to the folder of its checkpoint."""
-VIEWS = {"unet": "guided_unet"}
-"""Parts that are exported in another way than as their checkpoint's own type."""
 SMALL_BYTES = 256 * 2**20
 
 
@@ -34,6 +33,7 @@ class GeneratorSource:
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
         plugins: name to checkpoint folder.
         steps, guidance, solver: that suit the base by default.
+        lora_slots: the UNet takes low-rank updates as an input, so that one file serves every variant.
     """
 
     name: str
@@ -42,11 +42,16 @@ class GeneratorSource:
     steps: int = 25
     guidance: float = 7.5
     solver: Solver = SOLVERS[0]
+    lora_slots: bool = False
 
     def checkpoints(self) -> dict[str, Path]:
         """Part name to checkpoint folder; plugins as ``plugins.NAME``."""
         own = {name: self.folder / FOLDERS[name] for name in PARTS}
         return own | {f"plugins.{name}": path for name, path in self.plugins.items()}
+
+    def view_of(self, part: str) -> str | None:
+        """How a part is exported, where it is another way than as its checkpoint's own type."""
+        return None if part != "unet" else "slotted_unet" if self.lora_slots else "guided_unet"
 
     @property
     def small(self) -> bool:
@@ -99,7 +104,7 @@ def export_generator(
 
             made[name] = export_checkpoint(
                 checkpoint, targets=targets, precisions=precisions, out=out / name.removeprefix("plugins."), layout=layout,
-                ios=ios, workers=workers, progress=told, view=VIEWS.get(name), children=children,
+                ios=ios, workers=workers, progress=told, view=source.view_of(name), children=children,
             )  # fmt: skip
     _pipeline(source, facts, made, out).save(out)
     load_pipeline(out)  # what nobody could read shall not pass for a success
@@ -148,10 +153,21 @@ def _pipeline(source: GeneratorSource, facts: dict[str, Any], made: Mapping[str,
         name=source.name, image_size=image.height, latent_shape=(channels, height, width), **facts,
         text_encoder=parts["text_encoder"], unet=parts["unet"], decoder=parts["decoder"],
         plugins={name: PluginPart(condition=kind, part=parts[f"plugins.{name}"]) for name, kind in conditions.items()},
-        residuals=tuple(item.name for item in unet.inputs[4:]),
+        residuals=tuple(item.name for item in unet.inputs[4:] if item.name != LORA), lora=_slots(source),
         defaults=PipelineDefaults(steps=source.steps, guidance=source.guidance, solver=source.solver),
         versions=installed_versions(["numpy"]), git_revision=git_revision(),
     )  # fmt: skip
+
+
+def _slots(source: GeneratorSource) -> LoraSlots | None:
+    """Which layers have slots, from the UNet's checkpoint."""
+    if not source.lora_slots:
+        return None
+    from unplug.plugins import LORA_RANK, load_checkpoint
+
+    unet = load_checkpoint(source.folder / FOLDERS["unet"], view="slotted_unet").model
+    slots = tuple(Slot(layer=item.layer, fan_in=item.fan_in, fan_out=item.fan_out) for item in unet.slots)
+    return LoraSlots(rank=LORA_RANK, slots=slots)
 
 
 def _part(files: Sequence[Artifact], out: Path) -> Part:

@@ -28,7 +28,8 @@ from unplug.export import RUNTIMES, Artifact, relaid, runtime_of
 from unplug.sdk.conditions import FaceFrame, condition_picture
 
 from .loop import Network, Steer, Words, generate
-from .pipeline import PARTS, PIPELINE, Pipeline, load_pipeline, open_files
+from .lora import pack_loras
+from .pipeline import LORA, PARTS, PIPELINE, Pipeline, load_pipeline, open_files
 
 STEPS_A_SAMPLE = 10
 """Steps of a small base that take no longer than a sample of what `seconds_for` counts on."""
@@ -67,8 +68,9 @@ class Drawing:
 
 
 def draw(
-    folder: Path, words: Words, *, seeds: tuple[int, ...] = (0,), steers: tuple[Steer, ...] = (), target: str | None = None,
-    precision: str | None = None, threads: int = 1, progress: Progress | None = None,
+    folder: Path, words: Words, *, seeds: tuple[int, ...] = (0,), steers: tuple[Steer, ...] = (),
+    loras: tuple[Path, ...] = (), target: str | None = None, precision: str | None = None, threads: int = 1,
+    progress: Progress | None = None,
 ) -> Drawing:  # fmt: skip
     """Pictures of some words, one a seed.
 
@@ -77,6 +79,7 @@ def draw(
         words: see `Words`.
         seeds: of the pictures.
         steers: plugins with their conditions.
+        loras: LoRA weights, see `pack_loras`; all of them act.
         target, precision: see `open_files`.
         threads: of the runtime.
         progress: called with (steps done, steps in all, what).
@@ -90,6 +93,10 @@ def draw(
     """
     folder = folder.parent if folder.name == PIPELINE else folder
     pipeline = load_pipeline(folder)
+    lora_RK = None if pipeline.lora is None or not loras else pack_loras(pipeline.lora, loras)
+    if loras and lora_RK is None:
+        fix = "Export the base with --lora-slots, or leave --lora out"
+        raise InputError("--lora", f"{pipeline.name} was exported without slots for it", fix)
     files = open_files(pipeline, folder, target=target, precision=precision)
     used = {name: item for name, item in files.items() if name in PARTS or name in {f"plugins.{one.plugin}" for one in steers}}
     runtime = runtime_of(files["unet"])
@@ -102,10 +109,11 @@ def draw(
         "files": {name: [str(item.path.resolve()), item.card.iospec.to_dict()] for name, item in used.items()},
     }  # fmt: skip
     steps = pipeline.defaults.steps if words.steps is None else words.steps
+    extra = {} if lora_RK is None else {LORA: lora_RK}
     with Child() as child:
         reply = child.call(
             "unplug.sdk.device.drawing:draw_in_child", values,
-            {str(place): item.condition_HWC for place, item in enumerate(steers)},
+            {str(place): item.condition_HWC for place, item in enumerate(steers)} | extra,
             what=f"{folder.name} on {runtime.name}", memory=memory_for(*(item.path for item in used.values())),
             timeout=seconds_for(len(seeds) * (1 + steps // STEPS_A_SAMPLE)), progress=progress,
         )  # fmt: skip
@@ -172,7 +180,7 @@ def draw_in_child(job: Job) -> Reply:
         def told(done: int, total: int, _latent: Array, number: int = number) -> None:
             job.progress(number * total + done, count * total, f"picture {number + 1} of {count}")
 
-        made = generate(pipeline, networks, words, seed=seed, steers=steers, watch=told)
+        made = generate(pipeline, networks, words, seed=seed, steers=steers, lora_RK=job.arrays.get(LORA), watch=told)
         seconds.append(time.perf_counter() - begun)
         arrays |= {f"image {seed}": made.image_HWC, f"decoded {seed}": made.decoded, f"latent {seed}": made.latent}
     facts: dict[str, Any] = {"seconds": seconds, "load_seconds": loaded, "peak_bytes": peak_rss_bytes()}

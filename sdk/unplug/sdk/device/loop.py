@@ -16,7 +16,7 @@ from unplug.core import Array, DataError, InputError
 from unplug.sdk.conditions import check_condition
 
 from .noise import latent
-from .pipeline import Pipeline
+from .pipeline import LORA, Pipeline
 from .sampler import Solver, advance, guided, sampling_table
 from .tokenizer import Encoded
 
@@ -79,7 +79,7 @@ class DevicePicture:
 
 def generate(
     pipeline: Pipeline, networks: Mapping[str, Network], words: Words, *, seed: int = 0, steers: tuple[Steer, ...] = (),
-    watch: Watch | None = None,
+    lora_RK: Array | None = None, watch: Watch | None = None,
 ) -> DevicePicture:  # fmt: skip
     """Draws one picture: the same words, seed and conditions are the same picture in every language, but for rounding.
 
@@ -89,6 +89,7 @@ def generate(
         words: what to draw, and how.
         seed: of the first latent, 0 to 2^64 - 1.
         steers: plugins with their conditions; their residuals add up.
+        lora_RK: low-rank updates of the UNet, see `pack_loras`; None is the bare base.
         watch: told of every step.
 
     Raises:
@@ -105,7 +106,7 @@ def generate(
         pipeline.defaults.steps if words.steps is None else words.steps,
         words.solver or pipeline.defaults.solver,
     )
-    residuals = residuals_of(pipeline, networks, steers)
+    residuals = residuals_of(pipeline, networks, steers) | lora_input(pipeline, lora_RK)
     prompt, negative = pipeline.tokenizer.encode(words.prompt), pipeline.tokenizer.encode(words.negative)
     told, untold = (text_state(networks["text_encoder"], item) for item in (prompt, negative))
     z_1Chw = latent(seed, pipeline.latent_shape)
@@ -154,6 +155,24 @@ def residuals_of(pipeline: Pipeline, networks: Mapping[str, Network], steers: tu
         for name in pipeline.residuals:
             total[name] = total[name] + np.float32(steer.strength) * made[name]
     return total
+
+
+def lora_input(pipeline: Pipeline, lora_RK: Array | None) -> dict[str, Array]:
+    """The UNet's low-rank input by name, zeros where no update is given; empty for a UNet without slots.
+
+    Raises:
+        InputError: an update for a UNet without slots, or one of another shape.
+    """
+    if pipeline.lora is None:
+        if lora_RK is not None:
+            fix = "Export the base with --lora-slots, or leave --lora out"
+            raise InputError("LoRA weights", f"{pipeline.name} was exported without slots for them", fix)
+        return {}
+    shape = (pipeline.lora.rank, pipeline.lora.width)
+    given = np.zeros(shape, np.float32) if lora_RK is None else np.asarray(lora_RK, np.float32)
+    if given.shape != shape:
+        raise InputError(f"low-rank updates of shape {given.shape}", f"{pipeline.name} takes {shape}", "Use `pack_loras`")
+    return {LORA: given[None]}
 
 
 def condition_input(pipeline: Pipeline, steer: Steer) -> NDArray[np.float32]:

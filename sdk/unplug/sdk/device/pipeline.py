@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 from unplug.core import STRICT, ArtifactError, InputError, IOSpec, ReportError, read_dataclass, write_json
 from unplug.export import Artifact, load_artifact
 
+from .lora import LoraSlots
 from .sampler import Schedule, Solver
 from .tokenizer import Tokenizer
 
@@ -24,6 +25,8 @@ MAX_BYTES = 64 * 2**20
 """Of the record: Stable Diffusion's vocabulary and merges take 2 MB."""
 NOISE: Literal["philox4x32-10/box-muller"] = "philox4x32-10/box-muller"
 PARTS = ("text_encoder", "unet", "decoder")
+LORA = "lora"
+"""The UNet's input of low-rank updates, where it has one."""
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){0,3}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _AGAIN = "Export the base again with `unplug export`"
@@ -108,6 +111,7 @@ class Pipeline:
         noise: the stream that the first latent is drawn from, see docs/device.md.
         versions: of unplug and Python.
         git_revision: of this code, or None.
+        lora: the UNet's input for low-rank updates, behind its residuals; absent where it was exported without.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -129,6 +133,7 @@ class Pipeline:
     noise: Literal["philox4x32-10/box-muller"] = NOISE
     versions: dict[str, str]
     git_revision: str | None
+    lora: LoraSlots | None = None
 
     def parts(self) -> dict[str, Part]:
         """All parts by name: those of the base, and each plugin as ``plugins.NAME``."""
@@ -137,7 +142,10 @@ class Pipeline:
 
     def save(self, folder: Path) -> Path:
         """Writes ``pipeline.json`` into the folder that its paths are relative to, atomically."""
-        write_json(folder / PIPELINE, asdict(self))
+        found = asdict(self)
+        if self.lora is None:
+            del found["lora"]  # older readers know no such field
+        write_json(folder / PIPELINE, found)
         return folder / PIPELINE
 
 
@@ -204,18 +212,32 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
         for item in (*spec.inputs, *spec.outputs):
             if item.dtype != (expected_type := "int32" if item.name == "input_ids" else "float32"):
                 yield f"its {part} has {item.name} of {item.dtype[:40]} where {expected_type} is needed"
-    if tuple(item.name for item in specs["unet"].inputs[4:]) != pipeline.residuals:
+    slots = () if pipeline.lora is None else (LORA,)
+    if tuple(item.name for item in specs["unet"].inputs[4:]) != (*pipeline.residuals, *slots):
         yield "its residuals are not the inputs of its unet behind the first four"
+    if pipeline.lora is not None:
+        yield from _slot_problems(pipeline.lora, specs["unet"].inputs[-1].shape)
     for name in pipeline.plugins:
         if [item.shape for item in specs[f"plugins.{name}"].inputs] != [(1, 3, side, side)]:
             yield f"its plugin {name} takes no condition of {side} pixels"
         yield from plugin_problems(name, specs[f"plugins.{name}"], specs["unet"])
 
 
+def _slot_problems(lora: LoraSlots, shape: tuple[int, ...]) -> Iterator[str]:
+    sizes = [size for slot in lora.slots for size in (slot.fan_in, slot.fan_out)]
+    if (
+        not sizes
+        or min(sizes) < 1
+        or shape != (1, lora.rank, lora.width)
+        or len({slot.layer for slot in lora.slots}) < len(lora.slots)
+    ):
+        yield f"its slots of rank {lora.rank} do not make an input of shape {list(shape)}"
+
+
 def plugin_problems(name: str, plugin: IOSpec, unet: IOSpec) -> Iterator[str]:
     """What of a plugin does not fit a UNet: a residual that is missing, one too many, or one of another shape."""
     own = {item.name: item.shape for item in plugin.images_in("NCHW").outputs}
-    wanted = {item.name: item.shape for item in unet.images_in("NCHW").inputs[4:]}
+    wanted = {item.name: item.shape for item in unet.images_in("NCHW").inputs[4:] if item.name != LORA}
     for tensor in dict.fromkeys((*wanted, *own)):
         if own.get(tensor) != wanted.get(tensor):
             given, taken = (list(found[tensor]) if tensor in found else "nothing" for found in (own, wanted))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError
-from unplug.sdk.training import StateFile, fingerprint
+from unplug.sdk.training import StateFile, fingerprint, seeded
 
 from .base import TextPairs, tokenize, use_fast_attention
 from .noise import noise_like
@@ -24,20 +24,6 @@ from .steps import Trained, train_steps
 from .tokenizer import encode
 
 MAX_RANK, MAX_DRAWN, MAX_SUBSTEPS = 128, 50, 50
-TARGETS = (
-    "to_q",
-    "to_k",
-    "to_v",
-    "to_out.0",
-    "proj_in",
-    "proj_out",
-    "ff.net.0.proj",
-    "ff.net.2",
-    "conv1",
-    "conv2",
-    "conv_shortcut",
-)
-"""Of a UNet's layers, those that a low-rank student changes: attention, its projections, and the convolutions of its blocks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +227,7 @@ ADAPTER = "student"
 def _add_low_rank(unet: Any, rank: int, seed: int) -> None:
     from peft import LoraConfig
 
-    from unplug.sdk.training import seeded
+    from unplug.plugins import LORA_LAYERS
 
     with seeded(seed, 41):
-        unet.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(TARGETS), init_lora_weights=True), ADAPTER)
+        unet.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(LORA_LAYERS), init_lora_weights=True), ADAPTER)

@@ -60,8 +60,8 @@ def _size(
 
 
 SD15 = _size(
-    "Stable Diffusion 1.5", (20, 50), channels=(320, 640, 1280, 1280), layers=2, text=768, side=64, vae=(128, 256, 512, 512),
-    blocks=2,
+    "Stable Diffusion 1.5", (50, 25, 6, 4), channels=(320, 640, 1280, 1280), layers=2, text=768, side=64,
+    vae=(128, 256, 512, 512), blocks=2,
 )  # fmt: skip
 QUICK = _size("shrunk", (1, 2), channels=(32, 64, 64, 64), layers=1, text=16, side=8, vae=(32, 32, 32, 32), blocks=1)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -158,12 +159,13 @@ class StudentLoss(nn.Module):
             then_Bchw = self._teach(z_Bchw, times_BK, alpha_BK, text_BLD)
             target_Bchw = velocity_between(alpha_BK[:, 0], alpha_BK[:, -1], z_Bchw, then_Bchw)
         guess_Bchw = self.unet(z_Bchw, times_BK[:, 0], text_BLD).sample.float()
-        return (guess_Bchw - target_Bchw).square().mean()
+        loss: Tensor = (guess_Bchw - target_Bchw).square().mean()
+        return loss
 
     def _teach(self, z_Bchw: Tensor, times_BK: Tensor, alpha_BK: Tensor, text_BLD: Tensor) -> Tensor:
         """Where the teacher's K steps lead."""
         teacher, text_encoder, empty_L, _, recipe = self.frozen
-        guidance = recipe.teacher_guidance
+        guidance: float = recipe.teacher_guidance
         none_BLD = text_encoder(empty_L[None].to(z_Bchw.device))[0].expand_as(text_BLD) if guidance > 1.0 else None
         for step in range(times_BK.shape[1] - 1):
             velocity_Bchw = teacher(z_Bchw, times_BK[:, step], text_BLD).sample.float()
@@ -175,8 +177,8 @@ class StudentLoss(nn.Module):
 
 
 def fit_student(
-    teacher: Any, latent_Nchw: Tensor, captions: list[list[str]], recipe: StudentRecipe, *, seed: int, device: torch.device,
-    state_path: Path | None = None, facts: dict[str, Any] | None = None, show: bool = True,
+    teacher: Any, latent_Nchw: Tensor, captions: Sequence[Sequence[str]], recipe: StudentRecipe, *, seed: int,
+    device: torch.device, state_path: Path | None = None, facts: dict[str, Any] | None = None, show: bool = True,
 ) -> Trained:  # fmt: skip
     """Trains a student of a pipeline.
 

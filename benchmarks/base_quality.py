@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,17 @@ from PIL import Image
 
 from unplug.core import git_revision, installed_versions, write_json
 from unplug.sdk.data import captions_of, load_dataset
-from unplug.sdk.diffusion import generate, image_grid, load_base, to_image, to_pixels
+from unplug.sdk.diffusion import (
+    WEIGHTS_NAME,
+    generate,
+    image_grid,
+    load_base,
+    load_loras,
+    sampling_by_record,
+    sampling_of,
+    to_image,
+    to_pixels,
+)
 from unplug.sdk.studies.control import (
     JUDGE_RECIPE,
     agreement,
@@ -32,7 +42,7 @@ from unplug.sdk.studies.control import (
     train_judge,
     words_of,
 )
-from unplug.sdk.studies.words import ATTRIBUTES, listen
+from unplug.sdk.studies.words import ATTRIBUTES, bound, listen
 
 SCHEMA = "unplug-base-quality/1"
 SETTINGS = ((25, "ddim"), (6, "dpm++"), (4, "dpm++"), (2, "dpm++"))
@@ -72,10 +82,44 @@ def kept(read: Any, named: Any) -> dict[str, float]:
     }
 
 
-def measure(
-    base: Any, pictures: int, guidance: float, settings: Sequence[tuple[int, str]], sheets: Path | None
-) -> dict[str, Any]:
-    """Everything, for each number of steps."""
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One way to draw: a pipeline with its steps, solver and guidance, under a name."""
+
+    name: str
+    base: Any
+    steps: int
+    solver: str
+    guidance: float
+
+
+def ways_of(base_name: str, guidance: float | None, only: Sequence[int], students: Sequence[Path]) -> list[Way]:
+    """The base in each of `SETTINGS`; behind it students, each in its own way: bases, and LoRA folders on the base."""
+    base, usual = load_base(base_name, device=CPU), sampling_of(base_name)
+    strength = usual.guidance if guidance is None else guidance
+    ways = [
+        Way(name=f"{steps} {solver}", base=base, steps=steps, solver=solver, guidance=strength)
+        for steps, solver in SETTINGS
+        if not only or steps in only
+    ]
+    for folder in students:
+        how = sampling_by_record(folder)
+        if lora := (folder / WEIGHTS_NAME).is_file():
+            own = load_base(base_name, device=CPU)
+            load_loras(own, [folder])
+        else:
+            own = load_base(str(folder), device=CPU)
+        name = f"{how.steps} {'LoRA' if lora else 'student'}"
+        ways.append(Way(name=name, base=own, steps=how.steps, solver=how.solver or "ddim", guidance=how.guidance))
+    return ways
+
+
+BINDING = "a portrait of an adult, {} plain background, {} clothes"
+
+
+def measure(ways: Sequence[Way], pictures: int, sheets: Path | None) -> dict[str, Any]:
+    """Everything, for each way to draw."""
+    base = ways[0].base
     learned = load_dataset(LEARNED, 128)
     judge = train_judge(learned, words_of(learned) or (), learned.ids, JUDGE_RECIPE, device=CPU).judge
     count = pictures + OTHERS
@@ -85,19 +129,20 @@ def measure(
     sources, others = held.pixels(range(pictures)), held.pixels(range(pictures, count))
     rows = {"source": sources, "autoencoder": through_autoencoder(base, sources)}
     found: dict[str, Any] = {"rows": {}, "settings": {}}
-    for steps, solver in settings:
-        drawer = Drawer(base, steps, solver, guidance)
-        name = f"{steps} {solver}"
+    for way in ways:
+        drawer, name = Drawer(way.base, way.steps, way.solver, way.guidance), way.name
         colours, grids = {}, []
         for attribute in ATTRIBUTES.values():
             heard, drawn = listen(drawer, attribute)
             colours[attribute.prompt] = asdict(heard) | {"ratio": heard.ratio}
             grids.append(drawn)
         if sheets is not None:
-            sheet(grids[0]).save(sheets / f"words-{steps}.png", optimize=True)
+            sheet(grids[0]).save(sheets / f"words-{name.replace(' ', '-')}.png", optimize=True)
+        pair = bound(drawer, ATTRIBUTES["background"], ATTRIBUTES["clothes"], BINDING)
         rows[name] = drawer(prompts, range(pictures))
         found["settings"][name] = {
-            "steps": steps, "solver": solver, "colours": colours, "seconds_a_picture": drawer.seconds / drawer.drawn,
+            "steps": way.steps, "solver": way.solver, "guidance": way.guidance, "colours": colours, "binding": asdict(pair),
+            "seconds_a_picture": drawer.seconds / drawer.drawn,
         }  # fmt: skip
     looked = {name: examine(judge, pixels, CPU) for name, pixels in rows.items()}
     real, _ = examine(judge, others, CPU)
@@ -128,19 +173,23 @@ def sheet(pictures_NHWC: Any, seeds: int = 3) -> Image.Image:
 @click.option("--guidance", type=float, default=None, help="Default: the base's own.")
 @click.option("--steps", "only", type=int, multiple=True, help="Of 25, 6, 4 and 2 only these.")
 @click.option("--sheets", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Folder for the grids.")
+@click.option(
+    "--student",
+    "students",
+    multiple=True,
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="What `unplug train student` wrote, measured as well.",
+)
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
 def main(
-    base_name: str, pictures: int, guidance: float | None, only: tuple[int, ...], sheets: Path | None, out: Path
+    base_name: str, pictures: int, guidance: float | None, only: tuple[int, ...], sheets: Path | None,
+    students: tuple[Path, ...], out: Path,
 ) -> None:  # fmt: skip
     """Measures a base and writes OUT."""
-    from unplug.sdk.diffusion import sampling_of
-
-    base = load_base(base_name, device=CPU)
-    guidance = sampling_of(base_name).guidance if guidance is None else guidance
-    settings = [one for one in SETTINGS if not only or one[0] in only]
-    found = measure(base, pictures, guidance, settings, sheets)
+    ways = ways_of(base_name, guidance, only, students)
+    found = measure(ways, pictures, sheets)
     write_json(out, {
-        "schema": SCHEMA, "base": base_name, "pictures": pictures, "guidance": guidance, "learned": LEARNED, **found,
+        "schema": SCHEMA, "base": base_name, "pictures": pictures, "guidance": ways[0].guidance, "learned": LEARNED, **found,
         "versions": installed_versions(["torch", "diffusers", "numpy"]), "git_revision": git_revision(),
     })  # fmt: skip
     for name, row in found["rows"].items():

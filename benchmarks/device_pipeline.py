@@ -22,6 +22,7 @@ from unplug.core import Child, Job, Reply, git_revision, installed_versions, pea
 from unplug.export import psnr_db
 from unplug.sdk.device import (
     GeneratorSource,
+    Solver,
     Steer,
     Words,
     check_source,
@@ -40,7 +41,8 @@ PROMPTS = (
     "a portrait of an adult, brown ponytail, glasses, navy stripes background",
     "a teenager",
 )
-STEPS = 25
+SETTINGS = ((25, "ddim"), (6, "dpm++"))
+"""Steps and solver; the last are what the base draws with by default."""
 TIMED = ("litert", "onnx")
 """Core ML's files are evaluated operator by operator here, for numbers alone."""
 LISTED = ("ai-edge-litert", "onnxruntime", "torch", "diffusers", "coremltools", "numpy")
@@ -64,7 +66,7 @@ def draw_with_diffusers(job: Job) -> Reply:
     from PIL import Image
 
     from unplug.sdk.diffusion import CONTROLS, load_base
-    from unplug.sdk.diffusion.pictures import load_plugin
+    from unplug.sdk.diffusion.pictures import load_plugin, solve_with
 
     torch.set_num_threads(1)
     values = job.values
@@ -76,10 +78,12 @@ def draw_with_diffusers(job: Job) -> Reply:
     steer = {"image": Image.fromarray(np.array(job.arrays["edges"]))} if "edges" in job.arrays else {}
     pipe = job.kept["steered"] if steer else base
     pipe.set_progress_bar_config(disable=True)
+    solve_with(pipe, values["solver"])
     started = time.perf_counter()
     with torch.no_grad():
         z = pipe(
-            values["prompt"], num_inference_steps=STEPS, guidance_scale=OURS.guidance, negative_prompt="", output_type="latent",
+            values["prompt"], num_inference_steps=values["steps"], guidance_scale=OURS.guidance, negative_prompt="",
+            output_type="latent",
             latents=torch.from_numpy(np.array(job.arrays["noise"])), height=values["side"], width=values["side"], **steer,
         ).images  # fmt: skip
         decoded = (base.vae.decode(z / base.vae.config.scaling_factor).sample / 2 + 0.5).clamp(0, 1)
@@ -89,26 +93,22 @@ def draw_with_diffusers(job: Job) -> Reply:
     )
 
 
-def one_round(number: int, folder: Path, kinds: list[tuple[str, str]], child: Child) -> dict[str, dict[str, Any]]:
+def one_round(
+    number: int, folder: Path, kinds: list[tuple[str, str]], child: Child, steps: int, solver: Solver
+) -> dict[str, dict[str, Any]]:
     """One picture of everybody, in turn: seconds, memory, and decibels to diffusers."""
     pipeline = load_pipeline(folder)
     prompt, seed = PROMPTS[number % len(PROMPTS)], number
     condition = edges(pipeline.image_size, number) if number % 2 else None
     arrays = {"noise": latent(seed, pipeline.latent_shape)} | ({} if condition is None else {"edges": condition})
-    values = {"prompt": prompt, "side": pipeline.image_size}
+    values = {"prompt": prompt, "side": pipeline.image_size, "steps": steps, "solver": solver}
     theirs = child.call("benchmarks.device_pipeline:draw_with_diffusers", values, arrays, what="diffusers")
-    rows: dict[str, dict[str, Any]] = {"diffusers fp32": dict(theirs.values)}
+    rows: dict[str, dict[str, Any]] = {f"diffusers fp32, {steps} steps": dict(theirs.values)}
     steers = () if condition is None else (Steer(plugin="canny", condition_HWC=condition),)
+    words = Words(prompt=prompt, steps=steps, solver=solver)
     for target, precision in kinds:
-        mine = draw(
-            folder,
-            Words(prompt=prompt, steps=STEPS, solver="ddim"),
-            seeds=(seed,),
-            steers=steers,
-            target=target,
-            precision=precision,
-        )
-        rows[f"{target} {precision}"] = {
+        mine = draw(folder, words, seeds=(seed,), steers=steers, target=target, precision=precision)
+        rows[f"{target} {precision}, {steps} steps"] = {
             "seconds": mine.seconds[0] if target in TIMED else None,
             "peak_bytes": mine.peak_bytes if target in TIMED else None,
             "load_seconds": mine.load_seconds if target in TIMED else None, "runtime": mine.runtime,
@@ -124,7 +124,7 @@ def summary(rounds: list[dict[str, dict[str, Any]]], folder: Path) -> dict[str, 
     pipeline, rows = load_pipeline(folder), dict[str, dict[str, Any]]()
     for name in rounds[0]:
         found = [item[name] for item in rounds]
-        target, precision = name.split(" ")
+        target, precision = name.split(",")[0].split(" ")
         timed = [item["seconds"] for item in found if item["seconds"] is not None]
         rows[name] = {
             "runtime": found[0].get("runtime", "torch"), "seconds": timed,
@@ -177,10 +177,14 @@ def main(files: Path | None, rounds: int, targets: str, out: Path) -> None:
             if item.target in targets.split(",")
         ]  # fmt: skip
         with Child() as child:
-            drawn = [one_round(number, folder, kinds, child) for number in range(rounds)]
+            drawn = [
+                {name: row for how in SETTINGS for name, row in one_round(number, folder, kinds, child, *how).items()}
+                for number in range(rounds)
+            ]
         rows = summary(drawn, folder)
     facts = {
-        "schema": SCHEMA, "steps": STEPS, "guidance": OURS.guidance, "rounds": rounds, "threads": 1, "rows": rows,
+        "schema": SCHEMA, "settings": [list(how) for how in SETTINGS], "guidance": OURS.guidance, "rounds": rounds,
+        "threads": 1, "rows": rows,
         "command": "python -m benchmarks.device_pipeline", "versions": installed_versions(LISTED),
         "git_revision": git_revision(),
     }  # fmt: skip

@@ -7,6 +7,7 @@ from .control_set import load_control_set as load_control_set
 from .control_training import fit_control as fit_control
 from .given import given_losses as given_losses
 from .grid import image_grid as image_grid
+from .load import WEIGHTS_NAME as WEIGHTS_NAME
 from .load import base_record as base_record
 from .load import drawing_dtype as drawing_dtype
 from .load import image_size_of as image_size_of

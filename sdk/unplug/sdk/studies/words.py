@@ -122,3 +122,49 @@ def listen(
     pictures_NHWC = draw([prompt for prompt, _ in pairs], [seed for _, seed in pairs])
     colour_WSC = colour_at(pictures_NHWC, attribute.place).reshape(words, seeds, 3)
     return heard(colour_WSC, np.array([attribute.palette[word] for word in chosen])), pictures_NHWC
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """Whether two colour words of one prompt go where each belongs.
+
+    Args:
+        first, second: share of pictures in which the colour of that part is nearest to its own word among all words asked.
+        swapped: share in which both parts are nearer to the other's word than to their own.
+    """
+
+    first: float
+    second: float
+    swapped: float
+
+
+def bound(
+    draw: Callable[[Sequence[str], Sequence[int]], Pictures], first: ColourAttribute, second: ColourAttribute, prompt: str,
+    *, words: int = 8, seeds: int = 3,
+) -> Bound:  # fmt: skip
+    """Draws prompts with two colour words, each word of the first with another one of the second.
+
+    Args:
+        draw: prompts and seeds to pictures (N, S, S, 3).
+        first, second: two of `ATTRIBUTES` with one palette.
+        prompt: with two ``{}``: the first's word, the second's.
+        words: W of each.
+        seeds: S of each pair.
+    """
+    chosen = first.words(words)
+    shift = words // 2 - 1 or 1
+    pairs = [(place, (place + shift) % words, seed) for place in range(words) for seed in range(seeds)]
+    pictures_NHWC = draw([prompt.format(chosen[one], chosen[two]) for one, two, _ in pairs], [seed for *_, seed in pairs])
+    palette_WC = np.array([first.palette[word] for word in chosen])
+    own_N2 = np.array([(one, two) for one, two, _ in pairs])
+    apart_2NW = np.stack([
+        np.square(colour_at(pictures_NHWC, part.place)[:, None] - palette_WC[None]).sum(axis=-1) for part in (first, second)
+    ])  # fmt: skip
+    rows_N = np.arange(len(pairs))
+    right = [apart_NW.argmin(axis=1) == own_N2[:, part] for part, apart_NW in enumerate(apart_2NW)]
+    crossed = [
+        apart_NW[rows_N, own_N2[:, 1 - part]] < apart_NW[rows_N, own_N2[:, part]] for part, apart_NW in enumerate(apart_2NW)
+    ]
+    return Bound(
+        first=float(right[0].mean()), second=float(right[1].mean()), swapped=float((crossed[0] & crossed[1]).mean())
+    )  # fmt: skip

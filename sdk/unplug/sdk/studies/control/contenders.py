@@ -21,9 +21,9 @@ from .report import CurvePoint, Training
 from .setup import Setup
 
 SCHEMA = "unplug-control/1"
-VALIDATED = 512
-"""Validation samples, at most, over which a training's loss is averaged, as ``unplug train plugin`` does."""
-ON_THE_WAY = 96
+VALIDATED = 128
+"""Validation samples, at most, over which a training's loss is averaged: with the same noise for all, so that rates compare."""
+ON_THE_WAY = 48
 """The same for each point of a curve."""
 ATTENTION = "AttnProcessor2_0"
 """diffusers' fused attention, with which everything but training is computed. The plain products with which a CPU trains are

@@ -121,6 +121,18 @@ def test_edges_are_followed(base: Any, faces: Dataset, tmp_path: Path) -> None:
     assert score(pictures) > score(free) + 0.1
 
 
+@pytest.mark.slow
+def test_prompts_are_kept_and_faces_are_like_faces() -> None:
+    """What docs/plugins.md claims of the weights that ship, measured again: about ten minutes on two cores."""
+    from benchmarks.base_quality import measure, ways_of
+
+    found = measure(ways_of("small", None, (25, 6), ()), 96, None)
+    kept = {name: row["kept"]["all"] for name, row in found["rows"].items()}
+    apart = {name: row["frechet"] for name, row in found["rows"].items()}
+    assert min(kept["25 ddim"], kept["6 dpm++"]) >= 0.9 * kept["autoencoder"]
+    assert apart["25 ddim"] <= 1.5 * apart["autoencoder"] and apart["6 dpm++"] <= 2.0 * apart["autoencoder"]
+
+
 def test_the_page_shows_what_was_measured() -> None:
     root = Path(__file__).parents[3] / "docs"
     found, page = json.loads((root / "data" / "base-quality.json").read_text()), (root / "plugins.md").read_text()

@@ -18,6 +18,7 @@ def test_the_table_is_that_of_the_committed_run() -> None:
 
 
 def test_every_runtime_draws_what_diffusers_draws() -> None:
-    rows = {name: row for name, row in FACTS["rows"].items() if name.endswith("fp32") and row["picture_db"]}
-    assert set(rows) == {"litert fp32", "onnx fp32", "coreml fp32"}
+    rows = {name: row for name, row in FACTS["rows"].items() if " fp32, " in name and row["picture_db"]}
+    kinds, counts = ("litert", "onnx", "coreml"), (25, 6)
+    assert set(rows) == {f"{kind} fp32, {count} steps" for kind in kinds for count in counts}
     assert all(min(row["picture_db"]) >= LEAST_DB for row in rows.values())

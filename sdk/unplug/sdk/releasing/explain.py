@@ -32,7 +32,7 @@ class Explanation:
 FIXED = {
     EXACT: ("Every weight is that of a refit without them", f"fixed: weights that differ by {EQUAL:g} are equal"),
     RANKED: ("Nobody of the request stands out among models that never saw her", f"fixed: p below {STANDS_OUT:g} stands out"),
-    "parity": ("Outputs of every file are the checkpoint's, within the tolerance of its precision", "fixed: none may be outside"),
+    "parity": ("Outputs of every file are the checkpoint's, within their tolerance", "fixed: none may be outside"),
     "bench": ("Every file runs on this machine and finishes its work", "fixed: no row may be refused"),
     "worst person": ("Whoever stands out most stands out no more than by chance", "the end of her own null distribution"),
 }  # fmt: skip

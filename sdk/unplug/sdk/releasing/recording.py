@@ -83,7 +83,7 @@ def only_release(original: Checkpoint) -> Iterator[None]:
     """
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(hold(cache_dir() / "releases" / original.sha256[:32]))
+            held.enter_context(hold(cache_dir() / f"release-{original.sha256[:32]}"))
         except OutputError as error:
             what = f"a release of the model {original.sha256[:16]}"
             raise OutputError(what, error.why, "One model is released once at a time: wait for it") from error

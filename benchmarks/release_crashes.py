@@ -159,9 +159,8 @@ def at_random(scenario: Scenario, place: Path, moments: int, seed: int) -> dict[
 
 def markdown(facts: dict[str, Any]) -> str:
     """Both tables: at every change, and at random moments."""
-    lines = [
-        "| what is killed | changes | kills | older / new | power cuts | older / new | not well |", "|---|---|---|---|---|---|---|"
-    ]  # fmt: skip
+    head = "| what is killed | changes | kills | older / new | power cuts | older / new | not well |"
+    lines = [head, "|---|---|---|---|---|---|---|"]
     for row in facts["walks"]:
         changes = f"{row['changes']}" if row["every"] == 1 else f"{row['changes']}, 1 in {row['every']}"
         cells = [row["command"], changes]

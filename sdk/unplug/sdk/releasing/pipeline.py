@@ -133,6 +133,8 @@ def release(
         return _walk(stages, oracle, out, say, signing, None)
     with only_release(original):
         record = begin(answering, stages, out, signing)
+        if record.resumed:
+            say(f"release {record.answer.release[:16]} of the ledger goes on")
         if record.published(out):
             say(f"{out}: published by an earlier run")
             record.end(out, say)

@@ -27,7 +27,7 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint
-from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, bundle_id, read_manifest, time_of
+from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, Trust, bundle_id, time_of, verify_bundle
 from unplug.sdk.ledger import Entry, Ledger
 
 from .coverage import check_open, cover
@@ -105,6 +105,11 @@ class Recording:
         self._told = [entry for entry in ledger.entries() if entry.facts.get(RELEASE) == answer.release]
 
     @property
+    def ended(self) -> bool:
+        """Whether the ledger says that it was published, wherever the bundle is now: it may be made again, and is the same."""
+        return any(entry.kind == "release" for entry in self._told)
+
+    @property
     def head(self) -> str | None:
         """The ledger up to the judgement that let this release ship, as ``SIZE:ROOT``; None before there is one."""
         heads = self._heads()
@@ -120,11 +125,11 @@ class Recording:
         return [f"{item.size}:{item.root.hex()}" for item in found]
 
     def published(self, out: Path) -> bool:
-        """Whether the bundle of this release lies at its place: a run before this one was killed behind that."""
+        """Whether the bundle of this release lies whole at its place: a run before this one was killed behind that."""
         if not (heads := self._heads()):
             return False
         try:
-            found = read_manifest(out)
+            found = verify_bundle(out, Trust(keys=(self.signing.signer.key,)))
         except (InputError, BundleCheckFailed):  # nothing is there, or something else
             return False
         return found.publication == self.signing.publication and found.lineage.ledger_head in heads
@@ -154,7 +159,7 @@ class Recording:
             InputError: it was withdrawn, say, or another release has answered it.
         """
         found = self.ledger.requests()
-        for name in self.answer.requests:
+        for name in () if self.ended else self.answer.requests:
             check_open(found[name])
 
     def end(self, out: Path, say: Callable[[str], None]) -> None:
@@ -196,7 +201,7 @@ def begin(answering: Answering, stages: Stages, out: Path, signing: Signing | No
     known = read_dataclass(Answer, place, ReportError) if place.exists() else None
     if known is not None and known.made_from == made_from:
         found = Recording(ledger, known, _naming(signing, known.requests), resumed=True)
-        if found.published(out):
+        if found.ended or found.published(out):
             return found
     covered = cover(ledger, answering.requests, stages.dataset, stages.forget_ids)
     if known is not None and (known.made_from, known.requests) == (made_from, covered.requests):

@@ -29,6 +29,7 @@ from .crash_walk import Call, Scenario, Walk, summary, walk_all
 from .crashes import DATA, FORGET, ONNX, REQUEST, command, import_what_is_used
 
 MARK = "<!-- releases -->"
+PARTS = ("end", "whole", "random-end", "random-whole")
 LEDGER, KEY = "ledger.db", "UNPLUG_WALK_KEY"
 RELEASE = (
     "release", *FORGET[1:], "--method", "retrain", *ONNX, "--references", 0, "--no-rounding", "--sign", f"env:{KEY}",
@@ -130,13 +131,13 @@ FINISHED = _refused(command(*RELEASE, "--gate", "max_artifact_auc_shift=-1", *SE
 """Leaves all stages finished, and a failed gate on record."""
 
 
-def scenarios(every: int) -> tuple[Scenario, ...]:
-    """What is walked; `every`: of the second one, that takes long."""
+def scenarios(every: int) -> tuple[Scenario, Scenario]:
+    """The end of a release, whose stages are finished, and a whole one; `every`: see `Scenario`."""
     shared: dict[str, Any] = {"identify": of_bundle, "story": story, "replay": True, "tries": 3}
     return (
         Scenario(
             name="ledger, bundle, signature, publication", before=(*ON_RECORD, FINISHED),
-            command=command(*RELEASE, *OPEN, *SECOND), **shared,
+            command=command(*RELEASE, *OPEN, *SECOND), every=every, **shared,
         ),
         Scenario(
             name="the whole release", before=ON_RECORD, command=command(*RELEASE, *OPEN, *SECOND), every=every, **shared
@@ -177,14 +178,14 @@ def markdown(facts: dict[str, Any]) -> str:
 
 
 @click.command()
-@click.option("--every", default=1, show_default=True, help="Of the whole release, one point in so many.")
-@click.option("--moments", default=50, show_default=True, help="Random kills of each of the two.")
-@click.option("--only", type=click.Choice(["", "end", "whole", "random"]), default="", help="The rest is taken from --out.")
+@click.option("--every", default=1, show_default=True, help="Walk over one point in so many.")
+@click.option("--moments", default=100, show_default=True, help="Random kills of each.")
+@click.option("--only", multiple=True, type=click.Choice(PARTS), help="The rest is taken from --out; may be repeated.")
 @click.option("--workers", default=2, show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Of the random moments.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/release-crashes.json"), show_default=True)
 @click.option("--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True)
-def main(every: int, moments: int, only: str, workers: int, seed: int, out: Path, page: Path) -> None:
+def main(every: int, moments: int, only: tuple[str, ...], workers: int, seed: int, out: Path, page: Path) -> None:
     """Walks over a release on record, kills it at random moments, and writes JSON and page."""
     import torch
 
@@ -196,16 +197,14 @@ def main(every: int, moments: int, only: str, workers: int, seed: int, out: Path
     with tempfile.TemporaryDirectory(prefix="unplug-release-crashes-") as name:
         place = Path(name)
         import_what_is_used([*whole.before, whole.command], place / "import")
-        for scenario, word in ((end, "end"), (whole, "whole")):
-            if only in ("", word):
-                row = walk_all(scenario, place / word, workers)
-                click.echo(json.dumps(row, indent=1))
-                facts["walks"] = [item for item in facts["walks"] if item["command"] != row["command"]] + [row]
-                write_json(out, {**facts, "versions": versions()})
-        if only in ("", "random"):
-            named = ((end, "random-end"), (whole, "random-whole"))
-            facts["random"] = [at_random(scenario, place / word, moments, seed) for scenario, word in named]
-            click.echo(json.dumps(facts["random"], indent=1))
+        for part in only or PARTS:
+            scenario = end if part.endswith("end") else whole
+            if part.startswith("random"):
+                kind, row = "random", at_random(scenario, place / part, moments, seed)
+            else:
+                kind, row = "walks", walk_all(scenario, place / part, workers)
+            click.echo(json.dumps(row, indent=1))
+            facts[kind] = [item for item in facts[kind] if item["command"] != row["command"]] + [row]
             write_json(out, {**facts, "versions": versions()})
     text = page.read_text(encoding="utf-8").split(MARK)
     page.write_text(f"{text[0]}{MARK}\n{markdown(json.loads(out.read_text()))}{MARK}{text[2]}", encoding="utf-8")

@@ -145,6 +145,22 @@ def scenarios(every: int) -> tuple[Scenario, Scenario]:
     )  # fmt: skip
 
 
+def short(every: int) -> Scenario:
+    """A small one for tests: one request, no older bundle, all stages finished."""
+    asked = (
+        *REQUEST,
+        command("ledger", "init", "--ledger", LEDGER),
+        lambda: Path("forget.txt").write_text("subject:person-2\nsubject:person-11\n"),
+        _ask("T-1", "subject:person-2", "subject:person-11"),
+    )
+    words = ("--request", "T-1", "--out", "out")
+    return Scenario(
+        name="ledger, bundle, signature, publication, short",
+        before=(*asked, _refused(command(*RELEASE, "--gate", "max_artifact_auc_shift=-1", *words))),
+        command=command(*RELEASE, *OPEN, *words), identify=of_bundle, story=story, replay=True, tries=3, every=every,
+    )  # fmt: skip
+
+
 def at_random(scenario: Scenario, place: Path, moments: int, seed: int) -> dict[str, Any]:
     """Real kills of a run and all of its processes, at moments that are drawn evenly from the time that it takes."""
     started = time.perf_counter()

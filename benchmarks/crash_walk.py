@@ -3,6 +3,8 @@
 The result is the older or the new one, whole; the same call again succeeds and leaves the bits of a run that nobody killed; and
 nothing else lies around then. For power cuts one run is recorded, with what was synced when, and the worst folders that can be
 left at each change are built (`lost_writes`). Where the call had ended, only the new result will do.
+
+What a command tells a ledger is a story: what is there after a kill must be its beginning, and after the rerun all of it.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ class Scenario:
         tries: how often the command may be run again until it ends with 0: a release refuses timings of a busy machine.
         replay: kills are not carried out but computed as power cuts are, from what lay there when nobody killed it.
         refusable: the result is more than one file, and may be one that its reader refuses in one line.
+        story: what is on record in the folder, a line an entry; raises where it is not whole. None: nothing is.
     """
 
     name: str
@@ -53,6 +56,7 @@ class Scenario:
     tries: int = 1
     replay: bool = False
     refusable: bool = False
+    story: Callable[[Path], str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +86,8 @@ class Walk:
                 raise RuntimeError(f"{scenario.name}, before it: {self.said()}")
         self.older = self.identify(self.template)
         self._fresh()
-        if in_fork(lambda: _recorded(scenario.command, self.root, place / "recorded"), self.log) != 0:
+        watch = {"sqlite": scenario.story is not None}
+        if in_fork(lambda: _recorded(scenario.command, self.root, place / "recorded", watch), self.log) != 0:
             raise RuntimeError(f"{scenario.name}: {self.said()}")
         self.changes: list[Change]
         self.worst: list[tuple[int, str, Tree]]
@@ -90,7 +95,7 @@ class Walk:
         self.end = max(number for number, _, _ in self.worst)
         lines = (place / "recorded.changes").read_text().splitlines()
         self.changes = [Change(**found) for _, found in sorted(json.loads(line) for line in lines)]
-        self.new, self.names = self.identify(self.root), _names(self.root)
+        self.new, self.names, self.story = self.identify(self.root), _names(self.root), self.told(self.root)
         if self.new == self.older or self.new.startswith("broken"):
             raise RuntimeError(f"{scenario.name}: the new result ({self.new}) cannot be told from the older one")
 
@@ -126,13 +131,35 @@ class Walk:
 
         return self.said() if in_fork(tell, self.log) == 0 else f"broken: {self.said()}"
 
+    def told(self, root: Path) -> str:
+        """The story of a folder; what is not whole begins with "broken"."""
+        story, lines = self.scenario.story, self.place / "story"
+        if story is None:
+            return ""
+        code = in_fork(lambda: lines.write_text(story(root)), self.log)
+        return lines.read_text() if code == 0 else f"broken: {self.said()}"
+
     def kill(self, number: int) -> Point:
         """Kills the command before a change, and looks."""
         self._fresh()
-        code = self._run(self.root, self.scenario.command, kill_at=number)
+        code = self._run(self.root, self.scenario.command, kill_at=number, sqlite=self.scenario.story is not None)
         if code != KILLED:
             return Point(number=number, loss="", found="", wrong=f"it was not killed, exit {code}: {self.said()}")
         return self._judge(number, "", (self.older, self.new))
+
+    def lasts(self) -> float:
+        """Seconds that a run takes which nobody watches or kills."""
+        self._fresh()
+        started = time.perf_counter()
+        if in_fork(lambda: _run_in(self.root, self.scenario.command, None), self.log) != 0:
+            raise RuntimeError(f"{self.scenario.name}: {self.said()}")
+        return time.perf_counter() - started
+
+    def kill_after(self, seconds: float, number: int) -> Point:
+        """Kills the command after a time, wherever it is then, and looks."""
+        self._fresh()
+        code = in_fork(lambda: _run_in(self.root, self.scenario.command, None), self.log, kill_after=seconds)
+        return self._judge(number, "", (self.older, self.new) if code == KILLED else (self.new,))
 
     def cut(self, number: int, loss: str, tree: Tree) -> Point:
         """Looks at what a power cut left."""
@@ -143,6 +170,8 @@ class Walk:
     def _judge(self, number: int, loss: str, allowed: tuple[str, ...]) -> Point:
         found = self.identify(self.root)
         wrong = "" if found in (*allowed, "refused") else f"the result is {'gone' if found == 'none' else found}"
+        if not self.story.startswith(story := self.told(self.root)):
+            wrong = wrong or f"the record is not the beginning of what it is to be: {story[-200:]}"
         for _ in range(self.scenario.tries):
             if (code := self._run(self.root, self.scenario.command)) == 0:
                 break
@@ -150,16 +179,19 @@ class Walk:
             wrong = wrong or f"the rerun ended with {code}: {self.said()}"
         elif (again := self.identify(self.root)) != self.new:
             wrong = wrong or f"the rerun's result is another one: {again}"
+        elif (story := self.told(self.root)) != self.story:
+            wrong = wrong or f"the rerun's record is another one: {story[-200:]}"
         elif (names := _names(self.root)) != self.names:
             wrong = wrong or f"names differ: {sorted(names ^ self.names)[:5]}"
         word = found if found == "none" else {self.new: "new", self.older: "older"}.get(found, found)
         return Point(number=number, loss=loss, found=word, wrong=wrong)
 
 
-def _run_in(root: Path, call: Call, watch: dict[str, Any]) -> None:
+def _run_in(root: Path, call: Call, watch: dict[str, Any] | None) -> None:
     use_folders(root)
     with forked_workers():
-        Watch(root, **watch)
+        if watch is not None:
+            Watch(root, **watch)
         call()
 
 
@@ -169,7 +201,7 @@ def forked_workers() -> AbstractContextManager[object]:
     return mock.patch.object(processes, "subprocess", own)
 
 
-def _recorded(call: Call, root: Path, written: Path) -> None:
+def _recorded(call: Call, root: Path, written: Path, watch: dict[str, Any]) -> None:
     """Runs a call and writes its changes, and the different folders that power cuts would leave at each of them."""
     own, last = os.getpid(), 0
     worst: list[tuple[int, str, Tree]] = []
@@ -188,12 +220,14 @@ def _recorded(call: Call, root: Path, written: Path) -> None:
         nonlocal last
         with written.with_suffix(".changes").open("a") as lines:
             lines.write(json.dumps([number, asdict(change)]) + "\n")
+        if change.event == "sqlite.write":
+            disk.written_in_place(Path(change.path))
         if os.getpid() == own:  # what children leave is seen at the next change of this process
             last = number
             look(number)
 
     try:
-        _run_in(root, call, {"before": before, "after_sync": lambda path: disk.synced(Path(path))})
+        _run_in(root, call, {**watch, "before": before, "after_sync": lambda path: disk.synced(Path(path))})
     except SystemExit as ended:
         if ended.code:
             raise
@@ -247,8 +281,8 @@ def walk_all(scenario: Scenario, place: Path, workers: int = 1) -> dict[str, Any
         "kinds": dict(sorted(Counter(item.event for item in first.changes).items())),
         "every": scenario.every,
         "replayed": scenario.replay,
-        "kills": _summary([point for point in points if not point.loss]),
-        "power_cuts": _summary([point for point in points if point.loss]),
+        "kills": summary([point for point in points if not point.loss]),
+        "power_cuts": summary([point for point in points if point.loss]),
         "wrong": [asdict(point) | {"change": _shown(first, point.number)} for point in points if point.wrong],
         "seconds": round(time.perf_counter() - started),
     }
@@ -261,6 +295,7 @@ def _shown(walk: Walk, number: int) -> str:
     return f"{change.event} {RANDOM.sub('', change.path.replace(str(walk.root), ''))}"
 
 
-def _summary(points: Sequence[Point]) -> dict[str, int]:
+def summary(points: Sequence[Point]) -> dict[str, int]:
+    """How many points there were, and how often which result was found."""
     found = Counter("wrong" if point.wrong else point.found for point in points)
     return {"points": len(points), **{name: found[name] for name in ("older", "new", "none", "refused", "wrong")}}

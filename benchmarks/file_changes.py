@@ -1,9 +1,9 @@
 """Every change that a call makes to files, seen by an audit hook in a forked process: told, or the last thing that it does.
 
 A fork of a process that has imported everything costs milliseconds where a command would import torch for five seconds. What
-Python cannot audit is told by hand: `os.fsync`, and the exchange of names (`unplug.core.durable` raises an event for it). What
-compiled code does to files of its own (safetensors writes into a file that was made, and published, by Python) shows as what
-lies there at the next change.
+Python cannot audit is told by hand: `os.fsync`, and the exchange of names (`unplug.core.durable` raises an event for it).
+SQLite is watched through its own interface (`sqlite_changes`). What other compiled code does to files of its own (safetensors
+writes into a file that was made, and published, by Python) shows as what lies there at the next change.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import worker
+
+from .sqlite_changes import SqliteWatch
 
 KILLED = -signal.SIGKILL
 PATHS = {
@@ -47,11 +50,12 @@ class Watch:
         kill_at: at this change, counted from 0, this process and all of its group are killed before it happens.
         before: called with each change before it happens, and its number, in the process that makes it.
         after_sync: called with a path whose bytes, or names, are on the disk now.
+        sqlite: see what SQLite does as well.
     """
 
     def __init__(
         self, root: Path, *, kill_at: int | None = None, before: Callable[[int, Change], None] | None = None,
-        after_sync: Callable[[str], None] | None = None,
+        after_sync: Callable[[str], None] | None = None, sqlite: bool = False,
     ) -> None:  # fmt: skip
         self._root, self._kill_at, self._before = str(root), kill_at, before
         self._lock = multiprocessing.get_context("fork").RLock()
@@ -64,7 +68,14 @@ class Watch:
             if after_sync is not None:
                 after_sync(path)
 
+        def in_sqlite(event: str, path: str) -> None:
+            if event != "sqlite.synced":
+                self._change(Change(event=event, path=path))
+            elif after_sync is not None and path.startswith(self._root):
+                after_sync(path)
+
         os.fsync = fsync  # type: ignore[assignment]
+        self._sqlite = SqliteWatch(in_sqlite) if sqlite else None
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -99,12 +110,13 @@ def _text(path: Any, folder: int = -1) -> str:
     return str(base / os.fsdecode(path))
 
 
-def in_fork(call: Callable[[], object], log: Path) -> int:
+def in_fork(call: Callable[[], object], log: Path, kill_after: float | None = None) -> int:
     """Runs a call in a forked process with a group of its own, and waits.
 
     Args:
         call: what it raises makes the exit code: that of a `SystemExit`, or 70.
         log: a file that gets what it says.
+        kill_after: seconds, after which the whole group is killed, if it has not ended by then.
 
     Returns:
         The exit code, or minus the number of the signal that ended it.
@@ -112,7 +124,13 @@ def in_fork(call: Callable[[], object], log: Path) -> int:
     sys.stdout.flush()
     pid = os.fork()
     if pid:
+        timer = None if kill_after is None else threading.Timer(kill_after, _end_group, [pid])
+        if timer is not None:
+            timer.start()
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if timer is not None:
+            timer.cancel()
+            timer.join()
         _end_group(pid)
         return code
     os.setsid()

@@ -2,6 +2,7 @@
 
 A file's bytes are sure from its `fsync` on, a name from that of its folder on. Three worst cases of every moment: all names are
 there and the bytes are not (as ext4 does it that allocates late), the names are not there either, and files are cut in half.
+A file that is written in place, as a database's is, keeps what was sure of it; at worst every second sector is the new one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ LOSSES: tuple[Loss, ...] = ("bytes", "names", "half of the bytes")
 """Of power cuts; "" is a kill, which loses nothing that was written."""
 Tree = dict[str, bytes | None]
 """Relative path to content; None is a folder."""
+SECTOR = 512
+"""Bytes that a disk writes at once."""
 RANDOM = re.compile(r"[a-z0-9_]{8}(?=\.unplug-tmp)")
 
 
@@ -29,6 +32,7 @@ class _Node:
     now: bytes | dict[str, int]
     sure: bytes | dict[str, int]
     mode: int
+    in_place: bool = False
 
 
 @dataclass
@@ -67,6 +71,12 @@ class Disk:
         node.now = now if now != node.now else node.now  # one object a content: there are hundreds of trees
         return number
 
+    def written_in_place(self, path: Path) -> None:
+        """A file is about to be written at some place in the middle of it."""
+        number = self._known.get(path.stat().st_ino) if path.exists() else None
+        if number is not None:
+            self._nodes[number].in_place = True
+
     def synced(self, path: Path) -> None:
         """A file's bytes, or a folder's names, are on the disk now."""
         self.look()
@@ -88,8 +98,30 @@ class Disk:
             for name, item in (node.sure if loss == "names" else node.now).items():
                 self._after(item, f"{place}/{name}".lstrip("/"), loss, tree)
         elif isinstance(node.now, bytes) and isinstance(node.sure, bytes):
-            lost = node.now[: len(node.now) // 2] if loss == "half of the bytes" else b""
-            tree[place] = node.now if loss == "" or node.now == node.sure else node.sure if loss == "names" else lost
+            tree[place] = _left(node.now, node.sure, loss, in_place=node.in_place)
+
+
+def _left(now: bytes, sure: bytes, loss: Loss, *, in_place: bool) -> bytes:
+    """What is left of a file's bytes."""
+    if loss == "" or now == sure:
+        return now
+    if loss == "names" or (loss == "bytes" and in_place):
+        return sure
+    if in_place:
+        return torn(now, sure)
+    return now[: len(now) // 2] if loss == "half of the bytes" else b""
+
+
+def torn(now: bytes, sure: bytes) -> bytes:
+    """Every second sector is the new one, the others are as they were; where nothing was they are zero.
+
+    Example:
+        >>> torn(b"n" * 1536, b"s" * 512) == b"n" * 512 + b"\\0" * 512 + b"n" * 512
+        True
+    """
+    old = sure[: len(now)].ljust(len(now), b"\0")
+    sectors = range(0, len(now), SECTOR)
+    return b"".join((old if (start // SECTOR) % 2 else now)[start : start + SECTOR] for start in sectors)
 
 
 def build(tree: Tree, root: Path) -> None:

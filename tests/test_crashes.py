@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are f
 
 # In a process of its own: it forks, and other tests have started threads by then.
 WALK = """
-import json, os, sys
+import json, os, shutil, sqlite3, sys, tempfile
 from pathlib import Path
 from benchmarks.crash_walk import Scenario, walk_all
 from unplug.core import atomic_dir, atomic_path, hold
@@ -54,6 +54,24 @@ def one_file(out):
     assert len(word) == 27, word
     return word
 
+def row(word, synchronous):
+    def write():
+        opened = sqlite3.connect("out", isolation_level=None)
+        opened.execute("PRAGMA journal_mode=WAL").fetchall()
+        opened.execute(f"PRAGMA synchronous={synchronous}")
+        opened.execute("CREATE TABLE IF NOT EXISTS words (word TEXT UNIQUE, more TEXT)")
+        opened.execute("INSERT OR IGNORE INTO words VALUES (?, ?)", (word, word * 3000))
+        opened.close()
+    return write
+
+def read_rows(out):
+    with tempfile.TemporaryDirectory() as copies:  # whoever opens it puts it right
+        for path in out.parent.glob("out*"):
+            shutil.copy(path, copies)
+        opened = sqlite3.connect(Path(copies) / "out")
+        assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        return " ".join(word for (word,) in opened.execute("SELECT word FROM words ORDER BY rowid"))
+
 case, place = sys.argv[1:]
 if case == "no sync":
     from unplug.core import durable as syncs, results
@@ -64,6 +82,12 @@ scenarios = {
     "file": Scenario(name=case, before=(file("old"),), command=file("new"), identify=one_file),
     "in place": Scenario(name=case, before=(folder("old", in_place),), command=folder("new", in_place), identify=read_folder),
     "no sync": Scenario(name=case, before=(file("old"),), command=file("new"), identify=one_file),
+    **{
+        name: Scenario(
+            name=case, before=(row("old", "FULL"),), command=row("new", synchronous), identify=read_rows, story=lambda root: ""
+        )
+        for name, synchronous in (("database", "FULL"), ("database without syncs", "OFF"))
+    },
 }
 print(json.dumps(walk_all(scenarios[case], Path(place))))
 """
@@ -95,3 +119,12 @@ def test_writing_in_place_is_seen_by_kills_and_not_syncing_by_power_cuts(tmp_pat
     found = walked("no sync", tmp_path / "b")
     assert found["kills"]["wrong"] == 0 and found["power_cuts"]["wrong"] > 0
     assert {item["loss"] for item in found["wrong"]} == {"bytes", "half of the bytes", "names"}
+
+
+def test_what_a_database_does_to_files_is_seen_and_its_syncs_believed(tmp_path: Path) -> None:
+    found = walked("database", tmp_path / "a")
+    assert found["wrong"] == []
+    assert found["kinds"].keys() >= {"sqlite.create", "sqlite.write", "sqlite.sync", "sqlite.delete"}
+    assert min(found[kind][word] for kind in ("kills", "power_cuts") for word in ("older", "new")) > 0
+    lost = walked("database without syncs", tmp_path / "b")
+    assert lost["kills"]["wrong"] == 0 and lost["power_cuts"]["wrong"] > 0

@@ -62,8 +62,8 @@ class Card:
         flops: floating-point operations of one forward pass (two a multiply-accumulate), or None if not counted.
         parameters: of the model that take part in a forward pass, or None if not counted.
         versions: of Python, unplug and the converter's packages.
-        seconds: wall time to convert and write this precision.
-        prepare_seconds: wall time, before that, that all precisions of the target shared.
+        seconds: wall time to convert and write this precision; 0 in a bundle, where no times are signed.
+        prepare_seconds: wall time, before that, that all precisions of the target shared; 0 in a bundle.
     """
 
     __pydantic_config__: ClassVar = STRICT

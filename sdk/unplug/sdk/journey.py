@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
     from unplug.sdk.auditing import AuditReport
+    from unplug.sdk.bundle import Signing
     from unplug.sdk.data import Dataset, Split
     from unplug.sdk.diffusion import Steering
-    from unplug.sdk.releasing import Release
+    from unplug.sdk.releasing import Answering, Release
     from unplug.sdk.studies.control import ComparisonReport
 
 Place = str | Path
@@ -220,7 +221,8 @@ def bench(
 def release(
     original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place,
     retrained: Checkpoint | Place | None = None, base: str | None = None, gates: Mapping[str, Any] | None = None,
-    device: str = "auto", restart: bool = False, show: bool = False, **config: Any,
+    signing: Signing | None = None, answering: Answering | None = None, device: str = "auto", restart: bool = False,
+    show: bool = False, **config: Any,
 ) -> Release:  # fmt: skip
     """Forgets, audits, exports, checks, times and writes a bundle, or refuses where a gate does not hold.
 
@@ -232,10 +234,13 @@ def release(
         retrained: the oracle; None trains it.
         base: of a plugin: the diffusion base beside it.
         gates: thresholds, fields of `unplug.sdk.releasing.Gates`; the budget is that of `config`.
+        signing: by whom the bundle is signed, and as which release: `unplug.sdk.bundle.Signing`.
+        answering: which requests of which ledger it answers: `unplug.sdk.releasing.Answering`.
         config: fields of `unplug.sdk.releasing.ReleaseConfig`, say ``method="msg", budget=0.05, targets=("litert",)``.
 
     Raises:
         GateFailed: says which gate, and by how much; no bundle is written.
+        InputError: a request that cannot be answered, see `unplug.sdk.releasing.begin`.
     """
     from unplug.sdk.data import resolve_names
     from unplug.sdk.releasing import Gates, ReleaseConfig
@@ -249,7 +254,7 @@ def release(
         _checkpoint(original), data, resolve_names(forget_ids, data, "forget_ids"), place,
         place.parent / f".{place.name}.release", ReleaseConfig(**config | {"gates": limits}),
         oracle=None if retrained is None else _checkpoint(retrained), base=base, device=pick_device(device),
-        say=lambda _: None, show=show, restart=restart,
+        say=lambda _: None, show=show, restart=restart, signing=signing, answering=answering,
     )  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def test_a_fresh_bundle_verifies(released: Release, world: World) -> None:
     manifest = verify_bundle(released.bundle)
     names = set(manifest.files)
     assert {"README.md", "artifacts/age.fp32.tflite", "artifacts/age.fp32.tflite.json", "test_vectors/vectors.json"} <= names
-    assert {f"reports/{name}.json" for name in ("audit", "parity", "bench", "release")} <= names
+    assert {f"reports/{name}.json" for name in ("audit", "parity", "release")} <= names
     assert manifest.lineage.forget_samples == len(world.forget_ids)
     assert manifest.lineage.original_sha256 == world.original.sha256
     assert manifest.lineage.data_digest == world.dataset.digest

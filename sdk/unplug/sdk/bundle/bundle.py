@@ -6,13 +6,13 @@ import hashlib
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from unplug.core import atomic_dir, check_replaceable, sha256_file, temporary_folder, write_json
-from unplug.export import Artifact
+from unplug.export import Artifact, write_card
 
 from .binding import gate_problems, model_problems
 from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Manifest, as_second
@@ -64,8 +64,7 @@ def write_bundle(content: Content, out: Path, signing: Signing | None = None) ->
         for artifact in content.artifacts:
             target = folder / "artifacts" / artifact.path.name
             (shutil.copytree if artifact.path.is_dir() else shutil.copyfile)(artifact.path, target)
-            card = artifact.path.with_name(artifact.path.name + ".json")
-            shutil.copyfile(card, target.with_name(card.name))
+            write_card(target, replace(artifact.card, seconds=0.0, prepare_seconds=0.0))  # what is signed holds no times
         shutil.copytree(content.vectors, folder / "test_vectors")
         for item in folder.rglob("*"):
             # Converters write some files for their owner only; a web server of another user must read them all.

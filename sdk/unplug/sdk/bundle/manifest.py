@@ -26,6 +26,7 @@ class Gate:
 
     Args:
         inconclusive: it does not hold, but only because too little is known: more people, or another design, may show it.
+        override: why whoever released it shipped all the same, though it does not hold; None where nobody had to.
     """
 
     name: str
@@ -36,6 +37,12 @@ class Gate:
     unit: str
     detail: str
     inconclusive: bool = False
+    override: str | None = None
+
+    @property
+    def ships(self) -> bool:
+        """Whether it holds, or somebody answers for it that it does not."""
+        return self.passed or self.override is not None
 
     def explain(self) -> str:
         """One clause: by how much it holds or fails, or why nobody can tell."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError
+from unplug.core import GateFailed, InputError, read_json, seconds, table
 
 from .base import Common, Outcome, command, names, settings
 from .bundle import publication_options, signing_of
+from .ledger_options import ledger_option
 from .options import (
     base_option,
     checkpoint_argument,
@@ -18,9 +20,13 @@ from .options import (
     faces_option,
     fleet_option,
     forget_option,
+    given_option,
     out_option,
     traces,
 )
+
+if TYPE_CHECKING:
+    from unplug.sdk.releasing import Answering, Gates, Plan
 
 
 @click.command()
@@ -50,65 +56,147 @@ from .options import (
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
 @click.option("--sign", "key", help="Sign with this key: a file, env:NAME, or command:WORDS that sign standard input.")
 @publication_options
+@ledger_option
+@click.option("--request", "requests", multiple=True, metavar="ID[,ID...]", help="Requests of the ledger that it answers.")
+@click.option("--all-open", is_flag=True, help="It answers all open requests that name somebody in the data.")
+@click.option(
+    "--override", "overrides", multiple=True, metavar="GATE", help="Ship though this gate does not hold; needs --reason."
+)
+@click.option(
+    "--reason", "reasons", multiple=True, metavar="TEXT", help="Why, one for each --override; it stands in the manifest."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done and how long it would take, and do nothing.")
+@click.option("--hourly", type=click.FloatRange(0), help="With --dry-run: what an hour of this machine costs.")
+@click.option(
+    "--explain", "explained", is_flag=True, help="Say of each gate what it asks, where its limit comes from, what was found."
+)
 @out_option("Bundle folder to write, for example face-age.unplug.")
 @command
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, fleet: Path | None, oracle: bool, certification: Path | None, targets: str,
     precisions: str, gate_pairs: tuple[str, ...], rounding: bool, faces: bool, base: str | None, restart: bool, out: Path,
-    key: str | None, common: Common, **said: Any,
+    key: str | None, where: str | None, requests: tuple[str, ...], all_open: bool, overrides: tuple[str, ...],
+    reasons: tuple[str, ...], dry_run: bool, hourly: float | None, explained: bool, common: Common, **said: Any,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
 
-    Intermediate results stay in .NAME.release beside the bundle, so a killed release goes on where it was.
+    Intermediate results stay in .NAME.release beside the bundle, so a killed release goes on where it was. With --request or
+    --all-open the ledger is told of each step, and the forget file must cover whom the requests name.
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
-    from unplug.sdk.releasing import ReleaseConfig, gates_from
+    from unplug.sdk.releasing import ReleaseConfig, begin, gates_from, plan_release, prepare
     from unplug.sdk.releasing import release as run
     from unplug.sdk.tasks import task_of
 
     signing = None if key is None else signing_of(key, out, **said)
     if signing is None and any(said.values()):
         raise InputError("the signer's options", "nothing is signed", "Add --sign KEY, or leave them out")
+    answering = _answering(where, requests, all_open=all_open)
+    limits = settings(gate_pairs)
+    config = ReleaseConfig(
+        method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
+        precisions=names(precisions), gates=gates_from(limits, budget), overrides=_reasons(overrides, reasons),
+        rounding=rounding, faces=faces, seed=common.seed, fleet=fleet, oracle=oracle, certification=certification,
+    )  # fmt: skip
     original = load_checkpoint(checkpoint)
     given = load_checkpoint(retrained, expect=original.model_type) if retrained else None
     task = task_of(original, device=common.device, base=base)
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
     common.say(describe_request(ids, dataset))
-    config = ReleaseConfig(
-        method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
-        precisions=names(precisions), gates=gates_from(settings(gate_pairs), budget), rounding=rounding,
-        faces=faces, seed=common.seed, fleet=fleet, oracle=oracle, certification=certification,
-    )  # fmt: skip
     work = out.parent / f".{out.name}.release"
-    done = run(
-        original,
-        dataset,
-        ids,
-        out,
-        work,
-        config,
-        oracle=given,
-        task=task,
-        device=common.device,
-        say=common.say,
-        show=common.show,
-        restart=restart,
-        signing=signing,
-    )
+    shared: dict[str, Any] = {"oracle": given, "task": task, "device": common.device, "say": common.say, "show": common.show}
+    if dry_run:
+        stages = prepare(original, dataset, ids, out, work, config, **shared)
+        record = None if answering is None else begin(answering, stages, out, signing, write=False)
+        plan = plan_release(stages, given, on_record=record is not None, signed=signing is not None)
+        return planned(plan, hourly, () if record is None else record.answer.requests)
+    try:
+        done = run(
+            original, dataset, ids, out, work, config, **shared, restart=restart, signing=signing, answering=answering
+        )  # fmt: skip
+    except GateFailed:
+        if explained:
+            for line in explanations(read_json(work / "release.json"), config.gates, limits):
+                common.say(line)
+        raise
     lines = [gate_line(gate) for gate in done.summary["gates"]]
+    if explained:
+        lines = explanations(done.summary, config.gates, limits)
     if len(done.summary["tries"]) > 1:
         lines.append(f"try {len(done.summary['tries'])} of this request; the report shows all of them")
     trust = " --trust KEY.pub" if signing else ""
+    if done.requests:
+        lines.append(
+            f"answers {', '.join(done.requests)}; tell them, then: unplug ledger record answered {' '.join(done.requests)}"
+        )
     lines.append(f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}{trust}`")
     lines.append(traces(forget_file))
-    return Outcome(value={"bundle": str(done.bundle), "work": str(work), **done.summary}, text="\n".join(lines))
+    value = {"bundle": str(done.bundle), "work": str(work), "requests": list(done.requests), **done.summary}
+    return Outcome(value=value, text="\n".join(lines))
+
+
+def _answering(where: str | None, requests: tuple[str, ...], *, all_open: bool) -> Answering | None:
+    """Which requests are meant; None where the release is not on record."""
+    wanted = tuple(name for item in requests for name in names(item))
+    if wanted and all_open:
+        raise InputError("--all-open", "--request names some already", "Give one of the two")
+    if not wanted and not all_open:
+        if given_option("where"):
+            raise InputError("--ledger", "no request is named that the release answers", "Add --request ID or --all-open")
+        return None
+    from unplug.sdk.ledger import open_ledger
+    from unplug.sdk.releasing import Answering
+
+    return Answering(ledger=open_ledger(where), requests=wanted)
+
+
+def _reasons(overrides: tuple[str, ...], reasons: tuple[str, ...]) -> dict[str, str]:
+    if len(overrides) != len(reasons):
+        why = f"{len(overrides)} gates are overridden, and {len(reasons)} reasons given"
+        raise InputError("--override", why, "Give --reason TEXT for each --override GATE, in the same order")
+    if len(set(overrides)) != len(overrides):
+        raise InputError("--override", "it names a gate twice", "Name each once")
+    return dict(zip(overrides, reasons, strict=True))
 
 
 def gate_line(gate: dict[str, Any]) -> str:
     """One gate as a line of text."""
     shown = "not measured" if gate["value"] is None else f"{gate['value']:.4g}"
     word = "holds" if gate["passed"] else "open" if gate["inconclusive"] else "FAILS"
-    return f"{word:<6}{gate['name']:<28}{shown:>10} {gate['comparison']} {gate['limit']:g}{gate['unit']} ({gate['detail']})"
+    reason = "" if gate.get("override") is None else f"; overridden: {gate['override']}"
+    limit = f"{gate['comparison']} {gate['limit']:g}{gate['unit']}"
+    return f"{word:<6}{gate['name']:<28}{shown:>10} {limit} ({gate['detail']}){reason}"
+
+
+def explanations(summary: dict[str, Any], limits: Gates, given: dict[str, str]) -> list[str]:
+    """Lines of --explain: each gate in four."""
+    from unplug.sdk.bundle import Gate
+    from unplug.sdk.releasing import explain_gates
+
+    lines = []
+    for item in explain_gates([Gate(**gate) for gate in summary["gates"]], limits, given):
+        lines += [f"{item.gate}: {item.asks}", f"  must be {item.limit}", f"  limit from {item.source}", f"  {item.outcome}"]
+    return lines
+
+
+def planned(plan: Plan, hourly: float | None, requests: tuple[str, ...]) -> Outcome:
+    """What --dry-run shows."""
+    rows = [
+        [step.what, "finished" if step.finished else "?" if step.seconds is None else seconds(step.seconds), step.source]
+        for step in plan.steps
+    ]
+    lines = [table(["step", "takes", "known from"], rows)]
+    if requests:
+        lines.append(f"It answers {', '.join(requests)}")
+    known, price = seconds(plan.seconds), None if hourly is None else round(plan.price(hourly), 4)
+    cost = "" if price is None else f", {price:g} at {hourly:g} an hour"
+    beside = f"; nobody knows yet of: {', '.join(plan.unknown)}" if plan.unknown else ""
+    lines.append(f"about {known}{cost}{beside}. Nothing was computed or written")
+    value = {
+        "dry_run": True, "steps": [asdict(step) for step in plan.steps], "requests": list(requests), "seconds": plan.seconds,
+        "unknown": list(plan.unknown), "price": price,
+    }  # fmt: skip
+    return Outcome(value=value, text="\n".join(lines))

@@ -2,8 +2,16 @@ from .demo import DEMO_RECIPE as DEMO_RECIPE
 from .demo import DEMO_SPEC as DEMO_SPEC
 from .demo import DemoConfig as DemoConfig
 from .demo import run_demo as run_demo
+from .explain import Explanation as Explanation
+from .explain import explain_gates as explain_gates
 from .gates import Gates as Gates
 from .gates import ReleaseConfig as ReleaseConfig
 from .gates import gates_from as gates_from
 from .pipeline import Release as Release
+from .pipeline import prepare as prepare
 from .pipeline import release as release
+from .plan import Plan as Plan
+from .plan import Step as Step
+from .plan import plan_release as plan_release
+from .recording import Answering as Answering
+from .recording import begin as begin

@@ -47,8 +47,9 @@ _CARD = """\
 {% endfor %}
 Gates:
 {% for gate in summary.gates %}
-- {{ gate.name }}: {{ "%.4g" | format(gate.value) }}{{ gate.unit }}
+- {{ gate.name }}: {{ "not measured," if gate.value is none else "%.4g" | format(gate.value) }}{{ gate.unit }}
   (must be {{ gate.comparison }} {{ "%g" | format(gate.limit) }})
+{%- if gate.override is not none %}; it does not hold, and was overridden: {{ gate.override }}{% endif %}
 {%- endfor %}
 {% if summary.tries | length > 1 %}
 This was try {{ summary.tries | length }} of the same request; `reports/release.json` tells of all.

@@ -73,10 +73,14 @@ class Progress:
         common: what every stage is made from, JSON-ready.
         say: told of each stage.
         restart: forget what is finished.
+        finished: told of each finished stage, also one of a run before this, with its record.
     """
 
-    def __init__(self, work: Path, common: Mapping[str, Any], say: Say, *, restart: bool = False) -> None:
-        self._work, self._common, self._say = work, dict(common), say
+    def __init__(
+        self, work: Path, common: Mapping[str, Any], say: Say, *, restart: bool = False,
+        finished: Callable[[str, StageRecord], object] = lambda _name, _record: None,
+    ) -> None:  # fmt: skip
+        self._work, self._common, self._say, self._tell = work, dict(common), say, finished
         for place in (work, *(item for item in work.rglob("*") if item.is_dir())):
             sweep(place)  # a stage that is finished does not come by any more
         self.seconds: dict[str, float] = {}
@@ -109,6 +113,7 @@ class Progress:
         if (found := self._finished(name, made_from)) is not None:
             self._say(f"{name}: finished by an earlier run, used again")
             self.seconds[name] = found.seconds
+            self._tell(name, found)
             return load(found.facts)
         with self.timed(name):
             left = make()
@@ -120,6 +125,7 @@ class Progress:
         )
         self._records = replace(self._records, stages={**self._records.stages, name: record})
         write_json(self._work / FILE, asdict(self._records))
+        self._tell(name, record)
         return load(record.facts)
 
     def has(self, name: str, made_from: Mapping[str, Any]) -> bool:

@@ -9,7 +9,17 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from unplug.core import STRICT, GateFailed, InputError, ReportError, json_sha256, one_writer, read_dataclass, write_json
+from unplug.core import (
+    STRICT,
+    GateFailed,
+    InputError,
+    ReportError,
+    json_sha256,
+    one_writer,
+    read_dataclass,
+    read_json,
+    write_json,
+)
 from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, Signing, check_free, write_bundle
@@ -33,6 +43,8 @@ from .gates import (
     rounding_gates,
 )
 from .gather import common_facts, gather
+from .overrides import check_reasons, overridden
+from .recording import Answering, Recording, begin, only_release
 from .stages import Evidence, Stages
 
 CERTIFICATION = "certification.json"
@@ -52,11 +64,19 @@ class Tries:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """What a release did: the bundle, and the JSON files that a report is made from."""
+    """What a release did: the bundle, and the JSON files that a report is made from.
+
+    Args:
+        bundle: where it lies.
+        reports: for `write_report`.
+        summary: what ``release.json`` says.
+        requests: ids of the requests that it answers.
+    """
 
     bundle: Path
     reports: tuple[Path, ...]
     summary: dict[str, Any]
+    requests: tuple[str, ...] = ()
 
 
 @one_writer
@@ -76,6 +96,7 @@ def release(
     show: bool = True,
     restart: bool = False,
     signing: Signing | None = None,
+    answering: Answering | None = None,
 ) -> Release:
     """Walks the whole way from a request to a bundle.
 
@@ -95,12 +116,41 @@ def release(
         show: progress bars.
         restart: drop unfinished trainings in `work` instead of continuing them, and run every stage but trainings again.
         signing: by whom the bundle is signed, and as which release; None leaves it unsigned.
+        answering: which requests of a ledger it answers, which is then told of all that is done, also of a gate that does not
+            hold; see `recording`. None keeps no record.
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is written.
+        InputError: of a release on record, see `begin`; or a request was withdrawn meanwhile.
         DataError: a forget set that cannot be forgotten or audited.
         OutputError: something else is at `out`.
     """
+    stages = prepare(
+        original, dataset, forget_ids, out, work, config, oracle=oracle, base=base, task=task, device=device, say=say,
+        show=show, restart=restart,
+    )  # fmt: skip
+    if answering is None:
+        return _walk(stages, oracle, out, say, signing, None)
+    with only_release(original):
+        record = begin(answering, stages, out, signing)
+        if record.resumed:
+            say(f"release {record.answer.release[:16]} of the ledger goes on")
+        if record.published(out):
+            say(f"{out}: published by an earlier run")
+            record.end(out, say)
+            reports = tuple(path for path in sorted(work.glob("*.json")) if not path.name.startswith("."))
+            return Release(
+                bundle=out, reports=reports, summary=read_json(work / "release.json"), requests=record.answer.requests
+            )  # fmt: skip
+        return _walk(stages, oracle, out, say, record.signing, record)
+
+
+def prepare(
+    original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str], out: Path, work: Path, config: ReleaseConfig, *,
+    oracle: Checkpoint | None = None, base: str | None = None, task: StoredTask | None = None, device: torch.device, say: Say,
+    show: bool = True, restart: bool = False,
+) -> Stages:  # fmt: skip
+    """The stages of a release, and all that can be refused before anything is computed; see `release`."""
     design = design_of(original)
     check_forget_size(len(set(forget_ids)), exact=design is not None or config.method == "retrain" or config.fleet is not None)
     if design is not None:
@@ -115,22 +165,39 @@ def release(
     if config.gates.min_relearn_of_retrained is not None and not stages.needs_oracle and oracle is None:
         why = "relearn time is compared with the retrained model's, and with a fleet none is trained"
         raise InputError("--gate min_relearn_of_retrained", why, "Add --oracle, or leave the gate out")
+    check_reasons(config.overrides)
     if stages.fleet is not None:  # before anything is trained: what the request names must be in it
         stages.fleet.rows(stages.split.forget)
     _ = stages.certified  # of another method, size or original: refused now
     _earlier(work)  # before anything is computed: it may be that they cannot be read
-    progress = Progress(work, common_facts(stages), say, restart=restart)
+    return stages
+
+
+def _walk(
+    stages: Stages, oracle: Checkpoint | None, out: Path, say: Say, signing: Signing | None, record: Recording | None
+) -> Release:
+    """The stages, the judgement, and the bundle where every gate lets it ship."""
+    work = stages.work
+    tell: dict[str, Any] = {} if record is None else {"finished": record.stage}
+    progress = Progress(work, common_facts(stages), say, restart=stages.restart, **tell)
     evidence = gather(stages, oracle, progress)
-    summary = _judge(stages, evidence, out, progress.seconds)
+    summary, found = _judge(stages, evidence, out, progress.seconds)
     write_json(work / "release.json", summary)
     (work / CERTIFICATION).unlink(missing_ok=True)  # of an earlier release here
     if evidence.certified is not None:
         write_json(work / CERTIFICATION, asdict(evidence.certified))
+    if record is not None:
+        record.judged(found, evidence.unlearned.sha256)
     if not summary["passed"]:
-        raise _refusal(config.gates, evidence, out, work)
+        raise _refusal(found, out, work)
+    if record is not None:
+        record.check_still_open()
     with progress.timed("bundle"):
-        _bundle(evidence, summary, out, work, signing)
-    return Release(bundle=out, reports=report_paths(work, evidence), summary=summary)
+        _bundle(evidence, summary, out, work, signing, None if record is None else record.head)
+    if record is not None:
+        record.end(out, say)
+    requests = () if record is None else record.answer.requests
+    return Release(bundle=out, reports=report_paths(work, evidence), summary=summary, requests=requests)
 
 
 def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
@@ -155,13 +222,12 @@ def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
     ]
 
 
-def _judge(stages: Stages, evidence: Evidence, out: Path, seconds: dict[str, float]) -> dict[str, Any]:
-    found = tuple(check_gates(stages.config.gates, evidence))
+def _judge(stages: Stages, evidence: Evidence, out: Path, seconds: dict[str, float]) -> tuple[dict[str, Any], tuple[Gate, ...]]:
+    found = overridden(check_gates(stages.config.gates, evidence), stages.config.overrides)
     tries = _tries(stages, evidence, found)
-    record = ReleaseRecord(
-        schema="unplug-release/1", title=out.name, gates=found, passed=tries[-1].passed, seconds=seconds, tries=tries
-    )
-    return asdict(record)
+    ships = all(gate.ships for gate in found)
+    record = ReleaseRecord(schema="unplug-release/1", title=out.name, gates=found, passed=ships, seconds=seconds, tries=tries)
+    return asdict(record), found
 
 
 def _tries(stages: Stages, evidence: Evidence, found: Sequence[Gate]) -> tuple[Try, ...]:
@@ -173,6 +239,7 @@ def _tries(stages: Stages, evidence: Evidence, found: Sequence[Gate]) -> tuple[T
         gates={name: value for name, value in asdict(config.gates).items() if value != default[name]},
         unlearned_sha256=evidence.unlearned.sha256, passed=all(gate.passed for gate in found),
         failed=tuple(gate.name for gate in found if not gate.passed),
+        overridden=tuple(gate.name for gate in found if gate.override is not None),
     )  # fmt: skip
     all_ = (*(item for item in _earlier(stages.work) if item != this), this)[-MAX_TRIES:]
     write_json(stages.work / TRIES, asdict(Tries(tries=all_)))
@@ -185,8 +252,8 @@ def _earlier(work: Path) -> tuple[Try, ...]:
     return read_dataclass(Tries, path, ReportError).tries if path.exists() else ()
 
 
-def _refusal(gates: Gates, evidence: Evidence, out: Path, work: Path) -> GateFailed:
-    failed = [result for result in check_gates(gates, evidence) if not result.passed]
+def _refusal(found: Sequence[Gate], out: Path, work: Path) -> GateFailed:
+    failed = [gate for gate in found if not gate.ships]
     older = f"The bundle of an earlier release is still at {out}. " if out.exists() else ""
     fix = f"No bundle was written. {older}`unplug report {work}/*.json -o report.html` shows why"
     undecided = all(gate.inconclusive for gate in failed)
@@ -205,25 +272,27 @@ def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     return (*found, *(path / "unplug.json" for path in models), *cards)
 
 
-def _bundle(evidence: Evidence, summary: dict[str, Any], out: Path, work: Path, signing: Signing | None) -> None:
+def _bundle(
+    evidence: Evidence, summary: dict[str, Any], out: Path, work: Path, signing: Signing | None, ledger_head: str | None
+) -> None:
+    """Writes the bundle. What is signed holds no times: the bench stays in the work folder, its gate says how it went."""
     vectors = work / "test_vectors"
     vectors.mkdir(parents=True, exist_ok=True)
     write_vectors(evidence.unlearned, vectors)
     reports = {
         "audit.json": evidence.audit.published().to_dict(),
         "parity.json": asdict(evidence.parity),
-        "bench.json": asdict(evidence.bench),
-        "release.json": summary,
+        "release.json": {**summary, "seconds": {}},
         **({CERTIFICATION: asdict(evidence.certified)} if evidence.certified is not None else {}),
     }
     card = bundle_card(out.name, evidence.task, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
     content = Content(
-        artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary)
+        artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary, ledger_head)
     )
     write_bundle(content, out, signing)
 
 
-def _facts(evidence: Evidence, summary: dict[str, Any]) -> dict[str, Any]:
+def _facts(evidence: Evidence, summary: dict[str, Any], ledger_head: str | None) -> dict[str, Any]:
     """The manifest but for its files: how to feed the model, and where it comes from."""
     unlearned, spent = evidence.unlearned, evidence.unlearned.record["forget"]
     return {
@@ -237,7 +306,7 @@ def _facts(evidence: Evidence, summary: dict[str, Any]) -> dict[str, Any]:
             "forget_samples": spent["samples"],
             "method": spent["method"],
             "compute_fraction": spent["cost"]["compute_fraction"],
-            "ledger_head": None,
+            "ledger_head": ledger_head,
         },
         "gates": summary["gates"],
         "versions": evidence.audit.versions,

@@ -177,6 +177,7 @@ class Try:
         unlearned_sha256: what came of it.
         passed: every gate held.
         failed: names of the gates that did not.
+        overridden: those of them that did not keep it from shipping, for a reason that stands in the gate.
     """
 
     request: str
@@ -188,11 +189,15 @@ class Try:
     unlearned_sha256: str
     passed: bool
     failed: tuple[str, ...]
+    overridden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRecord:
-    """``unplug-release/1``: the gates, the wall time of each stage, and every try of the same request, this one the last."""
+    """``unplug-release/1``: the gates, the wall time of each stage, and every try of the same request, this one the last.
+
+    Passed means that it ships: every gate held, or was overridden. In a bundle there are no times: they are not signed.
+    """
 
     __pydantic_config__: ClassVar = STRICT
 

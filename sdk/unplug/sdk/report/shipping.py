@@ -28,11 +28,14 @@ def gates(inputs: Inputs) -> Section | Missing:
         return Missing(what="Release gates", why="no unplug-release/1 file was given (unplug release)")
     tables = [_gate_table(release) for release in inputs.releases]
     tables += [_tries_table(release.tries) for release in inputs.releases if len(release.tries) > 1]
-    failed = sum(not gate.passed for release in inputs.releases for gate in release.gates)
+    failed = sum(not gate.ships for release in inputs.releases for gate in release.gates)
+    overridden = sum(gate.override is not None for release in inputs.releases for gate in release.gates)
     total = sum(len(release.gates) for release in inputs.releases)
     refused = any(not release.passed for release in inputs.releases)
     unknown = sum(gate.value is None for release in inputs.releases for gate in release.gates)
-    lead = f"{failed} of {total} gates do not hold, so nothing ships." if failed else f"All {total} gates hold."
+    lead = f"{failed} of {total} gates do not hold, so nothing ships." if failed else f"All {total - overridden} gates hold."
+    if overridden:
+        lead += f" {overridden} more did not, and were overridden: the reason stands beside each."
     if still_open := sum(gate.inconclusive for release in inputs.releases for gate in release.gates):
         lead += f" {still_open} of them are inconclusive: too little is known to say either way."
     if unknown:
@@ -71,9 +74,17 @@ def _try_row(number: int, item: Try) -> list[Cell]:
         Cell(text=plain(item.method), note=plain(options, 120)),
         Cell(text=f"{100 * item.budget:.3g} %"),
         Cell(text=f"{item.seed}"),
-        Cell(text="passed" if item.passed else "refused", chip="pass" if item.passed else "fail"),
+        _outcome(item),
         Cell(text=plain(", ".join(item.failed) or NONE, 300), note=plain(f"with {changed}" if changed else "", 160)),
     ]
+
+
+def _outcome(item: Try) -> Cell:
+    if item.passed:
+        return Cell(text="passed", chip="pass")
+    return (
+        Cell(text="shipped by override", chip="warn") if item.failed == item.overridden else Cell(text="refused", chip="fail")
+    )
 
 
 def _gate_row(gate: Gate) -> list[Cell]:
@@ -81,13 +92,16 @@ def _gate_row(gate: Gate) -> list[Cell]:
     # What was let through unmeasured is not shown in green.
     failed: tuple[str, Chip] = ("inconclusive", "warn") if gate.inconclusive else ("fail", "fail")
     text, chip = failed if not gate.passed else ("pass", "neutral" if gate.value is None else "pass")
+    reason = ""
+    if gate.override is not None:
+        text, chip, reason = "overridden", "warn", f"shipped all the same: {gate.override}"
     return [
         Cell(text=plain(gate.name)),
         Cell(text=text, chip=chip),
         Cell(text="not measured" if gate.value is None else f"{gate.value:.4g}".replace("-", MINUS, 1)),
         Cell(text=f"{sign} {gate.limit:.4g}".replace("-", MINUS, 1)),
         Cell(text=plain(gate.unit.strip(), 40)),
-        Cell(text=plain(gate.detail, 300)),
+        Cell(text=plain(gate.detail, 300), note=plain(reason, 300)),
     ]
 
 

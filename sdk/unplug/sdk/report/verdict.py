@@ -149,8 +149,12 @@ def verdict(inputs: Inputs) -> Verdict:
 
 
 def _held(inputs: Inputs, name: str) -> bool:
-    """Whether a release was held to a gate and passed all of them."""
-    return any(release.passed and any(gate.name == name for gate in release.gates) for release in inputs.releases)
+    """Whether a release was held to a gate and passed all of them, none by an override."""
+    return any(
+        all(gate.passed for gate in release.gates) and any(gate.name == name for gate in release.gates)
+        for release in inputs.releases
+        if release.passed
+    )
 
 
 def _of_method(found: Certification) -> Verdict:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from unplug.core import InputError, ReportError
 from unplug.sdk.auditing import AuditReport, ModelAudit
 from unplug.sdk.bundle import (
     CERTIFIED,
     EXACT,
+    Gate,
     Manifest,
     bundle_id,
     open_source,
@@ -68,15 +68,15 @@ def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
         shown_by=shown, beside="models of a fleet, none trained on them" if fleet else "a model trained without them",
         attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)), use=tuple(lines),
         unit="years" if released.utility["test"].mae is not None else "loss", too_few=audit.too_few,
-        alarms=tuple(alarm.message for alarm in audit.alarms), gates=manifest.gates, overrides=overrides_of(manifest),
+        alarms=tuple(alarm.message for alarm in audit.alarms), gates=manifest.gates, overrides=overrides_of(manifest.gates),
         skipped=audit.skipped,
     )  # fmt: skip
 
 
-def overrides_of(manifest: Manifest) -> tuple[OverrideLine, ...]:
-    """The gates that were overridden; a manifest without that field has none."""
-    found: Sequence[Any] = getattr(manifest, "overrides", ())
-    return tuple(OverrideLine(gate=item.gate, reason=item.reason) for item in found)
+def overrides_of(gates: Sequence[Gate]) -> tuple[OverrideLine, ...]:
+    """The gates that did not hold and were overridden, with the reason that stands in the manifest."""
+    reasons = [(gate.name, getattr(gate, "override", None)) for gate in gates]
+    return tuple(OverrideLine(gate=name, reason=reason) for name, reason in reasons if reason is not None)
 
 
 def _attack(name: str, released: ModelAudit, never: ModelAudit, before: ModelAudit | None) -> AttackLine:

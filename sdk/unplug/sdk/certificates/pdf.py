@@ -17,7 +17,7 @@ INK, MUTED, LINE, ACCENT, DESK = "#15181d", "#565d68", "#dfe2e7", "#1a5fa8", "#e
 TONES = {"good": "#17633a", "bad": "#a3201c", "open": "#7a5200"}
 FACES = {"Sheet": "DejaVuSans", "Sheet-Bold": "DejaVuSans-Bold", "Sheet-Mono": "DejaVuSansMono"}
 """Of the fonts that Matplotlib ships: embedded, with Latin, Greek and Cyrillic letters."""
-MARGIN, GUTTER = 48.0, 8.0
+MARGIN, TOP, BOTTOM, GUTTER = 48.0, 36.0, 40.0, 8.0
 """Points."""
 
 
@@ -38,20 +38,21 @@ def certificate_pdf(certificate: Certificate, key: str) -> bytes:
     """
     check_pdf()
     from reportlab.lib.pagesizes import A4
-    from reportlab.platypus import PageBreak, SimpleDocTemplate, Spacer
+    from reportlab.platypus import KeepInFrame, PageBreak, SimpleDocTemplate, Spacer
 
     _fonts()
     sheet, buffer = sheet_of(certificate, key), io.BytesIO()
     width = A4[0] - 2 * MARGIN
     made = SimpleDocTemplate(
-        buffer, pagesize=A4, leftMargin=MARGIN - 6, rightMargin=MARGIN - 6, topMargin=36, bottomMargin=40, title=sheet.title,
-        subject=sheet.subtitle, author=certificate.issuer or "unplug", invariant=1, lang="en",
+        buffer, pagesize=A4, leftMargin=MARGIN - 6, rightMargin=MARGIN - 6, topMargin=TOP, bottomMargin=BOTTOM,
+        title=sheet.title, subject=sheet.subtitle, author=certificate.issuer or "unplug", invariant=1, lang="en",
     )  # fmt: skip
-    story: list[Any] = list(_head(sheet, width))
+    story: list[Any] = []
     for number, blocks in enumerate(sheet.pages):
-        story += [PageBreak()] if number else []
-        for block in blocks:
-            story += [*_block(block, width), Spacer(1, 9)]
+        page = [PageBreak()] if number else _head(sheet, width)
+        page += [item for block in blocks for item in (*_block(block, width), Spacer(1, 9))]
+        # Two pages, whatever stands on them: what is longer is drawn smaller.
+        story += [*page[:number], KeepInFrame(width, A4[1] - TOP - BOTTOM - 12, page[number:], mode="shrink")]
     made.build(story, onFirstPage=_foot(sheet), onLaterPages=_foot(sheet))
     return buffer.getvalue()
 
@@ -110,27 +111,27 @@ def _padding(points: float) -> list[tuple[Any, ...]]:
 
 
 def _block(block: Pairs | Grid | Prose, width: float) -> list[Any]:
-    title = _text(block.title, _style(9, font="Sheet-Bold", spaceAfter=2))
+    title = _text(block.title, _style(9.5, font="Sheet-Bold", spaceAfter=2))
     if isinstance(block, Pairs):
         return [title, _pairs(block, width)]
     if isinstance(block, Grid):
-        note = [_text(block.note, _style(6.8, colour=MUTED, spaceBefore=3))] if block.note else []
+        note = [_text(block.note, _style(7, colour=MUTED, spaceBefore=3))] if block.note else []
         return [title, _grid(block, width), *note]
     return [title, *(_line(item) for item in block.lines)]
 
 
-def _piece(item: Piece, points: float = 7.4) -> list[Any]:
+def _piece(item: Piece, points: float = 8.0) -> list[Any]:
     font = "Sheet-Mono" if item.mono else "Sheet-Bold" if item.tone else "Sheet"
-    shown = [_text(item.text, _style(points - 0.6 if item.mono else points, font=font, colour=TONES.get(item.tone, INK)))]
+    shown = [_text(item.text, _style(points - 1.0 if item.mono else points, font=font, colour=TONES.get(item.tone, INK)))]
     if item.note:
-        shown.append(_text(item.note, _style(6.5, colour=MUTED)))
+        shown.append(_text(item.note, _style(7, colour=MUTED)))
     return shown
 
 
 def _pairs(block: Pairs, width: float) -> Any:
     from reportlab.platypus import Table
 
-    label = _style(6.8, colour=MUTED)
+    label = _style(7.2, colour=MUTED)
     if block.across == 1:
         rows = [[_text(name, label), _piece(item)] for name, item in block.rows]
         made = Table(rows, colWidths=[0.17 * width, 0.83 * width])
@@ -146,7 +147,7 @@ def _pairs(block: Pairs, width: float) -> Any:
 def _grid(block: Grid, width: float) -> Any:
     from reportlab.platypus import Table
 
-    head = [_text(label, _style(6.8, colour=MUTED)) for label in block.head]
+    head = [_text(label, _style(7.2, colour=MUTED)) for label in block.head]
     made = Table(
         [head, *[[_piece(item) for item in row] for row in block.rows]], colWidths=[share * width for share in block.widths],
         repeatRows=1,
@@ -163,6 +164,6 @@ def _common() -> list[tuple[Any, ...]]:
 
 def _line(item: Piece) -> Any:
     if item.mono:
-        return _text(item.text, _style(6.8, font="Sheet-Mono", backColor=DESK, borderPadding=4, spaceBefore=6, spaceAfter=8))
+        return _text(item.text, _style(7.2, font="Sheet-Mono", backColor=DESK, borderPadding=4, spaceBefore=6, spaceAfter=8))
     text = f"{item.text} {item.note}".rstrip()
-    return _text(f"–  {text}", _style(7.4, leftIndent=10, firstLineIndent=-10))
+    return _text(f"–  {text}", _style(8, leftIndent=10, firstLineIndent=-10))

@@ -31,7 +31,7 @@ KEPT = {
     "earlier bundles": "files made from a model that saw the person",
     "lists and reports": "the name or an id stands there",
 }
-NOBODY = "nobody looked there, and the operator said nothing"
+NOBODY = "not searched, and nothing was said"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,8 @@ def _found(name: PlaceName, traces: Sequence[TraceFile]) -> PlaceLine:
     here = [(trace, place) for trace, place in mine if place.standing not in ("forgot", "unknown")]
     left = [place for trace, place in here if place.path not in trace.purged]
     if left:
-        return PlaceLine(place=name, outcome="kept", count=len(left), why=KEPT[name], by="search")
+        more = f"; {len(closed)} more could not be looked into" if closed else ""
+        return PlaceLine(place=name, outcome="kept", count=len(left), why=f"{KEPT[name]}{more}", by="search")
     if closed:
         why = f"{len(closed)} of them could not be looked into"
         return PlaceLine(place=name, outcome="unknown", count=len(closed), why=why, by="search")

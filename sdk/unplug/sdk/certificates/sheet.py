@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from unplug.core import NONE, fixed, percent, plain, signed, size, span
+from unplug.core import MINUS, NONE, fixed, percent, plain, signed, size, span
 from unplug.sdk.statistics import Estimate
 
-from .certificate import AttackLine, Certificate, FileLine, PlaceLine
+from .certificate import AttackLine, Certificate, PlaceLine
+from .evidence import AUDIT
 
 Tone = Literal["good", "bad", "open", ""]
+MOST_FILES = 8
+"""That fit the second page."""
 TONES: dict[str, Tone] = {"deleted": "good", "none found": "good", "kept": "open", "unknown": "bad"}
 
 
@@ -116,7 +118,7 @@ def _lead(certificate: Certificate) -> str:
     )
     if evidence.shown_by == "certification":
         text += " The method was certified on many other people."
-    return f"{text} The intervals count nobody: {evidence.too_few}." if evidence.too_few else text
+    return text
 
 
 def _dates(certificate: Certificate) -> Pairs:
@@ -165,14 +167,17 @@ def _attacks(certificate: Certificate) -> Grid:
             Piece(text="error, strangers", note=evidence.unit), _number(ours.error, digits), _number(theirs.error, digits),
             _number(None if before is None else before.error, digits), Piece(text=gap),
         ))  # fmt: skip
-    skipped = f" Not measured: {', '.join(sorted(evidence.skipped))}." if evidence.skipped else ""
+    more = [f"Careful: {text}." for text in filter(None, [evidence.too_few and plain(evidence.too_few, 300)])]
+    more += [f"Alarm: {plain(text, 200)}" for text in evidence.alarms]
+    more += [f"Not measured: {', '.join(sorted(evidence.skipped))}."] if evidence.skipped else []
     return Grid(
         title="What attacks find, beside models that never saw the person",
         head=("", "released model", "never saw them", "before", "difference"), widths=(0.2, 0.2, 0.2, 0.2, 0.2),
         rows=tuple(rows),
         note=(
             "Area under the curve (AUC) of telling the forgotten from strangers, with 95 % intervals. 0.5 is guessing; people "
-            f"may differ from strangers without any training, so the difference counts. Beside it: {evidence.beside}.{skipped}"
+            f"may differ from strangers without any training, so the difference counts. Beside it: {evidence.beside}. "
+            f"{' '.join(more)}"
         ),
     )  # fmt: skip
 
@@ -191,23 +196,30 @@ def _number(item: Estimate | None, digits: int = 3, *, sign: bool = False) -> Pi
 
 
 def _gates(certificate: Certificate) -> Grid:
+    """Two gates side by side, so that a release with many of them still fits the page."""
     overridden = {line.gate: line.reason for line in certificate.evidence.overrides}
-    rows = []
+    cells = []
     for gate in certificate.evidence.gates:
-        value = "not measured" if gate.value is None else f"{gate.value:.4g}"
         word = Piece(text="holds", tone="good") if gate.passed else Piece(text="fails", tone="bad")
         if gate.name in overridden:
             word = Piece(text="overridden", note=plain(overridden[gate.name], 120), tone="bad")
-        text = f"{value} {gate.comparison} {gate.limit:g}"
-        rows.append((Piece(text=gate.name), Piece(text=text, note=plain(gate.unit.strip(), 80)), word))
+        value = "not measured" if gate.value is None else f"{gate.value:.3g}"
+        end = "at most" if gate.comparison == "<=" else "at least"
+        text = f"{value}, {end} {gate.limit:g}".replace("-", MINUS)
+        cells.append((Piece(text=plain(gate.name)), Piece(text=text, note=plain(gate.unit.strip(), 60)), word))
+    cells += [(Piece(text=""),) * 3] * (len(cells) % 2)
+    half = len(cells) // 2
     return Grid(
-        title="What the release was held to", head=("gate", "measured, and its limit", ""), widths=(0.3, 0.54, 0.16),
-        rows=tuple(rows),
+        title="What the release was held to", head=("gate", "measured, and its limit", "") * 2,
+        widths=(0.16, 0.22, 0.12) * 2, rows=tuple((*cells[at], *cells[half + at]) for at in range(half)),
     )  # fmt: skip
 
 
 def _places(certificate: Certificate) -> Grid:
-    searched = [f"{plain(item.system)} ({item.folders} folders, {_time(item.at)})" for item in certificate.searches]
+    searched = [
+        f"{plain(item.system)} ({item.folders} folder{'' if item.folders == 1 else 's'}, {_time(item.at)})"
+        for item in certificate.searches
+    ]
     told = f"Searched: {'; '.join(searched)}." if searched else "No search is recorded."
     return Grid(
         title="Where the person may still be", head=("place", "", "found", "why", "says"),
@@ -226,23 +238,26 @@ def _place(line: PlaceLine) -> tuple[Piece, ...]:
 
 
 def _files(certificate: Certificate) -> Grid:
+    files = [item for item in certificate.model.files if item.name == AUDIT or _is_model(item.name)][:MOST_FILES]
     rows = tuple(
-        (Piece(text=plain(item.name, 48)), Piece(text=item.sha256, mono=True), Piece(text=size(item.bytes)))
-        for item in _shown(certificate)
+        (Piece(text=_short(item.name.partition("/")[2])), Piece(text=item.sha256, mono=True), Piece(text=size(item.bytes)))
+        for item in files
     )
     hidden = len(certificate.model.files) - len(rows)
     return Grid(
-        title="Files of the bundle", head=("file", "SHA-256", "size"), widths=(0.26, 0.62, 0.12), rows=rows,
+        title="Files of the bundle", head=("file", "SHA-256", "size"), widths=(0.31, 0.57, 0.12), rows=rows,
         note=f"And {hidden} more, each with its hash in the signed file." if hidden else "",
     )  # fmt: skip
 
 
-def _shown(certificate: Certificate, most: int = 8) -> Sequence[FileLine]:
-    """The exported files and the audit, as many as fit a page."""
-    files = [
-        item for item in certificate.model.files if not item.name.startswith("artifacts/") or not item.name.endswith(".json")
-    ]
-    return [item for item in files if item.name.startswith("artifacts/") or item.name.endswith("audit.json")][:most]
+def _is_model(name: str) -> bool:
+    """Whether it is an exported file, or a part of one, and no card beside it."""
+    return name.startswith("artifacts/") and not name.endswith(".json")
+
+
+def _short(name: str, most: int = 28) -> str:
+    """The beginning and the end of a long name."""
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[1 - most // 2 :]}"
 
 
 def _limits(certificate: Certificate) -> Prose:
@@ -253,7 +268,7 @@ def _verifying(certificate: Certificate, key: str) -> Prose:
     return Prose(
         title="How to verify, without the issuer and without a network",
         lines=(
-            Piece(text="Get the issuer's public key and the ledger's by another way than this page. Your limits are in a policy."),
+            Piece(text="Get the issuer's public key and the ledger's by another way than this page; limits are your policy's."),
             Piece(
                 text="unplug certificate verify certificate.intoto.jsonl --key KEY.pub --bundle BUNDLE --policy policy.json",
                 mono=True,
@@ -265,5 +280,5 @@ def _verifying(certificate: Certificate, key: str) -> Prose:
 
 
 def _time(text: str | None) -> str:
-    """A UTC time as a page shows it."""
-    return NONE if text is None else text.replace("T", " ").replace(":00Z", " UTC").replace("Z", " UTC")
+    """A UTC time as a page shows it, to the minute."""
+    return NONE if text is None else f"{text[:10]} {text[11:16]} UTC"

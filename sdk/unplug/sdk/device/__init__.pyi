@@ -12,6 +12,9 @@ from .loop import Steer as Steer
 from .loop import Words as Words
 from .loop import generate as generate
 from .loop import to_pixels as to_pixels
+from .marking import XMP as XMP
+from .marking import picture_format as picture_format
+from .marking import save_marked as save_marked
 from .noise import latent as latent
 from .noise import normals as normals
 from .noise import philox as philox

@@ -19,7 +19,7 @@ from .evidence import evidence_of, model_line
 from .history import proven_entries, request_line
 from .places import PLACES
 from .policy import CertificatePolicy, utc_now
-from .statements import opened
+from .statements import open_certificate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def check_certificate(
         Refused, BundleCheckFailed: the bundle is not one that may be used.
     """
     policy, where = policy or CertificatePolicy(), str(file)
-    certificate = opened(file, key)
+    certificate = open_certificate(file, key)
     said = policy.ledger_key or certificate.ledger.vkey
     entries = proven_entries(certificate.ledger, Verifier.parse(said), where)
     found = _about_request(certificate, entries, request, where)

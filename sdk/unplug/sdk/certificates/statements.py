@@ -60,7 +60,7 @@ def sealed(certificate: Certificate, signer: Signer) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def opened(path: Path, key: PublicKey) -> Certificate:
+def open_certificate(path: Path, key: PublicKey) -> Certificate:
     """The certificate in a file that a key signed; that it is true is not for this function to say.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from unplug.core import InputError
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
 from .options import out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.bundle import PublicKey
 
 
 class _Certificate(click.Group):
@@ -105,13 +109,9 @@ def issue(
 @command
 def verify(file: Path, key: Path, bundle: Path, policy: Path | None, request: str | None, common: Common) -> Outcome:
     """Check a certificate against the bundle and your own limits; no network (exit 1: something does not hold)."""
-    from unplug.sdk.bundle import read_trust
     from unplug.sdk.certificates import check_certificate, read_policy
 
-    keys = read_trust(key).keys
-    if len(keys) != 1:
-        raise InputError(str(key), "it does not hold exactly one public key", "Give the issuer's KEY.pub")
-    done = check_certificate(file, keys[0], bundle, read_policy(policy) if policy else None, request=request)
+    done = check_certificate(file, _issuer(key), bundle, read_policy(policy) if policy else None, request=request)
     found = done.certificate
     value = {
         "file": str(file), "request": found.request.id, "bundle": found.model.bundle, "problems": list(done.problems),
@@ -124,3 +124,39 @@ def verify(file: Path, key: Path, bundle: Path, policy: Path | None, request: st
     source = f"The ledger's public key came from {done.ledger_key}"
     more = "" if policy and done.ledger_key == "the policy" else "; give it in a policy, from elsewhere, to hold it to that"
     return Outcome(value=value, text=f"{text}\n{source}{more}")
+
+
+@certificate.command()
+@click.argument("request")
+@ledger_option
+@click.option("--certificate", "file", type=click.Path(path_type=Path), help="Of this request: fills what it knows.")
+@click.option("--key", type=click.Path(path_type=Path), help="The public key of whoever issued the certificate.")
+@out_option("Folder to write.")
+@command
+def templates(request: str, where: str | None, file: Path | None, key: Path | None, out: Path, common: Common) -> Outcome:
+    """Draft an answer to the person, a record of processing and an annex in the order of the EDPB's Opinion 28/2024.
+
+    What is not known is left open and visible. None of it is legal advice.
+    """
+    from unplug.sdk.certificates import open_certificate, write_drafts
+    from unplug.sdk.ledger import open_ledger
+
+    if (file is None) != (key is None):
+        raise InputError("--certificate", "a certificate counts only with its issuer's key", "Give --certificate and --key")
+    found = None if file is None or key is None else open_certificate(file, _issuer(key))
+    if found is not None and found.request.id != request:
+        raise InputError(str(file), f"it is about the request {found.request.id}", f"Give the certificate of {request}")
+    paths = write_drafts(request, open_ledger(where), out, found)
+    opens = sum(path.read_text(encoding="utf-8").count("[TO FILL IN: ") for path in paths)
+    text = "\n".join([*map(str, paths), f"{opens} places are left to fill in. This is no legal advice."])
+    return Outcome(value={"out": str(out), "files": [str(path) for path in paths], "to_fill_in": opens}, text=text)
+
+
+def _issuer(path: Path) -> PublicKey:
+    """The one public key in a file."""
+    from unplug.sdk.bundle import read_trust
+
+    keys = read_trust(path).keys
+    if len(keys) != 1:
+        raise InputError(str(path), "it does not hold exactly one public key", "Give the issuer's KEY.pub")
+    return keys[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -308,3 +310,15 @@ def test_an_edited_search_is_refused(case: Case, made: Case) -> None:
             REQUEST, ledger=made.ledger, bundle=made.bundle, signer=made.signer, out=case.folder / "new", pdf=False,
             traces={"server": case.folder / "trace.json"},
         )  # fmt: skip
+
+
+def test_verifying_needs_nothing_but_the_base(made: Case) -> None:
+    code = (
+        "import sys; from pathlib import Path; from unplug.sdk.bundle import read_trust; "
+        "from unplug.sdk.certificates import check_certificate; "
+        f"found = check_certificate(Path({str(made.issued.file)!r}), read_trust(Path({str(made.public)!r})).keys[0], "
+        f"Path({str(made.bundle)!r})); assert found.certificate.request.id == {REQUEST!r}; "
+        "print(sorted({'torch', 'sqlalchemy', 'reportlab', 'matplotlib', 'jinja2', 'cv2'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and done.stdout.strip() == "[]", done.stderr

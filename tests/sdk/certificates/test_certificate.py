@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from unplug.core import CheckFailed, InputError, OutputError, write_json
-from unplug.sdk.bundle import Publication, Signing, bundle_id, load_signer, make_key, read_trust, sign_bundle
+from unplug.sdk.bundle import Publication, Signing, bundle_id, canonical, load_signer, make_key, read_trust, sign_bundle
 from unplug.sdk.certificates import Certificate, CertificatePolicy, certify, check_certificate, read_policy, said_place
 from unplug.sdk.certificates.certificate import Evidence, OverrideLine
 from unplug.sdk.certificates.statements import KINDS, sealed
@@ -145,10 +145,18 @@ def test_a_bundle_that_was_changed_or_has_no_audit_is_refused(case: Case) -> Non
     (case.bundle / "artifacts" / "age.fp32.tflite").write_bytes(b"other")
     with pytest.raises(CheckFailed, match="was changed"):
         problems(case)
-    shutil.copy(case.public, case.folder / "x")  # the ledger and the key are untouched
+
+
+def test_a_bundle_without_an_audit_is_refused(case: Case) -> None:
     (case.bundle / "reports" / "audit.json").unlink()
-    with pytest.raises(CheckFailed, match="missing"):
+    with pytest.raises(CheckFailed, match="is missing"):
         problems(case)
+    manifest = json.loads((case.bundle / "manifest.json").read_text())
+    del manifest["files"]["reports/audit.json"]
+    (case.bundle / "manifest.json").write_bytes(canonical(manifest))
+    said = case.issued.certificate
+    with pytest.raises(CheckFailed, match="its reports cannot be read"):
+        problems(case, replace(said, model=replace(said.model, bundle=bundle_id(case.bundle))))
 
 
 @pytest.mark.parametrize("harm", ["payload", "signature", "line", "key"])

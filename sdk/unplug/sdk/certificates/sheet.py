@@ -268,7 +268,7 @@ def _verifying(certificate: Certificate, key: str) -> Prose:
     return Prose(
         title="How to verify, without the issuer and without a network",
         lines=(
-            Piece(text="Get the issuer's public key and the ledger's by another way than this page; limits are your policy's."),
+            Piece(text="Get the issuer's public key and the ledger's by another way than this page, and set your own limits."),
             Piece(
                 text="unplug certificate verify certificate.intoto.jsonl --key KEY.pub --bundle BUNDLE --policy policy.json",
                 mono=True,

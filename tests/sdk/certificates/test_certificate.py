@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from unplug.core import CheckFailed, InputError, OutputError, write_json
 from unplug.sdk.bundle import Publication, Signing, bundle_id, canonical, load_signer, make_key, read_trust, sign_bundle
 from unplug.sdk.certificates import Certificate, CertificatePolicy, certify, check_certificate, read_policy, said_place
 from unplug.sdk.certificates.certificate import Evidence, OverrideLine
-from unplug.sdk.certificates.statements import KINDS, sealed
+from unplug.sdk.certificates.statements import KINDS, payloads, sealed
 from unplug.sdk.cli import main
 
 from .conftest import LATER, PERSON, REQUEST, Case, a_ledger, a_trace, digest, refile
@@ -330,3 +331,20 @@ def test_verifying_needs_nothing_but_the_base(made: Case) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and done.stdout.strip() == "[]", done.stderr
+
+
+def test_the_page_on_it_has_the_defaults_and_every_property(case: Case) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "certificate.md").read_text(encoding="utf-8")
+    policy = re.search(r"```json\n(.*?)```", page, re.DOTALL)
+    assert policy is not None and json.loads(policy[1]) == json.loads(json.dumps(asdict(CertificatePolicy())))
+    said = case.issued.certificate
+    every = replace(
+        said, places=tuple(replace(line, outcome="deleted") for line in said.places)
+    )  # fmt: skip
+    found = {
+        name
+        for shown in ("equality", "certification", "attacks")
+        for name in json.loads(payloads(evidence(every, shown_by=shown))[2])["predicate"]["properties"]
+    }
+    assert found == set(re.findall(r"UNPLUG_[A-Z_]+", page))
+    assert set(re.findall(r"\| `(https://[^`]+)` \|", page)) == set(KINDS)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from unplug.core import STRICT
-from unplug.sdk.bundle import Gate
 from unplug.sdk.statistics import Estimate
 
 SCHEMA: Literal["unplug-certificate/1"] = "unplug-certificate/1"
@@ -162,6 +161,18 @@ class UseLine:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GateLine:
+    """A gate of the release: what was measured, null where nothing was, and its limit."""
+
+    name: str
+    value: float | None
+    limit: float
+    comparison: Literal["<=", ">="]
+    passed: bool
+    unit: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class OverrideLine:
     """A gate that did not hold, and the reason with which it was released all the same."""
 
@@ -192,7 +203,7 @@ class Evidence:
     unit: str
     too_few: str | None
     alarms: tuple[str, ...]
-    gates: tuple[Gate, ...]
+    gates: tuple[GateLine, ...]
     overrides: tuple[OverrideLine, ...]
     skipped: dict[str, str]
 

@@ -18,7 +18,7 @@ from unplug.sdk.bundle import (
     read_whole,
 )
 
-from .certificate import AttackLine, Evidence, FileLine, ModelLine, OverrideLine, Shown, UseLine
+from .certificate import AttackLine, Evidence, FileLine, GateLine, ModelLine, OverrideLine, Shown, UseLine
 
 AUDIT = "reports/audit.json"
 MAX_AUDIT_BYTES = 64 * 2**20
@@ -68,8 +68,15 @@ def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
         shown_by=shown, beside="models of a fleet, none trained on them" if fleet else "a model trained without them",
         attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)), use=tuple(lines),
         unit="years" if released.utility["test"].mae is not None else "loss", too_few=audit.too_few,
-        alarms=tuple(alarm.message for alarm in audit.alarms), gates=manifest.gates, overrides=overrides_of(manifest.gates),
+        alarms=tuple(alarm.message for alarm in audit.alarms), gates=tuple(map(_gate, manifest.gates)),
+        overrides=overrides_of(manifest.gates),
         skipped=audit.skipped,
+    )  # fmt: skip
+
+
+def _gate(gate: Gate) -> GateLine:
+    return GateLine(
+        name=gate.name, value=gate.value, limit=gate.limit, comparison=gate.comparison, passed=gate.passed, unit=gate.unit
     )  # fmt: skip
 
 

@@ -20,6 +20,8 @@ PlaceName = Literal[
 """Where a person can still be; every certificate says something of each."""
 Outcome = Literal["deleted", "kept", "unknown", "none found"]
 """``kept``: it is still there, and why. ``none found``: it was searched and nothing of the person was there."""
+Who = Literal["released", "never saw them", "before"]
+"""Of which model a number is."""
 Shown = Literal["equality", "certification", "attacks"]
 """What forgetting rests on: weights equal to a refit without them; the method certified on many others; attacks alone."""
 
@@ -155,7 +157,7 @@ class AttackLine:
 class UseLine:
     """Error on people whom no model saw: years, or loss for a model without ages."""
 
-    who: Literal["released", "never saw them", "before"]
+    who: Who
     error: Estimate
     samples: int
 

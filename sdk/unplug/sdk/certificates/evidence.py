@@ -18,7 +18,7 @@ from unplug.sdk.bundle import (
     read_whole,
 )
 
-from .certificate import AttackLine, Evidence, FileLine, GateLine, ModelLine, OverrideLine, Shown, UseLine
+from .certificate import AttackLine, Evidence, FileLine, GateLine, ModelLine, OverrideLine, Shown, UseLine, Who
 
 AUDIT = "reports/audit.json"
 MAX_AUDIT_BYTES = 64 * 2**20
@@ -59,14 +59,18 @@ def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
         raise ReportError(f"{bundle}/{AUDIT}", "no attack was made on the released model", "Audit it again")
     judged = {gate.name for gate in manifest.gates}
     shown: Shown = "equality" if EXACT in judged else "certification" if CERTIFIED in judged else "attacks"
-    lines: list[UseLine] = [UseLine(who="released", error=released.utility["test"].error, samples=released.utility["test"].n)]
-    lines.append(UseLine(who="never saw them", error=never.utility["test"].error, samples=never.utility["test"].n))
+    who: dict[Who, ModelAudit] = {"released": released, "never saw them": never}
     if before is not None:
-        lines.append(UseLine(who="before", error=before.utility["test"].error, samples=before.utility["test"].n))
+        who["before"] = before
+    if not all("test" in model.utility for model in who.values()):
+        raise ReportError(f"{bundle}/{AUDIT}", "it has no use of a model on people whom none saw", "Audit it again")
+    use = tuple(
+        UseLine(who=name, error=model.utility["test"].error, samples=model.utility["test"].n) for name, model in who.items()
+    )
     fleet = audit.settings.get("fleet")
     return Evidence(
         shown_by=shown, beside="models of a fleet, none trained on them" if fleet else "a model trained without them",
-        attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)), use=tuple(lines),
+        attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)), use=use,
         unit="years" if released.utility["test"].mae is not None else "loss", too_few=audit.too_few,
         alarms=tuple(alarm.message for alarm in audit.alarms), gates=tuple(map(_gate, manifest.gates)),
         overrides=overrides_of(manifest.gates),

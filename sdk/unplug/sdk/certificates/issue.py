@@ -9,7 +9,7 @@ from pathlib import Path
 
 from unplug.core import InputError, atomic_dir, check_replaceable
 from unplug.sdk.bundle import Manifest, Signer, Trust, read_manifest, verify_bundle
-from unplug.sdk.ledger import Entry, Ledger, check_ledger, pick, refuse_findings
+from unplug.sdk.ledger import Ledger, check_ledger, pick, refuse_findings
 
 from .certificate import NOT_CLAIMED, Certificate, PlaceLine
 from .evidence import evidence_of, model_line
@@ -86,18 +86,8 @@ def certify(
     check_replaceable(out, FILE, (PAGE, PRINT))
     if len(issuer) > MAX_NAME or not issuer.isprintable():
         raise InputError("the issuer", f"it is no line of at most {MAX_NAME} characters", "Shorten it")
-    refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
-    found = pick(ledger.requests(), request)
-    manifest = _verified(bundle, trust or Trust(keys=(signer.key,)))
-    model = model_line(bundle, manifest)
-    entries: tuple[Entry, ...] = found.history
-    line = request_line(request, model.bundle, entries, f"request {request}")
-    searched = [read_trace(path, found, system) for system, path in (traces or {}).items()]
-    searches = tuple(search for _, search in searched)
-    certificate = Certificate(
-        issued=(now or utc_now()).strftime("%Y-%m-%dT%H:%M:%SZ"), issuer=issuer, request=line, searches=searches,
-        places=place_lines([trace for trace, _ in searched], places), model=model, evidence=evidence_of(bundle, manifest),
-        ledger=ledger_line(ledger, found, [search.entry for search in searches]), not_claimed=NOT_CLAIMED,
+    certificate = _gathered(
+        request, ledger, bundle, trust or Trust(keys=(signer.key,)), traces or {}, places, issuer, now or utc_now()
     )  # fmt: skip
     with atomic_dir(out, owner=FILE, ours=(PAGE, PRINT)) as folder:
         (folder / FILE).write_bytes(sealed(certificate, signer))
@@ -105,6 +95,25 @@ def certify(
         if pdf:
             (folder / PRINT).write_bytes(certificate_pdf(certificate, signer.key.hint))
     return Issued(certificate=certificate, folder=out)
+
+
+def _gathered(
+    id: str, ledger: Ledger, bundle: Path, trust: Trust, traces: Mapping[str, Path], places: Sequence[PlaceLine], issuer: str,
+    now: datetime,
+) -> Certificate:  # fmt: skip
+    """What ledger, bundle and searches say, once each of them was checked; see `certify`."""
+    refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
+    request = pick(ledger.requests(), id)
+    manifest = _verified(bundle, trust)
+    model = model_line(bundle, manifest)
+    searched = [read_trace(path, request, system) for system, path in traces.items()]
+    searches = tuple(search for _, search in searched)
+    return Certificate(
+        issued=now.strftime("%Y-%m-%dT%H:%M:%SZ"), issuer=issuer, searches=searches, model=model, not_claimed=NOT_CLAIMED,
+        request=request_line(id, model.bundle, request.history, f"request {id}"), evidence=evidence_of(bundle, manifest),
+        places=place_lines([trace for trace, _ in searched], places),
+        ledger=ledger_line(ledger, request, [search.entry for search in searches]),
+    )  # fmt: skip
 
 
 def _verified(bundle: Path, trust: Trust) -> Manifest:

@@ -4,8 +4,8 @@
     python -m benchmarks.certificate_page DEMO --out docs/images/certificate.png
 
 Records the demo's request in a ledger of its own, searches the demo's folder for the person, certifies, verifies, and
-photographs the HTML page with a headless Chromium. Run with the operator's key that the demo had (``UNPLUG_KEY``): under another one models
-that forgot cannot be looked into, and the page says so.
+photographs the HTML page with a headless Chromium. Run with the operator's key that the demo had (``UNPLUG_KEY``): under
+another one models that forgot cannot be looked into, and the page says so.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from unplug.sdk.releasing import DEMO_SPEC
 from unplug.sdk.tracing import person_in, trace
 
 REQUEST, SYSTEM = "TICKET-17", "training server"
-SIZE = (1770, 1330)
+SIZE = (1740, 1310)
 BESIDE = "<style>body{display:flex;gap:24px;padding:24px;align-items:stretch}main{margin:0!important;flex:1}</style></head>"
 
 
@@ -79,7 +79,7 @@ def photograph(page: Path, out: Path, chromium: str) -> None:
         [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--window-size={SIZE[0]},{SIZE[1]}",
          f"--screenshot={shot}", beside.resolve().as_uri()], check=True, capture_output=True, timeout=120,
     )  # fmt: skip
-    Image.open(shot).convert("RGB").quantize(64).save(out, optimize=True)
+    Image.open(shot).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
     for path in (beside, shot):
         path.unlink()
 

@@ -223,7 +223,7 @@ def _places(certificate: Certificate) -> Grid:
     told = f"Searched: {'; '.join(searched)}." if searched else "No search is recorded."
     return Grid(
         title="Where the person may still be", head=("place", "", "found", "why", "says"),
-        widths=(0.21, 0.13, 0.08, 0.46, 0.12),
+        widths=(0.21, 0.15, 0.08, 0.44, 0.12),
         rows=tuple(_place(line) for line in certificate.places),
         note=f"{told} What a search found stays with the operator; its hash is in the ledger.",
     )  # fmt: skip

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from unplug.core import CheckFailed, InputError, OutputError, ReportError, write_json
-from unplug.sdk.bundle import Publication, Signing, bundle_id, canonical, load_signer, make_key, read_trust, sign_bundle
+from unplug.sdk.bundle import Gate, Publication, Signing, bundle_id, canonical, load_signer, make_key, read_trust, sign_bundle
 from unplug.sdk.certificates import Certificate, CertificatePolicy, certify, check_certificate, read_policy, said_place
 from unplug.sdk.certificates.certificate import Evidence, OverrideLine
 from unplug.sdk.certificates.statements import KINDS, payloads, sealed
@@ -245,6 +245,28 @@ def test_overrides_failed_gates_and_too_few_people_need_the_policys_word(case: C
     assert any("no interval counts" in line for line in default.problems(evidence(said, too_few="one person"), NOW))
     bare = tuple(replace(line, gap=None) for line in said.evidence.attacks)
     assert sum("has no interval" in line for line in default.problems(evidence(said, attacks=bare), NOW)) == 2
+
+
+@pytest.mark.skipif("override" not in {item.name for item in fields(Gate)}, reason="manifests hold no overrides yet")
+def test_an_override_in_the_manifest_needs_the_policys_word(case: Case) -> None:
+    manifest = json.loads((case.bundle / "manifest.json").read_text())
+    for gate in manifest["gates"]:
+        if gate["name"] == "budget":
+            gate.update(value=0.9, passed=False, override="the board said so")
+    write_json(case.bundle / "reports" / "release.json", {"gates": manifest["gates"]})
+    refile(case.bundle, "reports/release.json", gates=manifest["gates"])
+    ledger = a_ledger(case.folder)
+    ledger.add([PERSON], id=REQUEST)
+    ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
+    done = certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "out", now=LATER)
+    assert done.certificate.evidence.overrides == (OverrideLine(gate="budget", reason="the board said so"),)
+    assert "the board said so" in done.page.read_text()
+    result, properties = (json.loads(payload)["predicate"] for payload in payloads(done.certificate)[1:3])
+    assert (result["result"], result["warnedTests"]) == ("WARNED", ["budget"])
+    assert "UNPLUG_ALL_GATES_HELD" not in properties["properties"]
+    (line,) = problems(case)
+    assert "'budget' was overridden (the board said so)" in line
+    assert problems(case, policy=CertificatePolicy(overrides=("budget",))) == ()
 
 
 @pytest.mark.parametrize(("shown", "gate"), [("equality", "equality"), ("certification", "certified (method)")])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from unplug.core import CheckFailed
 from unplug.sdk.bundle import Manifest, PublicKey, Trust, bundle_id, read_manifest, time_of, verify_bundle
@@ -92,9 +93,8 @@ def _about_request(certificate: Certificate, entries: tuple[Entry, ...], wanted:
     except CheckFailed as error:
         return [*found, error.why]
     found += [
-        f"it says {getattr(request, item.name)!r} as {item.name!r} of the request, and the ledger {getattr(known, item.name)!r}"
-        for item in fields(known)
-        if getattr(request, item.name) != getattr(known, item.name)
+        f"it says {getattr(request, name)!r} as {name!r} of the request, and the ledger {getattr(known, name)!r}"
+        for name in _other(request, known)
     ]
     searches = {
         (entry.sequence, entry.at, entry.facts.get("trace_sha256")) for entry in entries if request.id in entry.requests
@@ -111,13 +111,16 @@ def _about_request(certificate: Certificate, entries: tuple[Entry, ...], wanted:
 
 def _about_bundle(certificate: Certificate, bundle: Path, manifest: Manifest) -> list[str]:
     """Whether its hashes and numbers are those of the bundle."""
-    found = []
-    for said, known in (
-        (certificate.model, model_line(bundle, manifest)), (certificate.evidence, evidence_of(bundle, manifest)),
-    ):  # fmt: skip
-        other = [item.name for item in fields(known) if getattr(said, item.name) != getattr(known, item.name)]
-        found += [f"what it says as {name!r} is not what the bundle says" for name in other]
+    other = [
+        *_other(certificate.model, model_line(bundle, manifest)), *_other(certificate.evidence, evidence_of(bundle, manifest)),
+    ]  # fmt: skip
+    found = [f"what it says as {name!r} is not what the bundle says" for name in other]
     answers = () if manifest.publication is None else manifest.publication.requests
     if answers and certificate.request.id not in answers:
         found.append(f"the bundle does not say that it answers the request {certificate.request.id}")
     return found
+
+
+def _other(said: Any, known: Any) -> list[str]:
+    """Names of the fields in which two of the same dataclass differ."""
+    return [item.name for item in fields(known) if getattr(said, item.name) != getattr(known, item.name)]

@@ -159,7 +159,7 @@ def _attacks(certificate: Certificate) -> Grid:
     evidence = certificate.evidence
     rows = [_attack(line) for line in evidence.attacks]
     errors = {line.who: line for line in evidence.use}
-    ours, theirs, before = (errors.get(who) for who in ("released", "never saw them", "before"))
+    ours, theirs, before = errors.get("released"), errors.get("never saw them"), errors.get("before")
     if ours is not None and theirs is not None:
         digits = 2 if evidence.unit == "years" else 3
         gap = signed(ours.error.value - theirs.error.value, digits)
@@ -198,7 +198,7 @@ def _number(item: Estimate | None, digits: int = 3, *, sign: bool = False) -> Pi
 def _gates(certificate: Certificate) -> Grid:
     """Two gates side by side, so that a release with many of them still fits the page."""
     overridden = {line.gate: line.reason for line in certificate.evidence.overrides}
-    cells = []
+    cells: list[tuple[Piece, ...]] = []
     for gate in certificate.evidence.gates:
         word = Piece(text="holds", tone="good") if gate.passed else Piece(text="fails", tone="bad")
         if gate.name in overridden:

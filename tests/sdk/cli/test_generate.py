@@ -72,6 +72,10 @@ def test_words_alone(base_folder: Path, tmp_path: Path) -> None:
         "guidance": 2.0, "solver": None, "size": SIZE, "loras": [], "seed": 4, "precision": "float32",
     }  # fmt: skip
     assert settings_of(out) == expected and Image.open(out).size == (SIZE, SIZE)
+    assert b"digitalsourcetype/trainedAlgorithmicMedia" in Image.open(out).info["xmp"]
+    said(*call(base_folder, tmp_path / "a.jpg", "--seed", 4))
+    with Image.open(tmp_path / "a.jpg") as jpeg:
+        assert jpeg.format == "JPEG" and b"trainedAlgorithmicMedia" in jpeg.info["xmp"]
     said(*call(base_folder, tmp_path / "b.png", "--seed", 4, "--negative", "sad", "--guidance", 2))
     assert (tmp_path / "b.png").read_bytes() == out.read_bytes()
     said(*call(base_folder, tmp_path / "b.png", "--seed", 5, "--negative", "sad", "--guidance", 2))
@@ -211,7 +215,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--size", "70"), "size 70: no multiple of 8"),
     (("--base", "nowhere"), "nowhere: no such folder"),
     (("--base", "P"), "not a diffusers folder: no model_index.json"),
-    (("--out", "a.jpg"), "a.jpg: pictures are written as PNG"),
+    (("--out", "a.gif"), "a.gif: pictures are written as PNG or JPEG"),
     (("--count", "65"), "Invalid value for '--count'"),
     (("--guidance", "0.5"), "Invalid value for '--guidance'"),
     (("--device", "tpu"), "no such device"),

@@ -107,6 +107,7 @@ def test_the_command_draws_with_files(generator: Path, edges: Path, tmp_path: Pa
     assert value["runtime"] == "onnx" and value["guidance"] == 3.0 and value["tokens_read"] == value["prompt_tokens"] == 9
     with Image.open(tmp_path / "a.png") as picture:
         facts = json.loads(picture.info["unplug"])
+        assert b"digitalsourcetype/trainedAlgorithmicMedia" in picture.info["xmp"]
         assert picture.size == (SIZE, SIZE) and facts["seed"] == 4 and facts["noise"] == "philox4x32-10/box-muller"
     said(*call(generator / PIPELINE, tmp_path / "b.png", "--seed", 4))
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()

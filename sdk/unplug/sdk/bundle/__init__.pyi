@@ -8,6 +8,7 @@ from .bundle import read_manifest as read_manifest
 from .bundle import sign_bundle as sign_bundle
 from .bundle import verify_bundle as verify_bundle
 from .bundle import write_bundle as write_bundle
+from .envelope import pae as pae
 from .keys import Signer as Signer
 from .keys import load_signer as load_signer
 from .keys import make_key as make_key
@@ -23,8 +24,13 @@ from .refused import BundleCheckFailed as BundleCheckFailed
 from .refused import Refused as Refused
 from .signing import Signing as Signing
 from .source import open_source as open_source
+from .source import read_whole as read_whole
+from .strict import canonical as canonical
+from .strict import strict_json as strict_json
+from .trust import PublicKey as PublicKey
 from .trust import Trust as Trust
 from .trust import TrustFile as TrustFile
+from .trust import public_key as public_key
 from .trust import read_trust as read_trust
 from .trust import together as together
 from .verifier import Verified as Verified

@@ -167,21 +167,12 @@ def check_signature(found: Envelope, trust: Trust, where: str) -> PublicKey:
     Raises:
         Refused: ``unknown-key``, or ``bad-signature``: it is not the key's over this payload, or not in strict DER.
     """
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec, utils
-
     key = trust.key(found.hint)
     if key is None:
         fix = "Give the signer's public key with --trust KEY.pub, if you have it from somebody you trust"
         raise Refused("unknown-key", where, f"signed by an unknown key ({found.hint[:16]})", fix)
-    try:
-        # One spelling a pair (r, s): what another reader would take in BER is refused.
-        if utils.encode_dss_signature(*utils.decode_dss_signature(found.signature)) != found.signature:
-            raise ValueError
-        key.loaded().verify(found.signature, pae(found.payload), ec.ECDSA(hashes.SHA256()))
-    except (InvalidSignature, ValueError) as error:
-        raise Refused("bad-signature", where, "its signature is not that of the key it names, over what it holds") from error
+    if not key.verifies(pae(found.payload), found.signature):
+        raise Refused("bad-signature", where, "its signature is not that of the key it names, over what it holds")
     return key
 
 

@@ -52,6 +52,23 @@ class PublicKey:
         except ValueError as error:
             raise InputError("public key", "it is no point of the curve P-256", _MAKE) from error
 
+    def verifies(self, message: bytes, signature: bytes) -> bool:
+        """Whether `signature` is this key's over SHA-256 of `message`: ECDSA in strict DER, one spelling a pair (r, s).
+
+        What another reader would take in BER is refused.
+        """
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+        try:
+            if utils.encode_dss_signature(*utils.decode_dss_signature(signature)) != signature:
+                return False
+            self.loaded().verify(signature, message, ec.ECDSA(hashes.SHA256()))
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
 
 def public_key(text: str, where: str) -> PublicKey:
     """A public key out of its PEM text.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ from .options import given_option, out_option
 @click.option(
     "--lora", "loras", multiple=True, type=click.Path(path_type=Path), help="LoRA weights for the base; may be repeated."
 )
-@out_option("PNG file to write; with --count, a grid of all, and each beside it as NAME-SEED.png.")
+@out_option("PNG or JPEG file to write; with --count, a grid of all, and each beside it as NAME-SEED.")
 @command
 def generate(
     prompt: str, negative: str, base_name: str, plugins: tuple[str, ...], conditions: tuple[Path, ...],
@@ -73,15 +72,16 @@ def generate(
     --base for another, which draws in half precision on a GPU. The condition should be drawn at the base's size:
     `unplug condition --size 128`, or use --photo.
 
+    Every file says in its metadata that a model drew it (IPTC's digital source type).
+
     A base of exported files is drawn with by the loop that apps have, without torch: the same prompt, seed and condition are
     the same picture on every target. Its noise is not torch's, so a diffusers base draws another picture of the same seed.
     """
     from unplug.core import check_writable
-    from unplug.sdk.device import is_generator
+    from unplug.sdk.device import is_generator, picture_format, save_marked
     from unplug.sdk.diffusion import find_plugin
 
-    if out.suffix.lower() != ".png":
-        raise InputError(str(out), "pictures are written as PNG", "Give --out a name that ends in .png")
+    picture_format(out)
     guide_order = GuideOrder(
         plugins=plugins, conditions=conditions, photos=photos, strengths=strengths, settings=settings(pairs), task=task,
         crop=crop, margin=margin,
@@ -126,11 +126,11 @@ def generate(
              "steps": steps, "guidance": guidance, "solver": solver,
              "size": pictures[0].width, "precision": str(dtype).removeprefix("torch."),
              "loras": [str(item) for item in loras]}  # fmt: skip
-    files = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}.png") for seed in seeds]
+    files = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds]
     for file, picture, seed in zip(files, pictures, seeds, strict=True):
-        save_picture(picture, file, {**facts, "seed": seed})
+        save_marked(picture, file, {**facts, "seed": seed})
     if count > 1:
-        save_picture(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
+        save_marked(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
     value = {"out": str(out), "pictures": [str(file) for file in files], "seconds": round(seconds, 3),
              "guides": [item.to_dict() for item in guides], **facts}  # fmt: skip
     how = f"{seconds:.1f} s, {facts['precision']}"
@@ -153,19 +153,3 @@ def _steerings(guides: tuple[Guide, ...]) -> list[Any]:
                  frame=item.frame)
         for item in guides
     ]  # fmt: skip
-
-
-def save_picture(picture: Any, path: Path, facts: dict[str, Any]) -> None:
-    """A PNG file that says in a text chunk how it was made."""
-    import json
-
-    from PIL.PngImagePlugin import PngInfo
-
-    from unplug.core import atomic_path
-
-    info = PngInfo()
-    info.add_text("unplug", json.dumps(facts, sort_keys=True))
-    buffer = io.BytesIO()
-    picture.save(buffer, format="PNG", pnginfo=info)
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(buffer.getvalue())

@@ -44,10 +44,8 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     """Draws with the files of one target and precision."""
     from PIL import Image
 
-    from unplug.sdk.device import Words, condition_of, draw, load_pipeline
+    from unplug.sdk.device import Words, condition_of, draw, load_pipeline, save_marked
     from unplug.sdk.diffusion import image_grid
-
-    from .generate import save_picture
 
     if (name := given_option(*ELSEWHERE)) is not None:
         raise InputError(ELSEWHERE[name], "exported files cannot follow it", "Leave it out, or export the base that you want")
@@ -76,12 +74,16 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
         "loras": [str(item) for item in order.loras],
     }  # fmt: skip
     pictures = [Image.fromarray(item) for item in drawn.images]
-    files = [order.out] if order.count == 1 else [order.out.with_name(f"{order.out.stem}-{seed}.png") for seed in seeds]
+    files = (
+        [order.out]
+        if order.count == 1
+        else [order.out.with_name(f"{order.out.stem}-{seed}{order.out.suffix}") for seed in seeds]
+    )
     for file, picture, seed in zip(files, pictures, seeds, strict=True):
-        save_picture(picture, file, {**facts, "seed": seed})
+        save_marked(picture, file, {**facts, "seed": seed})
     if order.count > 1:
         shown = [Image.fromarray(item.condition_HWC) for item in steers]
-        save_picture(image_grid([[*shown, *pictures]]), order.out, {**facts, "seeds": list(seeds)})
+        save_marked(image_grid([[*shown, *pictures]]), order.out, {**facts, "seeds": list(seeds)})
     seconds = round(sum(drawn.seconds), 3)
     value = {
         "out": str(order.out), "pictures": [str(file) for file in files], "seconds": seconds,

@@ -40,6 +40,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bundle": ("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
     "ledger": ("unplug.sdk.cli.ledger:ledger", "Keep requests on record, with deadlines and proofs."),
     "trace": ("unplug.sdk.cli.trace:trace", "Find what still holds a person, or was trained on them."),
+    "certificate": (
+        "unplug.sdk.cli.certificate:certificate",
+        "Certify what was done about a request, or verify that.",
+    ),
     "report": ("unplug.sdk.cli.report:report", "Turn JSON reports into one HTML page."),
     "list": ("unplug.sdk.cli.list:list_", "List methods, attacks, targets, precisions, devices, data kinds."),
 }

@@ -15,6 +15,9 @@ from .loop import to_pixels as to_pixels
 from .lora import LoraSlots as LoraSlots
 from .lora import Slot as Slot
 from .lora import pack_loras as pack_loras
+from .marking import XMP as XMP
+from .marking import picture_format as picture_format
+from .marking import save_marked as save_marked
 from .noise import latent as latent
 from .noise import normals as normals
 from .noise import philox as philox

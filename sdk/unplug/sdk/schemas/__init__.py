@@ -2,6 +2,7 @@
 
 from unplug.sdk.auditing import AuditReport, Certification
 from unplug.sdk.bundle import Manifest, TrustFile
+from unplug.sdk.certificates import Certificate, CertificatePolicy
 from unplug.sdk.device import Pipeline
 from unplug.sdk.fleet import ReferenceRecord
 from unplug.sdk.ledger import GrowthProof, InclusionProof
@@ -12,6 +13,8 @@ from unplug.sdk.studies.leaderboard import LeaderboardReport
 SCHEMAS: dict[str, type] = {
     "unplug-audit-1.json": AuditReport,
     "unplug-bundle-2.json": Manifest,
+    "unplug-certificate-1.json": Certificate,
+    "unplug-certificate-policy-1.json": CertificatePolicy,
     "unplug-certification-1.json": Certification,
     "unplug-checkpoint-1.json": Record,
     "unplug-compare-1.json": ComparisonReport,

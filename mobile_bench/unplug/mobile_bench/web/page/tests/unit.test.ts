@@ -2,12 +2,13 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import { deflateRawSync } from "node:zlib";
+import { crc32, deflateRawSync } from "node:zlib";
 import { bundleOffer, digestInputs, unwrapped } from "../src/bundle";
 import { isEmpty, toPixels } from "../src/draw/loop";
 import { readPipeline } from "../src/draw/pipeline";
 import { choicesOf, hindrance, inWords, weight } from "../src/draw/session";
 import { fromAddress, fromFiles, isGenerator, openGenerator, openPart } from "../src/draw/source";
+import { marked } from "../src/studio/marked";
 import { line } from "../src/studio/pad";
 import { groupNames, softmax } from "../src/demo/age";
 import { channelMean } from "../src/demo/features";
@@ -312,4 +313,17 @@ test("lines of a sketch are whole, and pictures are told from nothing", () => {
   }
   assert.ok(isEmpty(Uint8ClampedArray.of(9, 9, 9, 255, 9, 9, 9, 0)) && !isEmpty(Uint8ClampedArray.of(9, 9, 9, 255, 9, 8, 9, 255)));
   assert.deepEqual([...toPixels(Float32Array.of(0, 0.5, NaN))], [0, 128, 0, 255]);
+});
+
+test("a picture says that a model drew it, and its other chunks stay as they were", () => {
+  const head = Uint8Array.from([137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 1, 0, 0, 0, 1, 8, 2, 0, 0, 0, 144, 119, 83, 222]);
+  const end = Uint8Array.from([0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130]);
+  const made = marked(Uint8Array.from([...head, ...end]));
+  const [size, body] = [new DataView(made.buffer).getUint32(33), made.subarray(37, -16)];
+  assert.deepEqual([...made.subarray(0, 33), ...made.subarray(-12)], [...head, ...end]);
+  assert.equal(size, body.length - 4);
+  assert.equal(new DataView(made.buffer).getUint32(37 + body.length), crc32(body));
+  const text = new TextDecoder().decode(body);
+  assert.ok(text.startsWith("iTXtXML:com.adobe.xmp\0\0\0\0\0") && text.includes("digitalsourcetype/trainedAlgorithmicMedia"));
+  assert.throws(() => marked(end), /no PNG/);
 });

@@ -3,6 +3,7 @@ import { INITIAL, normals } from "../draw/noise";
 import type { Pipeline } from "../draw/pipeline";
 import type { Step } from "../messages";
 import { el, ms } from "../ui/dom";
+import { marked } from "./marked";
 
 const [GREY, CONTRAST] = [128, 46];
 
@@ -94,11 +95,11 @@ export class Stage {
     this.spoken.textContent = said;
   }
 
-  /** The picture as a PNG file. */
+  /** The picture as a PNG file that says that a model drew it. */
   async png(): Promise<Blob> {
     const blob = await new Promise<Blob | null>((resolve) => this.canvas.toBlob(resolve, "image/png"));
     if (blob === null) throw new Error("this browser writes no PNG");
-    return blob;
+    return new Blob([marked(new Uint8Array(await blob.arrayBuffer()))], { type: "image/png" });
   }
 }
 

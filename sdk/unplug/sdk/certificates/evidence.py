@@ -1,0 +1,121 @@
+"""What a bundle itself says of its model, as a certificate repeats it: made once to certify, and again by whoever verifies."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from unplug.core import InputError, ReportError
+from unplug.sdk.auditing import AuditReport, ModelAudit
+from unplug.sdk.bundle import (
+    CERTIFIED,
+    EXACT,
+    Gate,
+    Manifest,
+    bundle_id,
+    open_source,
+    read_whole,
+)
+
+from .certificate import AttackLine, Evidence, FileLine, GateLine, ModelLine, OverrideLine, Shown, UseLine, Who
+
+AUDIT = "reports/audit.json"
+MAX_AUDIT_BYTES = 64 * 2**20
+CARRIED = ("artifacts/", "reports/")
+"""Files of a bundle whose hashes a certificate repeats."""
+
+
+def model_line(bundle: Path, manifest: Manifest) -> ModelLine:
+    """The model of a bundle that was verified, in hashes."""
+    said, lineage = manifest.publication, manifest.lineage
+    return ModelLine(
+        bundle=bundle_id(bundle), product=None if said is None else said.name, release=None if said is None else said.release,
+        model_type=manifest.model_type, original_sha256=lineage.original_sha256, checkpoint_sha256=lineage.checkpoint_sha256,
+        data_digest=lineage.data_digest, forget_samples=lineage.forget_samples, method=lineage.method,
+        compute=lineage.compute_fraction, versions=manifest.versions,
+        files=tuple(
+            FileLine(name=name, sha256=entry.sha256, bytes=entry.bytes)
+            for name, entry in sorted(manifest.files.items())
+            if name.startswith(CARRIED)
+        ),
+    )  # fmt: skip
+
+
+def evidence_of(bundle: Path, manifest: Manifest) -> Evidence:
+    """What the audit in a bundle that was verified found, beside what never saw the people.
+
+    Raises:
+        ReportError: it has no audit, or one of another form, or without a model that never saw them.
+    """
+    audit = _audit(bundle, manifest)
+    roles = {model.role: model for model in reversed(audit.models)}
+    if not {"unlearned", "retrained"} <= roles.keys():
+        raise ReportError(
+            f"{bundle}/{AUDIT}", "it compares with no model that never saw them", "Audit with an oracle or a fleet"
+        )
+    released, never, before = roles["unlearned"], roles["retrained"], roles.get("original")
+    if not released.attacks:
+        raise ReportError(f"{bundle}/{AUDIT}", "no attack was made on the released model", "Audit it again")
+    judged = {gate.name for gate in manifest.gates}
+    shown: Shown = "equality" if EXACT in judged else "certification" if CERTIFIED in judged else "attacks"
+    who: dict[Who, ModelAudit] = {"released": released, "never saw them": never}
+    if before is not None:
+        who["before"] = before
+    if not all("test" in model.utility for model in who.values()):
+        raise ReportError(f"{bundle}/{AUDIT}", "it has no use of a model on people whom none saw", "Audit it again")
+    use = tuple(
+        UseLine(who=name, error=model.utility["test"].error, samples=model.utility["test"].n) for name, model in who.items()
+    )
+    fleet = audit.settings.get("fleet")
+    return Evidence(
+        shown_by=shown, beside="models of a fleet, none trained on them" if fleet else "a model trained without them",
+        attacks=tuple(_attack(name, released, never, before) for name in sorted(released.attacks)), use=use,
+        unit="years" if released.utility["test"].mae is not None else "loss", too_few=audit.too_few,
+        alarms=tuple(alarm.message for alarm in audit.alarms), gates=tuple(map(_gate, manifest.gates)),
+        overrides=overrides_of(manifest.gates),
+        skipped=audit.skipped,
+    )  # fmt: skip
+
+
+def _gate(gate: Gate) -> GateLine:
+    return GateLine(
+        name=gate.name, value=gate.value, limit=gate.limit, comparison=gate.comparison, passed=gate.passed, unit=gate.unit
+    )  # fmt: skip
+
+
+def overrides_of(gates: Sequence[Gate]) -> tuple[OverrideLine, ...]:
+    """The gates that did not hold and were overridden, with the reason that stands in the manifest."""
+    reasons = [(gate.name, getattr(gate, "override", None)) for gate in gates]
+    return tuple(OverrideLine(gate=name, reason=reason) for name, reason in reasons if reason is not None)
+
+
+def _attack(name: str, released: ModelAudit, never: ModelAudit, before: ModelAudit | None) -> AttackLine:
+    mine, old = released.attacks[name], None if before is None else before.attacks.get(name)
+    if name not in never.attacks:
+        raise ReportError(AUDIT, f"the attack {name[:60]} was not made on what never saw them", "Audit it again")
+    return AttackLine(
+        attack=name, model=mine.auc, never_saw=never.attacks[name].auc, original=None if old is None else old.auc,
+        gap=mine.minus_retrained_together or mine.minus_retrained,
+    )  # fmt: skip
+
+
+def _audit(bundle: Path, manifest: Manifest) -> AuditReport:
+    from pydantic import TypeAdapter, ValidationError
+
+    where = f"{bundle}/{AUDIT}"
+    if AUDIT not in manifest.files:
+        raise ReportError(where, "the bundle holds no audit", "Release it with `unplug release`, which audits")
+    with open_source(bundle) as source:
+        raw = read_whole(source, AUDIT, MAX_AUDIT_BYTES)
+    if hashlib.sha256(raw).hexdigest() != manifest.files[AUDIT].sha256:
+        raise InputError(where, "it was changed while it was read", "Verify the bundle again")
+    try:
+        report: AuditReport = TypeAdapter(AuditReport).validate_json(raw)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part)[:60] for part in first["loc"]) or "the file"
+        raise ReportError(
+            where, f"it does not follow its schema ({place}: {first['msg'][:200]})", "Release it again"
+        ) from error
+    return report

@@ -1,0 +1,91 @@
+"""The request in the ledger: entries that can be proved, and what they come to. The same words to certify and to verify."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from unplug.core import CheckFailed, InputError
+from unplug.sdk.ledger import Entry, InclusionProof, Ledger, Request, Verifier, check_proof, prove_inclusion
+
+from .certificate import EntryLine, LedgerLine, RequestLine
+
+SAID = ("request", "identity", "extended", "release", "informed", "answered")
+"""Kinds of entries that a certificate carries, beside the searches."""
+MAX_ENTRIES = 1000
+
+
+def ledger_line(ledger: Ledger, request: Request, searches: Sequence[int]) -> LedgerLine:
+    """The entries about a request, each with its path to the newest checkpoint.
+
+    Args:
+        ledger: checked before.
+        request: whose entries.
+        searches: numbers of the entries of its searches.
+    """
+    note = ledger.checkpoint()
+    rows = ledger.rows()[: int(note.split(b"\n")[1])]  # others may have added since
+    wanted = [entry.sequence for entry in request.history if entry.kind in SAID or entry.sequence in searches]
+    proofs = [prove_inclusion(rows, note, index) for index in wanted]
+    return LedgerLine(
+        vkey=ledger.identity(rows)[1].text, checkpoint=note.decode(),
+        entries=tuple(EntryLine(index=proof.index, entry=proof.entry, path=proof.path) for proof in proofs),
+    )  # fmt: skip
+
+
+def proven_entries(line: LedgerLine, verifier: Verifier, where: str) -> tuple[Entry, ...]:
+    """The entries that a certificate carries, in their order, each shown to be in the ledger of its signed checkpoint.
+
+    Raises:
+        InputError: another key signed the checkpoint, or something has not the right form.
+        CheckFailed: an entry is not in that ledger.
+    """
+    if len(line.entries) > MAX_ENTRIES:
+        raise InputError(
+            where, f"it carries more than {MAX_ENTRIES} entries of a ledger", "Get it again from whoever issued it"
+        )
+    found = []
+    for item in line.entries:
+        proof = InclusionProof(checkpoint=line.checkpoint, entry=item.entry, index=item.index, path=item.path)
+        proven = check_proof(proof, verifier, f"{where}, entry {item.index}").entry
+        assert proven is not None  # of an inclusion
+        found.append(proven)
+    return tuple(sorted(found, key=lambda entry: entry.sequence))
+
+
+def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> RequestLine:
+    """What the entries say of a request and of the bundle that answers it.
+
+    Args:
+        id: of the request.
+        bundle: SHA-256 of the bundle's manifest.
+        entries: in the order of their numbers; those about others are passed over.
+        where: opens the error messages.
+
+    Raises:
+        CheckFailed: no entry holds the request, or none says that this bundle was released for it.
+        InputError: an entry says no day where one belongs.
+    """
+    mine = [entry for entry in entries if id in entry.requests]
+    opened = next((entry for entry in mine if entry.kind == "request"), None)
+    if opened is None:
+        raise CheckFailed(where, f"no entry of the ledger in it holds the request {id}", "It is about another request")
+    released = [entry for entry in mine if entry.kind == "release" and bundle in entry.facts.values()]
+    if not released:
+        fix = f"After the release: unplug ledger record release {id} --file BUNDLE/manifest.json"
+        raise CheckFailed(where, f"the ledger records no release of the bundle {bundle[:16]} for the request {id}", fix)
+    moved = next((entry for entry in mine if entry.kind == "extended"), None)
+    answered = next((entry for entry in mine if entry.kind == "answered"), None)
+    return RequestLine(
+        id=id, received=_day(opened.received, where), due=_day((moved or opened).due, where), extended=moved is not None,
+        identity_checked=bool(opened.note) or any(entry.kind == "identity" for entry in mine),
+        released=released[-1].at, answered=None if answered is None else answered.at,
+        informed=sum(entry.kind == "informed" for entry in mine),
+    )  # fmt: skip
+
+
+def _day(text: str | None, where: str) -> str:
+    try:
+        return date.fromisoformat(text or "").isoformat()
+    except ValueError as error:
+        raise InputError(where, "an entry says no day where one belongs", "Verify the ledger") from error

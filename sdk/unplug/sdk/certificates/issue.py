@@ -1,0 +1,121 @@
+"""Issues a certificate: everything in it is read from the ledger, the bundle and searches, or is the operator's marked word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from unplug.core import InputError, atomic_dir, check_replaceable
+from unplug.sdk.bundle import Manifest, Signer, Trust, read_manifest, verify_bundle
+from unplug.sdk.ledger import Ledger, check_ledger, pick, refuse_findings
+
+from .certificate import NOT_CLAIMED, Certificate, PlaceLine
+from .evidence import evidence_of, model_line
+from .history import ledger_line, request_line
+from .html import certificate_html
+from .pdf import certificate_pdf, check_pdf
+from .places import place_lines, read_trace
+from .policy import utc_now
+from .statements import sealed
+
+FILE = "certificate.intoto.jsonl"
+PAGE, PRINT = "certificate.html", "certificate.pdf"
+MAX_NAME = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Issued:
+    """A certificate and where it lies.
+
+    Args:
+        certificate: what it says.
+        folder: holds `file`, `page` and, where it was asked for, `print`.
+    """
+
+    certificate: Certificate
+    folder: Path
+
+    @property
+    def file(self) -> Path:
+        """The signed statements."""
+        return self.folder / FILE
+
+    @property
+    def page(self) -> Path:
+        """The two pages as HTML."""
+        return self.folder / PAGE
+
+    @property
+    def print(self) -> Path:
+        """The two pages as PDF."""
+        return self.folder / PRINT
+
+
+def certify(
+    request: str, *, ledger: Ledger, bundle: Path, signer: Signer, out: Path, trust: Trust | None = None,
+    traces: Mapping[str, Path] | None = None, places: Sequence[PlaceLine] = (), issuer: str = "", pdf: bool = True,
+    now: datetime | None = None,
+) -> Issued:  # fmt: skip
+    """Certifies what was done about one request.
+
+    Args:
+        request: its id in the ledger.
+        ledger: that records the request and the release of this bundle for it.
+        bundle: a folder or zip file; verified before anything is said of it.
+        signer: the key that signs; P-256, as of bundles.
+        out: folder to write; an older certificate there is replaced.
+        trust: who may have signed the bundle; None takes the key that signs here.
+        traces: name of a system to the file that `unplug trace --request ... --out` wrote of it.
+        places: the operator's word on places, see `said_place`.
+        issuer: who says so, as they want to be called.
+        pdf: whether to write that as well.
+        now: the time, UTC; None takes the clock's.
+
+    Raises:
+        InputError: no such request; a trace that the ledger does not hold; something in the ledger or the bundle cannot be
+            read.
+        CheckFailed: the ledger was tampered with, or records no release of this bundle for the request; the bundle must
+            not be used.
+        MissingExtraError: ``[certificate]`` is not installed.
+        OutputError: `out` is taken by something else, or cannot be written.
+    """
+    if pdf:
+        check_pdf()
+    check_replaceable(out, FILE, (PAGE, PRINT))
+    if len(issuer) > MAX_NAME or not issuer.isprintable():
+        raise InputError("the issuer", f"it is no line of at most {MAX_NAME} characters", "Shorten it")
+    certificate = _gathered(
+        request, ledger, bundle, trust or Trust(keys=(signer.key,)), traces or {}, places, issuer, now or utc_now()
+    )  # fmt: skip
+    with atomic_dir(out, owner=FILE, ours=(PAGE, PRINT)) as folder:
+        (folder / FILE).write_bytes(sealed(certificate, signer))
+        (folder / PAGE).write_text(certificate_html(certificate, signer.key.hint), encoding="utf-8")
+        if pdf:
+            (folder / PRINT).write_bytes(certificate_pdf(certificate, signer.key.hint))
+    return Issued(certificate=certificate, folder=out)
+
+
+def _gathered(
+    id: str, ledger: Ledger, bundle: Path, trust: Trust, traces: Mapping[str, Path], places: Sequence[PlaceLine], issuer: str,
+    now: datetime,
+) -> Certificate:  # fmt: skip
+    """What ledger, bundle and searches say, once each of them was checked; see `certify`."""
+    refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
+    request = pick(ledger.requests(), id)
+    manifest = _verified(bundle, trust)
+    model = model_line(bundle, manifest)
+    searched = [read_trace(path, request, system) for system, path in traces.items()]
+    searches = tuple(search for _, search in searched)
+    return Certificate(
+        issued=now.strftime("%Y-%m-%dT%H:%M:%SZ"), issuer=issuer, searches=searches, model=model, not_claimed=NOT_CLAIMED,
+        request=request_line(id, model.bundle, request.history, f"request {id}"), evidence=evidence_of(bundle, manifest),
+        places=place_lines([trace for trace, _ in searched], places),
+        ledger=ledger_line(ledger, request, [search.entry for search in searches]),
+    )  # fmt: skip
+
+
+def _verified(bundle: Path, trust: Trust) -> Manifest:
+    """The manifest of a bundle whose files and gates hold and, where it is signed, whose key counts."""
+    return verify_bundle(bundle, None if read_manifest(bundle).publication is None else trust)

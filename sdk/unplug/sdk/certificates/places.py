@@ -1,0 +1,146 @@
+"""Where the person was looked for, as a certificate may say it: kinds of places and counts, never a path or a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, ClassVar, get_args
+
+from unplug.core import STRICT, InputError, json_sha256, read_dataclass, read_json
+from unplug.sdk.ledger import Request
+from unplug.sdk.tracing import Place
+
+from .certificate import Outcome, PlaceLine, PlaceName, SearchLine
+
+MAX_TRACE_BYTES = 64 * 2**20
+MAX_WHY = 200
+PLACES: tuple[PlaceName, ...] = get_args(PlaceName)
+SEARCHED: tuple[PlaceName, ...] = (
+    "raw data", "caches", "work folders", "checkpoints", "references and folds", "earlier bundles", "lists and reports",
+)  # fmt: skip
+"""What `unplug trace` looks through; of the others only the operator can say something."""
+WORK = ".release"
+"""The end of the name of a release's work folder."""
+KEPT = {
+    "raw data": "the data still hold pictures",
+    "caches": "decoded pictures are cached",
+    "work folders": "a model from before the forget step lies there",
+    "checkpoints": "a model from before the forget step",
+    "references and folds": "models that saw the person, for audits",
+    "earlier bundles": "files made from a model that saw the person",
+    "lists and reports": "the name or an id stands there",
+}
+NOBODY = "not searched, and nothing was said"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceFile:
+    """What `unplug trace --out` writes; see there."""
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    nonce: str
+    person: str
+    data: str
+    searched: tuple[str, ...]
+    places: tuple[Place, ...]
+    purged: tuple[str, ...]
+    out_of_reach: str
+
+
+def read_trace(path: Path, request: Request, system: str) -> tuple[TraceFile, SearchLine]:
+    """A search that the ledger holds as a step of the request.
+
+    Raises:
+        InputError: it is no such file, or the ledger holds no such search for this request: it was edited, or made without
+            ``--request``.
+    """
+    found = read_dataclass(TraceFile, path, InputError, max_bytes=MAX_TRACE_BYTES)
+    sha256 = json_sha256(read_json(path, max_bytes=MAX_TRACE_BYTES))
+    entry = next((item for item in request.history if item.facts.get("trace_sha256") == sha256), None)
+    if entry is None:
+        why = f"the ledger holds no search with this result for the request {request.id}"
+        raise InputError(
+            str(path), why, f"Search with `unplug trace ... --request {request.id} --out FILE`, and do not edit it"
+        )
+    line = SearchLine(system=system, folders=len(found.searched), trace_sha256=sha256, entry=entry.sequence, at=entry.at)
+    return found, line
+
+
+def said_place(text: str) -> PlaceLine:
+    """The operator's word on a kind of place: ``backups=kept: overwritten after 30 days``.
+
+    Raises:
+        InputError: no such place or outcome; or kept or unknown without why.
+    """
+    name, _, rest = text.partition("=")
+    outcome, _, why = (part.strip() for part in rest.partition(":"))
+    if name.strip() not in PLACES:
+        raise InputError(f"--place {text[:80]}", "there is no such place", f"Use one of: {', '.join(PLACES)}")
+    if outcome not in get_args(Outcome):
+        raise InputError(
+            f"--place {text[:80]}", "no outcome is said", f"Write for example 'backups=kept: overwritten after 30 days'; "
+            f"outcomes are {', '.join(get_args(Outcome))}",
+        )  # fmt: skip
+    if outcome in ("kept", "unknown") and not why:
+        raise InputError(f"--place {text[:80]}", f"it does not say why it is {outcome}", "Write the reason behind a colon")
+    if len(why) > MAX_WHY or not why.isprintable():
+        raise InputError(f"--place {text[:80]}", f"its reason is no line of at most {MAX_WHY} characters", "Shorten it")
+    return PlaceLine(place=name.strip(), outcome=outcome, count=None, why=why, by="operator")  # type: ignore[arg-type]
+
+
+def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine]) -> tuple[PlaceLine, ...]:
+    """One line for every kind of place.
+
+    The operator's word goes before a search, for it may be newer: what is said was found stands there as a count all the same.
+
+    Args:
+        traces: of `read_trace`.
+        said: of `said_place`.
+
+    Raises:
+        InputError: the operator spoke twice of one kind.
+    """
+    words = {line.place: line for line in said}
+    if len(words) < len(said):
+        raise InputError("--place", "one kind of place is given twice", "Say one thing of each")
+    found = {name: _found(name, traces) for name in PLACES}
+    return tuple(
+        PlaceLine(place=name, outcome=words[name].outcome, count=found[name].count, why=words[name].why, by="operator")
+        if name in words
+        else found[name]
+        for name in PLACES
+    )
+
+
+def _found(name: PlaceName, traces: Sequence[TraceFile]) -> PlaceLine:
+    if not traces or name not in SEARCHED:
+        return PlaceLine(place=name, outcome="unknown", count=None, why=NOBODY, by="nobody")
+    mine = [(trace, place) for trace in traces for place in trace.places if _kind(place) == name]
+    closed = [place for _, place in mine if place.standing == "unknown"]
+    here = [(trace, place) for trace, place in mine if place.standing not in ("forgot", "unknown")]
+    left = [place for trace, place in here if place.path not in trace.purged]
+    if left:
+        more = f"; {len(closed)} more could not be looked into" if closed else ""
+        return PlaceLine(place=name, outcome="kept", count=len(left), why=f"{KEPT[name]}{more}", by="search")
+    if closed:
+        why = f"{len(closed)} of them could not be looked into"
+        return PlaceLine(place=name, outcome="unknown", count=len(closed), why=why, by="search")
+    if here:
+        return PlaceLine(place=name, outcome="deleted", count=len(here), why="", by="search")
+    return PlaceLine(place=name, outcome="none found", count=0, why="", by="search")
+
+
+def _kind(place: Place) -> PlaceName:
+    if place.kind == "data":
+        return "raw data"
+    if place.kind.startswith("cache"):
+        return "caches"
+    if any(part.startswith(".") and part.endswith(WORK) for part in PurePath(place.path).parts):
+        return "work folders"
+    kinds: dict[str, PlaceName] = {
+        "checkpoint": "checkpoints", "references": "references and folds", "bundle": "earlier bundles",
+        "exported file": "earlier bundles",
+    }  # fmt: skip
+    return kinds.get(place.kind, "lists and reports")

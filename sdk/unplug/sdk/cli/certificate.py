@@ -1,0 +1,162 @@
+"""``unplug certificate``: issue, verify, templates."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unplug.core import InputError
+
+from .base import Common, Outcome, command
+from .ledger_options import ledger_option
+from .options import out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.bundle import PublicKey
+
+
+class _Certificate(click.Group):
+    """Where the first word is no subcommand, it is the request to certify."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = (*self.commands, "-h", "--help")
+        return super().parse_args(ctx, args if not args or args[0] in known else ["issue", *args])
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """As `parse_args`, for who comes with the words alone."""
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["issue", *args])
+
+
+@click.group(cls=_Certificate)
+def certificate() -> None:
+    """Certify what was done about one request, for whoever must see it without trusting you.
+
+    `unplug certificate REQUEST --bundle BUNDLE --sign KEY --out DIR` issues one (see `unplug certificate issue --help`).
+    """
+
+
+bundle_option = click.option(
+    "--bundle", required=True, type=click.Path(path_type=Path), help="The bundle, a folder or zip file."
+)
+
+
+def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
+    """``NAME=FILE``, or a file alone, as names of systems with their searches."""
+    found: dict[str, Path] = {}
+    for number, pair in enumerate(pairs, 1):
+        name, equals, file = pair.partition("=")
+        name, file = (name, file) if equals else (f"system {number}", pair)
+        if name in found or not name.strip() or len(name) > 60 or not name.isprintable():
+            raise InputError(f"--trace {pair[:80]}", "its name is empty, too long or given twice", "Write NAME=trace.json")
+        found[name] = Path(file)
+    return found
+
+
+@certificate.command()
+@click.argument("request")
+@ledger_option
+@bundle_option
+@click.option(
+    "--trace", "traces", multiple=True, metavar="[NAME=]FILE",
+    help="What `unplug trace --request REQUEST --out FILE` found, and how you call the system; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--place", "said", multiple=True, metavar="PLACE=OUTCOME[: WHY]",
+    help="Your word on a kind of place, say 'backups=kept: overwritten after 30 days'; may be repeated.",
+)  # fmt: skip
+@click.option("--issuer", default="", help="Who says all of this, as you want to be called.")
+@click.option("--sign", "key", required=True, help="Sign with this key: a file, env:NAME, or command:WORDS.")
+@click.option("--public", type=click.Path(path_type=Path), help="The public key; needed where the key is a command.")
+@click.option(
+    "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
+    help="Whose signature on the bundle counts (default: that of --sign); may be repeated.",
+)  # fmt: skip
+@click.option("--pdf/--no-pdf", default=True, show_default=True, help="Also as PDF, which needs the extra [certificate].")
+@out_option("Folder to write.")
+@command
+def issue(
+    request: str, where: str | None, bundle: Path, traces: tuple[str, ...], said: tuple[str, ...], issuer: str, key: str,
+    public: Path | None, trusted: tuple[Path, ...], pdf: bool, out: Path, common: Common,
+) -> Outcome:  # fmt: skip
+    """Certify what was done about REQUEST: statements that others verify, and two pages to read."""
+    from unplug.sdk.bundle import load_signer
+    from unplug.sdk.certificates import certify, said_place
+    from unplug.sdk.ledger import open_ledger
+
+    from .bundle import trust_of
+
+    done = certify(
+        request, ledger=open_ledger(where), bundle=bundle, signer=load_signer(key, public), out=out, trust=trust_of(trusted),
+        traces=_systems(traces), places=[said_place(text) for text in said], issuer=issuer, pdf=pdf,
+    )  # fmt: skip
+    unknown = [line.place for line in done.certificate.places if line.outcome == "unknown"]
+    lines = [f"{done.file}: what was done about {request}, signed", f"{done.page}: the same to read"]
+    lines += [f"{done.print}: the same to print"] if pdf else []
+    lines += [f"not known: {', '.join(unknown)} (--trace and --place say something of them)"] if unknown else []
+    value = {"out": str(out), "file": str(done.file), "unknown": unknown, "certificate": asdict(done.certificate)}
+    return Outcome(value=value, text="\n".join(lines))
+
+
+@certificate.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--key", required=True, type=click.Path(path_type=Path), help="The issuer's public key, had by another way.")
+@bundle_option
+@click.option("--policy", type=click.Path(path_type=Path), help="Your limits, an unplug-certificate-policy/1 JSON.")
+@click.option("--request", metavar="ID", help="The request that it must be about.")
+@command
+def verify(file: Path, key: Path, bundle: Path, policy: Path | None, request: str | None, common: Common) -> Outcome:
+    """Check a certificate against the bundle and your own limits; no network (exit 1: something does not hold)."""
+    from unplug.sdk.certificates import check_certificate, read_policy
+
+    done = check_certificate(file, _issuer(key), bundle, read_policy(policy) if policy else None, request=request)
+    found = done.certificate
+    value = {
+        "file": str(file), "request": found.request.id, "bundle": found.model.bundle, "problems": list(done.problems),
+        "ledger_key": done.ledger_key,
+    }  # fmt: skip
+    if done.problems:
+        return Outcome(value=value, text="\n".join(f"{file}: {line}" for line in done.problems), ok=False)
+    held = f"{len(found.ledger.entries)} entries of the ledger, {len(found.evidence.gates)} gates"
+    text = f"{file}: request {found.request.id} was answered by the bundle {found.model.bundle[:16]}; {held}: all of it holds"
+    source = f"The ledger's public key came from {done.ledger_key}"
+    more = "" if policy and done.ledger_key == "the policy" else "; give it in a policy, from elsewhere, to hold it to that"
+    return Outcome(value=value, text=f"{text}\n{source}{more}")
+
+
+@certificate.command()
+@click.argument("request")
+@ledger_option
+@click.option("--certificate", "file", type=click.Path(path_type=Path), help="Of this request: fills what it knows.")
+@click.option("--key", type=click.Path(path_type=Path), help="The public key of whoever issued the certificate.")
+@out_option("Folder to write.")
+@command
+def templates(request: str, where: str | None, file: Path | None, key: Path | None, out: Path, common: Common) -> Outcome:
+    """Draft an answer to the person, a record of processing and an annex in the order of the EDPB's Opinion 28/2024.
+
+    What is not known is left open and visible. None of it is legal advice.
+    """
+    from unplug.sdk.certificates import open_certificate, write_drafts
+    from unplug.sdk.ledger import open_ledger
+
+    if (file is None) != (key is None):
+        raise InputError("--certificate", "a certificate counts only with its issuer's key", "Give --certificate and --key")
+    found = None if file is None or key is None else open_certificate(file, _issuer(key))
+    if found is not None and found.request.id != request:
+        raise InputError(str(file), f"it is about the request {found.request.id}", f"Give the certificate of {request}")
+    paths = write_drafts(request, open_ledger(where), out, found)
+    opens = sum(path.read_text(encoding="utf-8").count("[TO FILL IN: ") for path in paths)
+    text = "\n".join([*map(str, paths), f"{opens} places are left to fill in. This is no legal advice."])
+    return Outcome(value={"out": str(out), "files": [str(path) for path in paths], "to_fill_in": opens}, text=text)
+
+
+def _issuer(path: Path) -> PublicKey:
+    """The one public key in a file."""
+    from unplug.sdk.bundle import read_trust
+
+    keys = read_trust(path).keys
+    if len(keys) != 1:
+        raise InputError(str(path), "it does not hold exactly one public key", "Give the issuer's KEY.pub")
+    return keys[0]

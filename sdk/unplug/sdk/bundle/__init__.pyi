@@ -23,8 +23,11 @@ from .refused import BundleCheckFailed as BundleCheckFailed
 from .refused import Refused as Refused
 from .signing import Signing as Signing
 from .source import open_source as open_source
+from .strict import strict_json as strict_json
+from .trust import PublicKey as PublicKey
 from .trust import Trust as Trust
 from .trust import TrustFile as TrustFile
+from .trust import public_key as public_key
 from .trust import read_trust as read_trust
 from .trust import together as together
 from .verifier import Verified as Verified

@@ -1,4 +1,4 @@
-"""The corpus of ``tests/vectors/updates``: one verdict each, here, in TypeScript and, of the four files, in python-tuf's client."""
+"""The corpus of ``tests/vectors/updates``: one verdict each, here and, of the four files, in python-tuf's client."""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ from typing import Any
 
 from .recipe import BYTES, IDS, LATER, NOW, Change, Keys, Part, Root, World, id_of, key_of, put, same, sign, swap, without
 
+PRESENT = World()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
@@ -23,7 +25,7 @@ class Case:
     """
 
     verdict: str
-    world: World = World()
+    world: World = PRESENT
     trusted: int = 1
     trusted_sent: Change = same
     before: World | None = None
@@ -110,7 +112,8 @@ GOOD: list[tuple[str, Case]] = [
     ("recovered-from-fast-forward", Case(verdict="valid", world=World(roots=ROOTS), before=FAST)),
     ("all-three-root-keys", case("valid", "root", by=("root1", "root2", "root3", "root4"))),
     ("a-wrong-signature-beside-enough", case("valid", "timestamp", whole=also("stranger"))),
-    ("one-of-two-timestamp-keys", Case(verdict="valid", world=World(roots=(Root(keys=BOTH),), timestamp=Part(by=("timestamp",))))),
+    ("one-of-two-timestamp-keys",
+     Case(verdict="valid", world=World(roots=(Root(keys=BOTH),), timestamp=Part(by=("timestamp",))))),
     ("unknown-fields", case("valid", "timestamp", body=lambda body: {**body, "x": {"ü\n\"\\": [None, True, -5]}})),
     ("pretty-printed", case("valid", "timestamp", raw=swap(b'{"signatures":', b'{\n "signatures" : '))),
     ("spec-of-two-numbers", case("valid", "timestamp", body=put("spec_version", to="1.0"), tuf="accepts")),
@@ -189,7 +192,8 @@ HOSTILE: list[tuple[str, Case]] = [
     ("rotated-and-signed-by-the-keys-before", Case(verdict="signature", world=World(roots=ROOTS, signed_under=0))),
     ("a-second-root-that-renames-the-first", Case(verdict="mismatch", world=World(
         roots=(Root(), Root(keys=SECOND, part=Part(body=put("version", to=1))))))),
-    ("root-threshold-lowered-by-one-key", case("signature", "root", body=put("roles", "root", "threshold", to=1), by=("root2",))),
+    ("root-threshold-lowered-by-one-key",
+     case("signature", "root", body=put("roles", "root", "threshold", to=1), by=("root2",))),
     ("one-key-under-two-names", case("format", "root", by=("root1", "root2", "root3"), body=aliased)),
     ("a-key-under-another-id", case("format", "root", tuf="accepts", body=lambda body: {
         **body, "keys": {**body["keys"], "b" * 64: key_of("stranger")}})),
@@ -209,7 +213,8 @@ FORMS: list[tuple[str, Case]] = [
     ("a-list", case("format", "timestamp", raw=lambda raw: b"[" + raw + b"]")),
     ("deep", case("format", "timestamp", body=lambda body: {**body, "x": deep}, tuf="accepts")),
     ("duplicate-key", case("format", "timestamp", raw=swap(b'"version":5', b'"version":7,"version":5'), tuf="accepts")),
-    ("duplicate-key-escaped", case("format", "targets", raw=swap(b'"release":9', b'"rele\\u0061se":99,"release":9'), tuf="accepts")),
+    ("duplicate-key-escaped",
+     case("format", "targets", raw=swap(b'"release":9', b'"rele\\u0061se":99,"release":9'), tuf="accepts")),
     ("duplicate-signed", case("format", "snapshot", raw=swap(b'"signatures":', b'"signed":{},"signatures":'), tuf="accepts")),
     ("half-a-character", case("format", "timestamp", body=lambda body: {**body, "x": "e"},
                               raw=swap(b'"x":"e"', b'"x":"\\ud800"'))),
@@ -261,7 +266,8 @@ FORMS: list[tuple[str, Case]] = [
     ("current-has-another-id", product("format", put("custom", "releases", "9", to=IDS[10]), tuf="accepts")),
     ("a-listed-release-above-the-current", product("format", put("custom", "releases", to=lambda ids: {**ids, "10": IDS[10]}),
                                                    tuf="accepts")),
-    ("a-listed-release-with-a-zero", product("format", put("custom", "releases", to=lambda ids: {**ids, "06": IDS[6]}), tuf="accepts")),
+    ("a-listed-release-with-a-zero",
+     product("format", put("custom", "releases", to=lambda ids: {**ids, "06": IDS[6]}), tuf="accepts")),
     ("revoked-is-not-listed", product("format", put("custom", "revoked", to=[3]), tuf="accepts")),
     ("retiring-without-time", product("format", put("custom", "retiring", 0, "until", to=None), tuf="accepts")),
     ("retiring-above-the-current", product("format", put("custom", "retiring", 0, "below", to=10), tuf="accepts")),

@@ -1,4 +1,4 @@
-"""Good and hostile update metadata with the verdict that every verifier gives it: ``python -m tests.vectors.updates.make FOLDER``.
+"""Good and hostile update metadata with the verdict that every verifier gives it: ``python -m tests.vectors.updates.make DIR``.
 
 A case is one JSON file: the ``root`` that the reader trusts and the ``files`` beside it (base64), filled up with spaces to so
 many bytes (``pad``), what the reader has ``seen``, the time ``now``, the ``bundle`` whose signature was checked, and the

@@ -41,7 +41,9 @@ def canonical_text(value: Any) -> str:
         return "[" + ",".join(map(canonical_text, value)) + "]"
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return {True: "true", False: "false", None: "null"}[value] if value is None or value is True or value is False else str(value)
+    return (
+        {True: "true", False: "false", None: "null"}[value] if value is None or value is True or value is False else str(value)
+    )
 
 
 def key_id(key: Any) -> str:

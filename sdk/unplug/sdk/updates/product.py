@@ -121,7 +121,8 @@ def _product(path: str, target: Any, where: str) -> Product:
     need(isinstance(said["retiring"], list) and len(said["retiring"]) <= MAX_RETIRING, where, why)
     return Product(
         name=named[1], release=release, sha256=target["hashes"]["sha256"], bytes=target["length"],
-        minimum_version=said["minimum_version"], retiring=tuple(_retiring(item, release, where, why) for item in said["retiring"]),
+        minimum_version=said["minimum_version"],
+        retiring=tuple(_retiring(item, release, where, why) for item in said["retiring"]),
         releases=releases, revoked=frozenset(revoked),
     )  # fmt: skip
 

@@ -116,7 +116,7 @@ class Repository:
         role = self.root.signed.roles[kind]
         if not self.can_sign(kind):
             there = len(self.signers.keys() & {*role.keyids})
-            why = f"{role.threshold} keys of the role {kind} must sign, and {there} of them were given"
+            why = f"the role {kind} is signed by {role.threshold} of its keys, and {there} were given"
             raise InputError("--key", why, f"Add the private keys of {kind}")
         metadata.signatures.clear()
         message = metadata.signed_bytes
@@ -148,7 +148,7 @@ class Repository:
         self.timestamp.signed.snapshot_meta = listed(self.snapshot.signed.version, raw)
 
     def commit(self, days: int | None = None) -> datetime:
-        """Signs the timestamp, checks all as a reader will, and writes it, the timestamp last: readers see all of it or nothing.
+        """Signs the timestamp, checks all as a reader will, and writes it, the timestamp last: readers see all or nothing.
 
         Args:
             days: how long a reader may go without news.
@@ -229,5 +229,3 @@ def root_numbers(folder: Path) -> list[int]:
     if numbers and numbers != [*range(numbers[0], numbers[-1] + 1)]:
         raise OutputError(str(place), "a root file between the others is missing", "Restore it: readers follow them one by one")
     return numbers
-
-

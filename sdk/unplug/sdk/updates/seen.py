@@ -1,4 +1,4 @@
-"""What a reader has seen of update metadata: the highest versions, kept by the caller where an app's data cannot be rolled back."""
+"""What a reader has seen of update metadata: the highest versions, which the caller keeps outside of the app's data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Update metadata from the first root to a rotated one, through the command line; python-tuf's client fetches what was published."""
+"""Update metadata from the first root to a rotated one, by the command line; python-tuf's client fetches what was published."""
 
 from __future__ import annotations
 

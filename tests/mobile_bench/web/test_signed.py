@@ -1,4 +1,4 @@
-"""The page's verifiers of signed bundles and of update metadata give every case of the corpora the verdict that Python's give."""
+"""The page's verifiers of bundles and of update metadata give every case of the corpora the verdict that Python's give."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@ from .client import Reader as Reader
 from .client import Updates as Updates
 from .client import check_updates as check_updates
 from .client import folder_reader as folder_reader
+from .client import open_updates as open_updates
 from .client import verify_current as verify_current
 from .product import Product as Product
 from .product import Standing as Standing

@@ -6,6 +6,7 @@ It needs no TUF library: JSON, SHA-256 and ECDSA are all.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,8 +21,11 @@ from .product import Product, Standing, read_products
 from .refused import FETCH, NEWEST, NotCurrent
 from .seen import Seen
 
+METADATA = "metadata"
+"""Folder of the four files, where a publisher keeps them."""
 MAX_ROOTS = 256
 """Root files that are followed in one go."""
+_ROOT = re.compile(r"([1-9][0-9]{0,8})\.root\.json")
 Reader = Callable[[str, int], bytes | None]
 """From a file's name and the bytes that it may have to its bytes: None where there is none, one more where it is larger."""
 
@@ -221,3 +225,35 @@ def verify_current(
     with open_source(path) as source:
         verified = verify(source, trust, now=now)
         return verified, updates.judge(verified, now=now)
+
+
+def root_numbers(folder: Path) -> list[int]:
+    """Versions of the root files there, in order; `InputError` where one between them is missing."""
+    place = folder / METADATA
+    names = [path.name for path in place.iterdir()] if place.is_dir() else []
+    numbers = sorted(int(match[1]) for name in names if (match := _ROOT.fullmatch(name)))
+    if numbers and numbers != [*range(numbers[0], numbers[-1] + 1)]:
+        raise InputError(
+            str(place), "a root file between the others is missing", "Restore it, for readers follow them one by one"
+        )
+    return numbers
+
+
+def open_updates(folder: Path, *, now: datetime | None = None) -> tuple[bytes, Updates]:
+    """The newest root of a folder that `unplug updates` keeps, which readers are to trust, and what the folder says.
+
+    Args:
+        folder: holds ``metadata/``; it is the publisher's own, so that its first root is trusted.
+        now: the time, UTC; None takes the clock's.
+
+    Raises:
+        InputError: there is none.
+        NotCurrent: it does not hold, or not any more.
+    """
+    place = folder / METADATA
+    numbers = root_numbers(folder)
+    if not numbers:
+        raise InputError(str(folder), "no update metadata is there", "`unplug updates init` makes it")
+    first, most = place / f"{numbers[0]}.root.json", LIMITS["root"]
+    found = check_updates(read_regular(first, max_bytes=most), folder_reader(place), now=now)
+    return read_regular(place / f"{found.seen.root}.root.json", max_bytes=most), found

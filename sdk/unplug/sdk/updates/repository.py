@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unplug.core import InputError, OutputError, atomic_path
 from unplug.sdk.bundle import PublicKey, Signer
 
-from .client import check_updates, folder_reader
+from .client import METADATA, check_updates, folder_reader, root_numbers
 from .metadata import LIMITS, Kind
 from .refused import NotCurrent
 from .seen import Seen
@@ -21,12 +20,11 @@ from .seen import Seen
 if TYPE_CHECKING:
     from tuf.api.metadata import Metadata, Root, Snapshot, Targets, Timestamp
 
-METADATA, TARGETS = "metadata", "targets"
+TARGETS = "targets"
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 """A time at which nothing had expired: a publisher renews what did."""
 DAYS: dict[Kind, int] = {"root": 365, "targets": 180, "snapshot": 180, "timestamp": 7}
 """How long a file counts after it was signed; the timestamp's is how long a reader may go without news."""
-_ROOT = re.compile(r"([1-9][0-9]{0,8})\.root\.json")
 
 
 def tuf_key(key: PublicKey) -> Any:
@@ -219,13 +217,3 @@ def write_checked(folder: Path, files: dict[str, bytes], now: datetime) -> datet
 def _order(name: str) -> int:
     """What is pointed at first, what points at it last."""
     return next(place for place, kind in enumerate(("targets", "snapshot", "root", "timestamp")) if kind in name)
-
-
-def root_numbers(folder: Path) -> list[int]:
-    """Versions of the root files there, in order; `OutputError` where one between them is missing."""
-    place = folder / METADATA
-    names = [path.name for path in place.iterdir()] if place.is_dir() else []
-    numbers = sorted(int(match[1]) for name in names if (match := _ROOT.fullmatch(name)))
-    if numbers and numbers != [*range(numbers[0], numbers[-1] + 1)]:
-        raise OutputError(str(place), "a root file between the others is missing", "Restore it: readers follow them one by one")
-    return numbers

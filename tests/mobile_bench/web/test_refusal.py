@@ -124,7 +124,8 @@ def visit(browser: Any, place: Place) -> dict[str, Any]:
         drops += [
             ("", ["files", "#pick-files", place.zip(name)]), ("", ["wait", f"[data-verdict={verdict}]"]),
             (f"title {name}", ["text", "#refused"]), (f"text {name}", ["text", "#bench"]),
-            (f"start {name}", ["texts", "#start"]), (f"axe {name}", ["axe"]), ("", ["shot", str(place.folder / f"{name}.png"), True]),
+            (f"start {name}", ["texts", "#start"]), (f"axe {name}", ["axe"]),
+            ("", ["shot", str(place.folder / f"{name}.png"), True]),
         ]  # fmt: skip
     drops += [
         ("", ["click", ".refusal summary"]), ("details", ["text", ".refusal dl"]), ("", ["size", 320, 640]),

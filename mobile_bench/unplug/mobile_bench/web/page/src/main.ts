@@ -13,7 +13,7 @@ import { Studio } from "./studio/studio";
 import type { DeviceFacts, Offer, Plan } from "./types";
 import { benchPanel, type Sink } from "./ui/bench";
 import { byId, el, message } from "./ui/dom";
-import { dropZone } from "./ui/drop";
+import { dropZone, SIGNED_ONLY } from "./ui/drop";
 import { refusalScreen } from "./ui/refusal";
 import { type Tabs, tabs } from "./ui/tabs";
 import { readZip } from "./zip";
@@ -135,7 +135,7 @@ function watch({ notice, ends }: Passed): void {
 function guarded(guard: Guard, facts: DeviceFacts, bar: Tabs): Promise<void> {
   byId("lede").textContent = "Only models that their publisher signed, and still lets be used, run here. Nothing is sent anywhere.";
   const panel = byId("bench");
-  const drop = (): HTMLElement => dropZone((files) => void take(() => files.then(readDropped)));
+  const drop = (): HTMLElement => dropZone((files) => void take(() => files.then(readDropped)), SIGNED_ONLY);
   const take = async (read: () => Promise<Map<string, Uint8Array<ArrayBuffer>>>): Promise<void> => {
     alertLine(null);
     bar.only("bench");

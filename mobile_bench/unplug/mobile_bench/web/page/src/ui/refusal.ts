@@ -94,7 +94,8 @@ function barred(): SVGElement {
 export function refusalScreen(panel: HTMLElement, refusal: Refusal, again: (() => void) | null, another: HTMLElement | null): void {
   const words = wordsOf(refusal);
   const title = el("h2", { tabindex: -1, id: "refused" }, words.title);
-  const buttons = again === null ? null : el("button", { class: "button", type: "button", id: "again", click: again }, "Check again");
+  // Only another answer of the publisher can change a verdict; no check makes a file another one.
+  const buttons = again === null || words !== UNSURE ? null : el("button", { class: "button", type: "button", id: "again", click: again }, "Check again");
   panel.replaceChildren(
     el(
       "section",

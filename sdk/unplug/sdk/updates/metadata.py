@@ -146,7 +146,8 @@ def read_roles(root: Signed) -> dict[Kind, RoleOf]:
         NotCurrent: ``format``: a key of another kind than P-256 or under another id than its own, a role without a key.
     """
     body, where = root.body, root.where
-    keys, roles = body.get("keys"), body.get("roles")
+    keys: Any = body.get("keys")
+    roles: Any = body.get("roles")
     need(body.get("consistent_snapshot") is True, where, "its files are not numbered (consistent_snapshot)")
     need(isinstance(keys, dict) and 1 <= len(keys) <= MAX_KEYS, where, "it lists no keys, or too many")
     known = {name: _key(name, key, where) for name, key in keys.items()}

@@ -42,3 +42,5 @@ from .tables import markdown as markdown
 from .validity import THERMAL_STATES as THERMAL_STATES
 from .web.site import serve_site as serve_site
 from .web.site import write_site as write_site
+from .web.trusted import Guard as Guard
+from .web.trusted import PageTrust as PageTrust

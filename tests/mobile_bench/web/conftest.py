@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -17,9 +18,12 @@ import pytest
 from tests.once import once
 
 from unplug.core import DeviceError
-from unplug.export import find_browser
+from unplug.export import Artifact, find_browser
 from unplug.export.runtime.web.runtime import FLAGS
 from unplug.mobile_bench.web import build
+from unplug.plugins import load_checkpoint
+from unplug.sdk.bundle import Content, write_bundle
+from unplug.sdk.releasing.contents import write_vectors
 
 
 @dataclass(frozen=True)
@@ -62,16 +66,37 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(scope="session")
-def static_url(built: Built) -> Iterator[str]:
-    """The page as any web server has it: no plan, no secret, no headers of ours."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(built.page)))
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A folder as any web server has it: no plan, no secret, no headers of ours."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture(scope="session")
+def static_url(built: Built) -> Iterator[str]:
+    """The page as any web server has it."""
+    with served(built.page) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def bundle(litert: Artifact, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("web-bundle")
+    loaded = load_checkpoint(checkpoint)
+    (folder / "vectors").mkdir()
+    write_vectors(loaded, folder / "vectors")
+    facts = {
+        "model_type": "age", "iospec": loaded.model.iospec.to_dict(), "preprocessing": {}, "postprocessing": {},
+        "lineage": {}, "gates": [], "versions": {},
+    }  # fmt: skip
+    content = Content(artifacts=[litert], reports={}, vectors=folder / "vectors", card="A test model.", facts=facts)
+    return write_bundle(content, folder / "age.unplug")
 
 
 @dataclass(frozen=True)

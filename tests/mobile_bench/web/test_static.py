@@ -10,11 +10,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from unplug.export import Artifact
 from unplug.mobile_bench import BenchReport
-from unplug.plugins import load_checkpoint
-from unplug.sdk.bundle import Content, write_bundle
-from unplug.sdk.releasing.contents import write_vectors
 
 pytestmark = pytest.mark.long
 
@@ -24,20 +20,6 @@ SHOW = "Reflect.deleteProperty(document, 'hidden') && document.dispatchEvent(new
 HIDE = SHOW.replace(
     "deleteProperty(document, 'hidden')", "defineProperty(document, 'hidden', {value: true, configurable: true})"
 )
-
-
-@pytest.fixture(scope="session")
-def bundle(litert: Artifact, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("web-bundle")
-    loaded = load_checkpoint(checkpoint)
-    (folder / "vectors").mkdir()
-    write_vectors(loaded, folder / "vectors")
-    facts = {
-        "model_type": "age", "iospec": loaded.model.iospec.to_dict(), "preprocessing": {}, "postprocessing": {},
-        "lineage": {}, "gates": [], "versions": {},
-    }  # fmt: skip
-    content = Content(artifacts=[litert], reports={}, vectors=folder / "vectors", card="A test model.", facts=facts)
-    return write_bundle(content, folder / "age.unplug")
 
 
 def zipped(bundle: Path, out: Path, changed: dict[str, bytes] | None = None) -> Path:

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "release": ("unplug.sdk.cli.release:release", "Forget, audit, export, check, time and bundle, or refuse."),
     "bundle": ("unplug.sdk.cli.bundle:bundle", "Sign, verify, compare or pack bundles."),
+    "updates": ("unplug.sdk.cli.updates:updates", "Say which release is current, and which must stop."),
     "ledger": ("unplug.sdk.cli.ledger:ledger", "Keep requests on record, with deadlines and proofs."),
     "trace": ("unplug.sdk.cli.trace:trace", "Find what still holds a person, or was trained on them."),
     "certificate": (

@@ -185,8 +185,12 @@ function jobOf({ bytes, card }: Found, number: number, delegate: Delegate, sampl
   }; // prettier-ignore
 }
 
-/** Checks a bundle, or loose artifacts with their cards, and offers what a browser can run. */
-export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}): Promise<Offer> {
+/**
+ * Checks a bundle, or loose artifacts with their cards, and offers what a browser can run.
+ *
+ * @param signed what a check of the signature found; left out where there was none
+ */
+export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}, signed: string[] = []): Promise<Offer> {
   const files = unwrapped(dropped);
   const manifest = await checkManifest(files);
   const own = manifest === null ? null : checkIospec(manifest.iospec, "manifest.json");
@@ -202,6 +206,6 @@ export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}): 
   }
   const checked = manifest === null
     ? "no manifest; the files agree with their cards, and outputs are compared with the first run's only"
-    : `${Object.keys(manifest.files).length} files agree with the manifest (SHA-256); the signature was not checked`;
-  return { plan: { ...DEFAULT_PLAN, ...changes }, jobs, notes: [checked] };
+    : `${Object.keys(manifest.files).length} files agree with the manifest (SHA-256)${signed.length > 0 ? "" : "; the signature was not checked"}`;
+  return { plan: { ...DEFAULT_PLAN, ...changes }, jobs, notes: [...signed, checked] };
 }

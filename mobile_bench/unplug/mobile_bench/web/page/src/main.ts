@@ -1,18 +1,22 @@
 // Three ways in: a plan that unplug bench serves, a generator beside the page (generator/, or ?generator=FOLDER/), or files that are dropped.
-import { bundleOffer } from "./bundle";
+import { bundleOffer, unwrapped } from "./bundle";
 import { Demo, showable } from "./demo/panel";
 import { deviceFacts } from "./device";
 import { fromAddress, fromFiles, type Generator, isGenerator, openGenerator, type ReadFile, withCards } from "./draw/source";
 import { PIPELINE } from "./draw/pipeline";
 import { type Dropped, readAll } from "./dropped";
+import { Guard, type Passed, Refusal } from "./guard";
 import { offline } from "./offline";
+import { Refused } from "./signed";
 import { Beat, postReport, postRow, servedOffer } from "./served";
 import { Studio } from "./studio/studio";
 import type { DeviceFacts, Offer, Plan } from "./types";
 import { benchPanel, type Sink } from "./ui/bench";
 import { byId, el, message } from "./ui/dom";
-import { dropZone } from "./ui/drop";
+import { dropZone, SIGNED_ONLY } from "./ui/drop";
+import { refusalScreen } from "./ui/refusal";
 import { type Tabs, tabs } from "./ui/tabs";
+import { readZip } from "./zip";
 
 const asked = new URLSearchParams(location.search);
 const MOST_THREADS = 4;
@@ -119,6 +123,42 @@ function dropped(facts: DeviceFacts, bar: Tabs): void {
   byId("bench").replaceChildren(dropZone((files) => void take(files)));
 }
 
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** What the reader should know, and the check that comes again: the page opens anew when the answer ends. */
+function watch({ notice, ends }: Passed): void {
+  if (notice !== null) byId("bench").prepend(el("p", { class: "notice", id: "notice" }, notice));
+  if (ends !== null) setTimeout(() => location.reload(), Math.min(Math.max(ends - Date.now(), 0), LONGEST_TIMER_MS));
+}
+
+/** A page made with --trust: the bundle beside it, or one that is dropped; nothing runs that was not checked. */
+function guarded(guard: Guard, facts: DeviceFacts, bar: Tabs): Promise<void> {
+  byId("lede").textContent = "Only models that their publisher signed, and still lets be used, run here. Nothing is sent anywhere.";
+  const panel = byId("bench");
+  const drop = (): HTMLElement => dropZone((files) => void take(() => files.then(readDropped)), SIGNED_ONLY);
+  const take = async (read: () => Promise<Map<string, Uint8Array<ArrayBuffer>>>): Promise<void> => {
+    alertLine(null);
+    bar.only("bench");
+    panel.replaceChildren(el("p", { class: "soft" }, "Checking the signature …"));
+    try {
+      const passed = await guard.check(unwrapped(await read()));
+      const offer = await bundleOffer(passed.files, changes(), passed.notes);
+      benchPanel(panel, offer, facts, fileSink);
+      offerDemo(offer, facts, bar);
+      watch(passed);
+    } catch (error) {
+      if (error instanceof Refusal) return refusalScreen(panel, error, () => void take(read), drop());
+      panel.replaceChildren(drop());
+      alertLine(message(error));
+    }
+  };
+  const readDropped = (found: Dropped): Promise<Map<string, Uint8Array<ArrayBuffer>>> => {
+    if (isGenerator(found.keys())) throw new Refusal(new Refused("unsigned", "a generator has hashes and no signature"), null);
+    return readAll(found);
+  };
+  return guard.bundle().then((bytes) => (bytes === null ? panel.replaceChildren(drop()) : take(() => readZip(bytes))));
+}
+
 /** A generator that lies beside the page opens by itself. */
 async function besides(): Promise<string | null> {
   const response = await fetch(`${BESIDE}${PIPELINE}`, { cache: "no-cache" }).catch(() => null);
@@ -126,6 +166,8 @@ async function besides(): Promise<string | null> {
 }
 
 async function start(bar: Tabs): Promise<void> {
+  const guard = await Guard.open();
+  if (guard !== null) return guarded(guard, await deviceFacts(), bar);
   const given = asked.get("generator");
   const [facts, offer] = await Promise.all([deviceFacts(), given === null ? servedOffer() : null]);
   if (offer !== null) return served(offer, facts, bar);
@@ -143,6 +185,11 @@ async function main(): Promise<void> {
     await start(bar);
     document.documentElement.dataset["ready"] = "";
   } catch (error) {
+    if (error instanceof Refusal) {
+      refusalScreen(byId("bench"), error, null, null);
+      document.documentElement.dataset["ready"] = "";
+      return;
+    }
     byId("bench").replaceChildren();
     alertLine(message(error));
   }

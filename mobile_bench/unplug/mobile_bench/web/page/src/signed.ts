@@ -1,5 +1,7 @@
 // The verifier of signed bundles, step by step as docs/bundles.md has it; the twin of unplug.sdk.bundle.verify. WebCrypto only.
 import type { Files } from "./bundle";
+import { importKey, readKey, signedBy } from "./p256";
+import { byCodePoint, type Bytes, canonical, type Dict, DIGEST, hasKeys, isCount, isDict, isText, type Json, sha256, strictJson, timeOf } from "./strict";
 
 export type Verdict =
   | "archive" | "link" | "too-many" | "unsafe-name" | "collision" | "no-bundle" | "too-large" | "unsigned" | "envelope"
@@ -40,83 +42,20 @@ export interface Verified {
   files: Files;
 }
 
-type Bytes = Uint8Array<ArrayBuffer>;
-type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-type Dict = { [key: string]: Json };
-
 const MANIFEST = "manifest.json";
 const SIGNATURE = "model.sig";
 const MAX_FILES = 4096;
 const MAX_BYTES = 8 * 2 ** 20;
-const MAX_DEPTH = 64;
 const MAX_NAMED = 1000;
 const MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const PAYLOAD_TYPE = "application/vnd.in-toto+json";
 const STATEMENT_TYPE = "https://in-toto.io/Statement/v1";
 const PREDICATE_TYPE = "https://model_signing/signature/v1.0";
-const P256_HEAD = "3059301306072a8648ce3d020106082a8648ce3d03010703420004";
-const ORDER = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
-const DIGEST = /^[0-9a-f]{64}$/;
 const PART = /^[A-Za-z0-9](?:[A-Za-z0-9_.+-]{0,198}[A-Za-z0-9_+-])?$/;
 const DEVICE = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?$/i;
 
 function need(holds: boolean, verdict: Verdict, why: string): asserts holds {
   if (!holds) throw new Refused(verdict, why);
-}
-
-const hex = (bytes: Uint8Array): string => [...bytes].map((value) => value.toString(16).padStart(2, "0")).join("");
-const sha256 = async (bytes: Bytes): Promise<string> => hex(new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)));
-const isDict = (value: Json | undefined): value is Dict => typeof value === "object" && value !== null && !Array.isArray(value);
-const isText = (value: Json | undefined, form: RegExp): value is string => typeof value === "string" && form.test(value);
-const isCount = (value: Json | undefined): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-
-/** Whether a value is an object of just these fields. */
-function hasKeys(value: Json | undefined, required: string[], optional: string[] = []): value is Dict {
-  if (!isDict(value)) return false;
-  const keys = Object.keys(value);
-  return required.every((key) => Object.hasOwn(value, key)) && keys.every((key) => required.includes(key) || optional.includes(key));
-}
-
-/** By code points, as Python sorts; names that were checked are ASCII, others may not be. */
-const byCodePoint = (a: string, b: string): number => {
-  const [left, right] = [[...a], [...b]];
-  for (let at = 0; at < Math.min(left.length, right.length); at++) {
-    const difference = left[at]!.codePointAt(0)! - right[at]!.codePointAt(0)!;
-    if (difference !== 0) return difference;
-  }
-  return left.length - right.length;
-};
-
-/** JSON of which there is one reading: no key twice, numbers that a double keeps, bounded depth. Throws where it is none. */
-export function strictJson(bytes: Bytes): Json {
-  const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-  const value = JSON.parse(text) as Json;
-  const open: (Set<string> | null)[] = [];
-  // The text is JSON by now, so that its strings and brackets are all that must be told apart.
-  for (const found of text.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|[[\]{}]|-?[0-9][0-9.eE+-]*/g)) {
-    const token = found[0];
-    if (token === "{" || token === "[") {
-      open.push(token === "{" ? new Set() : null);
-      if (open.length > MAX_DEPTH) throw new Error(`nested more than ${MAX_DEPTH} deep`);
-    } else if (token === "}" || token === "]") open.pop();
-    else if (token.startsWith('"')) {
-      const string = JSON.parse(token.slice(0, token.length - (found[1]?.length ?? 0))) as string;
-      if (/\p{Surrogate}/u.test(string)) throw new Error("half a character");
-      const keys = open.at(-1);
-      if (found[1] !== undefined && keys) {
-        if (keys.has(string)) throw new Error("a key stands in it twice");
-        keys.add(string);
-      }
-    } else if (!(Math.abs(Number(token)) <= Number.MAX_SAFE_INTEGER)) throw new Error("a number that is not kept");
-  }
-  return value;
-}
-
-/** RFC 8785. */
-export function canonical(value: Json): string {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
-  if (!isDict(value)) return JSON.stringify(value);
-  return `{${Object.keys(value).sort().map((key) => `${JSON.stringify(key)}:${canonical(value[key]!)}`).join(",")}}`; // prettier-ignore
 }
 
 function parsed(bytes: Bytes, verdict: Verdict, what: string): Json {
@@ -175,35 +114,6 @@ function readEnvelope(bytes: Bytes): { payload: Bytes; signature: Bytes; hint: s
   return { payload: base64(inner.payload), signature: base64(one.sig), hint: key.hint };
 }
 
-/** DER of a trusted key, checked to be P-256's; `hint` is the SHA-256 of its text form in lines of 64. */
-async function readKey(pem: string): Promise<{ der: Bytes; hint: string }> {
-  const body = pem.replace(/-----(?:BEGIN|END) PUBLIC KEY-----/g, "").replace(/\s/g, "");
-  const der = Uint8Array.from(atob(body), (letter) => letter.charCodeAt(0));
-  if (der.length !== 91 || !hex(der).startsWith(P256_HEAD)) throw new Error("a trusted key is no public key of P-256");
-  const lines = btoa(String.fromCharCode(...der)).match(/.{1,64}/g)!;
-  const text = ["-----BEGIN PUBLIC KEY-----", ...lines, "-----END PUBLIC KEY-----", ""].join("\n");
-  return { der, hint: await sha256(new TextEncoder().encode(text)) };
-}
-
-/** r and s as 64 bytes, out of strict DER; null for every other spelling, or numbers outside of 1 to the order. */
-function fromDer(bytes: Bytes): Bytes | null {
-  const raw = new Uint8Array(64);
-  if (bytes.length < 8 || bytes.length > 72 || bytes[0] !== 0x30 || bytes[1] !== bytes.length - 2) return null;
-  let at = 2;
-  for (const half of [0, 1]) {
-    const length = bytes[at + 1] ?? 0;
-    const number = bytes.subarray(at + 2, at + 2 + length);
-    if (bytes[at] !== 2 || length < 1 || number.length !== length || number[0]! & 0x80) return null;
-    if (number[0] === 0 && !(length > 1 && number[1]! & 0x80)) return null;
-    const plain = number[0] === 0 ? number.subarray(1) : number;
-    const value = BigInt(`0x${hex(plain)}`);
-    if (plain.length > 32 || value < 1n || value >= ORDER) return null;
-    raw.set(plain, 32 * half + 32 - plain.length);
-    at += 2 + length;
-  }
-  return at === bytes.length ? raw : null;
-}
-
 /** Steps 4 and 5: the trusted key of that fingerprint made the signature over this payload. */
 async function checkSignature(payload: Bytes, signature: Bytes, hint: string, trust: Trust): Promise<void> {
   const keys = await Promise.all(trust.keys.map(readKey));
@@ -213,9 +123,7 @@ async function checkSignature(payload: Bytes, signature: Bytes, hint: string, tr
   const signed = new Uint8Array(head.length + payload.length);
   signed.set(head);
   signed.set(payload, head.length);
-  const raw = fromDer(signature);
-  const loaded = await crypto.subtle.importKey("spki", key.der, { name: "ECDSA", namedCurve: "P-256" }, false, ["verify"]);
-  const holds = raw !== null && (await crypto.subtle.verify({ name: "ECDSA", hash: "SHA-256" }, loaded, raw, signed));
+  const holds = await signedBy(await importKey(key), signature, signed);
   need(holds, "bad-signature", "its signature is not that of the key it names, over what it holds");
 }
 
@@ -249,13 +157,6 @@ async function readStatement(payload: Bytes): Promise<Map<string, string>> {
   const digest = subject[0].digest;
   need(hasKeys(digest, ["sha256"]) && digest.sha256 === (await sha256(sum)), "statement", "its subject is not the sum of its files");
   return new Map(listed);
-}
-
-/** Milliseconds of a UTC time in the one spelling that manifests use, or null. */
-export function timeOf(text: Json): number | null {
-  if (!isText(text, /^[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)) return null;
-  const time = Date.parse(text);
-  return Number.isFinite(time) && `${new Date(time).toISOString().slice(0, 19)}Z` === text ? time : null;
 }
 
 function isPublication(said: Json | undefined): said is Dict & Publication {

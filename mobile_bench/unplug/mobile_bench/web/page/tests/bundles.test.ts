@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
-import { canonical, Refused, strictJson, verify, type Trust } from "../src/signed";
+import { Refused, verify, type Trust } from "../src/signed";
+import { canonical, strictJson } from "../src/strict";
 import { readZip } from "../src/zip";
 
 interface Case {

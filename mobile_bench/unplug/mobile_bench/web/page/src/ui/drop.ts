@@ -11,12 +11,19 @@ function picker(label: string, attributes: Record<string, string | boolean>, tak
   return el("label", { class: "button plain" }, label, input);
 }
 
-export function dropZone(taken: (files: Promise<Dropped>) => void): HTMLElement {
+const ANYTHING: [string, string] = [
+  "Drop a bundle or a generator here",
+  "The folder or zip file that “unplug release” wrote, a whole base from “unplug export”, or exported files with their cards. It stays on this device.",
+];
+/** What a page that checks signatures takes. */
+export const SIGNED_ONLY: [string, string] = ["Drop a signed bundle here", "Its whole folder, or its zip file. It stays on this device."];
+
+export function dropZone(taken: (files: Promise<Dropped>) => void, [title, what] = ANYTHING): HTMLElement {
   const zone = el(
     "div",
     { class: "drop" },
-    el("h2", {}, "Drop a bundle or a generator here"),
-    el("p", { class: "soft" }, "The folder or zip file that “unplug release” wrote, a whole base from “unplug export”, or exported files with their cards. It stays on this device."),
+    el("h2", {}, title),
+    el("p", { class: "soft" }, what),
     el(
       "div",
       { class: "buttons" },

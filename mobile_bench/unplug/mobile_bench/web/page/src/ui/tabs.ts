@@ -6,6 +6,8 @@ export type TabName = "draw" | "bench" | "demo";
 export interface Tabs {
   /** Makes a tab available. */
   offer(name: TabName): void;
+  /** Takes all other tabs away, and shows this one. */
+  only(name: TabName): void;
   select(name: TabName): void;
   onLeave(name: TabName, action: () => void): void;
   onEnter(name: TabName, action: () => void): void;
@@ -44,6 +46,11 @@ export function tabs(): Tabs {
     offer: (name) => {
       byId(`tab-${name}`).hidden = false;
       byId("tabs").hidden = buttons.filter((button) => !button.hidden).length < 2;
+    },
+    only: (name) => {
+      select(byId<HTMLButtonElement>(`tab-${name}`));
+      for (const button of buttons) button.hidden = button.id !== `tab-${name}`;
+      byId("tabs").hidden = true;
     },
     select: (name) => select(byId<HTMLButtonElement>(`tab-${name}`)),
     onLeave: hear(leaving),

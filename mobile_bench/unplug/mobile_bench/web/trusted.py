@@ -1,0 +1,60 @@
+"""A page that runs signed bundles only: whom it trusts is named by its hash in the page itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from unplug.core import DeviceError
+
+TRUST, BUNDLE, METADATA = "trust.json", "bundle.zip", "updates/metadata"
+"""Beside the page."""
+_END = "</head>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageTrust:
+    """``unplug-page-trust/1``: what the page knows before it opens a bundle.
+
+    Args:
+        keys: public keys in PEM form, whose signatures count.
+        root: the root file of the update metadata, in base64; None where freshness is not checked.
+        bundle: whether a bundle lies beside the page.
+        name, minimum_release, revoked, superseded: as in ``unplug-trust/1``.
+    """
+
+    keys: tuple[str, ...]
+    root: str | None = None
+    bundle: bool = False
+    name: str | None = None
+    minimum_release: int = 1
+    revoked: tuple[str, ...] = ()
+    superseded: tuple[str, ...] = ()
+    schema: Literal["unplug-page-trust/1"] = "unplug-page-trust/1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """What makes a page check signatures.
+
+    Args:
+        trust: whom it trusts.
+        bundle: zip file to put beside it.
+        updates: the folder of the update metadata's files, read anew for every visitor.
+    """
+
+    trust: PageTrust
+    bundle: Path | None = None
+    updates: Path | None = None
+
+    def pages(self, page: Path) -> dict[str, bytes]:
+        """The two files that differ from a page without it: ``index.html``, which names the other by its hash."""
+        raw = json.dumps(asdict(self.trust), indent=1, sort_keys=True).encode()
+        html = (page / "index.html").read_text(encoding="utf-8")
+        if html.count(_END) != 1:
+            raise DeviceError(str(page), f"its index.html has no {_END} to put the trusted key before", "Build the page again")
+        mark = f'<meta name="unplug-trust" content="{hashlib.sha256(raw).hexdigest()}" />'
+        return {"index.html": html.replace(_END, f"{mark}{_END}").encode(), TRUST: raw}

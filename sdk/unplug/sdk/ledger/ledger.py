@@ -124,8 +124,8 @@ class Ledger:
             return session.salts()
 
     def today(self) -> date:
-        """The day that deadlines count from: the clock's, or the latest entry's where the clock was set back behind it."""
-        return max(clock.now(), clock.parse_time(self.contents().latest)).date()
+        """See `Contents.today`."""
+        return self.contents().today
 
     def checkpoint(self) -> bytes:
         """The newest checkpoint, a signed note; that takes no secret, for every entry came with one."""

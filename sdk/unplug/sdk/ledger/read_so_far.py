@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING
 
 from unplug.core import InputError
 
+from . import clock
 from .entries import Entry, read_entry
 from .requests import Request, requests_of
 from .rows import Row
@@ -31,6 +33,11 @@ class Contents:
     entries: tuple[Entry, ...]
     requests: dict[str, Request]
     latest: str
+
+    @property
+    def today(self) -> date:
+        """The day that deadlines count from: the clock's, or the latest entry's where the clock was set back behind it."""
+        return max(clock.now(), clock.parse_time(self.latest)).date()
 
 
 @dataclass(kw_only=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import date
+import heapq
+import itertools
+from datetime import date, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Response
@@ -28,6 +30,8 @@ KEY = Annotated[
     ),
 ]  # fmt: skip
 HERE = Annotated[Parts, Depends(parts)]
+LISTED = 500
+"""Of what is due soon; `soon` counts all."""
 
 
 @router.post("/requests", status_code=201, responses=problems(409) | {200: {"model": RequestDetail}})
@@ -57,14 +61,11 @@ async def list_requests(
 ) -> RequestPage:  # fmt: skip
     """Requests in the order in which they came, a page at a time."""
     contents = await asyncio.to_thread(here.ledger.contents)
-    today = contents.today
-    found = [
-        item for item in contents.requests.values() if item.sequence > after and (state is None or item.state == state)
-    ]
-    page = found[:limit]
+    wanted = (item for item in contents.requests.values() if item.sequence > after and (state is None or item.state == state))
+    page = list(itertools.islice(wanted, limit + 1))
+    more = len(page) > limit
     return RequestPage(
-        requests=[shape(item, today) for item in page],
-        next=page[-1].sequence if len(found) > limit else None,
+        requests=[shape(item, contents.today) for item in page[:limit]], next=page[limit - 1].sequence if more else None
     )
 
 
@@ -91,11 +92,12 @@ async def deadlines(
     """Requests that are late or due within some days, the first one first."""
     contents = await asyncio.to_thread(here.ledger.contents)
     today = contents.today
-    waiting = sorted((item for item in contents.requests.values() if item.waiting), key=lambda item: (item.due, item.sequence))
-    soon = [item for item in waiting if item.days_left(today) <= within]
+    waiting = [item for item in contents.requests.values() if item.waiting]
+    until = today + timedelta(days=within)
+    soon = heapq.nsmallest(LISTED, (item for item in waiting if item.due <= until), key=lambda item: (item.due, item.sequence))
     return Deadlines(
-        today=today, late=sum(item.days_left(today) < 0 for item in soon), waiting=len(waiting),
-        requests=[shape(item, today) for item in soon[:500]],
+        today=today, late=sum(item.due < today for item in waiting), soon=sum(item.due <= until for item in waiting),
+        waiting=len(waiting), requests=[shape(item, today) for item in soon],
     )  # fmt: skip
 
 

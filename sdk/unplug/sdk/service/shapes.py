@@ -79,8 +79,9 @@ class Deadlines(BaseModel):
 
     today: date
     late: int
+    soon: int = Field(description="Late or due within the days that were asked for.")
     waiting: int
-    requests: list[RequestShape]
+    requests: list[RequestShape] = Field(description="The first 500 of `soon`.")
 
 
 class JobShape(BaseModel):

@@ -89,7 +89,7 @@ class _Exchange:
         self.seconds = (limits.stream_seconds if path.endswith(STREAMS) else 0.0) + limits.total_seconds
         self.body_ended = False
         self.status: int | None = None
-        self._got = 0
+        self._got, self._over = 0, False
 
     @property
     def method(self) -> str:
@@ -116,12 +116,15 @@ class _Exchange:
         if message["type"] == "http.request":
             self._got += len(message.get("body", b""))
             if self._got > self.most:
+                self._over = True
                 raise _TooLarge
             self.body_ended = not message.get("more_body", False)
         return message
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """A piece of the answer, with the headers that every answer has."""
+        if self._over:  # FastAPI takes an error while it reads for a body that it cannot parse, and would answer 400
+            raise _TooLarge
         if message["type"] == "http.response.start":
             self.status = message["status"]
             given = {name.lower() for name, _ in message["headers"]}
@@ -133,6 +136,7 @@ class _Exchange:
         """An answer of our own, where none has begun, after which the connection ends."""
         if self.status is not None:
             return
+        self._over = False
         body = json.dumps({"status": status, "detail": why}).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
         await self.send({"type": "http.response.start", "status": status, "headers": headers})

@@ -89,7 +89,9 @@ def _entries(here: Parts, cursor: Cursor, request: str | None) -> list[Entry]:
 
 
 def _concerns(item: Happening, request: str | None, job: str | None) -> bool:
-    return (request is None or request in item.requests) and (job is None or job == item.event.job)
+    """A job covers requests from its beginning on: what was before is told to nobody who follows a request, early or late."""
+    begun = item.event.kind not in ("queued", "taken")
+    return (request is None or (begun and request in item.requests)) and (job is None or job == item.event.job)
 
 
 def _event(cursor: Cursor, kind: str, data: dict[str, Any]) -> ServerSentEvent:

@@ -33,8 +33,11 @@ def run(job: Job) -> Reply:
     served = files[job.values["before"]["number"] % len(files) if job.values["before"] else 0] if files else None
     return Reply(
         values={
-            "requests": job.values["requests"], "checkpoint": str(folder), "bundle": None, "artifact": served,
+            "requests": job.values["requests"],
+            "checkpoint": str(folder),
+            "bundle": None,
+            "artifact": served,
             "sha256": None if served is None else sha256_file(Path(served)),
             "files": {"cheap.zip": str(bundle), "certificate.pdf": str(folder / "certificate.pdf"), "stray": "/etc/hostname"},
-        }  # fmt: skip
+        }
     )

@@ -1,4 +1,4 @@
-"""A service over a ledger of its own, with a release that costs nothing; on SQLite, and on PostgreSQL where that is installed."""
+"""A service over a ledger of its own, with a release that costs nothing; on SQLite, and on PostgreSQL where it is."""
 
 from __future__ import annotations
 

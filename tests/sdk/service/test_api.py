@@ -23,7 +23,8 @@ ANNA = {"names": ["subject:anna-of-the-test", "face-0001"]}
 ROUTES = [
     ("POST", "/requests", "requests:write"), ("POST", "/requests/R-1/withdraw", "requests:write"),
     ("GET", "/requests", "requests:read"), ("GET", "/requests/R-1", "requests:read"), ("GET", "/deadlines", "requests:read"),
-    ("GET", "/requests/R-1/events", "requests:read"), ("GET", "/events", "requests:read"), ("GET", "/releases", "requests:read"),
+    ("GET", "/requests/R-1/events", "requests:read"), ("GET", "/events", "requests:read"),
+    ("GET", "/releases", "requests:read"),
     ("GET", "/releases/J-0123456789abcdef", "requests:read"), ("GET", "/releases/J-0123456789abcdef/events", "requests:read"),
     ("POST", "/releases", "releases"), ("GET", "/releases/J-0123456789abcdef/files/a.zip", "releases"),
     ("GET", "/models", "models"), ("POST", "/models/age/predict", "models"), ("GET", "/metrics", "metrics"),
@@ -69,9 +70,13 @@ def test_every_route_asks_for_its_scope(client: TestClient, place: Place) -> Non
     assert len(listed) == len(ROUTES)
     headers = {scope: place.token_for(*(SCOPES.keys() - {scope})) for scope in SCOPES}
     for method, path, scope in ROUTES:
-        given: dict[str, Any] = {"json": ANNA if path == "/requests" else {}} if path.startswith("/requests") and method == "POST" else {}
+        given: dict[str, Any] = (
+            {"json": ANNA if path == "/requests" else {}} if path.startswith("/requests") and method == "POST" else {}
+        )
         more = {"Idempotency-Key": "a-key-of-mine"}
-        assert client.request(method, path, headers={"authorization": "Bearer nothing", **more}, **given).status_code == 401, path
+        assert client.request(method, path, headers={"authorization": "Bearer nothing", **more}, **given).status_code == 401, (
+            path
+        )
         wrong = client.request(method, path, headers={**headers[scope], **more}, **given)
         assert wrong.status_code == 403 and scope in wrong.json()["detail"], path
     assert place.ledger.requests() == {}, "nothing was added by who may not"
@@ -87,7 +92,9 @@ def test_the_same_key_adds_one_request(client: TestClient, place: Place) -> None
     by_id = submit(client, "key-three", {**ANNA, "id": "T-1"}), submit(client, "key-four-4", {**ANNA, "id": "T-1"})
     assert [item.status_code for item in by_id] == [201, 200]
     assert len(place.ledger.requests()) == 3
-    elsewhere = client.post("/requests", json=ANNA, headers={**place.token_for("requests:write"), "Idempotency-Key": "key-one-1"})
+    elsewhere = client.post(
+        "/requests", json=ANNA, headers={**place.token_for("requests:write"), "Idempotency-Key": "key-one-1"}
+    )
     assert elsewhere.status_code == 201 and elsewhere.json()["id"] != first.json()["id"], "a key is its token's own"
 
 
@@ -112,7 +119,9 @@ def test_refusals_of_the_ledger(client: TestClient) -> None:
 def test_a_request_is_withdrawn_once(client: TestClient, place: Place) -> None:
     id = submit(client, "key-one-1").json()["id"]
     gone = [client.post(f"/requests/{id}/withdraw", json={"reason": "she wrote"}) for _ in range(2)]
-    assert [(item.status_code, item.json()["state"], item.json()["days_left"]) for item in gone] == [(200, "withdrawn", None)] * 2
+    assert [(item.status_code, item.json()["state"], item.json()["days_left"]) for item in gone] == [
+        (200, "withdrawn", None)
+    ] * 2
     assert [entry.kind for entry in place.ledger.requests()[id].history] == ["request", "withdrawn"]
 
 
@@ -156,9 +165,7 @@ def test_one_release_answers_all_who_wait_and_is_followed(client: TestClient, pl
         assert client.get(f"/releases/{job['id']}/files/{name}").status_code in (404, 422)
 
 
-def test_a_failed_release_says_no_more_than_gates_do(
-    client: TestClient, place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_release_says_no_more_than_gates_do(client: TestClient, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     submit(client, "key-one-1")
     monkeypatch.setenv("UNPLUG_CHEAP_FAIL", "gate")
     job = until(client, client.post("/releases").json()["id"], "failed")
@@ -208,7 +215,10 @@ def test_limits_of_body_rate_and_what_browsers_are_told(make_place: Callable[...
     with TestClient(make_app(place.settings)) as client:
         client.headers.update(place.headers)
         page = client.get("/")
-        assert "default-src 'none'" in page.headers["content-security-policy"] and page.headers["x-content-type-options"] == "nosniff"
+        assert (
+            "default-src 'none'" in page.headers["content-security-policy"]
+            and page.headers["x-content-type-options"] == "nosniff"
+        )
         for name in ("page.js", "page.css"):
             assert client.get(f"/assets/{name}").status_code == 200 and f"/assets/{name}" in page.text
         assert client.get("/assets/index.html").status_code == 404 and "http" not in page.text
@@ -236,6 +246,7 @@ def test_a_slow_body_ends(make_place: Callable[..., Place]) -> None:
         sent: list[dict[str, Any]] = []
         app = made(place.settings)
         async with app.router.lifespan_context(app):
+
             async def receive() -> dict[str, Any]:
                 await asyncio.sleep(0.3)
                 return {"type": "http.request", "body": b" ", "more_body": True}

@@ -20,7 +20,7 @@ SCOPES = ("requests:write", "requests:read", "releases", "models", "metrics")
 
 @click.group(cls=RunGroup)
 def serve() -> None:
-    """Take requests over HTTP, release, and answer pictures (`unplug serve`, see `unplug serve run --help`); manage its tokens."""
+    """Take requests over HTTP, release, and answer pictures (`unplug serve run --help` lists the options); manage tokens."""
 
 
 @serve.command(cls=ConfiguredCommand, config="unplug.sdk.service:ServeLimits")
@@ -45,7 +45,7 @@ def run(
     where: str | None, recipe_file: Path | None, folder: Path | None, host: str, port: int, workers: int, lease: float,
     common: Common, **limits: Any,
 ) -> Outcome:  # fmt: skip
-    """Run the service until it is told to end (Ctrl-C or SIGTERM); a release that is under way is gone on with at the next start."""
+    """Run the service until it is told to end (Ctrl-C or SIGTERM); the next start goes on with a release that was under way."""
     from unplug.sdk.ledger import ledger_place
     from unplug.sdk.service import ServeLimits, ServeRecipe, ServeSettings, run_service
 

@@ -1,8 +1,8 @@
 """An ONNX file answering pictures in this process, several in one run.
 
 Exported files have a batch of one, as phones do. Here the first axis is freed in memory: of the inputs and outputs, and of the
-shapes that reshapes name. What that gives is believed only where it answers random pictures as the file itself does, one by one;
-a file that does not is run one by one.
+shapes that reshapes name. What that gives is believed only where it answers random pictures as the file itself does, one by
+one; a file that does not is run one by one.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def load_embedded(path: str | Path, *, threads: int = 1) -> Embedded:
     raw = read_regular(artifact.path, max_bytes=MAX_ARTIFACT_BYTES, error=ArtifactError)
     sha256 = hashlib.sha256(raw).hexdigest()
     if card.target != "onnx" or sha256 != card.sha256:
-        raise ArtifactError(str(path), "it is no ONNX file, or changed while it was read", "Give one that `unplug export` wrote")
+        raise ArtifactError(
+            str(path), "it is no ONNX file, or changed while it was read", "Give one that `unplug export` wrote"
+        )
     tensor = _one_picture(card.iospec, path)
     session = _opened(raw, threads, path)
     trial = random_inputs(card.iospec, TRIAL, 0)[tensor.name]

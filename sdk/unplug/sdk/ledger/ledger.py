@@ -301,7 +301,9 @@ class Ledger:
             first, head = contents.entries[0], contents.head
             self._check_key(first, signer)
             origin, verifier = identity_of(first, self.shown)
-            if head.sequence != len(contents.entries) - 1 or not verifier.verifies(head.checkpoint(origin).text, head.signature):
+            if head.sequence != len(contents.entries) - 1 or not verifier.verifies(
+                head.checkpoint(origin).text, head.signature
+            ):
                 why = "its last entry is not what was signed, and nothing may be added to that"
                 raise InputError(self.shown, why, "Run `unplug ledger verify`")
             yield _Addition(session, contents, signer, origin)

@@ -9,9 +9,9 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException as PlainHTTPException
@@ -31,9 +31,9 @@ from .routes_models import router as model_routes
 from .routes_requests import router as request_routes
 from .shapes import Alive, Ready
 from .shield import Shield
-from .state import Parts, Rates, allowed, parts, problems
+from .state import HERE, MayMeasure, Parts, Rates, problems
 from .tables import ServiceTables
-from .tokens import ApiToken, Gate
+from .tokens import Gate
 from .work import JobThread
 
 LOG = logging.getLogger("unplug.service")
@@ -42,7 +42,6 @@ ASSETS = {"page.js": "text/javascript", "page.css": "text/css"}
 DECODERS = 4
 """Pictures that are decoded at once in one process; one of the largest takes 200 MB meanwhile."""
 ABOUT = "Requests to be forgotten, the releases that answer them, and the models that came of it."
-HERE = Annotated[Parts, Depends(parts)]
 
 
 def app_from_environment() -> FastAPI:
@@ -141,9 +140,11 @@ def _add_own_routes(app: FastAPI) -> None:
     text = {200: {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}}
 
     @app.get("/metrics", tags=["server"], response_class=Response, responses=problems() | text)
-    async def metrics(here: HERE, _: ApiToken = allowed("metrics")) -> Response:
+    async def metrics(here: HERE, _: MayMeasure) -> Response:
         """Metrics of all worker processes."""
-        return Response(await asyncio.to_thread(here.metrics.text, lambda: _gauges(here)), media_type="text/plain; version=0.0.4")
+        return Response(
+            await asyncio.to_thread(here.metrics.text, lambda: _gauges(here)), media_type="text/plain; version=0.0.4"
+        )
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:

@@ -1,8 +1,8 @@
 """The job queue: releases that are asked for, taken by one worker at a time, and never finished by two.
 
-A worker takes a job with a lease and a *fence*, a number that grows with every taking. It renews the lease while it works. Where
-it dies, the lease ends and another worker takes the job with the next fence; every later word of the first one carries the old
-fence and is refused. So a worker that only slept, and believes that it still has the job, changes nothing.
+A worker takes a job with a lease and a *fence*, a number that grows with every taking. It renews the lease while it works.
+Where it dies, the lease ends and another worker takes the job with the next fence; every later word of the first one carries
+the old fence and is refused. So a worker that only slept, and believes that it still has the job, changes nothing.
 
 Reference: M. Kleppmann, "How to do distributed locking" (2016), on fencing tokens.
 """

@@ -13,7 +13,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-FIELDS = ("job", "fence", "attempt", "error", "requests", "method", "route", "status", "ms", "token", "model", "sha256", "batched")
+FIELDS = (
+    "job",
+    "fence",
+    "attempt",
+    "error",
+    "requests",
+    "method",
+    "route",
+    "status",
+    "ms",
+    "token",
+    "model",
+    "sha256",
+    "batched",
+)
 """What may stand in a line. ``route`` is the template of a path, without what stood in its place; ``token`` is an id."""
 OURS = ("unplug.service",)
 FRAMES = 6
@@ -26,7 +40,8 @@ class JsonLines(logging.Formatter):
         """The record without anything that is not of `FIELDS`."""
         ours = record.name.startswith(OURS)
         line: dict[str, Any] = {
-            "at": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), "level": record.levelname.lower(),
+            "at": datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "level": record.levelname.lower(),
             "logger": record.name, "event": str(record.msg) if ours or not record.args else _plain(record),
         }  # fmt: skip
         line |= {name: value for name in FIELDS if (value := getattr(record, name, None)) is not None}

@@ -1,4 +1,4 @@
-"""Prometheus metrics, of all worker processes together. Labels are templates of routes, states and names of models: no person."""
+"""Prometheus metrics, of all worker processes together. Labels are templates of routes, states, names of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol with an end to how long the headers of a request may take: else slow ones hold every connection."""
+"""uvicorn's HTTP/1.1 protocol with an end to how long headers may take: else slow ones hold every connection."""
 
 from __future__ import annotations
 

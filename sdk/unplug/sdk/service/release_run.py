@@ -38,8 +38,8 @@ def run_release(job: Job) -> Reply:
             ``requests`` (ids), ``job`` and ``before`` (see `Before`, or None).
 
     Returns:
-        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``artifact``, the file to serve, and
-        its ``sha256``, or None; ``files``, name to path of what may be fetched.
+        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``artifact``, the file to serve,
+        and its ``sha256``, or None; ``files``, name to path of what may be fetched.
 
     Raises:
         InputError: no request names anybody in the data.
@@ -63,9 +63,14 @@ def run_release(job: Job) -> Reply:
     artifact, sha256 = served_file(out, recipe.served)
     return Reply(
         values={
-            "requests": list(answered), "bundle": str(out), "bundle_id": bundle_id(out), "checkpoint": checkpoint,
-            "artifact": artifact, "sha256": sha256, "files": {packed.name: str(packed)},
-        }  # fmt: skip
+            "requests": list(answered),
+            "bundle": str(out),
+            "bundle_id": bundle_id(out),
+            "checkpoint": checkpoint,
+            "artifact": artifact,
+            "sha256": sha256,
+            "files": {packed.name: str(packed)},
+        }
     )
 
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
+from fastapi import APIRouter, HTTPException, Path, Query, Request
 
 from .shapes import ModelList, ModelShape, Prediction
-from .state import Parts, allowed, parts, problems
-from .tokens import ApiToken
+from .state import HERE, MayAsk, problems
 
 router = APIRouter(tags=["models"])
-HERE = Annotated[Parts, Depends(parts)]
 MODEL = Annotated[str, Path(pattern=r"^[A-Za-z0-9._\-]{1,60}$", description="The model's name.")]
 BOX = Annotated[
-    str | None, Query(pattern=r"^\d{1,5},\d{1,5},\d{1,5},\d{1,5}$", description="left,top,right,bottom in pixels; default the centre square.")
+    str | None,
+    Query(
+        pattern=r"^\d{1,5},\d{1,5},\d{1,5},\d{1,5}$", description="left,top,right,bottom in pixels; default the centre square."
+    ),
 ]
 KINDS = ("image/jpeg", "image/png", "image/webp", "image/bmp")
 BODY = {
@@ -27,7 +28,7 @@ BODY = {
 
 
 @router.get("/models", responses=problems())
-async def list_models(here: HERE, _: ApiToken = allowed("models")) -> ModelList:
+async def list_models(here: HERE, _: MayAsk) -> ModelList:
     """Which models answer pictures here, each with the hash of its file."""
     row, model = here.served.row, here.batcher.model
     if row is None or model is None:
@@ -35,16 +36,15 @@ async def list_models(here: HERE, _: ApiToken = allowed("models")) -> ModelList:
     return ModelList(
         models=[
             ModelShape(
-                name=row.name, sha256=model.sha256, since=row.since, job=row.job, size=model.tensor.height, batched=model.batched
+                name=row.name, sha256=model.sha256, since=row.since, job=row.job, size=model.tensor.height,
+                batched=model.batched,
             )
         ]
     )  # fmt: skip
 
 
 @router.post("/models/{name}/predict", responses=problems(404, 409, 415), openapi_extra=BODY)
-async def predict(
-    name: MODEL, request: Request, here: HERE, token: ApiToken = allowed("models"), box: BOX = None
-) -> Prediction:
+async def predict(name: MODEL, request: Request, here: HERE, token: MayAsk, box: BOX = None) -> Prediction:
     """What a model says of one picture; the answer names the file that gave it."""
     row, model = here.served.row, here.batcher.model
     if row is None or model is None or row.name != name:

@@ -8,16 +8,15 @@ import itertools
 from datetime import date, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, HTTPException, Path, Query, Response
+from fastapi import APIRouter, Header, HTTPException, Path, Query, Response
 
 from unplug.core import operator_key
-from unplug.sdk.ledger import Submission
 from unplug.sdk.ledger import Request as LedgerRequest
+from unplug.sdk.ledger import Submission
 
 from .shapes import Deadlines, NewRequest, RequestDetail, RequestPage, RequestState, Withdrawal
-from .state import Parts, allowed, parts, problems
+from .state import HERE, MayRead, MayWrite, Parts, problems
 from .stream import FOLLOWED, LAST, follow
-from .tokens import ApiToken
 from .views import detail, shape
 
 router = APIRouter(tags=["requests"])
@@ -29,15 +28,12 @@ KEY = Annotated[
         description="A random text of your own; the same one again, after a lost answer, adds nothing.",
     ),
 ]  # fmt: skip
-HERE = Annotated[Parts, Depends(parts)]
 LISTED = 500
 """Of what is due soon; `soon` counts all."""
 
 
 @router.post("/requests", status_code=201, responses=problems(409) | {200: {"model": RequestDetail}})
-async def submit(
-    body: NewRequest, key: KEY, here: HERE, response: Response, token: ApiToken = allowed("requests:write")
-) -> RequestDetail:
+async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, token: MayWrite) -> RequestDetail:
     """Adds a request to the ledger, once: 201 where it is new, 200 where it was there. It is on the disk when you are told."""
     received = None
     if body.received is not None:
@@ -56,7 +52,7 @@ async def submit(
 
 @router.get("/requests", responses=problems())
 async def list_requests(
-    here: HERE, _: ApiToken = allowed("requests:read"), state: RequestState | None = None,
+    here: HERE, _: MayRead, state: RequestState | None = None,
     after: Annotated[int, Query(ge=-1, le=2**53)] = -1, limit: Annotated[int, Query(ge=1, le=500)] = 100,
 ) -> RequestPage:  # fmt: skip
     """Requests in the order in which they came, a page at a time."""
@@ -70,15 +66,13 @@ async def list_requests(
 
 
 @router.get("/requests/{id}", responses=problems(404))
-async def read_request(id: REQUEST, here: HERE, _: ApiToken = allowed("requests:read")) -> RequestDetail:
+async def read_request(id: REQUEST, here: HERE, _: MayRead) -> RequestDetail:
     """One request, and every entry of the ledger about it."""
     return detail(await _find(id, here), here.today)
 
 
 @router.post("/requests/{id}/withdraw", responses=problems(404, 409))
-async def withdraw(
-    id: REQUEST, body: Withdrawal, here: HERE, _: ApiToken = allowed("requests:write")
-) -> RequestDetail:
+async def withdraw(id: REQUEST, body: Withdrawal, here: HERE, _: MayWrite) -> RequestDetail:
     """Ends a request that the person has taken back; one that is withdrawn already stays so."""
     if (await _find(id, here)).state != "withdrawn":
         await asyncio.to_thread(here.ledger.withdraw, id, body.reason)
@@ -86,9 +80,7 @@ async def withdraw(
 
 
 @router.get("/deadlines", responses=problems())
-async def deadlines(
-    here: HERE, _: ApiToken = allowed("requests:read"), within: Annotated[int, Query(ge=0, le=3660)] = 7
-) -> Deadlines:
+async def deadlines(here: HERE, _: MayRead, within: Annotated[int, Query(ge=0, le=3660)] = 7) -> Deadlines:
     """Requests that are late or due within some days, the first one first."""
     contents = await asyncio.to_thread(here.ledger.contents)
     today = contents.today
@@ -102,7 +94,7 @@ async def deadlines(
 
 
 @router.get("/requests/{id}/events", response_class=Response, responses=problems(404) | FOLLOWED)
-async def follow_request(id: REQUEST, here: HERE, last: LAST = "0-0", _: ApiToken = allowed("requests:read")) -> Response:
+async def follow_request(id: REQUEST, here: HERE, _: MayRead, last: LAST = "0-0") -> Response:
     """Entries about a request and the progress of its release, as server-sent events; `Last-Event-ID` resumes."""
     await _find(id, here)
     return follow(here, last, request=id)

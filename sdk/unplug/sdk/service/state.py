@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -81,11 +81,14 @@ def parts(request: Request) -> Parts:
     return found
 
 
+HERE = Annotated[Parts, Depends(parts)]
+
+
 def allowed(scope: str) -> Any:
     """A dependency that asks for a token with a scope."""
 
     async def check(
-        request: Request, given: HTTPAuthorizationCredentials | None = Depends(BEARER), here: Parts = Depends(parts)
+        request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)], here: HERE
     ) -> ApiToken:
         text = given.credentials if given else ""
         token = here.gate.who(text) if here.gate.fresh(text) else await asyncio.to_thread(here.gate.who, text)
@@ -101,6 +104,13 @@ def allowed(scope: str) -> Any:
     return Depends(check)
 
 
+MayRead = Annotated[ApiToken, allowed("requests:read")]
+MayWrite = Annotated[ApiToken, allowed("requests:write")]
+MayRelease = Annotated[ApiToken, allowed("releases")]
+MayAsk = Annotated[ApiToken, allowed("models")]
+MayMeasure = Annotated[ApiToken, allowed("metrics")]
+
+
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The answers of a route that are no success, for the OpenAPI document."""
     return {status: {"model": Problem, "description": WORDS[status]} for status in (*ALWAYS, *statuses)}
@@ -108,7 +118,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 ALWAYS = (400, 401, 403, 408, 413, 422, 429, 503)
 WORDS = {
-    400: "Not understood", 401: "No valid token", 403: "The token lacks the scope", 404: "Not there", 408: "The body took too long",
+    400: "Not understood", 401: "No valid token", 403: "The token lacks the scope", 404: "Not there",
+    408: "The body took too long",
     409: "Refused as things stand", 413: "Too large", 415: "No picture of a known kind", 422: "Not of the form that is taken",
     429: "Too many requests", 503: "Busy, or the database is away",
 }  # fmt: skip

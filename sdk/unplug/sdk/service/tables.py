@@ -24,8 +24,9 @@ tokens = Table(
 )  # fmt: skip
 jobs = Table(
     "service_jobs", metadata, Column("id", Text, primary_key=True), Column("number", NUMBER), Column("state", Text),
-    Column("fence", NUMBER), Column("attempts", NUMBER), Column("worker", Text), Column("lease", Double), Column("created", Text),
-    Column("started", Text), Column("finished", Text), Column("requests", Text), Column("result", Text), Column("error", Text),
+    Column("fence", NUMBER), Column("attempts", NUMBER), Column("worker", Text), Column("lease", Double),
+    Column("created", Text), Column("started", Text),
+    Column("finished", Text), Column("requests", Text), Column("result", Text), Column("error", Text),
 )  # fmt: skip
 events = Table(
     "service_events", metadata, Column("number", NUMBER, primary_key=True, autoincrement=False), Column("job", Text),

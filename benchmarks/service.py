@@ -52,7 +52,7 @@ class Seen:
 
 
 class Connection:
-    """One HTTP/1.1 connection that is kept: of a client library the cores of this machine would see more than of the service."""
+    """One HTTP/1.1 connection that is kept; a client library would take more of this machine's time than the service."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -231,6 +231,20 @@ def markdown(facts: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def told(facts: Mapping[str, Any]) -> str:
+    """The paragraph above that table: what ran, how busy the machine was, and what became of the requests."""
+    checked, asked = facts["checked"], sum(facts["statuses"].values())
+    bad = sum(count for name, count in facts["statuses"].items() if name.split()[1] not in ("200", "201"))
+    return (
+        f"{facts['clients']} clients for {facts['seconds']:.0f} s on loopback, {facts['workers']} workers on {facts['cores']} "
+        f"hyperthreads that the clients ran on as well, SQLite; the machine's load was {facts['load_before']:.1f} before and "
+        f"{facts['load_mean']:.1f} on average meanwhile, most of it other work. Of {asked:,} answers "
+        f"({facts['per_second']:.0f} a second) {bad} were no success. {checked['acknowledged']:,} requests were acknowledged, "
+        f"{checked['in_the_ledger']:,} are in the ledger, {checked['lost']} lost, {checked['doubled']} doubled; "
+        f"{checked['releases']} releases answered {checked['answered']:,} of them, {checked['answered_twice']} twice."
+    )
+
+
 @click.command()
 @click.option("--clients", type=click.IntRange(1, 1000), default=200, show_default=True)
 @click.option("--seconds", type=float, default=120.0, show_default=True)
@@ -253,7 +267,7 @@ def main(clients: int, seconds: float, out: Path) -> None:
         "versions": versions(),
     }  # fmt: skip
     write_json(out, facts)
-    click.echo(markdown(facts))
+    click.echo(f"{told(facts)}\n\n{markdown(facts)}")
     click.echo(table(["", ""], [[name, str(value)] for name, value in {**checked, **facts["statuses"]}.items()]))
 
 

@@ -1,7 +1,7 @@
 """Server-sent events: what happened since an event that a reader names, and then what happens.
 
-The id of an event is ``ENTRY-EVENT``: the number of the next ledger entry and of the last
-job event that a reader has seen. So one that comes again, to any worker, after a restart too, gets what it has not seen, and nothing twice.
+The id of an event is ``ENTRY-EVENT``: the number of the next ledger entry and of the last job event that a reader has seen. So
+one that comes again, to any worker, after a restart too, gets what it has not seen, and nothing twice.
 """
 
 from __future__ import annotations

@@ -121,9 +121,7 @@ def killed_and_nothing_lost(place: Place) -> None:
     assert set(answered) == set(there) and set(answered.values()) == {1}, "each is answered by one release"
     jobs = [entry.facts["job"] for entry in releases]
     assert len(set(jobs)) == len(jobs)
-    runs = [
-        (path.parent.name, path.read_text().split()) for path in Path(place.settings.folder, "jobs").glob("*/runs")
-    ]
+    runs = [(path.parent.name, path.read_text().split()) for path in Path(place.settings.folder, "jobs").glob("*/runs")]
     assert all(fences == sorted(set(fences), key=int) for _, fences in runs), "each taking has a fence of its own"
     assert any(len(fences) > 1 for _, fences in runs), "one was gone on with"
 
@@ -133,9 +131,7 @@ def test_a_killed_worker_and_a_killed_service_lose_and_double_nothing(
     where: str, make_place: Callable[..., Place], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNPLUG_CHEAP_SECONDS", "2")
-    killed_and_nothing_lost(
-        make_place(None if where == "sqlite" else request.getfixturevalue("postgresql"), automatic=True)
-    )
+    killed_and_nothing_lost(make_place(None if where == "sqlite" else request.getfixturevalue("postgresql"), automatic=True))
 
 
 def test_workers_end_with_their_server(place: Place) -> None:

@@ -137,7 +137,9 @@ def _add_own_routes(app: FastAPI) -> None:
         response.status_code = 200 if good else 503
         return Ready(status="ready" if good else "not ready", database=database, model=model)
 
-    text = {200: {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+    text: dict[int | str, dict[str, Any]] = {
+        200: {"description": "Prometheus text", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    }
 
     @app.get("/metrics", tags=["server"], response_class=Response, responses=problems() | text)
     async def metrics(here: HERE, _: MayMeasure) -> Response:

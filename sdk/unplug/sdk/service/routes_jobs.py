@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path as FilePath
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Query, Response
 from fastapi.responses import FileResponse
@@ -18,7 +18,7 @@ from .views import job_shape
 router = APIRouter(tags=["releases"])
 JOB = Annotated[str, Path(pattern=r"^J-[0-9a-f]{16}$", description="The release's id.")]
 FILE = Annotated[str, Path(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._\-]{0,199}$", description="One of its `files`.")]
-BYTES = {
+BYTES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The file",
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},

@@ -24,8 +24,9 @@ from .views import step
 LAST = Annotated[
     str, Header(alias="Last-Event-ID", pattern=r"^\d{1,18}-\d{1,18}$", description="The id of the last event that was seen.")
 ]
+EVENT = {"type": "object", "properties": {name: {"type": "string"} for name in ("id", "event", "data")}}
 FOLLOWED: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+    200: {"description": "Events, `data` of each as JSON", "content": {"text/event-stream": {"schema": EVENT}}},
 }
 PING_SECONDS = 15
 WAIT_SECONDS = 30.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import pytest
 from tests.sdk.service.conftest import Place
 
@@ -79,12 +82,14 @@ def test_a_job_that_kills_its_workers_is_given_up(place: Place) -> None:
     assert given_up is not None and given_up.state == "failed" and "ended 5 times without a word" in str(given_up.error)
 
 
-def test_tables_of_a_newer_version_and_none_are_refused(place: Place, tmp_path: object) -> None:
-    with place.tables.writing() as connection:
-        connection.exec_driver_sql("UPDATE service_version SET version_num = '9999'")
+def test_tables_of_a_newer_version_and_none_are_refused(place: Place) -> None:
+    def write(statement: str) -> None:
+        with contextlib.closing(sqlite3.connect(place.where)) as connection, connection:
+            connection.execute(statement)
+
+    write("UPDATE service_version SET version_num = '9999'")
     with pytest.raises(InputError, match="does not know"):
         Jobs(ServiceTables(place.where)).ask()
-    with place.tables.writing() as connection:
-        connection.exec_driver_sql("DELETE FROM service_version")
+    write("DELETE FROM service_version")
     with pytest.raises(InputError, match="no service was set up there"):
         Jobs(ServiceTables(place.where)).ask()

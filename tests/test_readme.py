@@ -34,8 +34,8 @@ from benchmarks.summary import markdown
 from unplug.core import VERSION
 from unplug.mobile_bench import BenchReport, at_fault
 from unplug.sdk.cli import main
-from unplug.sdk.cli.bench import _Bench
 from unplug.sdk.cli.main import COMMANDS as COMMAND_LINES
+from unplug.sdk.cli.run_group import RunGroup
 from unplug.sdk.tasks import AgeTask
 from unplug.sdk.training import ImageSet, Recipe, Sets, new_model
 from unplug.sdk.unlearning import METHODS, Cost, RetrainCost, apply_method
@@ -135,7 +135,7 @@ def test_every_command_takes_what_a_document_gives_it() -> None:
 def parse(command: click.Command, words: list[str], line: str) -> None:
     """Down to the command that the words name."""
     while isinstance(command, click.Group):
-        if isinstance(command, _Bench) and words[0] not in command.commands:
+        if isinstance(command, RunGroup) and (not words or words[0] not in command.commands):
             words = ["run", *words]
         _, found, words = command.resolve_command(click.Context(command), words)
         assert found is not None, line

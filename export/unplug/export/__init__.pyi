@@ -1,3 +1,4 @@
+from .artifact import MAX_ARTIFACT_BYTES as MAX_ARTIFACT_BYTES
 from .artifact import Artifact as Artifact
 from .artifact import Card as Card
 from .artifact import card_path as card_path

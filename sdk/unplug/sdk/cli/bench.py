@@ -20,24 +20,14 @@ from .bench_import import import_
 from .bench_table import baselines
 from .bench_table import table as bench_table
 from .options import given_option, out_option
+from .run_group import RunGroup
 
 if TYPE_CHECKING:
     from unplug.export import Artifact
     from unplug.mobile_bench import BenchReport, BenchRow
 
 
-class _Bench(click.Group):
-    """Where the first word is no subcommand, it is a file to time."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        known = (*self.commands, "--help")
-        return super().parse_args(ctx, args if args and args[0] in known else ["run", *args])
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return super().get_command(ctx, cmd_name) or super().get_command(ctx, "run")
-
-
-@click.group(cls=_Bench)
+@click.group(cls=RunGroup)
 def bench() -> None:
     """Time exported files (`unplug bench FILES`, see `unplug bench run --help`), and compare, print or import reports."""
 

@@ -7,6 +7,7 @@ from .dataset import describe as describe
 from .dataset import load_dataset as load_dataset
 from .decode import DECODER_ERRORS as DECODER_ERRORS
 from .decode import decode_file as decode_file
+from .decode import decode_image as decode_image
 from .decode import decode_upright as decode_upright
 from .decode import fingerprint_file as fingerprint_file
 from .decode import square as square

@@ -95,17 +95,27 @@ def age_rows(outputs: dict[str, Array], edges: Sequence[float], images: Sequence
         edges: G + 1 group borders in years.
         images: N files, each with what was cut out of it.
     """
-    results = []
     logits_NG, age_N = outputs["age_logits"], outputs["expected_age"].reshape(-1)
-    for (path, crop), logits_G, age in zip(images, logits_NG, age_N, strict=True):
-        weights = np.exp(logits_G - logits_G.max())
-        rows: list[dict[str, Any]] = [
-            {"ages": f"{low:g}-{high:g}", "probability": float(probability)}
-            for (low, high), probability in zip(itertools.pairwise(edges), weights / weights.sum(), strict=True)
-        ]
-        rows.sort(key=lambda row: row["probability"], reverse=True)
-        results.append({"image": str(path), "age": float(age), "groups": rows, "crop": crop})
-    return results
+    return [
+        {"image": str(path), "age": float(age), "groups": group_rows(logits_G, edges), "crop": crop}
+        for (path, crop), logits_G, age in zip(images, logits_NG, age_N, strict=True)
+    ]
+
+
+def group_rows(logits_G: Array, edges: Sequence[float]) -> list[dict[str, Any]]:
+    """``ages`` and ``probability`` of each age group, by falling probability.
+
+    Args:
+        logits_G: of G groups.
+        edges: G + 1 group borders in years.
+    """
+    weights = np.exp(logits_G - logits_G.max())
+    rows: list[dict[str, Any]] = [
+        {"ages": f"{low:g}-{high:g}", "probability": float(probability)}
+        for (low, high), probability in zip(itertools.pairwise(edges), weights / weights.sum(), strict=True)
+    ]
+    rows.sort(key=lambda row: row["probability"], reverse=True)
+    return rows
 
 
 def _is_map(spec: TensorSpec) -> bool:

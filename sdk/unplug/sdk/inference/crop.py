@@ -36,7 +36,7 @@ def crop(
     """
     image = decode_upright(path)
     if box is not None:
-        corners = _parse_box(box, image)
+        corners = parse_box(box, image)
         return square(image.crop(corners), size), f"box {box}"
     if landmarker is None:
         return square(image, size), "centre square"
@@ -44,7 +44,8 @@ def crop(
     return square(image.crop(corners), size), f"face at {','.join(map(str, corners))}"
 
 
-def _parse_box(box: str, image: Image.Image) -> tuple[int, int, int, int]:
+def parse_box(box: str, image: Image.Image) -> tuple[int, int, int, int]:
+    """The corners that "left,top,right,bottom" names, in pixels of an image; `InputError` where they do not lie in it."""
     parts = box.split(",")
     if len(parts) != 4 or not all(part.strip().isdecimal() and len(part) < 10 for part in parts):
         raise InputError(f"--box {box}", "it is not four numbers", "Write LEFT,TOP,RIGHT,BOTTOM in pixels")

@@ -19,6 +19,7 @@ from unplug.plugins import load_checkpoint
 
 from .answer import Answer, age_rows
 from .crop import FACE_MARGIN, crop
+from .pictures import scaled
 
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".ckpt")
 """Refused by `load_checkpoint`, with the reason."""
@@ -85,7 +86,7 @@ def run(
             finder = Path(landmarker) if landmarker is not None and opened.takes_faces else None
             cut = [crop(item, tensor.height, box=box, landmarker=finder, margin=margin) for item in files]
             images = [(item, words) for item, (_, words) in zip(files, cut, strict=True)]
-            arrays = {tensor.name: _scaled(np.stack([pixels for pixels, _ in cut]), tensor)}
+            arrays = {tensor.name: scaled(np.stack([pixels for pixels, _ in cut]), tensor)}
     check_inputs(opened.iospec, arrays)
     outputs = opened.infer(arrays)
     rows = age_rows(outputs, opened.config["age_edges"], images) if images and "age_edges" in opened.config else []
@@ -163,9 +164,3 @@ def _picture_input(model: _Model) -> TensorSpec:
     names = ", ".join(f"{item.name} {list(item.shape)}" for item in model.iospec.inputs)
     why = f"a {model.model_type} model takes {names}, not pictures"
     raise InputError(str(model.path), why, "Give arrays of these names (--array FILE.npz), or --random")
-
-
-def _scaled(pixels_NHWC: Array, tensor: TensorSpec) -> Array:
-    low, high = tensor.range or (0.0, 1.0)
-    unit_NCHW = np.ascontiguousarray(pixels_NHWC.astype(np.float32).transpose(0, 3, 1, 2)) / np.float32(255.0)
-    return unit_NCHW if (low, high) == (0.0, 1.0) else unit_NCHW * np.float32(high - low) + np.float32(low)

@@ -11,6 +11,7 @@ from .entries import Entry as Entry
 from .export import export_csv as export_csv
 from .export import export_json as export_json
 from .ledger import Ledger as Ledger
+from .ledger import Submission as Submission
 from .notes import Signer as Signer
 from .notes import Verifier as Verifier
 from .place import ledger_place as ledger_place
@@ -25,9 +26,12 @@ from .proofs import read_proof as read_proof
 from .queue import Queue as Queue
 from .queue import open_queue as open_queue
 from .queue import opening_for as opening_for
+from .read_so_far import Contents as Contents
 from .requests import Request as Request
 from .requests import pick as pick
 from .roles import role_sql as role_sql
 from .signing import make_signing_key as make_signing_key
 from .signing import signing_key as signing_key
 from .signing import signing_key_file as signing_key_file
+from .store import Chain as Chain
+from .store import SqlStore as SqlStore

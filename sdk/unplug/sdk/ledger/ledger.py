@@ -6,6 +6,7 @@ import contextlib
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +15,7 @@ from unplug.core import VERSION, InputError, operator_key
 from . import clock
 from .entries import MAX_BODY_BYTES, MAX_NOTE, RECORDED, Entry, Kind, read_entry
 from .notes import Signer, Verifier
+from .read_so_far import Contents, ReadSoFar
 from .requests import Request, due_of, pick, requests_of
 from .rows import Row, identity_of, signed_row
 from .signing import signing_key
@@ -28,10 +30,10 @@ ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,99}")
 class _Addition:
     """Adds entries to a ledger that nobody else writes meanwhile."""
 
-    def __init__(self, session: Session, entries: Sequence[Entry], last: Row, signer: Signer, origin: str) -> None:
-        self.session, self.requests = session, requests_of(entries)
-        self._last, self._signer, self._origin = last, signer, origin
-        self._latest = max(clock.parse_time(entry.at) for entry in entries)
+    def __init__(self, session: Session, contents: Contents, signer: Signer, origin: str) -> None:
+        self.session, self.entries, self.requests = session, contents.entries, dict(contents.requests)
+        self._last, self._signer, self._origin = contents.head, signer, origin
+        self._latest = clock.parse_time(contents.latest)
 
     @property
     def now(self) -> datetime:
@@ -47,7 +49,19 @@ class _Addition:
             raise InputError("the entry", f"it would be larger than {MAX_BODY_BYTES} bytes", "Split the request into several")
         self._last = signed_row(entry, self._last.hashes, self._signer, self._origin)
         self.session.insert(self._last)
+        self.requests = requests_of([entry], self.requests)
         return entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """A request that is to be added; see `Ledger.add`."""
+
+    names: tuple[str, ...]
+    id: str | None = None
+    received: date | None = None
+    identity: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ledger:
@@ -60,6 +74,7 @@ class Ledger:
 
     def __init__(self, database: Database, signer: Callable[[], Signer] = signing_key) -> None:
         self._database, self._signer = database, signer
+        self._so_far = ReadSoFar(where=database.shown)
 
     @property
     def shown(self) -> str:
@@ -76,7 +91,9 @@ class Ledger:
         self._database.create()
         with self._database.writing() as session:
             if (first := next(session.rows(), None)) is not None:
-                return self._checked(first, signer)
+                entry = self._entry(first)
+                self._check_key(entry, signer)
+                return entry
             origin = f"{signer.name}/{secrets.token_hex(4)}"
             facts = {"origin": origin, "vkey": signer.verifier.text, "unplug": VERSION}
             entry = Entry(sequence=0, kind="opened", at=clock.time_text(clock.now()), facts=facts)
@@ -90,11 +107,16 @@ class Ledger:
 
     def entries(self) -> tuple[Entry, ...]:
         """All entries. They are well-formed; whether they are the ones that were added is for `check_rows` to say."""
-        return tuple(self._entry(row) for row in self.rows())
+        return self.contents().entries
 
     def requests(self) -> dict[str, Request]:
         """Id to request; see `requests_of`."""
-        return requests_of(self.entries())
+        return dict(self.contents().requests)
+
+    def contents(self) -> Contents:
+        """Entries and requests at one moment; what this object has read before is not read again."""
+        with self._database.reading() as session:
+            return self._so_far.contents(session)
 
     def salts(self) -> dict[str, str]:
         """Request to salt, of those that were not shredded."""
@@ -102,9 +124,8 @@ class Ledger:
             return session.salts()
 
     def today(self) -> date:
-        """The day that deadlines count from: the clock's, or the latest entry's where the clock was set back behind it."""
-        times = [clock.parse_time(entry.at) for entry in self.entries()]
-        return max([clock.now(), *times]).date()
+        """See `Contents.today`."""
+        return self.contents().today
 
     def checkpoint(self) -> bytes:
         """The newest checkpoint, a signed note; that takes no secret, for every entry came with one."""
@@ -145,27 +166,47 @@ class Ledger:
         Raises:
             InputError: no names, a bad id, a day in the future, or the id is another request's.
         """
-        wanted, name = tuple(names), id or f"R-{secrets.token_hex(6)}"
-        if not wanted:
-            raise InputError("the request", "it names nobody", "Name at least one sample id or subject:NAME")
-        _check_id(name)
-        _check_note(identity)
+        found = self.add_all([
+            Submission(names=tuple(names), id=id, received=received, identity=identity, facts=dict(facts or {}))
+        ])[0]  # fmt: skip
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+    def add_all(self, submissions: Sequence[Submission]) -> list[tuple[Request, bool] | InputError]:
+        """Adds several requests in one transaction; one that is refused holds none of the others up.
+
+        Returns:
+            For each what `add` returns, or the error that it raises.
+        """
+        checked = [_refusal(item) for item in submissions]
+        if all(checked):
+            return [error for error in checked if error]
         with self._adding() as adding:
-            if name in adding.requests:
-                return self._same(adding.requests[name], wanted, adding), False
-            day = received or adding.now.date()
-            if day > adding.now.date():
-                raise InputError(
-                    f"request {name}", f"it was received on {day}, which is to come", "Check --received and the clock"
-                )
-            salt, key = new_salt(), operator_key()
-            told = {**(facts or {}), "key": key.id, "salt_sha256": salt_digest(salt)}
-            adding.session.put_salt(name, salt)
-            entry = adding.append(
-                "request", requests=(name,), subjects=digests_of(key, salt, wanted), received=day.isoformat(),
-                due=due_of(day).isoformat(), note=identity, facts=told,
-            )  # fmt: skip
-            return requests_of([entry])[name], True
+            found: list[tuple[Request, bool] | InputError] = []
+            for item, error in zip(submissions, checked, strict=True):
+                try:
+                    found.append(error or self._add(item, adding))
+                except InputError as refused:
+                    found.append(refused)
+            return found
+
+    def _add(self, item: Submission, adding: _Addition) -> tuple[Request, bool]:
+        name = item.id or f"R-{secrets.token_hex(6)}"
+        if name in adding.requests:
+            return self._same(adding.requests[name], item.names, adding), False
+        day = item.received or adding.now.date()
+        if day > adding.now.date():
+            raise InputError(f"request {name}", f"it was received on {day}, which is to come", "Check --received and the clock")
+        salt, key = new_salt(), operator_key()
+        told = {**item.facts, "key": key.id, "salt_sha256": salt_digest(salt)}
+        fields = {
+            "requests": (name,), "subjects": digests_of(key, salt, item.names), "received": day.isoformat(),
+            "due": due_of(day).isoformat(), "note": item.identity, "facts": told,
+        }  # fmt: skip
+        adding.append("request", **fields)
+        adding.session.put_salt(name, salt)
+        return adding.requests[name], True
 
     def extend(self, id: str, reason: str) -> Entry:
         """Adds two months, which must be told to the person within the first.
@@ -199,7 +240,9 @@ class Ledger:
             _waiting(adding.requests, id)
             return adding.append(kind, requests=(id,), note=reason)
 
-    def record(self, kind: str, ids: Sequence[str] = (), *, note: str = "", facts: Mapping[str, str] | None = None) -> Entry:
+    def record(
+        self, kind: str, ids: Sequence[str] = (), *, note: str = "", facts: Mapping[str, str] | None = None, once: str = "",
+    ) -> Entry:  # fmt: skip
         """Adds what was done: a step, a try, an audit, a release (which ends the wait in the queue), whom one told.
 
         Args:
@@ -207,6 +250,7 @@ class Ledger:
             ids: the requests that it is about.
             note: free text, without names.
             facts: by name, hashes of what belongs to it.
+            once: the name of a fact: an entry of this kind that holds the same value of it is this one, and nothing is added.
 
         Raises:
             InputError: an unknown kind or request; or a release or an answer to a request that is over.
@@ -215,6 +259,9 @@ class Ledger:
             raise InputError(f"kind {kind}", "no such thing is recorded", f"Use one of {', '.join(RECORDED)}")
         _check_note(note)
         with self._adding() as adding:
+            for entry in reversed(adding.entries) if once else ():
+                if entry.kind == kind and entry.facts.get(once) == (facts or {})[once]:
+                    return entry
             found = _waiting if kind in ("release", "answered") else pick
             about = tuple(found(adding.requests, name).id for name in dict.fromkeys(ids))
             return adding.append(cast(Kind, kind), requests=about, note=note, facts=dict(facts or {}))
@@ -239,7 +286,7 @@ class Ledger:
         return entry, self._database.truncate_log()
 
     def _same(self, request: Request, names: Sequence[str], adding: _Addition) -> Request:
-        salt = adding.session.salts().get(request.id)
+        salt = adding.session.salt(request.id)
         if salt is None:
             raise InputError(f"request {request.id}", "it was shredded, so nobody can compare", "Use another --id")
         if digests_of(operator_key(request.key), salt, names) != request.subjects:
@@ -250,25 +297,22 @@ class Ledger:
     def _adding(self) -> Iterator[_Addition]:
         signer = self._signer()
         with self._database.writing() as session:
-            rows = tuple(session.rows())
-            if not rows:
-                raise InputError(self.shown, "it has no entry", "Make it with `unplug ledger init`")
-            first = self._checked(rows[0], signer)
-            entries = [first, *map(self._entry, rows[1:])]
+            contents = self._so_far.contents(session)
+            first, head = contents.entries[0], contents.head
+            self._check_key(first, signer)
             origin, verifier = identity_of(first, self.shown)
-            head = rows[-1]
-            if head.sequence != len(rows) - 1 or not verifier.verifies(head.checkpoint(origin).text, head.signature):
+            if head.sequence != len(contents.entries) - 1 or not verifier.verifies(
+                head.checkpoint(origin).text, head.signature
+            ):
                 why = "its last entry is not what was signed, and nothing may be added to that"
                 raise InputError(self.shown, why, "Run `unplug ledger verify`")
-            yield _Addition(session, entries, head, signer, origin)
+            yield _Addition(session, contents, signer, origin)
 
-    def _checked(self, first: Row, signer: Signer) -> Entry:
-        entry = self._entry(first)
-        vkey = identity_of(entry, self.shown)[1]
+    def _check_key(self, first: Entry, signer: Signer) -> None:
+        vkey = identity_of(first, self.shown)[1]
         if vkey != signer.verifier:
             why = f"it is signed with the key {vkey.shown}, and yours is {signer.verifier.shown}"
             raise InputError(self.shown, why, "Use the key that the ledger was made with; UNPLUG_LEDGER_KEY names it")
-        return entry
 
     def _entry(self, row: Row) -> Entry:
         return read_entry(row.body, f"{self.shown}, entry {row.sequence}")
@@ -279,6 +323,19 @@ def _waiting(requests: dict[str, Request], id: str) -> Request:
     if not request.waiting:
         raise InputError(f"request {id}", f"it is {request.state}", "A request that is over stays so; add a new one")
     return request
+
+
+def _refusal(item: Submission) -> InputError | None:
+    """What is wrong with a submission that can be seen without the ledger."""
+    try:
+        if not item.names:
+            raise InputError("the request", "it names nobody", "Name at least one sample id or subject:NAME")
+        if item.id is not None:
+            _check_id(item.id)
+        _check_note(item.identity)
+    except InputError as error:
+        return error
+    return None
 
 
 def _check_id(name: str) -> None:

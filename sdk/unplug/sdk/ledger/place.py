@@ -22,13 +22,16 @@ def ledger_place() -> str:
     return str(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "unplug" / "ledger.db")
 
 
-def open_ledger(where: str | None = None, *, signer: Callable[[], Signer] = signing_key, wait_seconds: float = 60) -> Ledger:
+def open_ledger(
+    where: str | None = None, *, signer: Callable[[], Signer] = signing_key, wait_seconds: float = 60, pooled: bool = False
+) -> Ledger:
     """The ledger at a place.
 
     Args:
         where: a file or ``postgresql://...``; None takes `ledger_place`.
         signer: gives the key that signs, when something is added.
         wait_seconds: how long to wait for another writer.
+        pooled: keep connections for the next call: for a process that serves many.
 
     Raises:
         InputError: neither a file nor such a URL.
@@ -37,4 +40,4 @@ def open_ledger(where: str | None = None, *, signer: Callable[[], Signer] = sign
     require_modules(["sqlalchemy"], "ledger")
     from .database import Database
 
-    return Ledger(Database(where or ledger_place(), wait_seconds=wait_seconds), signer)
+    return Ledger(Database(where or ledger_place(), wait_seconds=wait_seconds, pooled=pooled), signer)

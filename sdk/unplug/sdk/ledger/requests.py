@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Literal
@@ -76,13 +76,17 @@ class Request:
         return replace(changed, state=OUTCOMES.get(entry.kind, self.state))
 
 
-def requests_of(entries: Iterable[Entry]) -> dict[str, Request]:
+def requests_of(entries: Iterable[Entry], before: Mapping[str, Request] | None = None) -> dict[str, Request]:
     """Id to request, in the order in which they were added.
+
+    Args:
+        entries: in their order.
+        before: the requests of the entries in front of these.
 
     Raises:
         InputError: an entry is about a request that no earlier one holds, or says no day.
     """
-    found: dict[str, Request] = {}
+    found: dict[str, Request] = dict(before or {})
     for entry in entries:
         if entry.kind == "request":
             received = _day(entry, entry.received)

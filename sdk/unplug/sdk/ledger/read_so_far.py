@@ -1,0 +1,86 @@
+"""What a process has read of a ledger: a later transaction reads what came since, where the last row is still the same."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import date
+from typing import TYPE_CHECKING
+
+from unplug.core import InputError
+
+from . import clock
+from .entries import Entry, read_entry
+from .requests import Request, requests_of
+from .rows import Row
+
+if TYPE_CHECKING:
+    from .database import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """A ledger as one transaction saw it.
+
+    Args:
+        head: its last row.
+        entries: all of them, well-formed.
+        requests: id to request, as they stand after the last entry.
+        latest: the latest time that an entry says.
+    """
+
+    head: Row
+    entries: tuple[Entry, ...]
+    requests: dict[str, Request]
+    latest: str
+
+    @property
+    def today(self) -> date:
+        """The day that deadlines count from: the clock's, or the latest entry's where the clock was set back behind it."""
+        return max(clock.now(), clock.parse_time(self.latest)).date()
+
+
+@dataclass(kw_only=True)
+class ReadSoFar:
+    """Reads a ledger and keeps it, so that each entry is parsed once in a process.
+
+    Nothing here says that the entries are those that were added: `check_rows` does, over all of them.
+
+    Args:
+        where: opens error messages.
+    """
+
+    where: str
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _kept: Contents | None = None
+
+    def contents(self, session: Session) -> Contents:
+        """The ledger as the transaction sees it.
+
+        Raises:
+            InputError: it has no entry, or one is not well-formed.
+        """
+        with self._lock:
+            kept = self._kept
+        new = list(session.rows(kept.head.sequence if kept else 0))
+        if kept and new[:1] == [kept.head]:
+            new = new[1:]
+            if not new:
+                return kept
+        elif kept:  # somebody put another ledger there
+            kept, new = None, list(session.rows())
+        if not new:
+            raise InputError(self.where, "it has no entry", "Make it with `unplug ledger init`")
+        found = self._with(kept, new)
+        with self._lock:
+            if self._kept is None or self._kept.head.sequence < found.head.sequence or kept is None:
+                self._kept = found
+        return found
+
+    def _with(self, kept: Contents | None, new: list[Row]) -> Contents:
+        added = [read_entry(row.body, f"{self.where}, entry {row.sequence}") for row in new]
+        return Contents(
+            head=new[-1], entries=(*(kept.entries if kept else ()), *added),
+            requests=requests_of(added, kept.requests if kept else None),
+            latest=max([entry.at for entry in added] + ([kept.latest] if kept else [])),
+        )  # fmt: skip

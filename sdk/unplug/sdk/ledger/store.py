@@ -1,0 +1,249 @@
+"""Tables at a place, a SQLite file or a PostgreSQL database: made by migrations, one writer at a time, one line an error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from unplug.core import InputError, OutputError, require_modules
+
+WAIT_SECONDS = 60
+ADVISORY = 0x756E706C7567  # "unplug": the number of the lock of all writers of one PostgreSQL database
+POOL = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain:
+    """Versions of some tables: Alembic scripts, and which of them this package knows.
+
+    Args:
+        scripts: folder of them.
+        version_table: where the database says which one its tables are of.
+        head: the newest.
+        known: all that can be brought up to date.
+        absent: what is said where the tables are not there, and what to do about it.
+        make: the command that makes them.
+    """
+
+    scripts: Path
+    version_table: str
+    head: str
+    known: tuple[str, ...]
+    absent: str
+    make: str
+
+
+class SqlStore:
+    """The tables of one chain at a place.
+
+    Args:
+        where: a file, or a URL that begins with ``postgresql://``.
+        chain: their versions.
+        wait_seconds: how long to wait for another writer.
+        pooled: keep connections for the next transaction, and look at the version once: for a process that serves many.
+    """
+
+    def __init__(self, where: str, chain: Chain, *, wait_seconds: float = WAIT_SECONDS, pooled: bool = False) -> None:
+        self.is_file = "://" not in where
+        self._chain, self._wait, self._pooled, self._known_good = chain, wait_seconds, pooled, False
+        pool: dict[str, Any] = (
+            {"poolclass": sa.pool.QueuePool, "pool_size": POOL, "max_overflow": POOL, "pool_timeout": wait_seconds}
+            if pooled
+            else {"poolclass": sa.pool.NullPool}
+        )
+        if self.is_file:
+            self.path = Path(where).expanduser()
+            self.shown = str(self.path)
+            self._engine = sa.create_engine("sqlite+pysqlite://", creator=self._connect, **pool)
+            sa.event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql(self._begin(connection)))
+        else:
+            url = _postgresql(where)
+            self.shown = url.render_as_string(hide_password=True)
+            self._engine = sa.create_engine(url, connect_args={"connect_timeout": 10}, pool_pre_ping=pooled, **pool)
+
+    @staticmethod
+    def _begin(connection: sa.Connection) -> str:
+        return "BEGIN IMMEDIATE" if connection.get_execution_options().get("writing") else "BEGIN"
+
+    def _connect(self) -> sqlite3.Connection:
+        query = "mode=rw"
+        if not os.access(self.path.parent, os.W_OK) and not self.path.with_name(f"{self.path.name}-wal").exists():
+            query = "mode=ro&immutable=1"  # else SQLite wants to write a file of shared memory beside it
+        name = urllib.parse.quote(str(self.path.absolute()))
+        opened = sqlite3.connect(
+            f"file:{name}?{query}", uri=True, timeout=self._wait, isolation_level=None, check_same_thread=not self._pooled
+        )
+        for pragma in ("synchronous=FULL", "secure_delete=ON", "trusted_schema=OFF", "cell_size_check=ON"):
+            opened.execute(f"PRAGMA {pragma}")
+        return opened
+
+    def close(self) -> None:
+        """Ends the connections that are kept."""
+        self._engine.dispose()
+
+    def create(self) -> None:
+        """Makes what is missing of the tables, or brings those of an older version up to date.
+
+        Raises:
+            InputError, OutputError: something else is there, or it cannot be written.
+        """
+        require_modules(["alembic"], "ledger")
+        if self.is_file and not self.path.exists():
+            self._make_file()
+        with told(self.shown):
+            if self.is_file:
+                with contextlib.closing(self._connect()) as opened:
+                    opened.execute("PRAGMA journal_mode=WAL")
+            with self._transaction(writing=True) as connection:
+                if (found := self._version(connection)) not in (None, *self._chain.known):
+                    raise self._newer(found)
+                self._migrate(connection)
+
+    def _make_file(self) -> None:
+        try:
+            self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its two other files the same mode
+        except OSError as error:
+            raise OutputError(self.shown, error.strerror or str(error), "Choose a place that you can write to") from error
+
+    @contextlib.contextmanager
+    def opened(self, *, writing: bool) -> Iterator[sa.Connection]:
+        """A transaction: for reading, of one state of the tables; for writing, with all of them to itself.
+
+        Raises:
+            InputError, OutputError: the tables are not there, broken, of another version, cannot be reached or written.
+        """
+        if self.is_file and not self.path.is_file():
+            raise self._absent()
+        with told(self.shown), self._transaction(writing=writing) as connection:
+            if not self._known_good:
+                self._check_version(connection)
+            yield connection
+
+    def _check_version(self, connection: sa.Connection) -> None:
+        found = self._version(connection)
+        if found is None:
+            raise self._absent()
+        if found not in self._chain.known:
+            raise self._newer(found)
+        if found != self._chain.head:
+            raise InputError(self.shown, f"its tables are of the older version {found}", f"Run `{self._chain.make}` on it")
+        self._known_good = self._pooled
+
+    @contextlib.contextmanager
+    def _transaction(self, *, writing: bool) -> Iterator[sa.Connection]:
+        options: dict[str, Any] = {"writing": writing}
+        if not self.is_file and not writing:
+            options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self._engine.connect().execution_options(**options) as connection, connection.begin():
+            if writing and not self.is_file:
+                connection.exec_driver_sql(f"SET LOCAL lock_timeout = {round(self._wait * 1000)}")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY})")
+            yield connection
+
+    def truncate_log(self) -> bool:
+        """Has SQLite copy its write-ahead log into the file and empty it, so that what was deleted is in neither.
+
+        Returns:
+            False where a reader stood in the way: the log goes with the next write after that.
+        """
+        if not self.is_file:
+            return True
+        with told(self.shown), contextlib.closing(self._connect()) as opened:
+            (busy, *_) = opened.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            return not busy
+
+    def _migrate(self, connection: sa.Connection) -> None:
+        """Runs the migrations that are missing, in the transaction of the connection."""
+        from alembic.operations import Operations
+        from alembic.runtime.migration import MigrationContext
+        from alembic.script import ScriptDirectory
+
+        folder = str(self._chain.scripts)
+        scripts = ScriptDirectory(folder, version_locations=[folder])
+        options = {
+            "fn": lambda current, _: scripts._upgrade_revs("head", current), "transactional_ddl": True,
+            "version_table": self._chain.version_table,
+        }  # fmt: skip
+        context = MigrationContext.configure(connection, opts=options)
+        with Operations.context(context):
+            context.run_migrations()
+
+    def _version(self, connection: sa.Connection) -> str | None:
+        """The migration that the tables are of; None where there are none."""
+        table = self._chain.version_table
+        if not sa.inspect(connection).has_table(table):
+            return None
+        found = connection.execute(sa.text(f"SELECT version_num FROM {table}")).scalars().first()
+        return None if found is None else str(found)[:40]
+
+    def _absent(self) -> InputError:
+        return InputError(self.shown, self._chain.absent, f"Make it with `{self._chain.make}`, or name it with --ledger")
+
+    def _newer(self, version: object) -> InputError:
+        why = f"its tables are of version {version}, which this unplug does not know"
+        return InputError(self.shown, why, "Install a newer unplug")
+
+
+def _postgresql(where: str) -> sa.URL:
+    try:
+        url = sa.make_url(where)
+    except sa.exc.ArgumentError as error:
+        raise InputError("--ledger", "it is neither a file nor a URL", "Write postgresql://USER@HOST/DATABASE") from error
+    if url.drivername not in ("postgresql", "postgres", "postgresql+psycopg"):
+        raise InputError(
+            f"--ledger {url.drivername}://", "only SQLite and PostgreSQL hold ledgers", "Give a file, or postgresql://"
+        )
+    require_modules(["psycopg"], "postgresql")
+    return url.set(drivername="postgresql+psycopg")
+
+
+@contextlib.contextmanager
+def told(where: str) -> Iterator[None]:
+    """Turns what drivers raise into one line."""
+    try:
+        yield
+    except (sa.exc.DBAPIError, sqlite3.Error) as error:
+        cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        raise _meaning(where, cause) from error
+    except sa.exc.TimeoutError as error:
+        raise OutputError(where, LOCKED, AGAIN) from error
+
+
+def _meaning(where: str, cause: BaseException | None) -> InputError | OutputError:
+    name = str(getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or "")
+    for beginning, (why, fix, kind) in MEANINGS.items():
+        if name.startswith(beginning):
+            return kind(where, why, fix)
+    said = " ".join(str(cause).split())
+    if "append-only" in said:
+        return OutputError(where, "the ledger is append-only", "Correct an entry by adding another")
+    return InputError(where, said[:200] or "the database failed", "Check that it can be reached, and that it is a ledger")
+
+
+AGAIN = "Wait for it and run the command again"
+LOCKED = "another process is writing it, and did not end in time"
+READ_ONLY = "it is read-only for you"
+BROKEN = "it is no ledger, or the file is damaged"
+MEANINGS: dict[str, tuple[str, str, type[InputError | OutputError]]] = {
+    "SQLITE_BUSY": (LOCKED, AGAIN, OutputError),
+    "SQLITE_LOCKED": (LOCKED, AGAIN, OutputError),
+    "55P03": (LOCKED, AGAIN, OutputError),
+    "SQLITE_READONLY": (READ_ONLY, "Use an account that may write it", OutputError),
+    "25006": (READ_ONLY, "Use an account that may write it", OutputError),
+    "42501": ("this role may not do that", "Use a role that `unplug ledger role` wrote the grants for", OutputError),
+    "SQLITE_NOTADB": (BROKEN, "Restore it from a copy and verify that", InputError),
+    "SQLITE_CORRUPT": (BROKEN, "Restore it from a copy and verify that", InputError),
+    "SQLITE_CANTOPEN": ("it cannot be opened, or its folder not be written", "Check the permissions of both", InputError),
+    "SQLITE_FULL": ("the disk is full", "Free some space; nothing was left half-written", OutputError),
+    "42P01": ("no ledger is there", "Make one with `unplug ledger init`", InputError),
+}
+"""By the beginning of SQLite's name of an error, or PostgreSQL's code of it."""

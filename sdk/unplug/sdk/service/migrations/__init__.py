@@ -1,0 +1,1 @@
+"""Versions of the service's tables, one Alembic script each; they lie beside the ledger's and have a version of their own."""

@@ -1,0 +1,134 @@
+"""One release, in a child process: from the names behind the open requests to a bundle, its zip file, and what is served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from unplug.core import InputError, Job, Reply
+
+from .recipe import ServeRecipe
+
+STAGES = 12
+"""About so many lines a release tells; a share of them is how far it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Before:
+    """The release in front of this one.
+
+    Args:
+        checkpoint: what it forgot; the next goes on from there, so that whoever was forgotten stays so.
+        bundle: its folder.
+        number: how many there were.
+    """
+
+    checkpoint: str
+    bundle: str | None
+    number: int
+
+
+def run_release(job: Job) -> Reply:
+    """What a job runs unless its recipe names another function; a test may put a cheap one in its place.
+
+    Args:
+        job: its values are ``recipe``, ``ledger``, ``folder`` (of the job: what a killed run left there is gone on from),
+            ``requests`` (ids), ``job`` and ``before`` (see `Before`, or None).
+
+    Returns:
+        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``artifact``, the file to serve,
+        and its ``sha256``, or None; ``files``, name to path of what may be fetched.
+
+    Raises:
+        InputError: no request names anybody in the data.
+        GateFailed: a gate does not hold.
+    """
+    from unplug.sdk.bundle import bundle_id, pack_bundle
+
+    recipe = _recipe(job.values["recipe"])
+    folder = Path(job.values["folder"])
+    before = None if job.values["before"] is None else Before(**job.values["before"])
+    out = folder / f"{recipe.name}.unplug"
+    lines = [0]
+
+    def say(line: str) -> None:
+        lines[0] += 1
+        job.progress(min(lines[0], STAGES), STAGES, line)
+
+    answered, checkpoint = _release(recipe, job.values, before, out, folder / "work", say)
+    packed = folder / f"{recipe.name}.zip"
+    pack_bundle(out, packed)
+    artifact, sha256 = served_file(out, recipe.served)
+    return Reply(
+        values={
+            "requests": list(answered),
+            "bundle": str(out),
+            "bundle_id": bundle_id(out),
+            "checkpoint": checkpoint,
+            "artifact": artifact,
+            "sha256": sha256,
+            "files": {packed.name: str(packed)},
+        }
+    )
+
+
+def _recipe(raw: Mapping[str, Any]) -> ServeRecipe:
+    return ServeRecipe(**{**raw, "targets": tuple(raw["targets"]), "precisions": tuple(raw["precisions"])})
+
+
+def _release(
+    recipe: ServeRecipe, values: Mapping[str, Any], before: Before | None, out: Path, work: Path, say: Any
+) -> tuple[Sequence[str], str]:
+    """The ids of the requests that are answered, and the folder of the checkpoint that forgot them."""
+    from unplug.plugins import load_checkpoint
+    from unplug.sdk.data import load_dataset, resolve_names
+    from unplug.sdk.ledger import open_ledger, open_queue
+    from unplug.sdk.releasing import ReleaseConfig, gates_from, release
+    from unplug.sdk.tasks import task_of
+    from unplug.sdk.training import pick_device
+
+    device = pick_device(recipe.device)
+    original = load_checkpoint(recipe.checkpoint if before is None else before.checkpoint)
+    task = task_of(original, device=device)
+    dataset = load_dataset(recipe.data, task.image_size, show=False)
+    people = {f"subject:{sample.subject}" for sample in dataset.samples if sample.subject is not None}
+    queue = open_queue(open_ledger(values["ledger"]), [*dataset.ids, *sorted(people)])
+    answered = [name for name in values["requests"] if name in queue.of]
+    names = sorted({name for id in answered for name in queue.of[id]})
+    if not names:
+        raise InputError("the queue", "no request of this job names anybody in the data", "Check the recipe's data")
+    config = ReleaseConfig(
+        method=recipe.method, options=recipe.options, budget=recipe.budget, references=recipe.references,
+        fleet=None if recipe.fleet is None else Path(recipe.fleet), targets=recipe.targets, precisions=recipe.precisions,
+        certification=None if recipe.certification is None else Path(recipe.certification),
+        gates=gates_from(recipe.gates, recipe.budget), seed=recipe.seed,
+    )  # fmt: skip
+    release(
+        original, dataset, resolve_names(names, dataset, "the queue"), out, work, config, task=task, device=device, say=say,
+        show=False, signing=_signing(recipe, before, answered),
+    )  # fmt: skip
+    retrained = recipe.method == "retrain" and not (work / "unlearned").is_dir()
+    return answered, str(work / ("retrained" if retrained else "unlearned"))
+
+
+def _signing(recipe: ServeRecipe, before: Before | None, answered: Sequence[str]) -> Any:
+    """Who signs, as which release of the model; None where the recipe names no key."""
+    if recipe.sign is None:
+        return None
+    from unplug.sdk.bundle import Publication, Signing, bundle_id, load_signer
+
+    signer = load_signer(recipe.sign, None if recipe.public is None else Path(recipe.public))
+    said = Publication(name=recipe.name, release=1, requests=tuple(answered))
+    if before is not None and before.bundle is not None:
+        said = replace(said, release=before.number + 1, supersedes=(bundle_id(Path(before.bundle)),))
+    return Signing(signer=signer, publication=said)
+
+
+def served_file(bundle: Path, precision: str) -> tuple[str | None, str | None]:
+    """The ONNX file of a precision in a bundle, and its SHA-256; None twice where the bundle has none."""
+    from unplug.core import sha256_file
+
+    found = sorted((bundle / "artifacts").glob(f"*.{precision}.onnx"))
+    return (str(found[0]), sha256_file(found[0])) if found else (None, None)

@@ -1,0 +1,62 @@
+"""``unplug serve``: makes the tables, hands the settings to the worker processes, and lets uvicorn keep them alive."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from unplug.core import OutputError, require_modules, temporary_folder
+from unplug.sdk.ledger import open_ledger, signing_key
+
+from .recipe import ServeSettings
+from .tables import ServiceTables
+
+MODULES = ("fastapi", "uvicorn", "sse_starlette", "prometheus_client", "onnx", "onnxruntime")
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+GRACE_SECONDS = 20
+KEEP_ALIVE_SECONDS = 15
+
+
+def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
+    """Runs the service until it is told to end.
+
+    Args:
+        settings: of the server.
+        host, port: where it listens; a proxy in front of it speaks TLS.
+
+    Raises:
+        InputError: no ledger is there, its key is missing, or the recipe's file is none.
+        MissingExtraError: ``[serve]`` is not installed.
+    """
+    require_modules(MODULES, "serve")
+    open_ledger(settings.ledger).contents()
+    signing_key()
+    try:
+        Path(settings.folder).mkdir(0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(settings.folder, error.strerror or str(error), "Choose a --folder that you can write to") from error
+    tables = ServiceTables(settings.ledger)
+    tables.create()
+    if settings.recipe is not None:
+        from .models import put_first_model
+
+        put_first_model(tables, settings.recipe)
+    with temporary_folder("unplug-metrics-") as numbers:
+        os.environ[FOLDER] = str(numbers)
+        settings.to_environment()
+        _listen(settings, host, port)
+
+
+def _listen(settings: ServeSettings, host: str, port: int) -> None:
+    import uvicorn
+
+    from .logs import log_config
+    from .protocol import PatientProtocol
+
+    limits = settings.limits
+    uvicorn.run(
+        "unplug.sdk.service.app:app_from_environment", factory=True, host=host, port=port, workers=settings.workers,
+        http=PatientProtocol, ws="none", loop="asyncio", log_config=log_config(), access_log=False, server_header=False,
+        date_header=False, proxy_headers=False, limit_concurrency=limits.connections, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=GRACE_SECONDS, h11_max_incomplete_event_size=limits.header_bytes, backlog=1024,
+    )  # fmt: skip

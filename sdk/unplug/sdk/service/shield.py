@@ -1,0 +1,147 @@
+"""Around every request: limits on its body and its time, headers for browsers, a line in the log, and numbers for metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import MutableMapping
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .metrics import Metrics
+from .recipe import ServeLimits
+
+LOG = logging.getLogger("unplug.service")
+PICTURES = "/predict"
+STREAMS = "/events"
+HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+QUIET = ("/health", "/ready", "/metrics")
+"""What is asked all the time is counted, and stands in the log only where it fails."""
+
+
+class _TooLarge(Exception):
+    """A body that is longer than it may be."""
+
+
+class Shield:
+    """ASGI middleware.
+
+    Args:
+        app: what is shielded.
+        limits: of this server.
+        metrics: where answers are counted.
+    """
+
+    def __init__(self, app: ASGIApp, limits: ServeLimits, metrics: Metrics) -> None:
+        self._app, self._limits, self._metrics = app, limits, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection's request; lifespan events pass."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send, self._limits)
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(exchange.seconds):
+                await exchange.run(self._app)
+        except TimeoutError:
+            await exchange.refuse(408 if not exchange.body_ended else 503, "it took too long")
+        except _TooLarge:
+            await exchange.refuse(413, f"a body here has at most {exchange.most} bytes")
+        except Exception:
+            LOG.exception("a request failed", extra={"route": exchange.route, "method": exchange.method})
+            await exchange.refuse(500, "something went wrong here, and is in the log")
+        finally:
+            self._note(exchange, time.perf_counter() - started)
+
+    def _note(self, exchange: _Exchange, seconds: float) -> None:
+        status = str(exchange.status or 499)  # 499: whoever asked is gone
+        self._metrics.requests.labels(exchange.method, exchange.route, status).inc()
+        if not exchange.route.endswith(STREAMS):
+            self._metrics.seconds.labels(exchange.route).observe(seconds)
+        if exchange.route in QUIET and status < "400":
+            return
+        told = {"method": exchange.method, "route": exchange.route, "status": int(status), "ms": round(1000 * seconds, 1)}
+        LOG.info("answered", extra=told | {"token": exchange.scope.get("state", {}).get("token")})
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ServeLimits) -> None:
+        self.scope, self._receive, self._send = scope, receive, send
+        path = scope["path"]
+        self.most = limits.picture_bytes if path.endswith(PICTURES) else limits.body_bytes
+        self.seconds = (limits.stream_seconds if path.endswith(STREAMS) else 0.0) + limits.total_seconds
+        self.body_ended = False
+        self.status: int | None = None
+        self._got, self._over = 0, False
+
+    @property
+    def method(self) -> str:
+        """Of those that there are: a made-up one is no label."""
+        known = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+        return self.scope["method"] if self.scope["method"] in known else "other"
+
+    @property
+    def route(self) -> str:
+        """The template of the path, which holds nothing that was sent."""
+        found: Any = self.scope.get("route")
+        return getattr(found, "path", None) or "other"
+
+    async def run(self, app: ASGIApp) -> None:
+        """Lets the application answer."""
+        length = next((value for name, value in self.scope["headers"] if name == b"content-length"), b"0")
+        if not length.isdigit() or int(length[:20]) > self.most:
+            raise _TooLarge
+        await app(self.scope, self.receive, self.send)
+
+    async def receive(self) -> Message:
+        """The next piece of the body, as long as it is not too long."""
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._got += len(message.get("body", b""))
+            if self._got > self.most:
+                self._over = True
+                raise _TooLarge
+            self.body_ended = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """A piece of the answer, with the headers that every answer has."""
+        if self._over:  # FastAPI takes an error while it reads for a body that it cannot parse, and would answer 400
+            raise _TooLarge
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            given = {name.lower() for name, _ in message["headers"]}
+            extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in given]
+            message = {**message, "headers": [*message["headers"], *extra]}
+        await self._send(message)
+
+    async def refuse(self, status: int, why: str) -> None:
+        """An answer of our own, where none has begun, after which the connection ends."""
+        if self.status is not None:
+            return
+        self._over = False
+        body = json.dumps({"status": status, "detail": why}).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+        ]
+        await self.send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})

@@ -1,0 +1,45 @@
+"""Requests, entries and jobs as they go over the wire."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from unplug.sdk.ledger import Entry
+from unplug.sdk.ledger import Request as LedgerRequest
+
+from .jobs import ReleaseJob
+from .shapes import JobShape, RequestDetail, RequestShape, Step
+
+
+def _facts(request: LedgerRequest, today: date) -> dict[str, Any]:
+    released = [entry for entry in request.history if entry.kind == "release" and "job" in entry.facts]
+    return {
+        "id": request.id, "state": request.state, "received": request.received, "due": request.due,
+        "days_left": request.days_left(today) if request.waiting else None, "extended": request.extended is not None,
+        "names": len(request.subjects), "job": released[-1].facts["job"] if released else None,
+    }  # fmt: skip
+
+
+def step(entry: Entry) -> Step:
+    """An entry of the ledger."""
+    return Step(entry=entry.sequence, at=entry.at, kind=entry.kind, note=entry.note, facts=dict(entry.facts))
+
+
+def shape(request: LedgerRequest, today: date) -> RequestShape:
+    """A request in a list."""
+    return RequestShape(**_facts(request, today))
+
+
+def detail(request: LedgerRequest, today: date, *, new: bool = False) -> RequestDetail:
+    """A request alone, with its entries."""
+    return RequestDetail(**_facts(request, today), new=new, steps=[step(entry) for entry in request.history])
+
+
+def job_shape(job: ReleaseJob) -> JobShape:
+    """A release."""
+    files = sorted((job.result or {}).get("files", {})) if job.state == "done" else []
+    return JobShape(
+        id=job.id, state=job.state, created=job.created, started=job.started, finished=job.finished, attempts=job.attempts,
+        requests=list(job.requests), files=files, error=job.error,
+    )  # fmt: skip

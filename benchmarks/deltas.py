@@ -47,7 +47,9 @@ WHOLE = ("ssd",)
 
 def moved(before: Checkpoint, after: Checkpoint) -> float:
     """The share of all numbers of the weights' file that differ."""
-    old, new = ({k: v for f in sorted(x.path.glob("*model.safetensors")) for k, v in load_file(f).items()} for x in (before, after))
+    old, new = (
+        {k: v for f in sorted(x.path.glob("*model.safetensors")) for k, v in load_file(f).items()} for x in (before, after)
+    )
     changed = sum(int((old[name] != new[name]).sum()) for name in new)
     return changed / sum(value.numel() for value in new.values())
 
@@ -86,9 +88,7 @@ class Files:
     def compare(self, model: str, name: str, before: Checkpoint, after: Checkpoint) -> list[dict[str, Any]]:
         """One row a precision."""
         old, new, share = self.of(before), self.of(after), moved(before, after)
-        rows = [
-            {"model": model, "way": name, "precision": item, "moved": share, **sizes(old[item], new[item])} for item in new
-        ]
+        rows = [{"model": model, "way": name, "precision": item, "moved": share, **sizes(old[item], new[item])} for item in new]
         click.echo(table(HEADER, [shown(row) for row in rows]))
         return rows
 

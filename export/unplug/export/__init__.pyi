@@ -4,6 +4,7 @@ from .artifact import Card as Card
 from .artifact import card_path as card_path
 from .artifact import load_artifact as load_artifact
 from .artifact import write_card as write_card
+from .batching import free_batch as free_batch
 from .checkpoint import TARGET as TARGET
 from .checkpoint import Reference as Reference
 from .checkpoint import checkpoint_artifact as checkpoint_artifact

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unplug.core import CheckFailed, DataError, GateFailed, OutputError, ReportError, sha256_file
+from unplug.core import CheckFailed, DataError, GateFailed, IOSpec, OutputError, ReportError, sha256_file
 from unplug.export import Card, Session, load_artifact
 from unplug.export.artifact import write_card
 from unplug.plugins import AgePredictor
@@ -48,16 +48,19 @@ def bundle(tmp_path: Path) -> Path:
     return make_bundle(tmp_path)
 
 
-def make_bundle(tmp_path: Path) -> Path:
-    """Writes a bundle whose artifact is of random bytes."""
-    (tmp_path / "vectors").mkdir()
+def make_bundle(
+    tmp_path: Path, raw: bytes | None = None, *, name: str = "age.fp32.tflite", iospec: IOSpec | None = None
+) -> Path:
+    """Writes a bundle whose artifact is of random bytes, or of `raw`."""
+    (tmp_path / "vectors").mkdir(parents=True)
     (tmp_path / "vectors" / "vectors.json").write_text("{}")
-    file = tmp_path / "age.fp32.tflite"
-    file.write_bytes(np.random.default_rng(0).bytes(2000))
-    sha256, iospec = sha256_file(file), AgePredictor(image_size=32).iospec
+    file, raw = tmp_path / name, np.random.default_rng(0).bytes(2000) if raw is None else raw
+    file.write_bytes(raw)
+    sha256, iospec = sha256_file(file), iospec or AgePredictor(image_size=32).iospec
     card = Card(
-        target="litert", precision="fp32", file=file.name, sha256=sha256, bytes=2000, model_type="age", iospec=iospec,
-        config={}, checkpoint_sha256="1" * 64, flops=10, versions={}, seconds=1.0, prepare_seconds=2.0,
+        target="onnx" if name.endswith(".onnx") else "litert", precision="fp32", file=file.name, sha256=sha256,
+        bytes=len(raw), model_type="age", iospec=iospec, config={}, checkpoint_sha256="1" * 64, flops=10, versions={},
+        seconds=1.0, prepare_seconds=2.0,
     )  # fmt: skip
     gates = [
         {"name": name, "value": 0.01, "limit": 0.1, "comparison": "<=", "passed": True, "unit": "", "detail": ""}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from click.testing import CliRunner
 
 from unplug.core import write_json
 from unplug.plugins import load_checkpoint
+from unplug.sdk.bundle import pack_bundle
 from unplug.sdk.cli import main
 from unplug.sdk.data import save_split
 from unplug.sdk.tracing import Place, person_in, trace
 
+from ..bundle.test_bundle import edit, make_bundle
 from ..conftest import SPEC, World
 
 
@@ -63,6 +66,21 @@ def test_whoever_was_forgotten_is_found_in_the_original_and_what_came_of_it(worl
     }  # fmt: skip
     (held,) = (item.samples for item in places if item.kind == "checkpoint" and item.standing == "remembers")
     assert held == len(person.ids & set(world.split.train)) > 0
+
+
+def test_packed_bundles_are_looked_into_and_bombs_are_not_unpacked(
+    world: World, work: Path, forgotten: str, tmp_path: Path
+) -> None:
+    bundle = make_bundle(tmp_path / "made")
+    for name, sha256 in (("original", world.original.sha256), ("unlearned", world.unlearned.sha256)):
+        edit(bundle, lambda m, sha256=sha256: m["lineage"].update(checkpoint_sha256=sha256))
+        pack_bundle(bundle, work / f"{name}.zip")
+    with zipfile.ZipFile(work / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", bytes(2**25))
+    (work / "photos.zip").write_bytes(b"PK\x05\x06" + bytes(18))
+    standings = found(trace(SPEC, person_in(SPEC, forgotten), [work])[0], work)
+    assert standings["original.zip"] == "derived" and "unlearned.zip" not in standings
+    assert standings["bomb.zip"] == standings["photos.zip"] == "unknown"
 
 
 def test_whoever_is_in_the_test_set_is_remembered_by_none(world: World, work: Path) -> None:

@@ -1,4 +1,4 @@
-"""``unplug bundle``: keygen, sign, verify, inspect, diff, pack."""
+"""``unplug bundle``: keygen, sign, verify, inspect, diff, patch, pack."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from unplug.core import InputError
+from unplug.core import InputError, hold
 
 from .base import Common, Outcome, command, percent
 
@@ -177,10 +177,11 @@ def _publication(said: Publication) -> str:
 @bundle.command()
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
+@click.option("--patches", "out", type=click.Path(path_type=Path), help="Folder to write: what makes AFTER out of BEFORE.")
 @command
-def diff(before: Path, after: Path, common: Common) -> Outcome:
-    """Show what differs between two bundles; nothing of them is verified."""
-    from unplug.sdk.bundle import diff_bundles, read_manifest
+def diff(before: Path, after: Path, out: Path | None, common: Common) -> Outcome:
+    """Show what differs between two bundles; nothing of them is verified. --patches writes what to ship instead of AFTER."""
+    from unplug.sdk.bundle import diff_bundles, read_manifest, write_patches
 
     found = diff_bundles(read_manifest(before), read_manifest(after))
     lines = [
@@ -189,17 +190,77 @@ def diff(before: Path, after: Path, common: Common) -> Outcome:
         *(f"~ {name} ({old:,} -> {new:,} bytes)" for name, (old, new) in found.changed.items()),
         *(f"  {name}: {str(old)[:100]} -> {str(new)[:100]}" for name, (old, new) in found.facts.items()),
     ]
-    return Outcome(value=asdict(found), text="\n".join(lines) or "no difference")
+    outcome = Outcome(value=asdict(found), text="\n".join(lines) or "no difference")
+    if out is not None:
+        made = write_patches(before, after, out)
+        outcome.value["patches"] = asdict(made)
+        for name, entry in made.files.items():
+            if entry.how != "copy":
+                outcome.add(f"{entry.patch_bytes:>12,} of {entry.bytes:>12,} bytes by {entry.how:<7} {name}")
+        outcome.add(f"{out}: {made.bytes_to_ship:,} of {made.bytes_whole:,} bytes, after forgetting by {made.method}")
+    return outcome
+
+
+@bundle.command()
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("patches", type=click.Path(path_type=Path))
+@trust_option
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Bundle folder to write.")
+@command
+def patch(before: Path, patches: Path, trusted: tuple[Path, ...], out: Path, common: Common) -> Outcome:
+    """Make the new bundle out of BEFORE and PATCHES, bit for bit; it is verified as `verify` does before it is there."""
+    from unplug.sdk.bundle import patch_bundle, read_patches
+
+    plan = read_patches(patches)
+    id_ = patch_bundle(before, patches, out, trust_of(trusted))
+    text = f"{out}: {plan.bytes_whole:,} bytes out of {plan.bytes_to_ship:,} of patches, id {id_}"
+    return Outcome(value={"bundle": str(out), "id": id_, "ways": plan.counted(), "bytes": plan.bytes_to_ship}, text=text)
+
+
+def _folder(store: str, what: str) -> Callable[[F], F]:
+    return click.option(f"--{store}", type=click.Path(path_type=Path), metavar="OUT", help=f"Write {what} here.")
 
 
 @bundle.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Zip file to write.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Zip file to write.")
+@_folder("play", "a module for Google Play's AI packs")
+@_folder("ios", "the files of an Apple Background Assets pack")
+@_folder("hub", "a Hugging Face model repository")
+@_folder("triton", "a Triton model repository")
+@trust_option
+@click.option("--allow-unsigned", is_flag=True, help="Deliver what nobody signed; the pack says so.")
+@click.option("--pack-name", help="Of the pack (default: the product's).")
+@click.option(
+    "--when", type=click.Choice(["at-install", "after-install", "on-demand"]), default="after-install", show_default=True,
+    help="Play and iOS: when it comes to a device.",
+)  # fmt: skip
+@click.option("--precision", default="fp32", show_default=True, help="Triton: which ONNX file it serves.")
+@click.option("--license", "license_", help="Hub: an identifier of its list of licenses.")
 @command
-def pack(path: Path, out: Path, common: Common) -> Outcome:
-    """Write a bundle as one zip file, the same bytes for the same bundle."""
-    from unplug.sdk.bundle import pack_bundle
+def pack(
+    path: Path, out: Path | None, trusted: tuple[Path, ...], allow_unsigned: bool, pack_name: str | None, when: Any,
+    precision: str, license_: str | None, common: Common, **places: Path | None,
+) -> Outcome:  # fmt: skip
+    """Write a bundle as one zip file, or as a store takes it, the same bytes for the same bundle.
 
-    id_ = pack_bundle(path, out)
-    size = out.stat().st_size
-    return Outcome(value={"bundle": str(out), "bytes": size, "id": id_}, text=f"{out}: {size:,} bytes, id {id_}")
+    What goes to a store, a hub or a server is verified first, as `verify --trust` does.
+    """
+    from unplug.sdk.bundle import STORES, Delivery, pack_bundle, pack_for
+
+    asked = {store: places[store] for store in STORES if places[store] is not None}
+    if out is None and not asked:
+        raise InputError("bundle pack", "nothing to write", "Give -o FILE.zip, --play, --ios, --hub or --triton with a folder")
+    outcome, trust = Outcome(value={}), trust_of(trusted)
+    if out is not None:
+        id_ = pack_bundle(path, out)
+        outcome.value = {"bundle": str(out), "bytes": out.stat().st_size, "id": id_}
+        outcome.add(f"{out}: {out.stat().st_size:,} bytes, id {id_}")
+    delivery = Delivery(name=pack_name, when=when, precision=precision, license=license_)
+    for store, place in asked.items():
+        with hold(place):
+            record = pack_for(store, path, place, trust=trust, allow_unsigned=allow_unsigned, delivery=delivery)
+        outcome.value[store] = {"out": str(place), **asdict(record)}
+        outcome.add(f"{place}: {len(record.files)} files for {store}, bundle {record.bundle}")
+        outcome.add(record.warning or f"signed by the key {str(record.signed_by)[:16]}")
+    return outcome

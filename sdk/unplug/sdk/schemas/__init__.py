@@ -1,7 +1,7 @@
 """The JSON Schemas of this package's files, generated from their dataclasses."""
 
 from unplug.sdk.auditing import AuditReport, Certification
-from unplug.sdk.bundle import Manifest, TrustFile
+from unplug.sdk.bundle import Manifest, PackRecord, Patches, TrustFile
 from unplug.sdk.certificates import Certificate, CertificatePolicy
 from unplug.sdk.device import Pipeline
 from unplug.sdk.fleet import ReferenceRecord
@@ -22,6 +22,8 @@ SCHEMAS: dict[str, type] = {
     "unplug-leaderboard-1.json": LeaderboardReport,
     "unplug-ledger-growth-1.json": GrowthProof,
     "unplug-ledger-inclusion-1.json": InclusionProof,
+    "unplug-pack-1.json": PackRecord,
+    "unplug-patches-1.json": Patches,
     "unplug-pipeline-1.json": Pipeline,
     "unplug-plugin-1.json": PluginRecord,
     "unplug-references-1.json": ReferenceRecord,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from unplug.core import InputError
+from unplug.core import CheckFailed, InputError
 from unplug.sdk.data import Split, stored_name
 
 Standing = Literal["holds", "remembers", "derived", "names", "forgot", "unknown"]
@@ -57,6 +57,6 @@ class Place:
     goes_by: str = ""
 
 
-def unknown(path: str, kind: str, error: InputError) -> Place:
+def unknown(path: str, kind: str, error: InputError | CheckFailed) -> Place:
     """A place that could not be looked into, and why."""
     return Place(path=path, kind=kind, standing="unknown", goes_by=error.why or str(error))

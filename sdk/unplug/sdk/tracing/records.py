@@ -82,7 +82,8 @@ def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known:
         known: hashes of all weights that it found.
     """
     is_card = raw.get("schema") == "unplug-artifact/1"
-    kind, place = ("exported file", path.with_suffix("")) if is_card else ("bundle", path.parent)
+    packed = path.name != "manifest.json"
+    kind, place = ("exported file", path.with_suffix("")) if is_card else ("bundle", path if packed else path.parent)
     lineage = raw if is_card else raw.get("lineage")
     sha256 = lineage.get("checkpoint_sha256") if isinstance(lineage, dict) else None
     if sha256 in remembering:

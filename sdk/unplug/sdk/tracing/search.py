@@ -1,13 +1,18 @@
-"""Looks through data, cache and folders for one person. Pictures are not opened: who is in them is what the data say."""
+"""Looks through data, cache and folders for one person. Pictures are not opened: who is in them is what the data say.
+
+Of bundles packed into one file the manifest is read, within the bounds of `unplug.sdk.bundle`, and nothing is unpacked.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import DataError, InputError, parse_json, read_regular
+from unplug.core import CheckFailed, DataError, InputError, parse_json, read_regular
+from unplug.sdk.bundle import read_manifest
 from unplug.sdk.data import Held, Listing, held_in_cache, parse_spec, picked
 
 from . import records
@@ -17,6 +22,8 @@ MAX_FILES = 1_000_000
 MAX_BYTES = 64 * 2**20
 RECORD, SUBJECT = "unplug.json", "subject:"
 TEXTS = (".txt", ".csv", ".jsonl", ".tsv")
+ARCHIVES = (".zip", ".unplug")
+"""Files that may be bundles; an archive of something else is reported as not looked into."""
 
 
 def person_in(spec: str, name: str) -> Person:
@@ -70,8 +77,8 @@ def _in_folders(person: Person, folders: Sequence[Path]) -> list[Place]:
     for path in _files(folders, closed):
         try:
             raw = _read(path)
-        except InputError as error:
-            found.append(unknown(str(path), "file", error))
+        except (InputError, CheckFailed) as error:
+            found.append(unknown(str(path), "archive" if path.suffix in ARCHIVES else "file", error))
             continue
         schema = raw.get("schema") if isinstance(raw, dict) else None
         place: Place | None
@@ -105,7 +112,7 @@ def _files(folders: Sequence[Path], closed: list[OSError]) -> Iterator[Path]:
         for parent, _, names in os.walk(os.path.realpath(folder), onerror=closed.append):
             for name in names:
                 path = Path(parent, name)
-                if path.suffix not in (".json", *TEXTS) or path.is_symlink() or str(path) in seen:
+                if path.suffix not in (".json", *TEXTS, *ARCHIVES) or path.is_symlink() or str(path) in seen:
                     continue
                 seen.add(str(path))
                 if len(seen) > MAX_FILES:
@@ -114,7 +121,9 @@ def _files(folders: Sequence[Path], closed: list[OSError]) -> Iterator[Path]:
 
 
 def _read(path: Path) -> Any:
-    """JSON as it is; of a text, its lines and the cells of them."""
+    """JSON as it is; of a text, its lines and the cells of them; of an archive, the manifest of the bundle in it."""
+    if path.suffix in ARCHIVES:
+        return asdict(read_manifest(path))
     raw = read_regular(path, max_bytes=MAX_BYTES, too_large="Look into it yourself")
     if path.suffix not in TEXTS:
         try:

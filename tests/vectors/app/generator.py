@@ -2,12 +2,14 @@
 
 ``generator/`` is the folder as `unplug export` leaves one; ``generator/pictures.json`` has orders, and of each picture the latent and
 what the decoder gave. A port draws with the same files and ONNX Runtime, and must come within the decibels that stand there.
+``python -m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say those of the base that ships.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +34,11 @@ ORDERS: tuple[dict[str, Any], ...] = (
 )
 
 
-def condition() -> NDArray[np.uint8]:
+def condition(side: int = SIDE) -> NDArray[np.uint8]:
     """Lines, and a slope in one channel."""
-    found_HWC = np.zeros((SIDE, SIDE, 3), np.uint8)
+    found_HWC = np.zeros((side, side, 3), np.uint8)
     found_HWC[3:5] = 255
-    found_HWC[8, :, 1] = np.arange(SIDE) * 16
+    found_HWC[8, :, 1] = np.arange(side) * 16
     return found_HWC
 
 
@@ -66,7 +68,11 @@ def pictures(folder: Path) -> dict[str, Any]:
     import onnxruntime
 
     pipeline = load_pipeline(folder)
-    sessions = {name: onnxruntime.InferenceSession(str(folder / part.files[0].file)) for name, part in pipeline.parts().items()}
+    chosen = {
+        name: next(item.file for item in part.files if (item.target, item.precision) == ("onnx", "fp32"))
+        for name, part in pipeline.parts().items()
+    }
+    sessions = {name: onnxruntime.InferenceSession(str(folder / file)) for name, file in chosen.items()}
     networks = {
         name: lambda given, own=session: dict(zip([item.name for item in own.get_outputs()], own.run(None, dict(given)), strict=True))
         for name, session in sessions.items()
@@ -74,13 +80,13 @@ def pictures(folder: Path) -> dict[str, Any]:
     rows = []
     for order in ORDERS:
         words = Words(**{key: value for key, value in order.items() if key not in ("seed", "strength")})
-        steers = (Steer(plugin="canny", condition_HWC=condition(), strength=order["strength"]),) if "strength" in order else ()
+        steers = (Steer(plugin="canny", condition_HWC=condition(pipeline.image_size), strength=order["strength"]),) if "strength" in order else ()
         made = generate(pipeline, networks, words, seed=order["seed"], steers=steers)
         rows.append({
             **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens, "latent": floats(made.latent),
             "decoded": floats(made.decoded),
         })  # fmt: skip
-    return {"min_db": MIN_DB, "condition": base64.b64encode(condition().tobytes()).decode(), "orders": rows}
+    return {"min_db": MIN_DB, "condition": base64.b64encode(condition(pipeline.image_size).tobytes()).decode(), "orders": rows}
 
 
 def floats(array: NDArray[np.float32]) -> str:
@@ -95,4 +101,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) == 3:
+        Path(sys.argv[2]).write_text(json.dumps(pictures(Path(sys.argv[1]))), encoding="utf-8")
+    else:
+        main()

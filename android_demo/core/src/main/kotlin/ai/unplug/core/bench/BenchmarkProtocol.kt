@@ -119,7 +119,10 @@ public class BenchmarkProtocol(
             row.failure = printable(error.message)
         } catch (error: BenchmarkStopped) {
             throw error
-        } catch (error: RuntimeException) {
+        } catch (error: InterruptedException) {
+            throw error
+        } catch (error: Exception) {
+            // Whatever a runtime throws ends this job and no other.
             row.failure = printable("${error.javaClass.simpleName}: ${error.message}")
         } catch (error: OutOfMemoryError) {
             row.failure = "its runtime took more memory than there is"

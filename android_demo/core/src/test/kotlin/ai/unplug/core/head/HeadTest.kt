@@ -74,8 +74,9 @@ class HeadTest {
     }
 
     @Test
-    fun `a head with any byte turned over is refused`() {
-        for (at in start.indices step 5) {
+    fun `a head with any byte of its numbers turned over is refused`() {
+        val numbers = 8 + start[0].toInt().and(0xff) + (start[1].toInt().and(0xff) shl 8)
+        for (at in (0 until 8) + (numbers until start.size step 5)) {
             val turned = start.copyOf().also { it[at] = (it[at].toInt() xor 0x41).toByte() }
             assertThrows(DataError::class.java, { DeviceHead.of(turned) }, "byte $at")
         }

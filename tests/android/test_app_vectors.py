@@ -68,7 +68,7 @@ def test_the_bundle_with_a_model_is_what_its_script_makes() -> None:
     kept, made = json.loads((HERE / "bundle.json").read_text(encoding="utf-8")), bundle.made()
     for case in (kept, made):
         files = case.pop("files")
-        outputs = {name for name in files if name.endswith("-age_logits.f32") or name.endswith("-expected_age.f32")}
+        outputs = {name for name in files if name.endswith(("-age_logits.f32", "-expected_age.f32"))}
         assert len(outputs) == 4
         # Outputs may round otherwise elsewhere, and with them the manifest and its signature.
         case["files"] = {name: text for name, text in files.items() if name not in outputs | {"manifest.json", "model.sig"}}
@@ -91,7 +91,16 @@ def test_the_report_of_the_kotlin_core_passes_and_its_numbers_are_pythons(tmp_pa
     raw = (bench.HERE / "report.json").read_bytes()
     rows, said = rows_of(tmp_path, raw), json.loads(raw)["rows"]
     assert [(row.status, row.valid) for row in rows] == [("ok", True), ("ok", True), ("not_run", False)]
-    derived = ("init_ms_cold", "first_inference_ms", "median_ms", "spread", "drift", "outlier_share", "thermal_gate", "interruptions")
+    derived = (
+        "init_ms_cold",
+        "first_inference_ms",
+        "median_ms",
+        "spread",
+        "drift",
+        "outlier_share",
+        "thermal_gate",
+        "interruptions",
+    )
     for row, told in zip(rows[:2], said[:2], strict=True):
         for name in derived:
             check(told[name], json.loads(json.dumps(getattr(row, name))), name)
@@ -124,5 +133,3 @@ def test_a_report_that_was_meddled_with_is_not_believed(change: Any, error: str 
 
 def test_they_are_small() -> None:
     assert sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file() and "__pycache__" not in path.parts) < 2**20
-
-

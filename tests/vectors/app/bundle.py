@@ -1,7 +1,7 @@
 """``python -m tests.vectors.app.bundle``: a signed bundle with a tiny age predictor in it, as an app gets one.
 
-``bundle.json`` is of the form of ``tests/vectors/bundles``, its verdict ``valid``, and has beside it an answer of Python's: a picture
-and the outputs of the bundle's file for it.
+``bundle.json`` is of the form of ``tests/vectors/bundles``, its verdict ``valid``, and has beside it an answer of Python's: a
+picture and the outputs of the bundle's file for it.
 """
 
 from __future__ import annotations

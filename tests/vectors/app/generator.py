@@ -1,8 +1,8 @@
 """``python -m tests.vectors.app.generator``: a whole generator of tiny ONNX files, and pictures that Python draws with it.
 
-``generator/`` is the folder as `unplug export` leaves one; ``generator/pictures.json`` has orders, and of each picture the latent and
-what the decoder gave. A port draws with the same files and ONNX Runtime, and must come within the decibels that stand there.
-``python -m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say those of the base that ships.
+``generator/`` is the folder as `unplug export` leaves one; ``generator/pictures.json`` has orders, and of each picture the
+latent and what the decoder gave. A port draws with the same files and ONNX Runtime, and must come within the decibels there.
+``python -m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say the base's that ships.
 """
 
 from __future__ import annotations
@@ -74,13 +74,19 @@ def pictures(folder: Path) -> dict[str, Any]:
     }
     sessions = {name: onnxruntime.InferenceSession(str(folder / file)) for name, file in chosen.items()}
     networks = {
-        name: lambda given, own=session: dict(zip([item.name for item in own.get_outputs()], own.run(None, dict(given)), strict=True))
+        name: lambda given, own=session: dict(
+            zip([item.name for item in own.get_outputs()], own.run(None, dict(given)), strict=True)
+        )
         for name, session in sessions.items()
     }
     rows = []
     for order in ORDERS:
         words = Words(**{key: value for key, value in order.items() if key not in ("seed", "strength")})
-        steers = (Steer(plugin="canny", condition_HWC=condition(pipeline.image_size), strength=order["strength"]),) if "strength" in order else ()
+        steers = (
+            (Steer(plugin="canny", condition_HWC=condition(pipeline.image_size), strength=order["strength"]),)
+            if "strength" in order
+            else ()
+        )
         made = generate(pipeline, networks, words, seed=order["seed"], steers=steers)
         rows.append({
             **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens, "latent": floats(made.latent),

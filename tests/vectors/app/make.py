@@ -1,9 +1,9 @@
 """``python -m tests.vectors.app.make``: what an app computes around a model, out of Python's own functions.
 
-``pictures.json``: centre squares and boxes of pictures (Pillow's bilinear filter) and the tensors that networks get; ``faces.json``:
-line drawings of face landmarks (MediaPipe's drawing utilities, OpenCV's lines), by the SHA-256 of their pixels, and the boxes that
-age models look at; ``ages.json``: outputs to answers; ``statistics.json``: of latencies and of parity; ``numbers.json``: doubles in
-the spelling of RFC 8785. `generator` and `bundle` beside this file make networks, `bench` a plan.
+``pictures.json``: centre squares and boxes of pictures (Pillow's bilinear filter) and the tensors that networks get;
+``faces.json``: line drawings of face landmarks (MediaPipe's drawing utilities, OpenCV's lines), by the SHA-256 of their pixels,
+and the boxes that age models look at; ``ages.json``: outputs to answers; ``statistics.json``: of latencies and of parity;
+``numbers.json``: doubles in the spelling of RFC 8785. `generator` and `bundle` beside this file make networks, `bench` a plan.
 """
 
 from __future__ import annotations
@@ -144,7 +144,15 @@ def statistics() -> dict[str, Any]:
     """Of runs that are even, drift, have outliers, are many, or of one alone; and of cold starts."""
     rng = np.random.default_rng(SEED)
     even = rng.lognormal(1.0, 0.1, 50)
-    runs = (even, even[:1], even[:7], even * np.linspace(1, 1.4, 50), np.append(even, [90.0] * 5), rng.lognormal(0, 0.3, 1003), np.ones(9))
+    runs = (
+        even,
+        even[:1],
+        even[:7],
+        even * np.linspace(1, 1.4, 50),
+        np.append(even, [90.0] * 5),
+        rng.lognormal(0, 0.3, 1003),
+        np.ones(9),
+    )
     cases = []
     for latencies_N in runs:
         values, slope = latencies_N.tolist(), drift(latencies_N)
@@ -171,7 +179,12 @@ def parity() -> list[dict[str, Any]]:
     reference = rng.normal(size=20).astype(np.float32)
     zeros = np.zeros(20, np.float32)
     rows = []
-    for wanted, got in ((reference, reference), (reference, reference * np.float32(1.001)), (zeros, reference), (reference, reference + 1)):
+    for wanted, got in (
+        (reference, reference),
+        (reference, reference * np.float32(1.001)),
+        (zeros, reference),
+        (reference, reference + 1),
+    ):
         found = compare(wanted, got)
         rows.append({
             "reference": wanted.astype(float).tolist(), "output": got.astype(float).tolist(), "exact": found.exact,
@@ -181,7 +194,7 @@ def parity() -> list[dict[str, Any]]:
 
 
 def numbers() -> dict[str, Any]:
-    """Doubles by their bits: drawn over all powers that JSON of ours may hold, powers of two and of ten with their neighbours."""
+    """Doubles by their bits: over all powers that our JSON may hold, powers of two and of ten with their neighbours."""
     rng = np.random.default_rng(SEED)
     bits = rng.integers(0, int(np.float64(2.0**53).view(np.uint64)), 400, np.uint64).view(np.float64).tolist()
     edges = [2.0**power for power in range(-1074, 53, 23)] + [10.0**power for power in range(-30, 16)]

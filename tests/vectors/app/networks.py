@@ -28,8 +28,7 @@ def spec(name: str, *shape: int, layout: str = "NCHW", **more: Any) -> TensorSpe
 
 IDS = spec("input_ids", 1, TOKENS, layout="NT", dtype="int32", range=(0.0, VOCABULARY - 1.0))
 STATES = [
-    spec(name, 1, TOKENS, WIDTH, layout="NTC")
-    for name in ("hidden_states", "encoder_hidden_states", "negative_hidden_states")
+    spec(name, 1, TOKENS, WIDTH, layout="NTC") for name in ("hidden_states", "encoder_hidden_states", "negative_hidden_states")
 ]
 GIVEN = spec(RESIDUAL, 1, 3, 2, 2)
 SPECS = {

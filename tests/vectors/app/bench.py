@@ -1,7 +1,6 @@
 """``python -m tests.vectors.app.bench``: the folder that the harness hands an app, for a port of the benchmark's protocol.
 
-``bench/plan.json``, files and vectors are the harness's; ``bench/report.json`` is what the Kotlin core makes of them on a
-scripted device (`BenchmarkTest` of android_demo/core), and Python's own checks of received reports are held to it.
+``bench/plan.json``, files and vectors are the harness's.
 """
 
 from __future__ import annotations

@@ -1,0 +1,142 @@
+package ai.unplug.core.bundle
+
+import ai.unplug.core.DataError
+import ai.unplug.core.Fields
+import ai.unplug.core.IOSpec
+import ai.unplug.core.Json
+import ai.unplug.core.JsonError
+import ai.unplug.core.isDigest
+import java.io.File
+import java.time.Instant
+
+/**
+ * One exported file with what its card says.
+ *
+ * @property path inside the bundle.
+ * @property target litert, onnx or coreml.
+ */
+public data class Artifact(
+    val path: String,
+    val target: String,
+    val precision: String,
+    val sha256: String,
+    val bytes: Long,
+    val modelType: String,
+    val iospec: IOSpec,
+    val config: Json.Obj,
+    val checkpointSha256: String,
+    val flops: Long?,
+)
+
+/**
+ * A bundle that was verified and whose parts are about one model.
+ *
+ * Only [open] makes one, so that whoever holds a `Bundle` may use it.
+ */
+public class Bundle private constructor(
+    public val verified: Verified,
+    public val manifest: Manifest,
+    public val artifacts: List<Artifact>,
+) {
+    /** SHA-256 of its manifest: what it is called where others name it. */
+    public val id: String get() = verified.id
+
+    /** The first artifact of a target and, where it matters, a precision. */
+    public fun artifact(
+        target: String,
+        precision: String? = null,
+    ): Artifact? = artifacts.firstOrNull { it.target == target && (precision == null || it.precision == precision) }
+
+    /** A file's bytes, checked as they are read. */
+    public fun read(path: String): ByteArray = verified.read(path)
+
+    /** A report, `audit.json` say, or null where the bundle has none of this name. */
+    public fun report(name: String): Json? = "reports/$name".takeIf { it in verified.files }?.let { json(verified, it) }
+
+    /** The card, in Markdown. */
+    public fun card(): String? = "README.md".takeIf { it in verified.files }?.let { read(it).toString(Charsets.UTF_8) }
+
+    public companion object {
+        private const val MAX_REPORT = 64L shl 20
+        private val CARD =
+            setOf(
+                "schema", "target", "precision", "file", "sha256", "bytes", "model_type", "iospec", "config", "checkpoint_sha256",
+                "calibration", "minimum_ios", "flops", "parameters", "versions", "seconds", "prepare_seconds",
+            )
+
+        /**
+         * Verifies a bundle and reads what the app uses of it.
+         *
+         * @throws Refused it must not be used; `manifest` also where a gate does not hold or a card is of another model.
+         */
+        public fun open(
+            source: Source,
+            trust: Trust,
+            now: Instant = Instant.now(),
+        ): Bundle {
+            val verified = verify(source, trust, now)
+            val manifest = verified.manifest()
+            manifest.gates.firstOrNull { !it.holds }?.let { wrong("the gate ${it.name.take(60)} does not hold") }
+            if (manifest.gates.isEmpty()) wrong("it was judged by no gate")
+            val cards = verified.files.keys.filter { it.startsWith("artifacts/") && it.endsWith(".json") && it.count { at -> at == '/' } == 1 }
+            val artifacts = cards.sorted().map { artifact(verified, it) }
+            if (artifacts.isEmpty()) wrong("it holds no exported file")
+            for (item in artifacts) {
+                if (item.checkpointSha256 != manifest.lineage.checkpointSha256) wrong("${item.path} was made from other weights")
+                if (item.modelType != manifest.modelType || !sameTensors(item.iospec, manifest.iospec)) wrong("${item.path} has other tensors")
+            }
+            return Bundle(verified, manifest, artifacts)
+        }
+
+        /** As [open], of a folder or a zip file. */
+        public fun open(
+            path: File,
+            trust: Trust,
+            now: Instant = Instant.now(),
+        ): Bundle = open(Source.at(path), trust, now)
+
+        private fun sameTensors(
+            one: IOSpec,
+            other: IOSpec,
+        ) = one.imagesIn("NCHW") == other.imagesIn("NCHW")
+
+        private fun artifact(
+            verified: Verified,
+            card: String,
+        ): Artifact =
+            try {
+                val fields = Fields(json(verified, card), card, CARD)
+                val path = card.removeSuffix(".json")
+                val digest = fields.text("sha256")
+                // Of a folder (Core ML's) the card has the digest of the tree, which no phone reads here.
+                if (!isDigest(digest) || (path in verified.files && verified.files[path] != digest)) fields.wrong("it is another file's")
+                if (fields.text("file") != path.substringAfterLast('/')) fields.wrong("it belongs to another file")
+                Artifact(
+                    path = path,
+                    target = fields.text("target"),
+                    precision = fields.text("precision"),
+                    sha256 = digest,
+                    bytes = fields.whole("bytes"),
+                    modelType = fields.text("model_type"),
+                    iospec = IOSpec.of(fields.any("iospec"), card),
+                    config = Json.Obj(fields.obj("config")),
+                    checkpointSha256 = fields.text("checkpoint_sha256"),
+                    flops = if (fields.has("flops")) fields.whole("flops") else null,
+                )
+            } catch (error: DataError) {
+                wrong("$card: ${error.why}")
+            }
+
+        private fun json(
+            verified: Verified,
+            path: String,
+        ): Json =
+            try {
+                Json.parse(verified.read(path, MAX_REPORT))
+            } catch (error: JsonError) {
+                wrong("$path is no strict JSON (${error.message})")
+            }
+
+        private fun wrong(why: String): Nothing = throw Refused(Verdict.MANIFEST, why)
+    }
+}

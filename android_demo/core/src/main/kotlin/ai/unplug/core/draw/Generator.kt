@@ -1,13 +1,16 @@
 package ai.unplug.core.draw
 
+import ai.unplug.core.DataError
 import ai.unplug.core.Engine
 import ai.unplug.core.FloatTensor
+import ai.unplug.core.InputError
+import ai.unplug.core.IntTensor
+import ai.unplug.core.Tensor
+import ai.unplug.core.elements
 import ai.unplug.core.picture.Picture
-
-/** How the loop solves its equation. */
-public enum class Solver(
-    public val word: String,
-) { DDIM("ddim"), DPM("dpm++") }
+import ai.unplug.core.picture.toPicture
+import ai.unplug.core.picture.toTensor
+import ai.unplug.core.relaid
 
 /** One plugin with the picture that it follows; a strength of 0 is off, 1 is as trained. */
 public class Steer(
@@ -27,12 +30,12 @@ public data class Order(
     val steers: List<Steer> = emptyList(),
 )
 
-/** Behind a step: the latent, and that of the picture that the step points at. */
+/** Behind a step: the latent, and that of the picture that the step points at, which [Generator.decode] shows. */
 public class Step(
     public val done: Int,
     public val steps: Int,
-    public val latent: FloatTensor,
-    public val data: FloatTensor,
+    public val latent: FloatArray,
+    public val data: FloatArray,
 )
 
 /** Told of every step; throwing stops the drawing. */
@@ -44,30 +47,135 @@ public fun interface Watch {
  * A picture that was drawn.
  *
  * @property decoded as the decoder gave it: (1, 3, H, W) from 0 to 1.
- * @property cut whether the base read only the beginning of the prompt.
+ * @property latent behind the last step, (1, C, h, w).
+ * @property prompt as it was read; `cut` says whether the base read only its beginning.
  */
 public class Drawn(
     public val picture: Picture,
     public val decoded: FloatTensor,
     public val latent: FloatTensor,
-    public val cut: Boolean,
+    public val prompt: Encoded,
 )
 
-/** What is needed of a generator's folder: bytes of `pipeline.json` and the opened parts. */
+/** Opens a part of a generator: text_encoder, unet, decoder, or plugins.NAME. */
 public fun interface EngineSource {
-    /** @param part text_encoder, unet, decoder, or plugins.NAME. */
     public fun open(part: String): Engine
 }
 
-/** Draws with opened parts: one (prompt, seed, condition) is one picture in every language. */
+/**
+ * The loop: tokens, text states, noise, steps, picture. One (prompt, seed, condition) is one picture in every language, but for
+ * rounding.
+ *
+ * @param engines opens the parts, each when it is first needed; they are kept until [close].
+ */
 public class Generator(
+    public val pipeline: Pipeline,
     private val engines: EngineSource,
 ) : AutoCloseable {
-    /** Draws one picture; [watch] hears of every step and may throw to stop. */
+    private val opened = HashMap<String, Engine>()
+
+    /**
+     * Draws one picture.
+     *
+     * @param watch hears of every step, and may throw to stop.
+     * @throws InputError a number out of range, a plugin that there is not, an empty condition, a negative without guidance.
+     */
     public fun draw(
         order: Order,
         watch: Watch? = null,
-    ): Drawn = TODO("$order $watch $engines")
+    ): Drawn {
+        val guidance = order.guidance ?: pipeline.defaults.guidance
+        check(order, guidance)
+        val table = samplingTable(pipeline.schedule, order.steps ?: pipeline.defaults.steps, order.solver ?: pipeline.defaults.solver)
+        val residuals = residuals(order.steers)
+        val prompt = pipeline.tokenizer.encode(order.prompt)
+        val states = mapOf("encoder_hidden_states" to states(prompt), "negative_hidden_states" to states(pipeline.tokenizer.encode(order.negative)))
+        val shape = listOf(1) + pipeline.latentShape
+        var latent = Noise.normals(order.seed, Noise.INITIAL, elements(shape))
+        var before = FloatArray(latent.size)
+        for ((step, time) in table.timestep.withIndex()) {
+            val moment = mapOf("sample" to FloatTensor(shape, latent), "timestep" to FloatTensor(listOf(1), floatArrayOf(time.toFloat())))
+            val found = run("unet", moment + states + residuals)
+            val prediction = guided(found.getValue("noise_pred").values, found.getValue("noise_pred_negative").values, guidance)
+            val (next, data) = advance(table, step, latent, prediction, before)
+            latent = next
+            before = data
+            watch?.step(Step(step + 1, table.timestep.size, latent, data))
+        }
+        val decoded = decode(latent)
+        return Drawn(toPicture(decoded), decoded, FloatTensor(shape, latent), prompt)
+    }
 
-    override fun close() {}
+    /** A latent as the decoder shows it: (1, 3, H, W) from 0 to 1; [toPicture] makes it a picture. */
+    public fun decode(latent: FloatArray): FloatTensor =
+        run("decoder", mapOf("latents" to FloatTensor(listOf(1) + pipeline.latentShape, latent))).getValue("image")
+
+    override fun close() {
+        opened.values.forEach(Engine::close)
+        opened.clear()
+    }
+
+    private fun check(
+        order: Order,
+        guidance: Double,
+    ) {
+        if (!(guidance >= 1.0 && guidance <= MAX_GUIDANCE)) throw InputError("guidance $guidance", "out of range", "Use 1 (none) to $MAX_GUIDANCE")
+        if (order.negative.isNotEmpty() && guidance == 1.0) {
+            throw InputError("negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")
+        }
+        for (steer in order.steers) {
+            val side = pipeline.imageSize
+            val (what, condition) = "condition of ${steer.plugin}" to steer.condition
+            if (steer.plugin !in pipeline.plugins) throw InputError("plugin ${steer.plugin}", "the pipeline has none of this name", "Use ${pipeline.plugins.keys}")
+            if (!(steer.strength >= 0.0 && steer.strength <= MAX_STRENGTH)) throw InputError("strength ${steer.strength}", "out of range", "Use 0 (off) to $MAX_STRENGTH")
+            if (condition.width != side || condition.height != side) throw InputError(what, "it has another size", "Give $side by $side pixels")
+            if (condition.isPlain()) throw InputError(what, "all its pixels are of one colour", "Draw something, or switch it off")
+        }
+    }
+
+    /** Each residual input of the UNet: the plugins' outputs times their strengths, added up; zeros without plugins. */
+    private fun residuals(steers: List<Steer>): Map<String, FloatTensor> {
+        val specs = pipeline.plain("unet").inputs.associateBy { it.name }
+        val total = pipeline.residuals.associateWith { FloatTensor(specs.getValue(it).shape, FloatArray(elements(specs.getValue(it).shape))) }
+        for (steer in steers) {
+            val part = "plugins.${steer.plugin}"
+            val spec = pipeline.plain(part).inputs.single()
+            val made = run(part, mapOf(spec.name to toTensor(steer.condition, spec.copy(colour = null))))
+            val strength = steer.strength.toFloat()
+            for ((name, sum) in total) {
+                val own = made.getValue(name).values
+                for (place in own.indices) sum.values[place] += strength * own[place]
+            }
+        }
+        return total
+    }
+
+    private fun states(prompt: Encoded): FloatTensor =
+        run("text_encoder", mapOf("input_ids" to IntTensor(listOf(1, prompt.ids.size), prompt.ids))).getValue("hidden_states")
+
+    /** A part on pictures channels first, whatever order of axes its file has. */
+    private fun run(
+        part: String,
+        inputs: Map<String, Tensor>,
+    ): Map<String, FloatTensor> {
+        val spec = pipeline.parts.getValue(part).iospec
+        val fed =
+            spec.inputs.associate { own ->
+                val given = inputs.getValue(own.name)
+                val plain = if (own.layout.length == 4) own.inLayout("NCHW") else own
+                own.name to if (given is FloatTensor) FloatTensor(own.shape, relaid(given.values, plain.shape, plain.layout, own.layout)) else given
+            }
+        val found = opened.getOrPut(part) { engines.open(part) }.run(fed)
+        return spec.outputs.associate { own ->
+            val given = found[own.name] ?: throw DataError(part, "it gives no ${own.name}", "Export it again")
+            val plain = if (own.layout.length == 4) own.inLayout("NCHW") else own
+            if (given.values.size != elements(own.shape)) throw DataError(part, "it gives ${own.name} in another size", "Export it again")
+            own.name to FloatTensor(plain.shape, relaid(given.values, own.shape, own.layout, plain.layout))
+        }
+    }
+
+    private companion object {
+        const val MAX_GUIDANCE = 50.0
+        const val MAX_STRENGTH = 10.0
+    }
 }

@@ -1,23 +1,339 @@
 package ai.unplug.core.head
 
-/** A head that a phone adds people to and forgets them from: docs/head.md. */
-public class DeviceHead private constructor() {
-    /** With one more picture. */
+import ai.unplug.core.DataError
+import ai.unplug.core.Fields
+import ai.unplug.core.InputError
+import ai.unplug.core.Json
+import ai.unplug.core.JsonError
+import ai.unplug.core.hex
+import ai.unplug.core.jsonOf
+import ai.unplug.core.text
+import java.nio.ByteBuffer
+import java.nio.ByteOrder
+import java.security.MessageDigest
+
+/**
+ * What a head is computed by, `unplug-head/1`.
+ *
+ * @property trunkSha256 of the trunk's weight file, whose features alone mean anything here.
+ * @property grid features are rounded to multiples of it.
+ * @property ridge penalty a picture.
+ * @property scale that group scores are multiplied by.
+ * @property edges borders of the age groups in years.
+ */
+public data class HeadFacts(
+    val trunkSha256: String,
+    val grid: Double,
+    val ridge: Double,
+    val scale: Double,
+    val edges: List<Double>,
+)
+
+/** What a head says of one picture: scores of the age groups, and an age in years. */
+public class HeadAnswer(
+    public val ageLogits: DoubleArray,
+    public val expectedAge: Double,
+)
+
+/**
+ * A head that a phone adds people to and forgets them from, offline and exactly: docs/head.md. It holds sums over everybody who is in,
+ * and a commitment to each; removing leaves, bit for bit, what never held them.
+ */
+public class DeviceHead private constructor(
+    public val facts: HeadFacts,
+    private val lift: FloatArray,
+    private val offset: FloatArray,
+    private val centers: DoubleArray,
+    private val sums: LongArray,
+    private val committed: Set<String>,
+) {
+    private val channels = lift.size / offset.size
+    private val features = offset.size
+    private val groups = centers.size
+
+    /** Columns of the sums: features, one, groups, age. */
+    private val size = features + groups + 2
+
+    /** Pictures that are in. */
+    public val count: Int get() = committed.size
+
+    /**
+     * With one more picture.
+     *
+     * @param name of the picture.
+     * @param pooled the trunk's features of it.
+     * @param age in years.
+     * @throws InputError it is in already, or its numbers cannot be.
+     */
     public fun add(
         name: String,
-        features: DoubleArray,
+        pooled: DoubleArray,
         age: Double,
-    ): DeviceHead = TODO("$name $features $age")
+    ): DeviceHead {
+        val digest = commitment(name, pooled, age)
+        if (digest in committed) throw InputError("picture $name", "it is in this head already", "Give other pictures other names")
+        return with(moved(pooled, age, 1), committed + digest)
+    }
 
-    /** Without a picture, as if it had never been there, bit for bit. */
+    /**
+     * Without a picture, as if it had never been there.
+     *
+     * @throws InputError that picture under that name and age is not in it, or nobody would be left.
+     */
     public fun remove(
         name: String,
-        features: DoubleArray,
+        pooled: DoubleArray,
         age: Double,
-    ): DeviceHead = TODO("$name $features $age")
+    ): DeviceHead {
+        val digest = commitment(name, pooled, age)
+        if (digest !in committed) {
+            throw InputError("picture $name", "it is not in this head under this name and with this age", "Give name, picture and age as they were added")
+        }
+        if (count == 1) throw InputError("picture $name", "nobody would be left in this head", "Delete the head instead")
+        return with(moved(pooled, age, -1), committed - digest)
+    }
+
+    /** SHA-256 of name, a zero byte, the rounded features and the age, in hexadecimal digits. */
+    public fun commitment(
+        name: String,
+        pooled: DoubleArray,
+        age: Double,
+    ): String {
+        check(age)
+        val steps = steps(pooled)
+        val numbers = ByteBuffer.allocate(4 * steps.size + 8).order(ByteOrder.LITTLE_ENDIAN)
+        // As NumPy makes an int32 of a float64 on the machines that heads are made on; no real feature comes near.
+        steps.forEach { numbers.putInt(it.toLong().toInt()) }
+        numbers.putDouble(age)
+        val digest = MessageDigest.getInstance("SHA-256")
+        digest.update(name.toByteArray() + 0)
+        return hex(digest.digest(numbers.array()))
+    }
+
+    /**
+     * What the head says of the trunk's features of a picture, which are not rounded here, as they are not in the network that ships.
+     */
+    public fun answer(pooled: DoubleArray): HeadAnswer {
+        val (weights, bias) = weights
+        val lifted = lifted(pooled, Double.POSITIVE_INFINITY)
+        val said = DoubleArray(groups + 1) { row -> bias[row] + lifted.indices.sumOf { weights[row][it] * lifted[it] } }
+        val logits = DoubleArray(groups) { facts.scale * said[it] }
+        return HeadAnswer(logits, said[groups].coerceIn(facts.edges.first(), facts.edges.last()))
+    }
+
+    /** W, a row a group and one of the age, and b: the ridge regression of the sums, by Cholesky. */
+    public val weights: Pair<Array<DoubleArray>, DoubleArray> by lazy {
+        val order = features + 1
+        val gram = Array(order) { j -> DoubleArray(order) { k -> moment(j, k) } }
+        for (j in 0 until features) gram[j][j] += facts.ridge * count
+        val scale = DoubleArray(order) { 1.0 / Math.sqrt(gram[it][it]) }
+        for (j in 0 until order) for (k in 0 until order) gram[j][k] = gram[j][k] * scale[j] * scale[k]
+        val low = cholesky(gram) ?: throw DataError("head", "its equations are singular", RESTORE)
+        val solved = Array(groups + 1) { g -> solve(low, DoubleArray(order) { scale[it] * moment(it, order + g) }) }
+        val rows = Array(groups + 1) { g -> DoubleArray(features) { scale[it] * solved[g][it] } }
+        rows to DoubleArray(groups + 1) { scale[features] * solved[it][features] }
+    }
+
+    /** The file. */
+    public fun bytes(): ByteArray {
+        val tensors = tensors()
+        val said =
+            jsonOf(
+                "digest" to digestOf(tensors),
+                "edges" to facts.edges,
+                "grid" to facts.grid,
+                "ridge" to facts.ridge,
+                "scale" to facts.scale,
+                "schema" to SCHEMA,
+                "trunk_sha256" to facts.trunkSha256,
+            )
+        return Safetensors(mapOf("unplug" to said.text()), tensors).bytes()
+    }
+
+    internal fun tensors(): Map<String, RawTensor> {
+        fun raw(
+            dtype: String,
+            shape: List<Int>,
+            size: Int,
+            fill: ByteBuffer.() -> Unit,
+        ) = RawTensor(dtype, shape, ByteBuffer.allocate(size).order(ByteOrder.LITTLE_ENDIAN).apply(fill).array())
+        return mapOf(
+            "lift" to raw("F32", listOf(features, channels), 4 * lift.size) { lift.forEach(::putFloat) },
+            "offset" to raw("F32", listOf(features), 4 * features) { offset.forEach(::putFloat) },
+            "centers" to raw("F64", listOf(groups), 8 * groups) { centers.forEach(::putDouble) },
+            "sums" to raw("I64", listOf(sums.size), 8 * sums.size) { sums.forEach(::putLong) },
+            "committed" to
+                raw("U8", listOf(count, 32), 32 * count) {
+                    committed.sorted().forEach { text -> text.chunked(2).forEach { put(it.toInt(16).toByte()) } }
+                },
+        )
+    }
+
+    private fun with(
+        sums: LongArray,
+        committed: Set<String>,
+    ) = DeviceHead(facts, lift, offset, centers, sums, committed)
+
+    /** The sums with z z^T of a picture added [times] times. */
+    private fun moved(
+        pooled: DoubleArray,
+        age: Double,
+        times: Int,
+    ): LongArray {
+        val z = integers(pooled, age)
+        val found = sums.copyOf()
+        var at = 0
+        for (j in z.indices) for (k in j until z.size) found[at++] += times * z[j] * z[k]
+        return found
+    }
+
+    /** z = (features, 1, soft groups, age), in units of 2^-20 of each column's range. */
+    private fun integers(
+        pooled: DoubleArray,
+        age: Double,
+    ): LongArray {
+        val rounded = steps(pooled).map { it * facts.grid }.toDoubleArray()
+        val powers = DoubleArray(groups) { Math.pow((centers[it] - age) / WIDTH, 2.0) * -0.5 }
+        val odds = powers.map { StrictMath.exp(it - powers.max()) }
+        val z = lifted(rounded, (1 shl FEATURE_RANGE).toDouble()) + doubleArrayOf(1.0) + odds.map { it / odds.sum() } + doubleArrayOf(age)
+        return LongArray(size) { Math.rint(Math.scalb(z[it], BITS - exponent(it))).toLong() }
+    }
+
+    private fun exponent(column: Int) = if (column < features) FEATURE_RANGE else if (column == size - 1) AGE_RANGE else 1
+
+    /** An entry of the matrix of second moments. */
+    private fun moment(
+        j: Int,
+        k: Int,
+    ): Double {
+        val (low, high) = minOf(j, k).toLong() to maxOf(j, k)
+        val at = low * size - low * (low - 1) / 2 + (high - low)
+        return Math.scalb(sums[at.toInt()].toDouble(), exponent(j) + exponent(k) - 2 * BITS)
+    }
+
+    private fun steps(pooled: DoubleArray): DoubleArray {
+        if (pooled.size != channels || !pooled.all { it.isFinite() }) {
+            throw InputError("picture", "${pooled.size} features where this trunk has $channels, or some are no numbers", "Give what the exported trunk says of it")
+        }
+        return DoubleArray(channels) { Math.rint(pooled[it] / facts.grid) }
+    }
+
+    private fun lifted(
+        pooled: DoubleArray,
+        most: Double,
+    ) = DoubleArray(features) { row ->
+        var sum = 0.0
+        for (channel in 0 until channels) sum += pooled[channel] * lift[row * channels + channel]
+        (sum + offset[row]).coerceIn(0.0, most)
+    }
+
+    private fun check(age: Double) {
+        if (!(age >= 0.0 && age < 1 shl AGE_RANGE)) throw InputError("age $age", "it is no age", "Give years from 0 up to ${(1 shl AGE_RANGE) - 1}")
+    }
 
     public companion object {
-        /** Reads `head.safetensors`. */
-        public fun of(bytes: ByteArray): DeviceHead = TODO("$bytes")
+        private const val SCHEMA = "unplug-head/1"
+        private const val RESTORE = "Make it again with unplug head make"
+        private const val BITS = 20
+        private const val FEATURE_RANGE = 6
+        private const val AGE_RANGE = 7
+        private const val WIDTH = 4.0
+        private const val MAX_BYTES = 1 shl 28
+        private const val MAX_SIDE = 4096
+        private const val MAX_GROUPS = 256
+        private val TENSORS = linkedMapOf("lift" to "F32", "offset" to "F32", "centers" to "F64", "sums" to "I64", "committed" to "U8")
+        private val KEYS = setOf("trunk_sha256", "grid", "ridge", "scale", "edges", "digest", "schema")
+
+        /** Reads `head.safetensors`. @throws DataError no head, one that was edited or cut, or numbers that do not belong together. */
+        public fun of(bytes: ByteArray): DeviceHead {
+            fun wrong(why: String): Nothing = throw DataError("head", why, RESTORE)
+            if (bytes.size > MAX_BYTES) wrong("it has ${bytes.size} bytes")
+            val file = Safetensors.of(bytes, "head")
+            val said =
+                try {
+                    Json.parse(file.metadata["unplug"] ?: wrong("it does not say what it is"))
+                } catch (error: JsonError) {
+                    wrong("what it says of itself is no strict JSON (${error.message})")
+                }
+            val fields = Fields(said, "head", KEYS)
+            if (fields.text("schema") != SCHEMA) wrong("it is of another schema than $SCHEMA")
+            if (file.tensors.keys != TENSORS.keys || TENSORS.any { (name, kind) -> file.tensors.getValue(name).dtype != kind }) {
+                wrong("its tensors are not ${TENSORS.keys} in their types")
+            }
+            if (digestOf(file.tensors) != fields.text("digest")) wrong("its numbers are not those that were written (SHA-256 differs)")
+            return opened(facts(fields), file.tensors, ::wrong)
+        }
+
+        private fun facts(fields: Fields): HeadFacts {
+            val found =
+                HeadFacts(fields.text("trunk_sha256"), fields.number("grid"), fields.number("ridge"), fields.number("scale"), fields.numbers("edges"))
+            val rising = found.edges.size >= 3 && found.edges.zipWithNext().all { (low, high) -> low < high }
+            if (minOf(found.grid, found.ridge, found.scale) <= 0.0 || !rising) fields.wrong("its facts are out of range")
+            return found
+        }
+
+        private fun opened(
+            facts: HeadFacts,
+            tensors: Map<String, RawTensor>,
+            wrong: (String) -> Nothing,
+        ): DeviceHead {
+            val (lift, offset, centers, sums, committed) = TENSORS.keys.map(tensors::getValue)
+            val groups = facts.edges.size - 1
+            val (features, channels) = if (lift.shape.size == 2) lift.shape[0] to lift.shape[1] else 0 to 0
+            if (features !in 1..MAX_SIDE || channels !in 1..MAX_SIDE || groups > MAX_GROUPS) wrong("it is larger than any head")
+            val size = features + groups + 2
+            val shapes = listOf(offset.shape, centers.shape, sums.shape, committed.shape.drop(1))
+            if (shapes != listOf(listOf(features), listOf(groups), listOf(size * (size + 1) / 2), listOf(32))) wrong("its tensors have other shapes")
+            val floats = listOf(lift, offset).map { raw -> FloatArray(raw.bytes.size / 4).also { raw.buffer().asFloatBuffer().get(it) } }
+            val middles = DoubleArray(groups).also { centers.buffer().asDoubleBuffer().get(it) }
+            if (!floats.all { item -> item.all { it.isFinite() } } || !middles.all { it.isFinite() }) wrong("some of its numbers are none")
+            val totals = LongArray(sums.shape[0]).also { sums.buffer().asLongBuffer().get(it) }
+            val people = committed.bytes.toList().chunked(32).map { hex(it.toByteArray()) }
+            val inside = totals[features * size - features * (features - 1) / 2] shr (2 * (BITS - 1))
+            if (people.isEmpty() || people.toSet().size != people.size || inside != people.size.toLong()) wrong("its sums hold $inside pictures where ${people.size} are named")
+            val diagonal = (0 until size).all { totals[it * size - it * (it - 1) / 2] >= 0 }
+            if (!diagonal) wrong("its sums cannot be")
+            return DeviceHead(facts, floats[0], floats[1], middles, totals, people.toSet())
+        }
+
+        private fun digestOf(tensors: Map<String, RawTensor>): String {
+            val digest = MessageDigest.getInstance("SHA-256")
+            for (name in TENSORS.keys) {
+                digest.update(name.toByteArray() + 0)
+                digest.update(tensors.getValue(name).bytes)
+            }
+            return hex(digest.digest())
+        }
+
+        /** L with L L^T = A, or null where A is not positive. */
+        private fun cholesky(a: Array<DoubleArray>): Array<DoubleArray>? {
+            val low = Array(a.size) { DoubleArray(it + 1) }
+            for (j in a.indices) {
+                for (k in 0..j) {
+                    var sum = a[j][k]
+                    for (i in 0 until k) sum -= low[j][i] * low[k][i]
+                    if (j == k && !(sum > 0.0)) return null
+                    low[j][k] = if (j == k) Math.sqrt(sum) else sum / low[k][k]
+                }
+            }
+            return low
+        }
+
+        /** x with L L^T x = b. */
+        private fun solve(
+            low: Array<DoubleArray>,
+            b: DoubleArray,
+        ): DoubleArray {
+            val x = b.copyOf()
+            for (j in x.indices) {
+                for (k in 0 until j) x[j] -= low[j][k] * x[k]
+                x[j] /= low[j][j]
+            }
+            for (j in x.indices.reversed()) {
+                for (k in j + 1 until x.size) x[j] -= low[k][j] * x[k]
+                x[j] /= low[j][j]
+            }
+            return x
+        }
     }
 }

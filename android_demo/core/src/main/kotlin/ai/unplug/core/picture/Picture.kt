@@ -24,6 +24,9 @@ public class Picture(
     /** As Android's bitmaps have it: one ARGB number a pixel. */
     public fun argb(): IntArray = IntArray(width * height) { (0xff shl 24) or (channel(it, 0) shl 16) or (channel(it, 1) shl 8) or channel(it, 2) }
 
+    /** Whether all its pixels are of one colour. */
+    public fun isPlain(): Boolean = pixels.indices.all { pixels[it] == pixels[it % 3] }
+
     private fun channel(
         place: Int,
         channel: Int,

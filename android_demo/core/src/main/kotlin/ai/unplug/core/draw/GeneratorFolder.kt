@@ -1,0 +1,66 @@
+package ai.unplug.core.draw
+
+import ai.unplug.core.DataError
+import ai.unplug.core.InputError
+import ai.unplug.core.hex
+import java.io.File
+import java.nio.file.Files
+import java.security.MessageDigest
+
+/**
+ * A folder that `unplug export` wrote: `pipeline.json` and its files.
+ *
+ * @throws DataError the record is missing or broken.
+ */
+public class GeneratorFolder(
+    private val folder: File,
+) {
+    /** What the record says. */
+    public val pipeline: Pipeline =
+        try {
+            Pipeline.of(File(folder, Pipeline.FILE).readBytes())
+        } catch (error: java.io.IOException) {
+            throw DataError(Pipeline.FILE, "it cannot be read", "Give a folder that unplug export wrote")
+        }
+
+    /** Targets and precisions that every part has. */
+    public fun kinds(): List<Pair<String, String>> {
+        val own = pipeline.parts.values.map { part -> part.files.map { it.target to it.precision } }
+        return own.first().filter { kind -> own.all { kind in it } }
+    }
+
+    /**
+     * The file of a part, checked against its SHA-256.
+     *
+     * @throws InputError there is none of this kind.
+     * @throws DataError it is missing, was swapped or edited, or lies behind a link.
+     */
+    public fun file(
+        part: String,
+        target: String,
+        precision: String,
+    ): File {
+        val item =
+            pipeline.parts.getValue(part).files.firstOrNull { it.target == target && it.precision == precision }
+                ?: throw InputError("$target $precision", "its $part has no such file", "Export it, or choose another")
+        val steps = item.file.split('/').runningFold(folder) { place, name -> File(place, name) }.drop(1)
+        val path = steps.last()
+        fun wrong(why: String): Nothing = throw DataError(item.file, why, "Export the base again")
+        if (steps.any { Files.isSymbolicLink(it.toPath()) }) wrong("it is a link, or lies behind one")
+        if (!path.isFile) wrong("it is missing")
+        if (path.length() != item.bytes || digest(path) != item.sha256) wrong("it is another file than ${Pipeline.FILE} says")
+        return path
+    }
+
+    private fun digest(path: File): String {
+        val found = MessageDigest.getInstance("SHA-256")
+        val buffer = ByteArray(1 shl 16)
+        path.inputStream().use { stream ->
+            while (true) {
+                val count = stream.read(buffer)
+                if (count < 0) return hex(found.digest())
+                found.update(buffer, 0, count)
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+package ai.unplug.core.draw
+
+import ai.unplug.core.DataError
+import ai.unplug.core.Fields
+import ai.unplug.core.IOSpec
+import ai.unplug.core.Json
+import ai.unplug.core.JsonError
+import ai.unplug.core.TensorSpec
+import ai.unplug.core.isDigest
+
+/** One exported file of a part; `file` is relative to `pipeline.json`. */
+public data class PartFile(
+    val target: String,
+    val precision: String,
+    val file: String,
+    val sha256: String,
+    val bytes: Long,
+)
+
+/** One network of a generator: its tensors, and a file a target and precision. */
+public data class Part(
+    val modelType: String,
+    val iospec: IOSpec,
+    val files: List<PartFile>,
+)
+
+/** A conditioning plugin: the kind of picture that it follows, and its part. */
+public data class PluginPart(
+    val condition: String,
+    val part: Part,
+)
+
+/** What a loop takes where nobody says otherwise. */
+public data class Defaults(
+    val steps: Int,
+    val guidance: Double,
+    val solver: Solver,
+)
+
+/**
+ * `pipeline.json`: all that the loop must know. Nothing in it is trusted: names, paths, shapes and numbers were checked.
+ *
+ * @property imageSize side of the pictures in pixels.
+ * @property latentShape C, H, W of the latent.
+ * @property residuals inputs of the UNet that plugins fill, in order; zeros steer nothing.
+ */
+public class Pipeline private constructor(
+    public val name: String,
+    public val imageSize: Int,
+    public val latentShape: List<Int>,
+    public val tokenizer: Tokenizer,
+    public val schedule: Schedule,
+    public val parts: Map<String, Part>,
+    public val plugins: Map<String, PluginPart>,
+    public val residuals: List<String>,
+    public val defaults: Defaults,
+) {
+    /** The tensors of a part, pictures channels first. */
+    internal fun plain(part: String): IOSpec = parts.getValue(part).iospec.imagesIn("NCHW")
+
+    public companion object {
+        /** Its name in a folder. */
+        public const val FILE: String = "pipeline.json"
+        private const val SCHEMA = "unplug-pipeline/1"
+        private const val NOISE = "philox4x32-10/box-muller"
+        private const val MAX_BYTES = 64 shl 20
+        private const val MAX_GUIDANCE = 50.0
+        private val BASE = listOf("text_encoder", "unet", "decoder")
+        private val NAME = Regex("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+        private val PATH = Regex("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){0,3}")
+        private val KEYS =
+            setOf(
+                "schema", "name", "image_size", "latent_shape", "tokenizer", "schedule", "text_encoder", "unet", "decoder", "plugins",
+                "residuals", "scaling_factor", "shift_factor", "defaults", "noise", "versions", "git_revision",
+            )
+
+        /** Reads and checks a record. @throws DataError it is broken, or its parts do not fit together. */
+        public fun of(bytes: ByteArray): Pipeline {
+            if (bytes.size > MAX_BYTES) throw DataError(FILE, "it has ${bytes.size} bytes", "Export the base again")
+            val value =
+                try {
+                    Json.parse(bytes)
+                } catch (error: JsonError) {
+                    throw DataError(FILE, "it is no strict JSON (${error.message})", "Export the base again")
+                }
+            return read(Fields(value, FILE, KEYS))
+        }
+
+        private fun read(fields: Fields): Pipeline {
+            if (fields.text("schema") != SCHEMA) fields.wrong("it is of another schema than $SCHEMA")
+            if (fields.text("noise") != NOISE) fields.wrong("its noise is not $NOISE")
+            listOf("scaling_factor", "shift_factor").forEach(fields::number)
+            val plugins = fields.obj("plugins").mapValues { (name, value) -> plugin(name, value) }
+            val base = BASE.associateWith { part(fields.any(it), it) }
+            val pipeline =
+                Pipeline(
+                    name = fields.text("name"),
+                    imageSize = fields.small("image_size"),
+                    latentShape = fields.numbers("latent_shape").map { it.toInt() },
+                    tokenizer = Tokenizer.of(fields.any("tokenizer"), FILE),
+                    schedule = Schedule.of(fields.any("schedule"), FILE),
+                    parts = base + plugins.map { (name, item) -> "plugins.$name" to item.part },
+                    plugins = plugins,
+                    residuals = fields.texts("residuals"),
+                    defaults = defaults(fields.any("defaults")),
+                )
+            for (problem in problems(pipeline)) fields.wrong(problem)
+            return pipeline
+        }
+
+        private fun plugin(
+            name: String,
+            value: Json,
+        ): PluginPart {
+            val fields = Fields(value, FILE, setOf("condition", "part"))
+            if (!NAME.matches(name)) fields.wrong("it has a plugin of an impossible name")
+            return PluginPart(fields.text("condition"), part(fields.any("part"), "plugin $name"))
+        }
+
+        private fun part(
+            value: Json,
+            name: String,
+        ): Part {
+            val fields = Fields(value, FILE, setOf("model_type", "iospec", "files"))
+            val files = fields.list("files").map(::file)
+            if (files.isEmpty() || files.map { it.target to it.precision }.toSet().size < files.size) {
+                fields.wrong("its $name has no files, or two of one target and precision")
+            }
+            return Part(fields.text("model_type"), IOSpec.of(fields.any("iospec"), FILE), files)
+        }
+
+        private fun file(value: Json): PartFile {
+            val fields = Fields(value, FILE, setOf("target", "precision", "file", "sha256", "bytes"))
+            val found =
+                PartFile(fields.text("target"), fields.text("precision"), fields.text("file"), fields.text("sha256"), fields.whole("bytes"))
+            if (!PATH.matches(found.file)) fields.wrong("a part lies at no plain path inside the folder")
+            if (!isDigest(found.sha256) || found.bytes < 0) fields.wrong("${found.file} has no SHA-256 and size")
+            return found
+        }
+
+        private fun defaults(value: Json): Defaults {
+            val fields = Fields(value, FILE, setOf("steps", "guidance", "solver"))
+            val solver = Solver.of(fields.text("solver")) ?: fields.wrong("its solver is not known")
+            return Defaults(fields.small("steps"), fields.number("guidance"), solver)
+        }
+
+        private fun problems(pipeline: Pipeline): Sequence<String> = shapes(pipeline) + types(pipeline) + fits(pipeline) + numbers(pipeline)
+
+        /** Whether every part takes what the one before gives, by name and shape. */
+        private fun shapes(pipeline: Pipeline) =
+            sequence {
+                fun shape(
+                    part: String,
+                    tensor: String,
+                ) = all(pipeline.plain(part)).firstOrNull { it.name == tensor }?.shape
+                val tokens = pipeline.tokenizer.length
+                val width = shape("text_encoder", "hidden_states")?.lastOrNull() ?: 0
+                val side = pipeline.imageSize
+                val latent = listOf(1) + pipeline.latentShape
+                val states = listOf(1, tokens, width)
+                val wanted =
+                    listOf(
+                        Triple("text_encoder", "input_ids", listOf(1, tokens)),
+                        Triple("text_encoder", "hidden_states", states),
+                        Triple("unet", "sample", latent),
+                        Triple("unet", "timestep", listOf(1)),
+                        Triple("unet", "encoder_hidden_states", states),
+                        Triple("unet", "negative_hidden_states", states),
+                        Triple("unet", "noise_pred", latent),
+                        Triple("unet", "noise_pred_negative", latent),
+                        Triple("decoder", "latents", latent),
+                        Triple("decoder", "image", listOf(1, 3, side, side)),
+                    )
+                for ((part, tensor, expected) in wanted) {
+                    val found = shape(part, tensor)
+                    if (found != expected) yield("its $part has $tensor of shape $found where $expected is needed")
+                }
+            }
+
+        private fun types(pipeline: Pipeline) =
+            sequence {
+                for ((name, part) in pipeline.parts) {
+                    for (spec in all(part.iospec)) {
+                        val expected = if (spec.name == "input_ids") "int32" else "float32"
+                        if (spec.dtype != expected) yield("its $name has ${spec.name.take(60)} of another type than $expected")
+                    }
+                }
+            }
+
+        private fun fits(pipeline: Pipeline) =
+            sequence {
+                val taken = pipeline.plain("unet").inputs.drop(4).associate { it.name to it.shape }
+                if (taken.keys.toList() != pipeline.residuals) yield("its residuals are not the inputs of its unet behind the first four")
+                for (name in pipeline.plugins.keys) {
+                    val own = pipeline.plain("plugins.$name")
+                    val side = pipeline.imageSize
+                    if (own.inputs.map { it.shape } != listOf(listOf(1, 3, side, side))) yield("its plugin $name takes no condition of $side pixels")
+                    if (own.outputs.associate { it.name to it.shape } != taken) yield("its plugin $name was made for another base")
+                }
+            }
+
+        private fun numbers(pipeline: Pipeline) =
+            sequence {
+                val (steps, guidance, solver) = pipeline.defaults
+                if (steps !in 1..pipeline.schedule.mostSteps(solver) || !(guidance >= 1.0 && guidance <= MAX_GUIDANCE)) {
+                    yield("its defaults are $steps steps and a guidance of $guidance")
+                }
+                val most = pipeline.parts.getValue("text_encoder").iospec.inputs.first().range?.endInclusive ?: -1.0
+                if (most < pipeline.tokenizer.vocabulary.size - 1) yield("its tokenizer has more tokens than its text encoder takes")
+            }
+
+        private fun all(spec: IOSpec): List<TensorSpec> = spec.inputs + spec.outputs
+    }
+}

@@ -1,0 +1,76 @@
+package ai.unplug.core.onnx
+
+import ai.unplug.core.Json
+import ai.unplug.core.TestVectors
+import ai.unplug.core.Vectors
+import ai.unplug.core.age.AgeModel
+import ai.unplug.core.base64
+import ai.unplug.core.bundle.Bundle
+import ai.unplug.core.bundle.Refused
+import ai.unplug.core.bundle.Source
+import ai.unplug.core.bundle.Trust
+import ai.unplug.core.bundle.Verdict
+import ai.unplug.core.double
+import ai.unplug.core.floats
+import ai.unplug.core.get
+import ai.unplug.core.picture
+import ai.unplug.core.string
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNotNull
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import java.time.Instant
+
+/** A signed bundle, verified, its own vectors run, and an age out of a photograph: what the app does first. */
+class AgeBundleTest {
+    private val case = Vectors.json("app/bundle.json")
+    private val trust = Trust.of(case["trust"])
+    private val files = (case["files"] as Json.Obj).fields.mapValues { it.value.base64 }
+
+    private fun open() = Bundle.open(Source.of(files), trust, Instant.parse(case["now"].string))
+
+    @Test
+    fun `a bundle's model answers as it does in Python`() {
+        val bundle = open()
+        val artifact = checkNotNull(bundle.artifact("onnx", "fp32"))
+        assertNull(bundle.artifact("litert"))
+        OnnxEngine(bundle.read(artifact.path)).use { engine ->
+            assertEquals(artifact.iospec.inputs.map { it.name }, engine.names.inputs)
+            val samples = TestVectors.read(bundle.read("test_vectors/vectors.json"), bundle.manifest.iospec, artifact.iospec) { bundle.read("test_vectors/$it") }
+            val parity = TestVectors.check(engine, samples, TestVectors.minPsnrDb(artifact.precision))
+            println("age, ${samples.size} test vectors: ${parity.db?.let { "%.1f dB".format(it) } ?: "equal"}")
+            assertNull(parity.reason)
+            val answer = AgeModel(engine, artifact.iospec, bundle.manifest.postprocessing).answer(case["picture"].picture())
+            assertEquals(case["expected_age"].double, answer.age, 1e-4)
+            assertEquals(3, answer.groups.size)
+            assertEquals(1.0, answer.groups.sumOf { it.probability }, 1e-9)
+        }
+        assertTrue(checkNotNull(bundle.card()).startsWith("# A tiny"))
+        assertNotNull(bundle.report("audit.json"))
+        assertEquals("face-age", bundle.manifest.publication.name)
+    }
+
+    @Test
+    fun `vectors of other numbers are told`() {
+        val bundle = open()
+        val artifact = checkNotNull(bundle.artifact("onnx"))
+        val samples =
+            TestVectors.read(bundle.read("test_vectors/vectors.json"), bundle.manifest.iospec, artifact.iospec) { name ->
+                bundle.read("test_vectors/$name").also { if (name == "1-age_logits.f32") it[2] = (it[2] + 8).toByte() }
+            }
+        OnnxEngine(bundle.read(artifact.path)).use { engine ->
+            assertTrue(checkNotNull(TestVectors.check(engine, samples, 100.0).reason).startsWith("age_logits: "))
+        }
+        assertEquals(case["age_logits"].floats.size, samples[0].outputs.getValue("age_logits").values.size)
+    }
+
+    @Test
+    fun `a verified bundle that says too little of its model is refused with a verdict`() {
+        val sound = Vectors.json("bundles/signed.json")
+        val bare = (sound["files"] as Json.Obj).fields.mapValues { it.value.base64 }
+        val refused = assertThrows(Refused::class.java) { Bundle.open(Source.of(bare), Trust.of(sound["trust"]), Instant.parse(sound["now"].string)) }
+        assertEquals(Verdict.MANIFEST, refused.verdict)
+    }
+}

@@ -1,0 +1,159 @@
+package ai.unplug.core.onnx
+
+import ai.unplug.core.DataError
+import ai.unplug.core.InputError
+import ai.unplug.core.Json
+import ai.unplug.core.Vectors
+import ai.unplug.core.base64
+import ai.unplug.core.decibels
+import ai.unplug.core.double
+import ai.unplug.core.draw.Drawn
+import ai.unplug.core.draw.Generator
+import ai.unplug.core.draw.GeneratorFolder
+import ai.unplug.core.draw.Order
+import ai.unplug.core.draw.Pipeline
+import ai.unplug.core.draw.Solver
+import ai.unplug.core.draw.Steer
+import ai.unplug.core.get
+import ai.unplug.core.has
+import ai.unplug.core.int
+import ai.unplug.core.items
+import ai.unplug.core.packedFloats
+import ai.unplug.core.picture.Picture
+import ai.unplug.core.string
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty
+import org.junit.jupiter.api.io.TempDir
+import java.io.File
+import java.nio.file.Files
+import java.nio.file.Path
+
+/** Whole pictures by ONNX Runtime's JVM build from exported files, beside those that Python drew with the same files. */
+class WholePictureTest {
+    private fun generator(folder: File) =
+        GeneratorFolder(folder).let { files -> Generator(files.pipeline) { OnnxEngine(files.file(it, "onnx", "fp32")) } }
+
+    private fun order(
+        case: Json,
+        condition: Picture,
+    ) = Order(
+        prompt = case["prompt"].string,
+        negative = if (case.has("negative")) case["negative"].string else "",
+        seed = case["seed"].string.toULong(),
+        steps = if (case.has("steps")) case["steps"].int else null,
+        guidance = if (case.has("guidance")) case["guidance"].double else null,
+        solver = if (case.has("solver")) Solver.of(case["solver"].string) else null,
+        steers =
+            if (case.has("strength")) {
+                listOf(Steer(if (case.has("plugin")) case["plugin"].string else "canny", condition, case["strength"].double))
+            } else {
+                emptyList()
+            },
+    )
+
+    private fun compared(
+        name: String,
+        folder: File,
+        vectors: Json,
+    ) {
+        generator(folder).use { generator ->
+            val side = generator.pipeline.imageSize
+            val condition = Picture(side, side, vectors["condition"].base64)
+            for (case in vectors["orders"].items) {
+                var steps = 0
+                val begun = System.nanoTime()
+                val drawn: Drawn = generator.draw(order(case, condition)) { steps = it.done }
+                val seconds = (System.nanoTime() - begun) / 1e9
+                val (picture, latent) = listOf("decoded" to drawn.decoded, "latent" to drawn.latent).map { decibels(case[it.first].packedFloats, it.second.values) }
+                println("%s, '%.30s', %d steps, %.2f s: %.1f dB to Python's picture, latent %.1f dB".format(name, case["prompt"].string, steps, seconds, picture, latent))
+                assertTrue(minOf(picture, latent) >= vectors["min_db"].double) { case["prompt"].string }
+                assertEquals(case["tokens"].int, drawn.prompt.tokens)
+            }
+        }
+    }
+
+    @Test
+    fun `a tiny generator draws Python's pictures`() {
+        compared("tiny", Vectors.file("app/generator"), Vectors.json("app/generator/pictures.json"))
+    }
+
+    /** `-Dunplug.generator=FOLDER`, with a pictures.json that `python -m tests.vectors.app.generator FOLDER` wrote beside. */
+    @Test
+    @EnabledIfSystemProperty(named = "unplug.generator", matches = ".+")
+    fun `the base that ships draws Python's pictures`() {
+        val folder = File(System.getProperty("unplug.generator"))
+        compared("the base that ships", folder, Json.parse(File(System.getProperty("unplug.generator.pictures")).readBytes()))
+    }
+
+    @Test
+    fun `drawing stops where the watch throws, and bad orders are refused before anything runs`() {
+        generator(Vectors.file("app/generator")).use { generator ->
+            assertThrows(InterruptedException::class.java) { generator.draw(Order("a child")) { if (it.done == 2) throw InterruptedException() } }
+            val plain = Picture(16, 16, ByteArray(768) { 7 })
+            val lines = Picture(16, 16, ByteArray(768) { (it % 5).toByte() })
+            val bad =
+                listOf(
+                    Order("a", steps = 0),
+                    Order("a", steps = 1001),
+                    Order("a", guidance = 0.5),
+                    Order("a", guidance = Double.NaN),
+                    Order("a", negative = "b", guidance = 1.0),
+                    Order("a", steers = listOf(Steer("canny", plain))),
+                    Order("a", steers = listOf(Steer("depth", lines))),
+                    Order("a", steers = listOf(Steer("canny", lines, 11.0))),
+                    Order("a", steers = listOf(Steer("canny", Picture(1, 1, ByteArray(3))))),
+                    Order("a".repeat(70_000)),
+                )
+            for (order in bad) assertThrows(InputError::class.java, { generator.draw(order) }, order.toString().take(80))
+        }
+    }
+
+    @TempDir
+    lateinit var folder: Path
+
+    @Test
+    fun `files that were edited, left out or linked are refused`() {
+        val source = Vectors.file("app/generator")
+        source.copyRecursively(folder.toFile(), overwrite = true)
+        val files = GeneratorFolder(folder.toFile())
+        assertEquals(listOf("onnx" to "fp32"), files.kinds())
+        assertThrows(InputError::class.java) { files.file("unet", "litert", "fp32") }
+        val unet = files.file("unet", "onnx", "fp32")
+        val bytes = unet.readBytes()
+        unet.writeBytes(bytes.copyOf().also { it[50] = (it[50] + 1).toByte() })
+        assertThrows(DataError::class.java) { files.file("unet", "onnx", "fp32") }
+        unet.delete()
+        assertThrows(DataError::class.java) { files.file("unet", "onnx", "fp32") }
+        Files.createSymbolicLink(unet.toPath(), File(source, "unet/guided_unet.fp32.onnx").toPath())
+        assertThrows(DataError::class.java) { files.file("unet", "onnx", "fp32") }
+    }
+
+    @Test
+    fun `a pipeline whose parts do not fit, or that is not strict, is refused`() {
+        val text = Vectors.file("app/generator/pipeline.json").readText()
+        Pipeline.of(text.toByteArray())
+        val harmed =
+            listOf(
+                "" to "",
+                "unplug-pipeline/1" to "unplug-pipeline/2",
+                "philox4x32-10/box-muller" to "mersenne",
+                "decoder/decoder.fp32.onnx" to "../decoder.fp32.onnx",
+                "decoder/decoder.fp32.onnx" to "/decoder.fp32.onnx",
+                "\"noise_pred_negative\"" to "\"noise_pred\"",
+                "\"residuals\": [" to "\"residuals\": [\"more\", ",
+                "\"solver\": \"ddim\"" to "\"solver\": \"euler\"",
+                "\"image_size\": 16" to "\"image_size\": 32",
+                "\"name\": \"tiny\"" to "\"name\": \"tiny\", \"name\": \"tiny\"",
+                "\"name\": \"tiny\"" to "\"name\": \"tiny\", \"more\": 1",
+                "\"dtype\": \"int32\"" to "\"dtype\": \"int64\"",
+                "\"guidance\": 3.0" to "\"guidance\": 300.0",
+            )
+        for ((from, to) in harmed) {
+            val changed = if (from.isEmpty()) text.dropLast(3) else text.replace(from, to).also { check(it != text) { from } }
+            assertThrows(DataError::class.java, { Pipeline.of(changed.toByteArray()) }, "$from to $to")
+        }
+    }
+}

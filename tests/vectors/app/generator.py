@@ -1,0 +1,113 @@
+"""``python -m tests.vectors.app.generator``: a whole generator of tiny ONNX files, and pictures that Python draws with it.
+
+``generator/`` is the folder as `unplug export` leaves one; ``generator/pictures.json`` has orders, and of each picture the
+latent and what the decoder gave. A port draws with the same files and ONNX Runtime, and must come within the decibels there.
+``python -m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say the base's that ships.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.vectors.pipeline.make import SCHEDULES
+
+from unplug.core import sha256_file
+from unplug.sdk.device import Part, PartFile, Pipeline, PipelineDefaults, PluginPart, Steer, Words, generate, load_pipeline
+
+from .networks import LATENT, RESIDUAL, SIDE, SPECS, TOKENIZER, TYPES, write
+
+HERE = Path(__file__).parent / "generator"
+MIN_DB = 100.0
+"""Of pictures and latents: ONNX Runtime's builds for Python and the JVM may add numbers up in another order."""
+ORDERS: tuple[dict[str, Any], ...] = (
+    {"prompt": "a child", "seed": 0},
+    {"prompt": "an elderly person, smiling", "negative": "a hat", "seed": 7, "steps": 6, "guidance": 5.0, "solver": "dpm++"},
+    {"prompt": "", "seed": 2**64 - 1, "steps": 1, "guidance": 1.0},
+    {"prompt": "child " * 60, "seed": 3, "strength": 1.0},
+    {"prompt": "caf\u00e9 \u65e5\u672c\u8a9e 42", "seed": 3, "strength": 0.25, "solver": "dpm++"},
+)
+
+
+def condition(side: int = SIDE) -> NDArray[np.uint8]:
+    """Lines, and a slope in one channel."""
+    found_HWC = np.zeros((side, side, 3), np.uint8)
+    found_HWC[3:5] = 255
+    found_HWC[8, :, 1] = np.arange(side) * 16
+    return found_HWC
+
+
+def write_pipeline(folder: Path) -> None:
+    """The folder's networks, cards and ``pipeline.json``."""
+    parts = {}
+    for name in SPECS:
+        if name == "age":
+            continue
+        path = write(folder, name, name.removeprefix("plugins."))
+        file = PartFile(
+            target="onnx", precision="fp32", file=path.relative_to(folder).as_posix(), sha256=sha256_file(path),
+            bytes=path.stat().st_size,
+        )  # fmt: skip
+        parts[name] = Part(model_type=TYPES[name], iospec=SPECS[name], files=(file,))
+    Pipeline(
+        name="tiny", image_size=SIDE, latent_shape=LATENT, tokenizer=TOKENIZER,
+        schedule=SCHEDULES["v_prediction, zero terminal SNR"], text_encoder=parts["text_encoder"], unet=parts["unet"],
+        decoder=parts["decoder"], plugins={"canny": PluginPart(condition="canny", part=parts["plugins.canny"])},
+        residuals=(RESIDUAL,), scaling_factor=0.5, shift_factor=0.0,
+        defaults=PipelineDefaults(steps=4, guidance=3.0, solver="ddim"), versions={}, git_revision=None,
+    ).save(folder)  # fmt: skip
+
+
+def pictures(folder: Path) -> dict[str, Any]:
+    """What Python draws with the folder's files."""
+    import onnxruntime
+
+    pipeline = load_pipeline(folder)
+    chosen = {
+        name: next(item.file for item in part.files if (item.target, item.precision) == ("onnx", "fp32"))
+        for name, part in pipeline.parts().items()
+    }
+    sessions = {name: onnxruntime.InferenceSession(str(folder / file)) for name, file in chosen.items()}
+    networks = {
+        name: lambda given, own=session: dict(
+            zip([item.name for item in own.get_outputs()], own.run(None, dict(given)), strict=True)
+        )
+        for name, session in sessions.items()
+    }
+    rows = []
+    for order in ORDERS:
+        words = Words(**{key: value for key, value in order.items() if key not in ("seed", "strength")})
+        steers = (
+            (Steer(plugin="canny", condition_HWC=condition(pipeline.image_size), strength=order["strength"]),)
+            if "strength" in order
+            else ()
+        )
+        made = generate(pipeline, networks, words, seed=order["seed"], steers=steers)
+        rows.append({
+            **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens, "latent": floats(made.latent),
+            "decoded": floats(made.decoded),
+        })  # fmt: skip
+    return {"min_db": MIN_DB, "condition": base64.b64encode(condition(pipeline.image_size).tobytes()).decode(), "orders": rows}
+
+
+def floats(array: NDArray[np.float32]) -> str:
+    """Little-endian float32, row by row, in base64."""
+    return base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
+
+
+def main() -> None:
+    """Writes the folder."""
+    write_pipeline(HERE)
+    (HERE / "pictures.json").write_text(json.dumps(pictures(HERE), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        Path(sys.argv[2]).write_text(json.dumps(pictures(Path(sys.argv[1]))), encoding="utf-8")
+    else:
+        main()

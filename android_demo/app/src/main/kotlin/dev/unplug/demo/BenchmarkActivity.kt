@@ -1,10 +1,12 @@
 package dev.unplug.demo
 
+import ai.unplug.core.bench.BenchPlan
 import android.os.Bundle
 import android.os.Process
 import android.view.WindowManager
 import android.widget.ProgressBar
 import android.widget.TextView
+import dev.unplug.demo.bench.FolderFiles
 import dev.unplug.demo.bench.runPlan
 import java.io.File
 import java.io.IOException
@@ -40,7 +42,9 @@ class DrivenState(
     /** The report appears whole or not at all; what went wrong is left beside it, for the harness. */
     private fun measure(folder: File) {
         try {
-            write(folder, "report.json", runPlan(app, folder) { share, text -> app.work.tell { progressed(share, text) } })
+            val plan = BenchPlan.of(File(folder, BenchPlan.FILE).readBytes())
+            val report = runPlan(app, plan, FolderFiles(folder), File(folder, "journal.jsonl")) { share, text -> app.work.tell { progressed(share, text) } }
+            write(folder, "report.json", report)
         } catch (error: Exception) {
             runCatching { write(folder, "failed.txt", app.line(error)) }
             throw error
@@ -98,7 +102,7 @@ class BenchmarkActivity : Screen<DrivenState>() {
     /** Only inside this app's own folder on the shared storage, which adb can write and read. */
     private fun folderOf(text: String?): File? {
         val own = getExternalFilesDir(null)?.canonicalFile ?: return null
-        return text?.let { File(it).canonicalFile }?.takeIf { it.startsWith(own) && it != own && File(it, "plan.json").isFile }
+        return text?.let { File(it).canonicalFile }?.takeIf { it.startsWith(own) && it != own && File(it, BenchPlan.FILE).isFile }
     }
 
     private fun show() {

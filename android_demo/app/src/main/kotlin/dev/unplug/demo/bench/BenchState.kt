@@ -1,7 +1,10 @@
 package dev.unplug.demo.bench
 
 import ai.unplug.core.Json
+import ai.unplug.core.JsonError
+import ai.unplug.core.bench.BenchPlan
 import ai.unplug.core.bench.BenchmarkProtocol
+import ai.unplug.core.bench.BenchmarkStopped
 import ai.unplug.core.bundle.Artifact
 import ai.unplug.core.bundle.Bundle
 import ai.unplug.core.text
@@ -12,7 +15,7 @@ import dev.unplug.demo.Watched
 import dev.unplug.demo.engine.Runs
 import dev.unplug.demo.line
 import java.io.File
-import java.util.concurrent.CancellationException
+import java.io.IOException
 
 /** One row of a report, as far as the screen shows it. */
 class Row(
@@ -56,6 +59,7 @@ class BenchState(
     private var bundle: Bundle? = null
     private var run: Running? = null
     private val marker = File(app.filesDir, "benchmark-runs")
+    private val journal = File(app.filesDir, "benchmark.jsonl")
     private val kept = File(app.filesDir, "benchmark.json")
 
     init {
@@ -88,7 +92,7 @@ class BenchState(
                 said = ""
                 val error = result.exceptionOrNull()
                 result.getOrNull()?.let(::shown)
-                line = if (error == null || error is CancellationException) null else app.line(error)
+                line = if (error == null || error is BenchmarkStopped) null else app.line(error)
                 changed()
             }
         changed()
@@ -103,21 +107,19 @@ class BenchState(
         sustained: Boolean,
         running: Running,
     ): String {
-        val folder = File(app.noBackupFilesDir, "benchmark")
         marker.createNewFile()
+        val plan = ownPlan(bundle, file, way, app.engines.threads, sustained)
         try {
-            writeOwnPlan(folder, bundle, file, way, app.engines.threads, sustained)
             val text =
-                runPlan(app, folder) { share, text ->
-                    if (running.stopped) throw CancellationException()
+                runPlan(app, plan, BundleFiles(bundle), journal) { share, text ->
+                    if (running.stopped) throw BenchmarkStopped()
                     app.work.tell { progressed(share, text) }
                 }
             val new = File(app.filesDir, "benchmark.new").apply { writeText(text) }
-            new.renameTo(kept)
+            if (!new.renameTo(kept)) throw IOException("the report cannot be written")
             return text
         } finally {
             marker.delete()
-            folder.deleteRecursively()
         }
     }
 
@@ -137,14 +139,28 @@ class BenchState(
     }
 }
 
-/** Runs the plan that lies in a folder; the report as JSON. */
+/**
+ * Runs a plan, going on where an app that was killed had stopped; the report as JSON.
+ *
+ * @param journal of rows so far; it stays for who runs the same plan again, until the plan is done.
+ */
 fun runPlan(
     app: DemoApp,
-    folder: File,
+    plan: BenchPlan,
+    files: JobFiles,
+    journal: File,
     told: (Double, String) -> Unit,
 ): String {
-    val plan = Json.parse(File(folder, "plan.json").readBytes())
-    val threads = (((plan as? Json.Obj)?.fields?.get("plan") as? Json.Obj)?.fields?.get("threads") as? Json.Num)?.value?.toInt() ?: app.engines.threads
-    val host = PhoneHost(app, app.engines, { File(folder, "files/${it.number}") }, told, threads)
-    return BenchmarkProtocol(plan, host).run().text()
+    val earlier = if (journal.isFile) journal.readLines().reversed().mapNotNull(::lineOf) else emptyList()
+    val report = BenchmarkProtocol(plan, PhoneHost(app, app.engines, files, journal, told), earlier).run().text()
+    journal.delete()
+    return report
 }
+
+/** A line that the app's end cut off is no JSON, and is left out. */
+private fun lineOf(line: String): Json? =
+    try {
+        Json.parse(line)
+    } catch (cut: JsonError) {
+        null
+    }

@@ -1,94 +1,106 @@
 package dev.unplug.demo.bench
 
 import ai.unplug.core.DataError
-import ai.unplug.core.Json
+import ai.unplug.core.FloatTensor
+import ai.unplug.core.IOSpec
+import ai.unplug.core.Sample
+import ai.unplug.core.TestVectors
+import ai.unplug.core.bench.BenchJob
+import ai.unplug.core.bench.BenchPlan
+import ai.unplug.core.bench.Timing
 import ai.unplug.core.bundle.Artifact
 import ai.unplug.core.bundle.Bundle
-import ai.unplug.core.jsonOf
-import ai.unplug.core.text
 import dev.unplug.demo.engine.Runs
 import java.io.File
+import java.nio.ByteBuffer
+import java.nio.ByteOrder
 import java.security.MessageDigest
 
-private const val INDEX = "vectors.json"
+/** Where the file and the vectors of a job lie. */
+interface JobFiles {
+    fun bytes(job: BenchJob): ByteArray
+
+    fun samples(job: BenchJob): List<Sample>
+}
+
+/** A folder that the harness handed over. */
+class FolderFiles(
+    private val folder: File,
+) : JobFiles {
+    override fun bytes(job: BenchJob): ByteArray = File(folder, job.model).readBytes()
+
+    override fun samples(job: BenchJob): List<Sample> {
+        val vectors = File(folder, job.vectors)
+        return TestVectors.read(File(vectors, TestVectors.INDEX).readBytes(), job.iospec, job.iospec) { File(vectors, it).readBytes() }
+    }
+}
+
+/** A bundle and its own test vectors. */
+class BundleFiles(
+    private val bundle: Bundle,
+) : JobFiles {
+    override fun bytes(job: BenchJob): ByteArray = bundle.read("artifacts/${job.file}")
+
+    override fun samples(job: BenchJob): List<Sample> = samples(job.iospec)
+
+    fun samples(wanted: IOSpec): List<Sample> {
+        val index = "test_vectors/${TestVectors.INDEX}"
+        if (index !in bundle.verified.files) throw DataError("benchmark", "the bundle has no test vectors", "Release it again")
+        return TestVectors.read(bundle.read(index), bundle.manifest.iospec, wanted) { bundle.read("test_vectors/$it") }
+    }
+}
+
 private const val WARMUP = 3
 private const val ITERATIONS = 50
 private const val STARTS = 2
 private const val SUSTAIN_S = 60.0
-private val SAFE = Regex("[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 
-/**
- * Writes what the harness would write: a plan of one job on a bundle's file, the file, and the bundle's own test vectors.
- *
- * @param folder made anew.
- */
-fun writeOwnPlan(
-    folder: File,
+/** What the harness would ask for: one file of a bundle, run in one way. */
+fun ownPlan(
     bundle: Bundle,
     artifact: Artifact,
     way: Runs,
     threads: Int,
     sustained: Boolean,
-) {
-    folder.deleteRecursively()
-    val vectors = File(folder, "vectors/0").apply { mkdirs() }
-    File(folder, "files").mkdirs()
-    File(folder, "files/0").outputStream().use { bundle.verified.copy(artifact.path, it) }
-    val samples = samplesOf(bundle)
-    File(vectors, INDEX).writeBytes(bundle.read("test_vectors/$INDEX"))
-    for (name in samples.flatMap { it.inputs.values + it.outputs.values }) File(vectors, name).writeBytes(bundle.read("test_vectors/$name"))
-    val card = Json.parse(bundle.read("${artifact.path}.json")) as Json.Obj
-    val plan = jsonOf("threads" to threads, "warmup" to WARMUP, "iterations" to ITERATIONS, "starts" to STARTS, "sustain_s" to if (sustained) SUSTAIN_S else null, "seed" to 0)
+): BenchPlan {
+    val timing = Timing(threads, WARMUP, ITERATIONS, if (sustained) 1 else STARTS, if (sustained) SUSTAIN_S else null, seed = 0)
     val job =
-        jsonOf(
-            "number" to 0, "file" to artifact.path.substringAfterLast('/'), "model_type" to artifact.modelType,
-            "model_sha256" to artifact.checkpointSha256, "artifact_sha256" to artifact.sha256, "target" to artifact.target,
-            "precision" to artifact.precision, "bytes" to artifact.bytes, "runtime" to way.runtime, "delegate" to way.delegate,
-            "iospec" to card.fields["iospec"], "config" to card.fields["config"], "min_psnr_db" to leastDb(artifact.precision),
-            "flops" to artifact.flops, "inputs_sha256" to digest(bundle, samples), "parity_reference" to "checkpoint",
-            "not_run" to null, "row" to null, "model_url" to "files/0", "vectors_url" to "vectors/0",
+        BenchJob(
+            number = 0,
+            file = artifact.path.substringAfterLast('/'),
+            modelType = artifact.modelType,
+            modelSha256 = artifact.checkpointSha256,
+            artifactSha256 = artifact.sha256,
+            target = artifact.target,
+            precision = artifact.precision,
+            bytes = artifact.bytes,
+            runtime = way.runtime,
+            delegate = way.delegate,
+            iospec = artifact.iospec,
+            config = artifact.config,
+            minPsnrDb = TestVectors.minPsnrDb(artifact.precision),
+            flops = artifact.flops,
+            inputsSha256 = digest(BundleFiles(bundle).samples(bundle.manifest.iospec)),
+            parityReference = "checkpoint",
+            notRun = null,
+            model = "files/0",
+            vectors = "vectors/0",
         )
-    val all = jsonOf("schema" to "unplug-bench-plan/1", "plan" to plan, "jobs" to listOf(job), "auto" to true)
-    File(folder, "plan.json").writeText(all.text())
+    return BenchPlan(timing, listOf(job))
 }
 
-private class Sample(
-    val inputs: Map<String, String>,
-    val outputs: Map<String, String>,
-    val shapes: Map<String, List<Int>>,
-)
-
-private fun samplesOf(bundle: Bundle): List<Sample> {
-    fun wrong(): Nothing = throw DataError("test vectors", "the bundle has none that this app reads", "Release it again")
-    if ("test_vectors/$INDEX" !in bundle.verified.files) wrong()
-    val value = Json.parse(bundle.read("test_vectors/$INDEX")) as? Json.Obj ?: wrong()
-    val samples = (value.fields["samples"] as? Json.Arr)?.items ?: wrong()
-    return samples.map { item ->
-        fun side(name: String) = ((item as? Json.Obj)?.fields?.get(name) as? Json.Obj)?.fields?.mapValues { it.value as? Json.Obj ?: wrong() } ?: wrong()
-        fun file(entry: Json.Obj) = (entry.fields["file"] as? Json.Str)?.value?.takeIf(SAFE::matches) ?: wrong()
-        val shapes = side("inputs").mapValues { (_, entry) -> (entry.fields["shape"] as? Json.Arr)?.items?.map { (it as? Json.Num)?.value?.toInt() ?: wrong() } ?: wrong() }
-        Sample(side("inputs").mapValues { file(it.value) }, side("outputs").mapValues { file(it.value) }, shapes)
-    }.ifEmpty { wrong() }
-}
-
-/** SHA-256 over names, types, shapes and bytes of the inputs, all samples of one stacked, as the harness has it. */
-private fun digest(
-    bundle: Bundle,
-    samples: List<Sample>,
-): String {
+/** SHA-256 over names, types, shapes and bytes of the inputs, all samples of one stacked, as `unplug.export.digest_inputs` has it. */
+internal fun digest(samples: List<Sample>): String {
     val found = MessageDigest.getInstance("SHA-256")
     for (name in samples.first().inputs.keys.sorted()) {
-        val shape = listOf(samples.size) + samples.first().shapes.getValue(name).drop(1)
+        val tensors = samples.map { it.inputs.getValue(name) as FloatTensor }
+        val shape = listOf(samples.size) + tensors.first().shape.drop(1)
         found.update("$name\u0000<f4\u0000(${shape.joinToString(", ")})\n".toByteArray())
-        samples.forEach { found.update(bundle.read("test_vectors/${it.inputs.getValue(name)}")) }
+        for (tensor in tensors) {
+            val bytes = ByteBuffer.allocate(4 * tensor.values.size).order(ByteOrder.LITTLE_ENDIAN)
+            bytes.asFloatBuffer().put(tensor.values)
+            found.update(bytes)
+        }
     }
     return found.digest().joinToString("") { "%02x".format(it) }
 }
-
-/** Parity that a precision must reach, as in `unplug.export`. */
-private fun leastDb(precision: String): Double =
-    when (precision) {
-        "fp32" -> 100.0
-        "fp16" -> 60.0
-        else -> 30.0
-    }

@@ -2,10 +2,12 @@ package dev.unplug.demo.bench
 
 import ai.unplug.core.DataError
 import ai.unplug.core.bench.BenchJob
+import ai.unplug.core.bench.BenchRow
 import ai.unplug.core.bench.BenchmarkHost
 import ai.unplug.core.bench.DeviceFacts
 import ai.unplug.core.bench.DeviceState
 import ai.unplug.core.bench.OpenedEngine
+import ai.unplug.core.bench.Timing
 import android.content.Context
 import android.content.Intent
 import android.content.IntentFilter
@@ -26,15 +28,16 @@ fun thermalOf(context: Context): String? =
 /**
  * The phone, as the protocol of core asks for it.
  *
- * @param files by their number in the plan.
+ * @param files of the plan's jobs.
+ * @param journal gets every row so far, one line each, so that an app that was killed goes on where it was.
  * @param told of progress; may throw to stop.
  */
 class PhoneHost(
     private val context: Context,
     private val engines: Engines,
-    private val files: (BenchJob) -> File,
+    private val files: JobFiles,
+    private val journal: File,
     private val told: (Double, String) -> Unit,
-    private val threads: Int,
 ) : BenchmarkHost {
     override val facts =
         DeviceFacts(
@@ -56,11 +59,18 @@ class PhoneHost(
         )
     }
 
-    override fun open(job: BenchJob): OpenedEngine {
+    override fun samples(job: BenchJob) = files.samples(job)
+
+    override fun row(row: BenchRow) = journal.appendText("${row.journal()}\n")
+
+    override fun open(
+        job: BenchJob,
+        timing: Timing,
+    ): OpenedEngine {
         val way =
             engines.ways.firstOrNull { it.runtime == job.runtime && it.delegate == job.delegate }
                 ?: throw DataError(job.file, "the app has no ${job.runtime} on ${job.delegate}", "Ask for one of ${engines.ways.joinToString { it.delegate }}")
-        return OpenedEngine(engines.open(way, job.file, files(job).readBytes(), threads), way.delegate, engines.version(way), threads)
+        return OpenedEngine(engines.open(way, job.file, files.bytes(job), timing.threads), way.delegate, engines.version(way), timing.threads)
     }
 
     override fun progress(

@@ -1,3 +1,4 @@
+from .apps.inbox import push_to_app as push_to_app
 from .apps.xcode import read_xcode as read_xcode
 from .baselines import NOT_OURS as NOT_OURS
 from .baselines import Baselines as Baselines

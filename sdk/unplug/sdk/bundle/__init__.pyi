@@ -8,11 +8,11 @@ from .bundle import read_manifest as read_manifest
 from .bundle import sign_bundle as sign_bundle
 from .bundle import verify_bundle as verify_bundle
 from .bundle import write_bundle as write_bundle
-from .envelope import pae as pae
 from .deltas import WAYS as WAYS
 from .deltas import PatchBroken as PatchBroken
 from .deltas import apply_delta as apply_delta
 from .deltas import make_delta as make_delta
+from .envelope import pae as pae
 from .keys import Signer as Signer
 from .keys import load_signer as load_signer
 from .keys import make_key as make_key

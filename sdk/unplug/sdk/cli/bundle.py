@@ -1,4 +1,4 @@
-"""``unplug bundle``: keygen, sign, verify, inspect, diff, patch, pack."""
+"""``unplug bundle``: keygen, sign, verify, inspect, diff, patch, pack, push."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from unplug.core import InputError, hold
 
 from .base import Common, Outcome, command, percent
+from .bundle_push import push
 
 if TYPE_CHECKING:
     from unplug.sdk.bundle import Publication, Signing, Trust
@@ -81,7 +82,10 @@ def trust_of(files: tuple[Path, ...]) -> Trust | None:
 
 @click.group()
 def bundle() -> None:
-    """Sign, verify, compare or pack bundles."""
+    """Sign, verify, compare, pack or push bundles."""
+
+
+bundle.add_command(push)
 
 
 @bundle.command()

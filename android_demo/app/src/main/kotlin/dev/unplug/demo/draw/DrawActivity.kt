@@ -148,7 +148,9 @@ class DrawActivity : Screen<DrawState>() {
         sketch.contentDescription = getString(R.string.draw_sketch)
     }
 
-    private fun clear() = sketch.clear(laidOut?.imageSize ?: return)
+    private fun clear() {
+        laidOut?.let { sketch.clear(it.imageSize) }
+    }
 
     private fun strengthOf() = strength.progress / 20.0
 

@@ -228,7 +228,7 @@ def bench(*items: tuple[str, bool, float], reason: str = "parity: 9 dB", gate: s
 def test_bench_rows_must_be_valid() -> None:
     assert bench_gate(Gates(), bench(("ok", True, 1.0), ("not_run", False, 0.0))).passed
     refused = bench_gate(Gates(), bench(("ok", True, 1.0), ("ok", False, 1.0)))
-    assert not refused.passed and "first refused: f: parity: 9 dB" in refused.detail
+    assert not refused.passed and "first: f: parity: 9 dB" in refused.detail
     assert not bench_gate(Gates(), bench(("not_run", False, 0.0))).passed
 
 

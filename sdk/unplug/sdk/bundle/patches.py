@@ -25,7 +25,8 @@ from .trust import Trust
 
 INDEX, FOLDER = "patches.json", "files"
 SCHEMA: Literal["unplug-patches/1"] = "unplug-patches/1"
-COPY, WHOLE = "copy", "whole"
+COPY: Literal["copy"] = "copy"
+WHOLE: Literal["whole"] = "whole"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -252,7 +252,7 @@ def pack(
     """
     from unplug.sdk.bundle import STORES, Delivery, pack_bundle, pack_for
 
-    asked = {store: places[store] for store in STORES if places[store] is not None}
+    asked = {store: place for store in STORES if (place := places[store]) is not None}
     if out is None and not asked:
         raise InputError("bundle pack", "nothing to write", "Give -o FILE.zip, --play, --ios, --hub or --triton with a folder")
     outcome, trust = Outcome(value={}), trust_of(trusted)

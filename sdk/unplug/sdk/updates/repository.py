@@ -62,7 +62,7 @@ class Repository:
 
         if root_numbers(folder):
             raise OutputError(str(folder), "update metadata is there already", "Change it by `unplug updates rotate`")
-        parts: dict[Kind, Metadata[Any]] = {
+        parts: dict[str, Any] = {
             "root": Metadata(Root(consistent_snapshot=True)), "timestamp": Metadata(Timestamp()),
             "snapshot": Metadata(Snapshot()), "targets": Metadata(Targets()),
         }  # fmt: skip
@@ -88,7 +88,9 @@ class Repository:
             "root": f"{numbers[-1]}.root.json", "timestamp": "timestamp.json",
             "snapshot": f"{seen.snapshot}.snapshot.json", "targets": f"{seen.targets}.targets.json",
         }  # fmt: skip
-        parts = {kind: Metadata.from_bytes((folder / METADATA / name).read_bytes()) for kind, name in names.items()}
+        parts: dict[str, Any] = {
+            kind: Metadata.from_bytes((folder / METADATA / name).read_bytes()) for kind, name in names.items()
+        }
         return cls(folder=folder, signers=_by_id(signers), now=now.replace(microsecond=0), **parts)
 
     def expiry(self, kind: Kind, days: int | None = None) -> datetime:

@@ -73,12 +73,17 @@ class PlantedFaultsTest {
             "a crop from the corner" to square { picture, size, box -> right(picture, size, Box(0.0, 0.0, box.right - box.left, box.bottom - box.top)) },
             "a resize half a pixel off" to square(::halfPixel),
             "a resize that looks at one pixel" to square(::nearest),
-            "columns before rows" to
+            "columns always first" to
                 square { picture, size, box ->
-                    fun turned(one: Picture) = Picture(one.height, one.width, ByteArray(one.pixels.size) { one.at(it / 3 / one.height, it / 3 % one.height, it % 3).toByte() })
-                    turned(resize(turned(picture), size, size, Box(box.top, box.left, box.bottom, box.right)))
+                    val narrow = resize(picture, picture.width, size, Box(0.0, box.top, picture.width.toDouble(), box.bottom))
+                    resize(narrow, size, size, Box(box.left, 0.0, box.right, size.toDouble()))
                 },
-            "two tokenizer merges swapped" to { PipelineVectors.tokens(PipelineVectors.tokenizer { swapped(it, 0, 1) }) },
+            "lines always first" to
+                square { picture, size, box ->
+                    val low = resize(picture, size, picture.height, Box(box.left, 0.0, box.right, picture.height.toDouble()))
+                    resize(low, size, size, Box(0.0, box.top, size.toDouble(), box.bottom))
+                },
+            "two tokenizer merges swapped" to { PipelineVectors.tokens(PipelineVectors.tokenizer { swapped(it, 2, 18) }) },
             "a tokenizer merge left out" to { PipelineVectors.tokens(PipelineVectors.tokenizer { without(it, 2) }) },
             "a noise counter from one" to { PipelineVectors.noise { seed, stream, count -> Noise.words(seed, stream, count + 4).copyOfRange(4, count + 4) } },
             "a noise counter with words turned round" to

@@ -6,10 +6,16 @@ let package = Package(
   platforms: [.iOS(.v17), .macOS(.v14)],
   products: [
     .library(name: "UnplugCore", targets: ["UnplugCore"]),
+    .library(name: "UnplugOnnx", targets: ["UnplugOnnx"]),
+    .library(name: "UnplugCoreML", targets: ["UnplugCoreML"]),
+    .executable(name: "unplug-coreml", targets: ["unplug-coreml"]),
   ],
   targets: [
     .target(name: "UnplugCore"),
-    .testTarget(name: "UnplugCoreTests", dependencies: ["UnplugCore"]),
+    .target(name: "UnplugOnnx", dependencies: ["UnplugCore"]),
+    .target(name: "UnplugCoreML", dependencies: ["UnplugCore"]),
+    .executableTarget(name: "unplug-coreml", dependencies: ["UnplugCore", "UnplugCoreML"]),
+    .testTarget(name: "UnplugCoreTests", dependencies: ["UnplugCore", "UnplugOnnx"]),
   ],
   swiftLanguageModes: [.v6]
 )

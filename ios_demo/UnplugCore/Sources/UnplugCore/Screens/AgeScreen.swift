@@ -73,6 +73,9 @@ public final class AgeScreen {
     } catch { state = .failed(line(of: error)) }
   }
 
+  /// A photograph that could not even be read.
+  public func fail(_ text: String) { state = .failed(text) }
+
   /// The first artifact that an opener takes, on disk; each bundle has a folder of its own.
   private func place(_ bundle: Verified) throws -> (URL, IOSpec, any Opener) {
     for (suffix, runtime) in [(".mlpackage", "coreml-app"), (".onnx", "onnx-app")] {

@@ -111,6 +111,20 @@ public final class DrawScreen {
     condition = edges ? Canny.edges(square) : square
   }
 
+  /// Lines by finger, in parts of the pad, as white lines on black.
+  public func sketch(_ lines: [[SIMD2<Double>]]) {
+    guard let side = generator?.pipeline.imageSize else { return }
+    var canvas = Canvas(width: side, height: side)
+    for line in lines {
+      let places = line.map { point -> Canvas.Place in
+        let pixel = (point * Double(side)).clamped(lowerBound: SIMD2(0, 0), upperBound: SIMD2(repeating: Double(side - 1)))
+        return Canvas.Place(x: Int(pixel.x), y: Int(pixel.y))
+      }
+      for (one, other) in zip(places, places.dropFirst()) { canvas.line(one, other, SIMD3(255, 255, 255), thickness: 1) }
+    }
+    condition = canvas.picture
+  }
+
   public func draw() async {
     guard let generator, let choice else { return state = .failed("No base is open; open a folder that unplug export wrote.") }
     do {

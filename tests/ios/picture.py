@@ -1,7 +1,7 @@
 """``python -m tests.ios.picture FILES OUT``: what Python draws with a folder of ONNX files, for Swift to draw again.
 
-FILES is of ``unplug export small face_landmark --to onnx --precision fp32 --out FILES``. OUT gets `expected.json` and raw float32 beside it;
-``ios_demo/check`` draws the same where UNPLUG_IOS_PICTURE names OUT, and prints the decibels between both.
+FILES is of ``unplug export small face_landmark --to onnx --precision fp32 --out FILES``. OUT gets `expected.json` and raw
+float32 beside it; ``ios_demo/check`` draws the same where UNPLUG_IOS_PICTURE names OUT, and prints the decibels between both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ def main(files: Path, out: Path) -> None:
     told = []
     for number, order in enumerate(ORDERS):
         steers = (steer,) if order["plugin"] else ()
-        made = draw(files, Words(prompt=str(order["prompt"])), seeds=(int(str(order["seed"])),), steers=steers, target="onnx", precision="fp32")
+        made = draw(
+            files,
+            Words(prompt=str(order["prompt"])),
+            seeds=(int(str(order["seed"])),),
+            steers=steers,
+            target="onnx",
+            precision="fp32",
+        )
         (out / f"{number}-latent.f32").write_bytes(np.ascontiguousarray(made.latents[0], "<f4").tobytes())
         (out / f"{number}-decoded.f32").write_bytes(np.ascontiguousarray(made.decoded[0], "<f4").tobytes())
         (out / f"{number}.rgb").write_bytes(made.images[0].tobytes())

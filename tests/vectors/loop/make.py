@@ -1,9 +1,9 @@
-"""``python -m tests.vectors.loop.make``: whole pictures of a toy generator whose networks are formulas, which every language can write.
+"""``python -m tests.vectors.loop.make``: whole pictures of a toy generator whose networks are formulas.
 
-``pipeline.json`` is the toy's; ``pictures.json`` has orders with the latent, the decoder's numbers and the bytes that come of them.
-The formulas stand in ``tests/sdk/device/toy.py``: hidden states are ids / 1000; noise = z / 2 + t / 10000 + mean(residual) +
-tanh(mean(states) / 10); the image is the sigmoid of the latent's mean over channels, each number a square of 8 pixels; the plugin
-gives the mean of its condition.
+Every language can write them. ``pipeline.json`` is the toy's; ``pictures.json`` has orders with the latent, the decoder's
+numbers and the bytes that come of them. The formulas stand in ``tests/sdk/device/toy.py``: hidden states are ids / 1000; noise =
+z / 2 + t / 10000 + mean(residual) + tanh(mean(states) / 10); the image is the sigmoid of the latent's mean over channels, each
+number a square of 8 pixels; the plugin gives the mean of its condition.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from tests.sdk.device.toy import SIDE, networks, toy
+
 from unplug.sdk.device import Steer, Words, generate
 
 HERE = Path(__file__).parent
@@ -51,7 +51,8 @@ def files() -> dict[str, str]:
         steers = (Steer(plugin="canny", condition_HWC=condition(), strength=order["strength"]),) if "strength" in order else ()
         made = generate(pipeline, networks(), Words(**words), seed=order["seed"], steers=steers)  # type: ignore[arg-type]
         orders.append({
-            **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens, "latent": made.latent.ravel().astype(float).tolist(),
+            **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens,
+            "latent": made.latent.ravel().astype(float).tolist(),
             "decoded": made.decoded[0, :, ::8, ::8].ravel().astype(float).tolist(),
             "rgb": base64.b64encode(made.image_HWC.tobytes()).decode(),
         })  # fmt: skip

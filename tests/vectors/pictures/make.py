@@ -22,7 +22,17 @@ from unplug.sdk.data import square
 
 HERE = Path(__file__).parent
 TOLERANCE = "equal"
-SQUARES = ((65, 40, 32), (40, 65, 32), (16, 16, 64), (64, 64, 64), (63, 64, 64), (101, 67, 24), (17, 90, 5), (24, 24, 1), (33, 33, 32))
+SQUARES = (
+    (65, 40, 32),
+    (40, 65, 32),
+    (16, 16, 64),
+    (64, 64, 64),
+    (63, 64, 64),
+    (101, 67, 24),
+    (17, 90, 5),
+    (24, 24, 1),
+    (33, 33, 32),
+)
 """Width, height, side of the result."""
 DRAWINGS = (
     {"window": (0.0, 0.0, 200.0, 150.0), "width": 128, "height": 96, "nearest": False},

@@ -1,8 +1,8 @@
 """``python -m tests.vectors.signatures.make``: SHA-256 digests, and ECDSA signatures over P-256 with whether they hold.
 
-Every verdict is that of the ``cryptography`` package. Among the cases are those that verifiers were seen to get wrong: r and s of
-zero, of the order and beyond, an r that stands for a larger x, both scalars leading to the same point, to opposite ones and to
-infinity, keys that are no points of the curve. Keys are fixed and public, and sign nothing else.
+Every verdict is that of the ``cryptography`` package. Among the cases are those that verifiers were seen to get wrong: r and s
+of zero, of the order and beyond, an r that stands for a larger x, both scalars leading to the same point, to opposite ones and
+to infinity, keys that are no points of the curve. Keys are fixed and public, and sign nothing else.
 """
 
 from __future__ import annotations

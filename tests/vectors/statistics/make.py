@@ -38,8 +38,8 @@ def latencies() -> dict[str, Any]:
         sustained.append({"ends_s": ends.tolist(), "latencies_ms": spent.tolist(), "windows": found_windows})
     return {
         "tolerance": {"summary": 1e-12, "typical": 1e-5, "windows": 1e-12},
-        "why": "typical: Student's quantiles stand in ports as a table of six digits, and as 1.96 beyond 30 degrees of freedom, "
-        "where ends may differ by 2 % of the interval",
+        "why": "typical: Student's quantiles stand in ports as a table of six digits, and as 1.96 beyond 30 degrees "
+        "of freedom, where ends may differ by 2 % of the interval",
         "summaries": [{"latencies_ms": run, "summary": asdict(summarize(run))} for run in runs],
         "starts": typical, "sustained": sustained,
     }  # fmt: skip
@@ -59,8 +59,8 @@ def parity() -> dict[str, Any]:
     for what, wanted, got in pairs:
         found = compare(wanted[None], got[None])
         cases.append({
-            "what": what, "reference": wanted.astype(float).tolist(), "output": got.astype(float).tolist(), "exact": found.exact,
-            "psnr_db": found.psnr_db, "defined": found.exact or found.psnr_db is not None,
+            "what": what, "reference": wanted.astype(float).tolist(), "output": got.astype(float).tolist(),
+            "exact": found.exact, "psnr_db": found.psnr_db, "defined": found.exact or found.psnr_db is not None,
         })  # fmt: skip
     return {"tolerance_db": 1e-6, "cases": cases}
 

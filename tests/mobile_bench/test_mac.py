@@ -24,6 +24,8 @@ folder = pathlib.Path(sys.argv[1])
 fault = pathlib.Path({faults!r}).read_text()
 rows = []
 for job in json.loads((folder / "plan.json").read_text())["jobs"]:
+    if job["not_run"]:
+        continue
     out = folder / "outputs" / str(job["number"])
     out.mkdir(parents=True)
     assert (folder / job["model_url"] / "Manifest.json").is_file() and job["delegate"] == "all"

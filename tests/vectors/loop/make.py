@@ -1,9 +1,9 @@
 """``python -m tests.vectors.loop.make``: whole pictures of a toy generator whose networks are formulas.
 
-Every language can write them. ``pipeline.json`` is the toy's; ``pictures.json`` has orders with the latent, the decoder's
-numbers and the bytes that come of them. The formulas stand in ``tests/sdk/device/toy.py``: hidden states are ids / 1000; noise =
-z / 2 + t / 10000 + mean(residual) + tanh(mean(states) / 10); the image is the sigmoid of the latent's mean over channels, each
-number a square of 8 pixels; the plugin gives the mean of its condition.
+Every language can write them. ``pipeline.json`` is the toy's. ``pictures.json`` has orders with the latent, the decoder's
+numbers and the bytes that come of them. The formulas stand in ``tests/sdk/device/toy.py``: hidden states are ids / 1000,
+noise = z / 2 + t / 10000 + mean(residual) + tanh(mean(states) / 10); the image is the sigmoid of the latent's mean over
+channels, each number a square of 8 pixels; the plugin gives the mean of its condition.
 """
 
 from __future__ import annotations

@@ -15,8 +15,12 @@ struct AgeView: View {
         VStack(spacing: 16) {
           HStack {
             PhotosPicker(selection: $chosen, matching: .images) { Label("Choose a photograph", systemImage: "photo") }
-            Button { cameraIsOpen = true } label: { Label("Take one", systemImage: "camera") }
-              .disabled(!CameraView.isAvailable)
+            Button {
+              cameraIsOpen = true
+            } label: {
+              Label("Take one", systemImage: "camera")
+            }
+            .disabled(!CameraView.isAvailable)
           }
           .buttonStyle(.bordered)
           Picker("Compute units", selection: $screen.delegate) {
@@ -27,7 +31,11 @@ struct AgeView: View {
           answer
           Text("Photographs stay on this device: they are neither sent nor stored.").font(.footnote).foregroundStyle(.secondary)
           if case .ready(let facts) = bundle.state {
-            NavigationLink { FactsView(screen: bundle, facts: facts) } label: { Text(facts.forgotten) }
+            NavigationLink {
+              FactsView(screen: bundle, facts: facts)
+            } label: {
+              Text(facts.forgotten)
+            }
           }
         }
         .padding()

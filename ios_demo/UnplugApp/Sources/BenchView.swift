@@ -12,9 +12,13 @@ struct BenchView: View {
       List {
         Section {
           ForEach(["all", "ane", "gpu", "cpu"], id: \.self) { unit in
-            Toggle(unit, isOn: Binding(get: { screen.delegates.contains(unit) }, set: { on in
-              if on { screen.delegates.insert(unit) } else { screen.delegates.remove(unit) }
-            }))
+            Toggle(
+              unit,
+              isOn: Binding(
+                get: { screen.delegates.contains(unit) },
+                set: { on in
+                  if on { screen.delegates.insert(unit) } else { screen.delegates.remove(unit) }
+                }))
           }
           Toggle("Sustained: five minutes at full load", isOn: $screen.sustained)
         }

@@ -46,7 +46,9 @@ struct BundleView: View {
       Text(text).foregroundStyle(.red)
       Button("Back") { screen.dismiss() }
     case .ready(let facts):
-      NavigationLink { FactsView(screen: screen, facts: facts) } label: {
+      NavigationLink {
+        FactsView(screen: screen, facts: facts)
+      } label: {
         VStack(alignment: .leading) {
           Text("\(facts.name), release \(facts.release)").font(.headline)
           Text(facts.forgotten)

@@ -25,7 +25,11 @@ final class UnplugAppTests: XCTestCase {
   func testCoreMLRefusesWhatIsNoModel() throws {
     let place = FileManager.default.temporaryDirectory.appendingPathComponent("\(UUID().uuidString).mlpackage")
     try Data("no model".utf8).write(to: place)
-    let spec = try IOSpec(looseJson(Data(#"{"inputs":[{"name":"x","shape":[1],"dtype":"float32","layout":"N"}],"outputs":[{"name":"y","shape":[1],"dtype":"float32","layout":"N"}]}"#.utf8)), what: "x")
+    let spec = try IOSpec(
+      looseJson(
+        Data(
+          #"{"inputs":[{"name":"x","shape":[1],"dtype":"float32","layout":"N"}],"outputs":[{"name":"y","shape":[1],"dtype":"float32","layout":"N"}]}"#
+            .utf8)), what: "x")
     XCTAssertThrowsError(try CoreMLOpener().open(place, iospec: spec, delegate: "cpu", threads: 1)) { XCTAssertTrue($0 is Failure) }
   }
 }

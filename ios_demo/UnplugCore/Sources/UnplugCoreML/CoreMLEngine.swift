@@ -25,7 +25,8 @@
         let model = try MLModel(contentsOf: compiled(file), configuration: configuration)
         return CoreMLEngine(model, iospec, asked: delegate)
       } catch let error as Failure { throw error } catch {
-        throw Failure(file.lastPathComponent, "Core ML does not open it (\(error.localizedDescription))", "Choose another precision or unit")
+        throw Failure(
+          file.lastPathComponent, "Core ML does not open it (\(error.localizedDescription))", "Choose another precision or unit")
       }
     }
 

@@ -42,9 +42,11 @@ final class OnnxRuntime: @unchecked Sendable {
     var (made, info): (Handle?, Handle?)
     typealias CreateEnv = @convention(c) (Int32, UnsafePointer<CChar>, Out) -> Handle?
     typealias CreateInfo = @convention(c) (Int32, Int32, Out) -> Handle?
-    try OnnxRuntime.check(found, "unplug".withCString { name in
-      OnnxRuntime.at(found, .createEnv, CreateEnv.self)(errors, name, &made)
-    })
+    try OnnxRuntime.check(
+      found,
+      "unplug".withCString { name in
+        OnnxRuntime.at(found, .createEnv, CreateEnv.self)(errors, name, &made)
+      })
     try OnnxRuntime.check(found, OnnxRuntime.at(found, .createCpuMemoryInfo, CreateInfo.self)(1, 0, &info))
     guard let made, let info else { throw missing }
     (environment, memory) = (made, info)
@@ -104,9 +106,10 @@ final class OnnxEngine: Engine {
     try library.check(library.at(.createSessionOptions, CreateOptions.self)(&options))
     defer { library.release(.releaseSessionOptions, options) }
     try library.check(library.at(.setIntraOpNumThreads, SetThreads.self)(options!, Int32(threads)))
-    try library.check(file.path.withCString { path in
-      library.at(.createSession, CreateSession.self)(library.environment, path, options!, &made)
-    })
+    try library.check(
+      file.path.withCString { path in
+        library.at(.createSession, CreateSession.self)(library.environment, path, options!, &made)
+      })
     session = made!
   }
 

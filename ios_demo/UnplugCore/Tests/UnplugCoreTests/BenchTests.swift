@@ -47,7 +47,9 @@ final class StatisticsTests: XCTestCase {
       let found = Difference(reference: try item.floats("reference"), output: try item.floats("output"))
       XCTAssertEqual(found.exact, item["exact"]?.bool, try item.words("what"))
       XCTAssertEqual(found.exact || found.psnr != nil, item["defined"]?.bool, try item.words("what"))
-      if let psnr = item["psnr_db"]?.double { assertNear([try XCTUnwrap(found.psnr)], [psnr], absolute: try file.number("tolerance_db"), "dB") }
+      if let psnr = item["psnr_db"]?.double {
+        assertNear([try XCTUnwrap(found.psnr)], [psnr], absolute: try file.number("tolerance_db"), "dB")
+      }
     }
     XCTAssertEqual(Difference(reference: [1], output: [.nan]).reason, "the output holds NaN or infinity")
     XCTAssertEqual(Difference(reference: [1, 2], output: [1]).verdict(60), "1 values where the reference has 2")
@@ -105,7 +107,9 @@ func benchFolder(_ changes: [ExactText: Json] = [:], sustain: Double? = nil) thr
     try FileManager.default.createDirectory(at: folder.appendingPathComponent(path), withIntermediateDirectories: true)
   }
   func tensor(_ name: ExactText) -> Json {
-    .object(["name": .text(name), "shape": .list([.number(1), .number(2)]), "dtype": .text("float32"), "layout": .text("NC"), "range": .null])
+    .object([
+      "name": .text(name), "shape": .list([.number(1), .number(2)]), "dtype": .text("float32"), "layout": .text("NC"), "range": .null,
+    ])
   }
   var job: [ExactText: Json] = [
     "number": .number(0), "file": .text("m.fp32.mlpackage"), "model_type": .text("age"), "model_sha256": .text("aa"),
@@ -175,7 +179,9 @@ final class BenchmarkTests: XCTestCase {
     XCTAssertEqual(try row(benchFolder(["runtime": .text("litert-app")])).words("status"), "failed")
     let gone = try row(benchFolder(["model_url": .text("files/7")]))
     XCTAssertTrue(try gone.items("reasons")[0].string!.contains("it is missing"))
-    for (key, value) in [("model_url", Json.text("../x")), ("vectors_url", .text("/etc")), ("iospec", .null), ("number", .text("1"))] as [(ExactText, Json)] {
+    for (key, value) in [("model_url", Json.text("../x")), ("vectors_url", .text("/etc")), ("iospec", .null), ("number", .text("1"))]
+      as [(ExactText, Json)]
+    {
       XCTAssertThrowsError(try row(benchFolder([key: value])), "\(key)")
     }
   }

@@ -79,7 +79,8 @@ final class BundleTests: XCTestCase {
   }
 
   func testTheExampleOfRfc8785() throws {
-    let text = #"{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}"#
+    let text =
+      #"{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}"#
     let wanted = #"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#
     XCTAssertEqual(String(decoding: try canonical(looseJson(Array(text.utf8))), as: UTF8.self), wanted)
     for (number, spelling) in [
@@ -90,7 +91,8 @@ final class BundleTests: XCTestCase {
 
   func testJsonOfWhichThereIsOneReading() throws {
     for text in [
-      #"{"a":1,"\u0061":2}"#, "01", "1.", ".5", "+1", "1e", "[1,]", "{,}", "nul", "'a'", "\"\t\"", #""\ud800""#, #""\ud800\u0041""#, "9007199254740993",
+      #"{"a":1,"\u0061":2}"#, "01", "1.", ".5", "+1", "1e", "[1,]", "{,}", "nul", "'a'", "\"\t\"", #""\ud800""#, #""\ud800\u0041""#,
+      "9007199254740993",
       "1e999", "NaN", "[1] 2", "", "\u{feff}1", #"{"a" 1}"#, #""\x""#, "-",
     ] { XCTAssertThrowsError(try strictJson(Array(text.utf8)), text) }
     XCTAssertThrowsError(try strictJson([0x22, 0xff, 0x22]))
@@ -104,7 +106,9 @@ final class BundleTests: XCTestCase {
     XCTAssertEqual(secondsSince1970("1970-01-01T00:00:00Z"), 0)
     XCTAssertEqual(secondsSince1970("2027-05-01T00:00:00Z"), 1_809_129_600)
     XCTAssertEqual(secondsSince1970("2024-02-29T23:59:59Z"), 1_709_251_199)
-    for wrong: ExactText in ["2027-02-29T00:00:00Z", "2027-13-01T00:00:00Z", "2027-05-01T24:00:00Z", "2027-5-01T00:00:00Z", "0999-01-01T00:00:00Z"] {
+    for wrong: ExactText in [
+      "2027-02-29T00:00:00Z", "2027-13-01T00:00:00Z", "2027-05-01T24:00:00Z", "2027-5-01T00:00:00Z", "0999-01-01T00:00:00Z",
+    ] {
       XCTAssertNil(secondsSince1970(wrong))
     }
   }

@@ -117,7 +117,9 @@ final class LoopTests: XCTestCase {
   /// A base that ships, by ONNX Runtime's C library, beside what Python drew: see tests/ios/picture.py.
   func testAPictureOfARealBase() throws {
     let environment = ProcessInfo.processInfo.environment
-    guard let folder = environment["UNPLUG_IOS_PICTURE"].map({ URL(fileURLWithPath: $0) }), !folder.path.isEmpty, environment["UNPLUG_IOS_PICTURE"] != "" else {
+    guard let folder = environment["UNPLUG_IOS_PICTURE"].map({ URL(fileURLWithPath: $0) }), !folder.path.isEmpty,
+      environment["UNPLUG_IOS_PICTURE"] != ""
+    else {
       throw XCTSkip("UNPLUG_IOS_PICTURE names no folder of tests/ios/picture.py")
     }
     let told = try looseJson(Data(contentsOf: folder.appendingPathComponent("expected.json")))
@@ -134,13 +136,16 @@ final class LoopTests: XCTestCase {
     }
     for (number, item) in try told.items("orders").enumerated() {
       let steers = item["plugin"]?.string.map { [Steer(plugin: $0, condition: condition)] } ?? []
-      let order = Order(prompt: try item.words("prompt"), seed: try XCTUnwrap(UInt64(item.words("seed"))), steers: steers, defaults: pipeline.defaults)
+      let order = Order(
+        prompt: try item.words("prompt"), seed: try XCTUnwrap(UInt64(item.words("seed"))), steers: steers, defaults: pipeline.defaults)
       let drawn = try Loop(pipeline, engines).draw(order)
       let (wanted, latent) = (try floats("\(number)-decoded.f32"), try floats("\(number)-latent.f32"))
       let (picture, behind) = (Difference(reference: wanted, output: drawn.decoded), Difference(reference: latent, output: drawn.latent))
       let bytes = [UInt8](try Data(contentsOf: folder.appendingPathComponent("\(number).rgb")))
       let off = zip(bytes, drawn.picture.rgb).filter { $0 != $1 }.count
-      print("picture \(number), ONNX Runtime \(opener.version ?? "?"): \(picture.psnr.map(oneDigit) ?? "exact") dB, latent \(behind.psnr.map(oneDigit) ?? "exact") dB, \(off) of \(bytes.count) bytes differ")
+      print(
+        "picture \(number), ONNX Runtime \(opener.version ?? "?"): \(picture.psnr.map(oneDigit) ?? "exact") dB, latent \(behind.psnr.map(oneDigit) ?? "exact") dB, \(off) of \(bytes.count) bytes differ"
+      )
       XCTAssertNil(picture.verdict(80))
       let header = Data("P6 \(side) \(side) 255\n".utf8)
       try? (header + Data(drawn.picture.rgb)).write(to: folder.appendingPathComponent("swift-\(number).ppm"))

@@ -57,17 +57,20 @@ final class PictureTests: XCTestCase {
 
   func testAnAge() throws {
     let tensor = #"{"name":"image","shape":[1,2,2,3],"dtype":"float32","layout":"NHWC","range":[-1,1],"colour":"RGB"}"#
-    let outputs = #"[{"name":"age_logits","shape":[1,3],"dtype":"float32","layout":"NC","range":null,"colour":null},{"name":"expected_age","shape":[1,1],"dtype":"float32","layout":"NC","range":null,"colour":null}]"#
+    let outputs =
+      #"[{"name":"age_logits","shape":[1,3],"dtype":"float32","layout":"NC","range":null,"colour":null},{"name":"expected_age","shape":[1,1],"dtype":"float32","layout":"NC","range":null,"colour":null}]"#
     func manifest(_ decision: String) throws -> Json {
       let post = #"{"age_edges":[0,13,14,100],"unit":"years","decision":\#(decision)}"#
-      return try looseJson(Array(#"{"model_type":"age","iospec":{"inputs":[\#(tensor)],"outputs":\#(outputs)},"postprocessing":\#(post)}"#.utf8))
+      return try looseJson(
+        Array(#"{"model_type":"age","iospec":{"inputs":[\#(tensor)],"outputs":\#(outputs)},"postprocessing":\#(post)}"#.utf8))
     }
     let reader = try AgeReader(manifest: manifest(#"{"age":18,"over":21.5,"under":15}"#))
     let said: (Float) -> Tensors = { ["age_logits": .floats([0, 0, 0.6931472]), "expected_age": .floats([$0])] }
     let answer = try reader.answer(said(21.5))
     XCTAssertEqual(answer.groups.map(\.name), ["0–12", "13", "14 and over"])
     assertNear(answer.groups.map(\.probability), [0.25, 0.25, 0.5], absolute: 1e-7, "groups")
-    XCTAssertEqual(try [21.5, 21.49, 15.01, 15, 3].map { try reader.answer(said($0)).decision }, [.over, .unsure, .unsure, .under, .under])
+    XCTAssertEqual(
+      try [21.5, 21.49, 15.01, 15, 3].map { try reader.answer(said($0)).decision }, [.over, .unsure, .unsure, .under, .under])
     XCTAssertNil(try AgeReader(manifest: manifest("null")).answer(said(30)).decision)
     XCTAssertThrowsError(try AgeReader(manifest: manifest(#"{"age":18,"over":15,"under":21}"#)))
     XCTAssertThrowsError(try reader.answer(["age_logits": .floats([0]), "expected_age": .floats([.nan])]))

@@ -97,7 +97,8 @@ final class ScreenTests: XCTestCase {
   func testAHeadlessBenchmark() throws {
     let container = URL(fileURLWithPath: "/container")
     XCTAssertNil(try HeadlessBench.folder(["app"], container: container))
-    XCTAssertEqual(try HeadlessBench.folder(["app", "--benchmark", "Documents/bench"], container: container)?.path, "/container/Documents/bench")
+    XCTAssertEqual(
+      try HeadlessBench.folder(["app", "--benchmark", "Documents/bench"], container: container)?.path, "/container/Documents/bench")
     for wrong in ["../x", "/etc", "a/../b", ""] {
       XCTAssertThrowsError(try HeadlessBench.folder(["app", "--benchmark", wrong], container: container), wrong)
     }
@@ -125,7 +126,8 @@ final class ScreenTests: XCTestCase {
   }
 
   func testHalves() {
-    XCTAssertEqual([0x3c00, 0xc000, 0x0001, 0x7bff, 0x8000, 0x3555].map { float(half: UInt16($0)) }, [1, -2, 0x1p-24, 65504, -0.0, 0.33325195])
+    XCTAssertEqual(
+      [0x3c00, 0xc000, 0x0001, 0x7bff, 0x8000, 0x3555].map { float(half: UInt16($0)) }, [1, -2, 0x1p-24, 65504, -0.0, 0.33325195])
     XCTAssertTrue(float(half: 0x7e00).isNaN)
     XCTAssertEqual(float(half: 0xfc00), -.infinity)
     var seen: [Int] = []

@@ -155,7 +155,7 @@ public final class Benchmark {
       let spent = 1e3 * (platform.clock() - start)
       compared += 1
       let differences = job.iospec.outputs.map { spec in
-        (spec.name, Difference(reference: sample.outputs[spec.name] ?? [], output: outputs[spec.name]?.floats ?? []))
+        (name: spec.name, difference: Difference(reference: sample.outputs[spec.name] ?? [], output: outputs[spec.name]?.floats ?? []))
       }
       let own = UnplugCore.worst(differences, job.minPsnr)
       worst.db = [worst.db, own.db].compactMap { $0 }.min()

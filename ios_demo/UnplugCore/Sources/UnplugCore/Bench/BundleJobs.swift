@@ -28,7 +28,8 @@ extension Verified {
       }
     }
     guard !jobs.isEmpty else {
-      throw Failure("The bundle", "it holds nothing that this app can run", "Export it with --to coreml, or build the app with ONNX Runtime")
+      throw Failure(
+        "The bundle", "it holds nothing that this app can run", "Export it with --to coreml, or build the app with ONNX Runtime")
     }
     return jobs
   }

@@ -66,7 +66,8 @@ struct Envelope {
   func statement(_ cryptography: any Cryptography) throws -> [ExactText: ExactText] {
     let value = try parsed(Data(payload), .statement, "what is signed")
     try need(value.hasKeys(["_type", "subject", "predicateType", "predicate"]), .statement, "what is signed is no in-toto statement")
-    let known = value["_type"] == .text("https://in-toto.io/Statement/v1")
+    let known =
+      value["_type"] == .text("https://in-toto.io/Statement/v1")
       && value["predicateType"] == .text("https://model_signing/signature/v1.0")
     try need(known, .wrongType, "what is signed is a statement of another kind")
     let predicate = value["predicate"]!

@@ -161,7 +161,9 @@ public struct Generator: Sendable {
 
   public init(_ folder: URL) throws {
     let path = folder.appendingPathComponent(Pipeline.fileName)
-    guard let data = try? Data(contentsOf: path) else { throw Failure(folder.lastPathComponent, "it has no pipeline.json", "Give a folder that unplug export wrote") }
+    guard let data = try? Data(contentsOf: path) else {
+      throw Failure(folder.lastPathComponent, "it has no pipeline.json", "Give a folder that unplug export wrote")
+    }
     (self.folder, pipeline) = (folder, try Pipeline(data))
   }
 

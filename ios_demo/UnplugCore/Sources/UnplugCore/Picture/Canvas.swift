@@ -98,7 +98,7 @@ struct Canvas {
       return
     }
     repeat {
-      for place in sides.indices where y >= sides[place].end { left = next(&sides[place], corners, y, left) }
+      for place in sides.indices where y >= sides[place].end { next(&sides[place], corners, y, &left) }
       if left < 0 { break }
       let (low, high) = (min(sides[0].x, sides[1].x), max(sides[0].x, sides[1].x))
       row(y, rounded(low), rounded(high), colour)
@@ -107,18 +107,18 @@ struct Canvas {
     } while y <= bottom
   }
 
-  /// Goes on to the next corner that lies below a row; gives the number of corners that are left.
-  private func next(_ side: inout Edge, _ corners: [Place], _ y: Int, _ left: Int) -> Int {
-    var (from, to, left) = (side.index, (side.index + side.turn) % corners.count, left)
+  /// Goes on to the next corner that lies below a row; `left` is how many corners were not looked at yet, -1 behind the last.
+  private func next(_ side: inout Edge, _ corners: [Place], _ y: Int, _ left: inout Int) {
+    var (from, to) = (side.index, (side.index + side.turn) % corners.count)
     while true {
-      defer { left -= 1 }
-      if left <= 0 { return left - 1 }
+      left -= 1
+      if left < 0 { return }
       let end = (corners[to].y + Canvas.half) >> 16
       if end > y {
         side.end = end
         side.slope = ((corners[to].x - corners[from].x) * 2 + (end - y)) / (2 * (end - y))
         (side.x, side.index) = (corners[from].x, to)
-        return left - 1
+        return
       }
       (from, to) = (to, (to + side.turn) % corners.count)
     }

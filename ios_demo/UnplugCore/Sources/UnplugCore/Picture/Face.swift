@@ -15,7 +15,8 @@ public enum Face {
     let side = max(high.x - low.x, high.y - low.y) * (1 + 2 * margin)
     let middle = (low + high) / 2
     return picture.cropped(
-      left: nearestEven(middle.x - side / 2), top: nearestEven(middle.y - side / 2), right: nearestEven(middle.x + side / 2), bottom: nearestEven(middle.y + side / 2))
+      left: nearestEven(middle.x - side / 2), top: nearestEven(middle.y - side / 2), right: nearestEven(middle.x + side / 2),
+      bottom: nearestEven(middle.y + side / 2))
   }
 }
 

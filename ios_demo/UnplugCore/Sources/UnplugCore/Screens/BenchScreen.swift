@@ -59,7 +59,7 @@ public final class BenchScreen {
     do {
       guard let bundle else { throw Failure("The benchmark", "no bundle is open", "Open one first") }
       let asked = Dictionary(openers.map { ($0.runtime, $0.delegates.filter(delegates.contains)) }) { one, _ in one }
-      let (openers, platform, sustain) = (openers, platform, sustained ? seconds : nil)
+      let (openers, platform, sustain) = (self.openers, self.platform, sustained ? seconds : nil)
       let told = AsyncStream.makeStream(of: (Double, String).self)
       let task = Task.detached {
         defer { told.continuation.finish() }

@@ -29,7 +29,9 @@ public struct BundleFacts: Equatable, Sendable {
     let share = lineage?["compute_fraction"]?.double.map { " at \(oneDigit(100 * $0)) % of the cost of training anew" } ?? ""
     forgotten = samples == 0 ? "Nobody asked to be forgotten yet" : "\(samples) pictures were forgotten by \(method)\(share)"
     gates = (bundle.manifest["gates"]?.list ?? []).map(BundleFacts.gate)
-    papers = bundle.files.keys.sorted().map(\.string).filter { $0.hasPrefix("reports/") || $0.hasPrefix("certificates/") || $0 == "README.md" }
+    papers = bundle.files.keys.sorted().map(\.string).filter {
+      $0.hasPrefix("reports/") || $0.hasPrefix("certificates/") || $0 == "README.md"
+    }
   }
 
   private static func gate(_ value: Json) -> GateLine {

@@ -134,7 +134,7 @@ public final class DrawScreen {
       }
       hint = try told(order.prompt, generator.pipeline)
       state = .drawing(nil)
-      let (painter, seen) = (painter, AsyncStream.makeStream(of: DrawStep.self))
+      let (painter, seen) = (self.painter, AsyncStream.makeStream(of: DrawStep.self))
       let task = Task {
         defer { seen.continuation.finish() }
         return try await painter.draw(generator, order, choice, opener) { seen.continuation.yield($0) }
@@ -152,7 +152,9 @@ public final class DrawScreen {
     var order = Order(prompt: prompt, seed: number, defaults: generator.pipeline.defaults)
     (order.steps, order.guidance, order.solver) = (steps, guidance, solver)
     if let plugin {
-      guard let condition else { throw Failure("The plugin \(plugin)", "it has nothing to follow", "Sketch something, or choose a photograph") }
+      guard let condition else {
+        throw Failure("The plugin \(plugin)", "it has nothing to follow", "Sketch something, or choose a photograph")
+      }
       order.steers = [Steer(plugin: plugin, condition: condition, strength: Float(strength))]
     }
     return order

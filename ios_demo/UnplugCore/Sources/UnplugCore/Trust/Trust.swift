@@ -59,10 +59,11 @@ public struct Trust: Sendable {
     guard let keys = json["keys"]?.list, keys.count <= 100 else { throw wrong }
     func digests(_ key: ExactText) throws -> Set<String> {
       guard let items = (json[key] ?? .list([])).list else { throw wrong }
-      return Set(try items.map { item in
-        guard let text = item.text, isDigest(text) else { throw wrong }
-        return text.string
-      })
+      return Set(
+        try items.map { item in
+          guard let text = item.text, isDigest(text) else { throw wrong }
+          return text.string
+        })
     }
     let known = try keys.map { item in
       guard let pem = item.string else { throw wrong }

@@ -17,7 +17,6 @@ private struct Faces: FaceFinder {
   func faces(_ picture: Picture) async throws -> [[SIMD2<Double>]] { found }
 }
 
-@MainActor
 final class ScreenTests: XCTestCase {
   private let now = 1_796_083_200  // 2026-12-01
 
@@ -33,7 +32,7 @@ final class ScreenTests: XCTestCase {
     return (place, Data(try XCTUnwrap(item["trust"]?["keys"]?.list?[0].string).utf8))
   }
 
-  func testABundleIsOpenedAndRemembered() async throws {
+  @MainActor func testABundleIsOpenedAndRemembered() async throws {
     let (sound, key) = try folder("signed")
     let (changed, _) = try folder("changed-file")
     defer { for place in [sound, changed] { try? FileManager.default.removeItem(at: place) } }
@@ -63,7 +62,7 @@ final class ScreenTests: XCTestCase {
     guard case .refused = screen.state else { return XCTFail("nothing is there") }
   }
 
-  func testAnExpiredOneIsNotOpened() async throws {
+  @MainActor func testAnExpiredOneIsNotOpened() async throws {
     let (sound, key) = try folder("signed")
     defer { try? FileManager.default.removeItem(at: sound) }
     let late = now + 400 * 86_400
@@ -74,7 +73,7 @@ final class ScreenTests: XCTestCase {
     XCTAssertTrue(line.contains("it expired at 2027-05-01"), line)
   }
 
-  func testAnAgeTakesABundleAndOneFace() async throws {
+  @MainActor func testAnAgeTakesABundleAndOneFace() async throws {
     let picture = Picture(width: 32, height: 32, rgb: [UInt8](repeating: 9, count: 3072))
     let place = FileManager.default.temporaryDirectory
     for (found, words) in [([[SIMD2<Double>]](), "no bundle is open")] {
@@ -85,7 +84,7 @@ final class ScreenTests: XCTestCase {
     }
   }
 
-  func testDrawingWithoutABase() async throws {
+  @MainActor func testDrawingWithoutABase() async throws {
     let screen = DrawScreen(openers: [])
     await screen.draw()
     guard case .failed(let line) = screen.state else { return XCTFail("\(screen.state)") }

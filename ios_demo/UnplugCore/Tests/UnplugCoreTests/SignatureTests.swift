@@ -29,10 +29,11 @@ final class SignatureTests: XCTestCase {
       let numbers = try ["x", "y", "r", "s"].map { bytes(hex: ExactText(try item.words(ExactText($0)))) }
       let (key, signature) = (numbers[0] + numbers[1], numbers[2] + numbers[3])
       let (message, wanted) = (Data(try item.data("message")), try XCTUnwrap(item["holds"]?.bool))
+      let what = try item.words("what")
       sound += wanted ? 1 : 0
       for own in all {
         let found = own.verifies(key: key, signature: signature, message: message)
-        XCTAssertEqual(found, wanted, "\(try item.words("what")), \(type(of: own))")
+        XCTAssertEqual(found, wanted, "\(what), \(type(of: own))")
       }
     }
     XCTAssertGreaterThan(sound, 100)
@@ -50,7 +51,8 @@ final class SignatureTests: XCTestCase {
     let inner = number(raw[0]) + number(raw[1])
     let der = [0x30, UInt8(inner.count)] + inner
     XCTAssertEqual(rawSignature(der: der), raw[0] + raw[1])
-    for wrong in [der + [0], Array(der.dropLast()), [0x31] + der.dropFirst(), [], [0x30, 0]] { XCTAssertNil(rawSignature(der: wrong)) }
+    let wrongs: [[UInt8]] = [der + [0], Array(der.dropLast()), [0x31] + Array(der.dropFirst()), [], [0x30, 0]]
+    for wrong in wrongs { XCTAssertNil(rawSignature(der: wrong)) }
     for place in 0..<4 {
       var other = der
       other[place] ^= 0x80

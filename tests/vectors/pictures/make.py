@@ -41,7 +41,7 @@ DRAWINGS = (
     {"window": (25.5, 10.25, 130.0, 130.0), "width": 48, "height": 48, "nearest": False},
     {"window": (0.0, 0.0, 200.0, 150.0), "width": 256, "height": 192, "nearest": False},
     {"window": (0.0, 0.0, 200.0, 150.0), "width": 520, "height": 390, "nearest": False},
-    {"window": (60.0, 40.0, 40.0, 40.0), "width": 171, "height": 171, "nearest": True},
+    {"window": (70.0, 50.0, 60.0, 60.0), "width": 171, "height": 171, "nearest": True},
 )  # fmt: skip
 
 

@@ -32,31 +32,39 @@ extension Picture {
   /// The centre square at another size, byte for byte as unplug.sdk.data shows it to networks.
   public func square(_ size: Int) -> Picture { resized(squareWindow, width: size, height: size) }
 
-  /// A window at another size, byte for byte as Pillow's bilinear filter makes it: a triangle as wide as the pixels of the
-  /// result, in fixed point of 22 binary places, first along rows, then along columns, 8 bits in between.
+  /// A window at another size, byte for byte as Pillow 13's bilinear filter makes it: a triangle as wide as the pixels of the
+  /// result, in fixed point of 22 binary places, first along rows, then along columns, 8 bits in between. Where the picture's
+  /// height shrinks by more than twice as many pixels as its width, columns come first.
   func resized(_ window: Window, width outWidth: Int, height outHeight: Int) -> Picture {
     let whole = Window(left: 0, top: 0, width: Double(width), height: Double(height))
     if window == whole, outWidth == width, outHeight == height { return self }
     let across = Taps(size: width, from: window.left, to: window.left + window.width, count: outWidth)
     let down = Taps(size: height, from: window.top, to: window.top + window.height, count: outHeight)
-    let first = down.start[0]
-    let rows = down.start.last! + down.weights.last!.count - first
-    var middle = [UInt8](repeating: 0, count: 3 * outWidth * rows)
-    for y in 0..<rows {
-      for x in 0..<outWidth {
-        let from = 3 * ((first + y) * width + across.start[x])
-        for channel in 0..<3 {
-          middle[3 * (y * outWidth + x) + channel] = Taps.sum(across.weights[x], rgb, from + channel, 3)
-        }
+    let (lower, narrower) = (height - outHeight, width - outWidth)
+    if lower > 0, lower > 2 * narrower { return resampled(down: down).resampled(across: across) }
+    return resampled(across: across).resampled(down: down)
+  }
+
+  private func resampled(across taps: Taps) -> Picture {
+    let wide = taps.start.count
+    var found = [UInt8](repeating: 0, count: 3 * wide * height)
+    for y in 0..<height {
+      for x in 0..<wide {
+        let from = 3 * (y * width + taps.start[x])
+        for channel in 0..<3 { found[3 * (y * wide + x) + channel] = Taps.sum(taps.weights[x], rgb, from + channel, 3) }
       }
     }
-    var found = [UInt8](repeating: 0, count: 3 * outWidth * outHeight)
-    let row = 3 * outWidth
-    for y in 0..<outHeight {
-      let from = row * (down.start[y] - first)
-      for place in 0..<row { found[row * y + place] = Taps.sum(down.weights[y], middle, from + place, row) }
+    return Picture(width: wide, height: height, rgb: found)
+  }
+
+  private func resampled(down taps: Taps) -> Picture {
+    let (row, high) = (3 * width, taps.start.count)
+    var found = [UInt8](repeating: 0, count: row * high)
+    for y in 0..<high {
+      let from = row * taps.start[y]
+      for place in 0..<row { found[row * y + place] = Taps.sum(taps.weights[y], rgb, from + place, row) }
     }
-    return Picture(width: outWidth, height: outHeight, rgb: found)
+    return Picture(width: width, height: high, rgb: found)
   }
 }
 

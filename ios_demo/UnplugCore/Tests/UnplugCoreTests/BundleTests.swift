@@ -84,8 +84,9 @@ final class BundleTests: XCTestCase {
     let wanted = #"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#
     XCTAssertEqual(String(decoding: try canonical(looseJson(Array(text.utf8))), as: UTF8.self), wanted)
     for (number, spelling) in [
-      (1e21, "1e+21"), (1e20, "100000000000000000000"), (1e-6, "0.000001"), (1e-7, "1e-7"), (-1.5, "-1.5"), (5e-324, "5e-324"),
-      (1.7976931348623157e308, "1.7976931348623157e+308"), (-0.0, "0"), (123456789.125, "123456789.125"), (0.1, "0.1"),
+      (1e21, "1e+21"), (1e20, "100000000000000000000"), (1e-6, "0.000001"), (1e-7, "1e-7"), (-1.5, "-1.5"),
+      (.leastNonzeroMagnitude, "5e-324"), (1.7976931348623157e308, "1.7976931348623157e+308"), (-0.0, "0"),
+      (123456789.125, "123456789.125"), (0.1, "0.1"),
     ] { XCTAssertEqual(ecmaScript(number), spelling) }
   }
 

@@ -143,9 +143,9 @@ final class LoopTests: XCTestCase {
       let (picture, behind) = (Difference(reference: wanted, output: drawn.decoded), Difference(reference: latent, output: drawn.latent))
       let bytes = [UInt8](try Data(contentsOf: folder.appendingPathComponent("\(number).rgb")))
       let off = zip(bytes, drawn.picture.rgb).filter { $0 != $1 }.count
-      print(
-        "picture \(number), ONNX Runtime \(opener.version ?? "?"): \(picture.psnr.map(oneDigit) ?? "exact") dB, latent \(behind.psnr.map(oneDigit) ?? "exact") dB, \(off) of \(bytes.count) bytes differ"
-      )
+      func said(_ found: Difference) -> String { found.exact ? "exact" : found.psnr.map { "\(oneDigit($0)) dB" } ?? found.reason ?? "?" }
+      let (runtime, bytesOff) = (opener.version ?? "?", "\(off) of \(bytes.count) bytes differ")
+      print("picture \(number), ONNX Runtime \(runtime): \(said(picture)), latent \(said(behind)), \(bytesOff)")
       XCTAssertNil(picture.verdict(80))
       let header = Data("P6 \(side) \(side) 255\n".utf8)
       try? (header + Data(drawn.picture.rgb)).write(to: folder.appendingPathComponent("swift-\(number).ppm"))

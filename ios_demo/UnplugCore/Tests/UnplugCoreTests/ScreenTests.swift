@@ -17,7 +17,8 @@ private struct Faces: FaceFinder {
   func faces(_ picture: Picture) async throws -> [[SIMD2<Double>]] { found }
 }
 
-final class ScreenTests: XCTestCase {
+/// What waits for a screen runs on the main actor, method by method: Linux's list of tests takes no class that is on it whole.
+final class ScreenTests: XCTestCase, @unchecked Sendable {
   private let now = 1_796_083_200  // 2026-12-01
 
   /// A case of the corpus as a folder on disk.

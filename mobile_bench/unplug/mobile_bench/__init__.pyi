@@ -1,4 +1,5 @@
 from .apps.inbox import push_to_app as push_to_app
+from .apps.mac import parity_on_mac as parity_on_mac
 from .apps.xcode import read_xcode as read_xcode
 from .baselines import NOT_OURS as NOT_OURS
 from .baselines import Baselines as Baselines

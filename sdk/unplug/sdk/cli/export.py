@@ -220,6 +220,7 @@ def _samples(
 )
 @click.option("--base", help="With --task, of a plugin: its diffusion base, where it is not the one in its record.")
 @click.option("--runtime", help="What runs the files, say tensorflow; default: that of each one's target.")
+@click.option("--coreml-host", metavar="USER@MAC", help="Run Core ML packages by Core ML itself, on this Mac over ssh.")
 @click.option("--explain", is_flag=True, help="Walk the layers too, and name the first one out of tolerance.")
 @click.option(
     "--layers",
@@ -232,7 +233,8 @@ def _samples(
 @command
 def parity(
     artifacts: tuple[Path, ...], checkpoint: Path, samples: int, images: Path | None, spec: str | None,
-    task: int | None, base: str | None, runtime: str | None, explain: bool, layers: Path, out: Path | None, common: Common,
+    task: int | None, base: str | None, runtime: str | None, coreml_host: str | None, explain: bool, layers: Path,
+    out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
     from unplug.export import load_artifact, measure_parity
@@ -255,7 +257,10 @@ def parity(
         inputs = dict(real_inputs(model, dataset, samples, part="test", iospec=card.iospec, say=common.say))
     else:
         inputs = example_inputs(card.model_type, card.iospec, samples, images=images)
-    report = measure_parity(loaded, checkpoint, inputs, runtime=runtime)
+    if coreml_host is not None:
+        report = _by_coreml(coreml_host, loaded, checkpoint, inputs, runtime)
+    else:
+        report = measure_parity(loaded, checkpoint, inputs, runtime=runtime)
     if task is not None:
         here = {row.file for row in report.rows if row.status != "not_run"}
         runnable = [item for item in loaded if item.card.file in here]
@@ -270,6 +275,21 @@ def parity(
         value["layers"] = [asdict(item) for item in found]
         text += "".join(f"\n{item}" for item in found) + f"\nPictures: {layers}"
     return Outcome(value=value, text=text, ok=report.passed)
+
+
+def _by_coreml(
+    host: str, loaded: Sequence[Artifact], checkpoint: Path, inputs: dict[str, Any], runtime: str | None
+) -> ParityReport:  # fmt: skip
+    """The same comparison with what a Mac's own Core ML gives."""
+    from unplug.export import reference_outputs
+    from unplug.mobile_bench import parity_on_mac
+    from unplug.plugins import view_of
+
+    if runtime is not None:
+        raise InputError("--runtime and --coreml-host", "both say what runs the files", "Give one of them")
+    card = loaded[0].card
+    reference = reference_outputs(checkpoint, card.iospec, inputs, view=view_of(card.model_type))
+    return parity_on_mac(host, loaded, reference, inputs)
 
 
 def parity_table(report: ParityReport) -> str:

@@ -1,0 +1,111 @@
+import PhotosUI
+import SwiftUI
+import UnplugCore
+
+/// Words and edges in, a picture out, step by step.
+struct DrawView: View {
+  @Bindable var screen: DrawScreen
+  @State private var chosen: PhotosPickerItem?
+  @State private var folderIsOpen = false
+
+  var body: some View {
+    NavigationStack {
+      Form {
+        Section("Base") {
+          Button("Open a folder of unplug export") { folderIsOpen = true }
+          if !screen.choices.isEmpty {
+            Picker("Files", selection: $screen.choice) {
+              ForEach(screen.choices, id: \.self) { Text($0.description).tag(Optional($0)) }
+            }
+          }
+        }
+        Section("Words") {
+          TextField("What to draw", text: $screen.prompt, axis: .vertical).accessibilityLabel(Text("Prompt"))
+          TextField("Seed", text: $screen.seed).keyboardType(.numberPad)
+          Stepper("\(screen.steps) steps", value: $screen.steps, in: 1...100)
+          if let hint = screen.hint { Text(hint).font(.footnote) }
+        }
+        if !screen.plugins.isEmpty { steering }
+        Section { picture }
+      }
+      .navigationTitle("Draw")
+    }
+    .onChange(of: chosen) { _, item in
+      Task {
+        guard let data = try? await item?.loadTransferable(type: Data.self), let picture = Picture(photograph: data) else { return }
+        screen.follow(picture, edges: screen.plugin == "canny")
+      }
+    }
+    .fileImporter(isPresented: $folderIsOpen, allowedContentTypes: [.folder]) { result in
+      if case .success(let place) = result, place.startAccessingSecurityScopedResource() { screen.open(place) }
+    }
+  }
+
+  private var steering: some View {
+    Section("Steering") {
+      Picker("Plugin", selection: $screen.plugin) {
+        Text("none").tag(String?.none)
+        ForEach(screen.plugins, id: \.self) { Text($0).tag(Optional($0)) }
+      }
+      PhotosPicker(selection: $chosen, matching: .images) { Label("A photograph to follow", systemImage: "photo") }
+      SketchPad(screen: screen)
+      if let condition = screen.condition { PictureView(picture: condition, label: "What the plugin follows") }
+      Slider(value: $screen.strength, in: 0...2) { Text("Strength") }
+    }
+  }
+
+  @ViewBuilder private var picture: some View {
+    switch screen.state {
+    case .idle: Button("Draw") { Task { await screen.draw() } }
+    case .drawing(let step):
+      ProgressView(text(step))
+      Button("Stop", role: .cancel) { screen.stop() }
+    case .drawn(let picture):
+      PictureView(picture: picture, label: "The drawn picture: \(screen.prompt)")
+      Button("Draw again") { Task { await screen.draw() } }
+    case .stopped:
+      Text("Stopped.")
+      Button("Draw") { Task { await screen.draw() } }
+    case .failed(let text):
+      Text(text).foregroundStyle(.red)
+      Button("Draw") { Task { await screen.draw() } }
+    }
+  }
+
+  private func text(_ step: DrawStep?) -> String {
+    switch step {
+    case .opening(let part): "Opening \(part)"
+    case .step(let done, let steps): "Step \(done) of \(steps)"
+    case nil: "Starting"
+    }
+  }
+}
+
+/// White lines by finger on black, as the plugin takes them.
+struct SketchPad: View {
+  let screen: DrawScreen
+  @State private var lines: [[CGPoint]] = []
+
+  var body: some View {
+    Canvas { context, size in
+      for line in lines { context.stroke(path(line), with: .color(.white), lineWidth: 2) }
+    }
+    .frame(width: 256, height: 256)
+    .background(Color.black)
+    .gesture(
+      DragGesture(minimumDistance: 0)
+        .onChanged { value in
+          if value.translation == .zero || lines.isEmpty { lines.append([]) }
+          lines[lines.count - 1].append(value.location)
+        }
+        .onEnded { _ in screen.sketch(lines.map { line in line.map { SIMD2(Double($0.x) / 256, Double($0.y) / 256) } }) }
+    )
+    .accessibilityLabel(Text("Sketch pad"))
+  }
+
+  private func path(_ line: [CGPoint]) -> Path {
+    var path = Path()
+    path.addLines(line)
+    return path
+  }
+}

@@ -1,0 +1,21 @@
+// swift-tools-version: 6.0
+import PackageDescription
+
+let package = Package(
+  name: "UnplugCore",
+  platforms: [.iOS(.v17), .macOS(.v14)],
+  products: [
+    .library(name: "UnplugCore", targets: ["UnplugCore"]),
+    .library(name: "UnplugOnnx", targets: ["UnplugOnnx"]),
+    .library(name: "UnplugCoreML", targets: ["UnplugCoreML"]),
+    .executable(name: "unplug-coreml", targets: ["unplug-coreml"]),
+  ],
+  targets: [
+    .target(name: "UnplugCore"),
+    .target(name: "UnplugOnnx", dependencies: ["UnplugCore"]),
+    .target(name: "UnplugCoreML", dependencies: ["UnplugCore"]),
+    .executableTarget(name: "unplug-coreml", dependencies: ["UnplugCore", "UnplugCoreML"]),
+    .testTarget(name: "UnplugCoreTests", dependencies: ["UnplugCore", "UnplugOnnx"]),
+  ],
+  swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,70 @@
+import Foundation
+
+/// Every plain file below a folder by its path, read whole; links, pipes and devices are refused, not followed.
+///
+/// - Throws: `Refused` (`link`, `too-many`, `too-large`), `Failure` where nothing can be read.
+public func readFolder(_ folder: URL) throws -> [ExactText: Data] {
+  let manager = FileManager.default
+  var (found, waiting) = ([ExactText: Data](), [""])
+  var (seen, total) = (0, 0)
+  while let inner = waiting.popLast() {
+    let here = inner.isEmpty ? folder : folder.appendingPathComponent(inner)
+    guard let names = try? manager.contentsOfDirectory(atPath: here.path) else {
+      throw Failure("The bundle", "its folder cannot be read", "Copy it here again")
+    }
+    seen += names.count
+    try need(seen <= 2 * Names.maxFiles, .tooMany, "it has more than \(Names.maxFiles) files")
+    for name in names.sorted() {
+      let path = inner.isEmpty ? name : "\(inner)/\(name)"
+      let place = folder.appendingPathComponent(path)
+      let facts = try? manager.attributesOfItem(atPath: place.path)
+      switch facts?[.type] as? FileAttributeType {
+      case .typeDirectory?: waiting.append(path)
+      case .typeRegular?:
+        total += (facts?[.size] as? NSNumber)?.intValue ?? 0
+        try need(total <= Zip.maxBytes, .tooLarge, "it is larger than \(Zip.maxBytes >> 20) MB")
+        guard let data = try? Data(contentsOf: place) else { throw Failure("The bundle", "\(path) cannot be read", "Copy it here again") }
+        found[ExactText(path)] = data
+      default: throw Refused(.link, "\(path) is a link or no plain file")
+      }
+    }
+  }
+  return found
+}
+
+extension Verified {
+  /// The files below a folder of the bundle, an `.mlpackage` say, written to a folder on disk, whole or not at all.
+  ///
+  /// - Parameters:
+  ///   - prefix: a path of the bundle: a file, or a folder.
+  ///   - target: must not exist; nothing is written outside it.
+  public func write(_ prefix: String, to target: URL) throws {
+    let manager = FileManager.default
+    let temporary = target.deletingLastPathComponent().appendingPathComponent(".\(UUID().uuidString)")
+    defer { try? manager.removeItem(at: temporary) }
+    do {
+      if let data = files[ExactText(prefix)] {
+        try data.write(to: temporary)
+      } else {
+        let inside = files.filter { $0.key.hasPrefix("\(prefix)/") }
+        guard !inside.isEmpty else { throw Failure(prefix, "the bundle has no such file") }
+        for (name, data) in inside {
+          let path = temporary.appendingPathComponent(String(name.string.dropFirst(prefix.count + 1)))
+          try manager.createDirectory(at: path.deletingLastPathComponent(), withIntermediateDirectories: true)
+          try data.write(to: path)
+        }
+      }
+      try manager.moveItem(at: temporary, to: target)
+    } catch let error as Failure { throw error } catch {
+      throw Failure(prefix, "it cannot be written (\(error.localizedDescription))", "Free some storage")
+    }
+  }
+}
+
+/// SHA-256 over the sorted (path, SHA-256) pairs of the files below a folder, and their bytes; as unplug.core.sha256_tree.
+public func treeDigest(_ folder: URL, _ cryptography: any Cryptography = systemCryptography) throws -> (sha256: String, bytes: Int) {
+  let files = try readFolder(folder)
+  let sorted = files.keys.sorted { $0.parts.lexicographicallyPrecedes($1.parts) { $0.lexicographicallyPrecedes($1) } }
+  let text = sorted.map { "\($0)\0\(sha256Hex(files[$0]!, cryptography))\n" }.joined()
+  return (sha256Hex(Data(text.utf8), cryptography), files.values.reduce(0) { $0 + $1.count })
+}

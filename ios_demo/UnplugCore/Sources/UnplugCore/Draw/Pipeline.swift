@@ -1,0 +1,194 @@
+import Foundation
+
+/// One exported file of a part.
+public struct PartFile: Equatable, Sendable {
+  public let target: String
+  public let precision: String
+  public let file: String
+  public let sha256: String
+  public let bytes: Int
+}
+
+/// A network of a generator, with its files by target and precision.
+public struct Part: Sendable {
+  public let iospec: IOSpec
+  public let files: [PartFile]
+
+  init(_ value: Json?, _ name: String) throws {
+    iospec = try IOSpec(value?["iospec"], what: "pipeline.json, \(name)")
+    files = try (value?["files"]?.list ?? []).map { item in
+      guard let file = item["file"]?.text, Part.isPlain(file), let digest = item["sha256"]?.text, isDigest(digest),
+        let bytes = item["bytes"]?.int, bytes >= 0, let target = item["target"]?.string, let precision = item["precision"]?.string
+      else { throw refuse("its \(name) has a file of no plain path inside the folder, or without SHA-256 and size") }
+      return PartFile(target: target, precision: precision, file: file.string, sha256: digest.string, bytes: bytes)
+    }
+    let kinds = Set(files.map { "\($0.target) \($0.precision)" })
+    guard !files.isEmpty, kinds.count == files.count else { throw refuse("its \(name) has no files, or two of one kind") }
+    for spec in iospec.inputs + iospec.outputs where spec.dtype != (spec.name == "input_ids" ? "int32" : "float32") {
+      throw refuse("its \(name) has \(spec.name) of \(spec.dtype)")
+    }
+  }
+
+  /// Parts of letters, digits and `_.+-`; folders that a Mac's exporter made may begin with an underscore.
+  private static func isPlain(_ path: ExactText) -> Bool {
+    path.utf8.count <= 400
+      && path.parts.allSatisfy { part in
+        guard let first = part.first, part.count <= 200 else { return false }
+        return (Names.isLetterOrDigit(first) || first == UInt8(ascii: "_"))
+          && part.allSatisfy { Names.isLetterOrDigit($0) || "_.+ -".utf8.contains($0) }
+      }
+  }
+}
+
+private func refuse(_ why: String) -> Failure { Failure("pipeline.json does not hold", why, "Export the base again") }
+
+/// `pipeline.json`, `unplug-pipeline/1`: all that the loop must know. Nothing in it is trusted.
+public struct Pipeline: Sendable {
+  public struct Defaults: Sendable {
+    public let steps: Int
+    public let guidance: Double
+    public let solver: Solver
+  }
+
+  public struct Plugin: Sendable {
+    /// What it follows: `canny`, `face_landmark`, ...
+    public let condition: String
+    public let part: Part
+  }
+
+  public static let fileName = "pipeline.json"
+  public static let maxBytes = 64 << 20
+
+  public let name: String
+  public let imageSize: Int
+  public let latentShape: [Int]
+  public let tokenizer: Tokenizer
+  public let schedule: Schedule
+  public let textEncoder: Part
+  public let unet: Part
+  public let decoder: Part
+  public let plugins: [String: Plugin]
+  public let residuals: [String]
+  public let defaults: Defaults
+
+  private static let keys: Set<ExactText> = [
+    "schema", "name", "image_size", "latent_shape", "tokenizer", "schedule", "text_encoder", "unet", "decoder", "plugins",
+    "residuals", "scaling_factor", "shift_factor", "defaults", "noise", "versions", "git_revision",
+  ]
+
+  public init(_ data: Data) throws {
+    guard data.count <= Pipeline.maxBytes else { throw refuse("it is larger than \(Pipeline.maxBytes) bytes") }
+    let value: Json
+    do { value = try looseJson(data) } catch let error as Failure { throw refuse("it is no valid JSON (\(error.why))") }
+    guard value["schema"] == .text("unplug-pipeline/1") else { throw refuse("it is of another schema than unplug-pipeline/1") }
+    guard value.hasKeys(Pipeline.keys) else { throw refuse("it has unknown keys, or some are missing") }
+    guard let name = value["name"]?.string, let side = value["image_size"]?.int, (1...8192).contains(side),
+      let latent = value["latent_shape"]?.list?.compactMap({ $0.int }), latent.count == 3, latent.allSatisfy({ (1...4096).contains($0) }),
+      let residuals = value["residuals"]?.list?.compactMap({ $0.string }), value["noise"] == .text("philox4x32-10/box-muller"),
+      let plugins = value["plugins"]?.object, plugins.count <= 32
+    else { throw refuse("a value in it is of another kind than it must be") }
+    (self.name, imageSize, latentShape, self.residuals) = (name, side, latent, residuals)
+    tokenizer = try Tokenizer(value["tokenizer"])
+    schedule = try Schedule(value["schedule"])
+    textEncoder = try Part(value["text_encoder"], "text_encoder")
+    unet = try Part(value["unet"], "unet")
+    decoder = try Part(value["decoder"], "decoder")
+    var found: [String: Plugin] = [:]
+    for (name, item) in plugins {
+      guard Names.isSafe(name), !name.utf8.contains(UInt8(ascii: "/")), let condition = item["condition"]?.string else {
+        throw refuse("\(name) is no plugin")
+      }
+      found[name.string] = Plugin(condition: condition, part: try Part(item["part"], "plugin \(name)"))
+    }
+    self.plugins = found
+    guard let steps = value["defaults"]?["steps"]?.int, let guidance = value["defaults"]?["guidance"]?.double,
+      let solver = (value["defaults"]?["solver"]?.string).flatMap(Solver.init), (1...50).contains(guidance),
+      steps >= 1, steps <= schedule.mostSteps(solver)
+    else { throw refuse("its defaults are out of range") }
+    defaults = Defaults(steps: steps, guidance: guidance, solver: solver)
+    try checkFit()
+  }
+
+  /// All parts by name: those of the base, and each plugin as plugins.NAME.
+  public var parts: [String: Part] {
+    var found = ["text_encoder": textEncoder, "unet": unet, "decoder": decoder]
+    for (name, plugin) in plugins { found["plugins.\(name)"] = plugin.part }
+    return found
+  }
+
+  /// The file of every part of one target and precision, or nothing where one is missing.
+  public func files(target: String, precision: String) -> [String: PartFile]? {
+    let found = parts.compactMapValues { part in part.files.first { $0.target == target && $0.precision == precision } }
+    return found.count == parts.count ? found : nil
+  }
+
+  /// Whether every part takes what the one before gives.
+  private func checkFit() throws {
+    func shapes(_ specs: [TensorSpec]) -> [String: [Int]] {
+      Dictionary(specs.map { ($0.name, $0.channelsFirst) }) { one, _ in one }
+    }
+    let own = ["text_encoder": textEncoder, "unet": unet, "decoder": decoder].mapValues { shapes($0.iospec.inputs + $0.iospec.outputs) }
+    let width = own["text_encoder"]!["hidden_states"]?.last ?? 0
+    let (latent, states, length) = ([1] + latentShape, [1, tokenizer.length, width], [1, tokenizer.length])
+    let wanted: [(String, String, [Int])] = [
+      ("text_encoder", "input_ids", length), ("text_encoder", "hidden_states", states), ("unet", "sample", latent),
+      ("unet", "timestep", [1]), ("unet", "encoder_hidden_states", states), ("unet", "negative_hidden_states", states),
+      ("unet", "noise_pred", latent), ("unet", "noise_pred_negative", latent), ("decoder", "latents", latent),
+      ("decoder", "image", [1, 3, imageSize, imageSize]),
+    ]
+    for (part, tensor, shape) in wanted where own[part]![tensor] != shape {
+      throw refuse("its \(part) has \(tensor) of the shape \(own[part]![tensor] ?? []) where \(shape) is needed")
+    }
+    let taken = Array(unet.iospec.inputs.dropFirst(4))
+    guard taken.map(\.name) == residuals else { throw refuse("its residuals are not the inputs of its unet behind the first four") }
+    for (name, plugin) in plugins {
+      let inputs = plugin.part.iospec.inputs
+      guard inputs.count == 1, inputs[0].name == "condition", inputs[0].channelsFirst == [1, 3, imageSize, imageSize] else {
+        throw refuse("its plugin \(name) takes no condition of \(imageSize) pixels")
+      }
+      guard shapes(plugin.part.iospec.outputs) == shapes(taken) else { throw refuse("its plugin \(name) was made for another base") }
+    }
+    guard let most = textEncoder.iospec.inputs.first?.range?.last, Int(most) >= tokenizer.vocabulary - 1 else {
+      throw refuse("its tokenizer has more tokens than its text encoder takes")
+    }
+  }
+}
+
+/// A folder that `unplug export` wrote: its pipeline, and its files, each checked by size and SHA-256 before it is opened.
+public struct Generator: Sendable {
+  public let folder: URL
+  public let pipeline: Pipeline
+
+  public init(_ folder: URL) throws {
+    let path = folder.appendingPathComponent(Pipeline.fileName)
+    guard let data = try? Data(contentsOf: path) else {
+      throw Failure(folder.lastPathComponent, "it has no pipeline.json", "Give a folder that unplug export wrote")
+    }
+    (self.folder, pipeline) = (folder, try Pipeline(data))
+  }
+
+  /// The place of one file, which is the one that pipeline.json says; a folder (`.mlpackage`) is digested file by file.
+  public func checked(_ file: PartFile, _ cryptography: any Cryptography = systemCryptography) throws -> URL {
+    let place = folder.appendingPathComponent(file.file)
+    let wrong = Failure(file.file, "it is missing, or another file than pipeline.json says", "Do not use this folder")
+    let facts = try? FileManager.default.attributesOfItem(atPath: place.path)
+    switch facts?[.type] as? FileAttributeType {
+    case .typeRegular?:
+      guard (facts?[.size] as? NSNumber)?.intValue == file.bytes, let data = try? Data(contentsOf: place),
+        sha256Hex(data, cryptography) == file.sha256
+      else { throw wrong }
+    case .typeDirectory?:
+      let (digest, bytes) = try treeDigest(place, cryptography)
+      guard bytes == file.bytes, digest == file.sha256 else { throw wrong }
+    default: throw wrong
+    }
+    return place
+  }
+
+  /// The size of what a choice and some plugins need, in bytes.
+  public func weight(target: String, precision: String, plugins: [String]) -> Int {
+    let names = ["text_encoder", "unet", "decoder"] + plugins.map { "plugins.\($0)" }
+    let files = pipeline.files(target: target, precision: precision) ?? [:]
+    return names.reduce(0) { $0 + (files[$1]?.bytes ?? 0) }
+  }
+}

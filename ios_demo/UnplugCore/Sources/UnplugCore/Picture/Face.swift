@@ -1,0 +1,109 @@
+import Foundation
+
+/// Where a face is, and what of the picture a model sees of it.
+public enum Face {
+  /// Of the box of all landmarks, on each side: as unplug.sdk.inference cuts faces.
+  public static let margin = 0.01
+
+  /// The square around the box of a face's landmarks, cut off at the picture's edges.
+  ///
+  /// - Parameter points: x and y in pixels of the picture.
+  public static func square(_ points: [SIMD2<Double>], in picture: Picture, margin: Double = margin) -> Picture? {
+    guard let first = points.first else { return nil }
+    let low = points.reduce(first) { pointwiseMin($0, $1) }
+    let high = points.reduce(first) { pointwiseMax($0, $1) }
+    let side = max(high.x - low.x, high.y - low.y) * (1 + 2 * margin)
+    let middle = (low + high) / 2
+    return picture.cropped(
+      left: nearestEven(middle.x - side / 2), top: nearestEven(middle.y - side / 2), right: nearestEven(middle.x + side / 2),
+      bottom: nearestEven(middle.y + side / 2))
+  }
+}
+
+/// Whether somebody is over an age, as far as the limit of errors lets a model say.
+public enum Decision: String, Sendable { case over, under, unsure }
+
+/// From which answers on a decision is made: `decision` in a manifest's `postprocessing`.
+public struct Limits: Equatable, Sendable {
+  /// The age that is asked about, in years.
+  public let age: Double
+  /// At least this answer says over; at most that one says under.
+  public let over: Double
+  public let under: Double
+
+  /// - Parameter postprocessing: of the manifest; nothing where it carries no limits.
+  /// - Throws: `Failure` where it carries some that do not hold.
+  init?(_ postprocessing: Json?) throws {
+    guard let said = postprocessing?["decision"], said != .null else { return nil }
+    guard let age = said["age"]?.double, let over = said["over"]?.double, let under = said["under"]?.double, under < over else {
+      throw Failure("The bundle", "its limits of a decision do not hold", "Get another release")
+    }
+    (self.age, self.over, self.under) = (age, over, under)
+  }
+
+  func decide(_ years: Double) -> Decision { years >= over ? .over : years <= under ? .under : .unsure }
+}
+
+/// How probable an age group is.
+public struct AgeGroup: Equatable, Sendable, Identifiable {
+  public let name: String
+  public let probability: Double
+  public var id: String { name }
+}
+
+/// What an age predictor says of a face.
+public struct AgeAnswer: Equatable, Sendable {
+  public let years: Double
+  public let groups: [AgeGroup]
+  public let decision: Decision?
+}
+
+/// An age predictor: a picture of a face in, years out; as unplug.sdk.inference has it.
+public struct AgeReader: Sendable {
+  public let input: TensorSpec
+  let edges: [Double]
+  public let limits: Limits?
+
+  /// - Parameter manifest: of the bundle, whose model is of the type `age`.
+  public init(manifest: Json) throws {
+    let iospec = try IOSpec(manifest["iospec"], what: "manifest.json")
+    let names = iospec.outputs.map(\.name)
+    guard manifest["model_type"] == .text("age"), iospec.inputs.count == 1, iospec.inputs[0].isImage, iospec.inputs[0].axis("C") == 3,
+      names.contains("age_logits"), names.contains("expected_age")
+    else { throw Failure("The bundle", "its model is no age predictor", "Open one that is") }
+    input = iospec.inputs[0]
+    edges = manifest["postprocessing"]?["age_edges"]?.list?.compactMap { $0.double } ?? []
+    limits = try Limits(manifest["postprocessing"])
+  }
+
+  /// Pixels of the centre square as the model takes them: low + (high - low) (byte / 255), channels first.
+  public func tensor(_ picture: Picture) -> [Float] {
+    conditionInput(picture.square(input.axis("H")), range: input.range ?? [0, 1])
+  }
+
+  public func answer(_ outputs: Tensors) throws -> AgeAnswer {
+    guard let logits = outputs["age_logits"]?.floats, let years = outputs["expected_age"]?.floats?.first, years.isFinite else {
+      throw Failure("The model", "it gave no age", "Choose another precision")
+    }
+    let shares = softmax(logits.map(Double.init))
+    let groups = zip(groupNames(edges, count: shares.count), shares).map { AgeGroup(name: $0, probability: $1) }
+    return AgeAnswer(years: Double(years), groups: groups, decision: limits?.decide(Double(years)))
+  }
+}
+
+func softmax(_ logits: [Double]) -> [Double] {
+  let top = logits.max() ?? 0
+  let powers = logits.map { exp($0 - top) }
+  let sum = powers.reduce(0, +)
+  return powers.map { $0 / sum }
+}
+
+/// Names of the groups between borders: [0, 5, 13] is "0–4" and "5 and over".
+func groupNames(_ edges: [Double], count: Int) -> [String] {
+  guard edges.count == count + 1 else { return (0..<count).map { "group \($0 + 1)" } }
+  return (0..<count).map { group in
+    let (low, next) = (ecmaScript(edges[group]), edges[group + 1] - 1)
+    if group == count - 1 { return "\(low) and over" }
+    return next <= edges[group] ? low : "\(low)–\(ecmaScript(next))"
+  }
+}

@@ -1,0 +1,168 @@
+import Foundation
+import Observation
+
+/// A generator whose parts stay open, one picture at a time, away from the main thread.
+public actor Painter {
+  private var engines: [String: any Engine] = [:]
+  private var key = ""
+
+  public init() {}
+
+  /// Opens what is not open yet and draws; ends with `CancellationError` behind the step in which its task is cancelled.
+  func draw(
+    _ generator: Generator, _ order: Order, _ choice: DrawChoice, _ opener: any Opener, seen: @Sendable (DrawStep) -> Void
+  ) throws -> Drawn {
+    let now = "\(generator.folder.path) \(choice)"
+    if now != key { (engines, key) = ([:], now) }
+    guard let files = generator.pipeline.files(target: choice.target, precision: choice.precision) else {
+      throw Failure("The base", "it has no \(choice.target) files of \(choice.precision)", "Export it with --to \(choice.target)")
+    }
+    for part in ["text_encoder", "unet", "decoder"] + order.steers.map({ "plugins.\($0.plugin)" }) where engines[part] == nil {
+      try Task.checkCancellation()
+      guard let file = files[part], let spec = generator.pipeline.parts[part]?.iospec else { throw Failure(part, "this base has none") }
+      seen(.opening(part))
+      engines[part] = try opener.open(generator.checked(file), iospec: spec, delegate: choice.delegate, threads: 2)
+    }
+    let loop = Loop(generator.pipeline, engines)
+    return try loop.draw(order) { step in
+      try Task.checkCancellation()
+      seen(.step(step.done, step.steps))
+    }
+  }
+}
+
+public struct DrawChoice: Hashable, Sendable, CustomStringConvertible {
+  public let target: String
+  public let precision: String
+  public let delegate: String
+  public var description: String { "\(target) \(precision) \(delegate)" }
+
+  public init(target: String, precision: String, delegate: String) {
+    (self.target, self.precision, self.delegate) = (target, precision, delegate)
+  }
+}
+
+public enum DrawStep: Equatable, Sendable {
+  case opening(String)
+  case step(Int, Int)
+}
+
+/// Words and a condition in, a picture out, step by step, with a way to stop.
+@MainActor
+@Observable
+public final class DrawScreen {
+  public enum State: Equatable {
+    case idle
+    case drawing(DrawStep?)
+    case drawn(Picture)
+    case stopped
+    case failed(String)
+  }
+
+  public private(set) var state = State.idle
+  public private(set) var generator: Generator?
+  /// Words that the base has to spell, and whether it read only the beginning.
+  public private(set) var hint: String?
+  public var prompt = ""
+  public var seed = "0"
+  public var steps = 6
+  public var guidance = 3.0
+  public var solver = Solver.dpm
+  public var plugin: String?
+  public var strength = 1.0
+  public var condition: Picture?
+  public var choice: DrawChoice?
+  private let openers: [any Opener]
+  private let painter = Painter()
+  private var task: Task<Drawn, any Error>?
+
+  public init(openers: [any Opener]) { self.openers = openers }
+
+  /// Opens a folder that `unplug export` wrote.
+  public func open(_ folder: URL) {
+    do {
+      let found = try Generator(folder)
+      (generator, plugin) = (found, nil)
+      (steps, guidance, solver) = (found.pipeline.defaults.steps, found.pipeline.defaults.guidance, found.pipeline.defaults.solver)
+      choice = choices.first
+      state = choice == nil ? .failed("The base has no files that this app can run; export it with --to coreml.") : .idle
+    } catch { state = .failed(line(of: error)) }
+  }
+
+  /// What the base and this app offer together.
+  public var choices: [DrawChoice] {
+    guard let pipeline = generator?.pipeline else { return [] }
+    let targets = ["coreml-app": "coreml", "onnx-app": "onnx"]
+    return openers.flatMap { opener -> [DrawChoice] in
+      let target = targets[opener.runtime] ?? ""
+      let precisions = ["fp16", "fp32"].filter { pipeline.files(target: target, precision: $0) != nil }
+      return precisions.flatMap { precision in
+        opener.delegates.map { DrawChoice(target: target, precision: precision, delegate: $0) }
+      }
+    }
+  }
+
+  public var plugins: [String] { generator.map { $0.pipeline.plugins.keys.sorted() } ?? [] }
+
+  /// Edges of a photograph or a sketch as the chosen plugin's condition.
+  public func follow(_ picture: Picture, edges: Bool) {
+    guard let side = generator?.pipeline.imageSize else { return }
+    let square = picture.square(side)
+    condition = edges ? Canny.edges(square) : square
+  }
+
+  /// Lines by finger, in parts of the pad, as white lines on black.
+  public func sketch(_ lines: [[SIMD2<Double>]]) {
+    guard let side = generator?.pipeline.imageSize else { return }
+    var canvas = Canvas(width: side, height: side)
+    for line in lines {
+      let places = line.map { point -> Canvas.Place in
+        let pixel = (point * Double(side)).clamped(lowerBound: SIMD2(0, 0), upperBound: SIMD2(repeating: Double(side - 1)))
+        return Canvas.Place(x: Int(pixel.x), y: Int(pixel.y))
+      }
+      for (one, other) in zip(places, places.dropFirst()) { canvas.line(one, other, SIMD3(255, 255, 255), thickness: 1) }
+    }
+    condition = canvas.picture
+  }
+
+  public func draw() async {
+    guard let generator, let choice else { return state = .failed("No base is open; open a folder that unplug export wrote.") }
+    do {
+      let order = try order(generator)
+      guard let opener = openers.first(where: { $0.delegates.contains(choice.delegate) && $0.runtime.hasPrefix(choice.target) }) else {
+        throw Failure("\(choice)", "this app was built without it", "Choose another")
+      }
+      hint = try told(order.prompt, generator.pipeline)
+      state = .drawing(nil)
+      let (painter, seen) = (self.painter, AsyncStream.makeStream(of: DrawStep.self))
+      let task = Task {
+        defer { seen.continuation.finish() }
+        return try await painter.draw(generator, order, choice, opener) { seen.continuation.yield($0) }
+      }
+      self.task = task
+      for await step in seen.stream { state = .drawing(step) }
+      state = .drawn(try await task.value.picture)
+    } catch is CancellationError { state = .stopped } catch { state = .failed(line(of: error)) }
+  }
+
+  public func stop() { task?.cancel() }
+
+  private func order(_ generator: Generator) throws -> Order {
+    guard let number = UInt64(seed) else { throw Failure("The seed", "it is no whole number", "Use 0 to 18446744073709551615") }
+    var order = Order(prompt: prompt, seed: number, defaults: generator.pipeline.defaults)
+    (order.steps, order.guidance, order.solver) = (steps, guidance, solver)
+    if let plugin {
+      guard let condition else {
+        throw Failure("The plugin \(plugin)", "it has nothing to follow", "Sketch something, or choose a photograph")
+      }
+      order.steers = [Steer(plugin: plugin, condition: condition, strength: Float(strength))]
+    }
+    return order
+  }
+
+  private func told(_ prompt: String, _ pipeline: Pipeline) throws -> String? {
+    let encoded = try pipeline.tokenizer.encode(prompt)
+    if encoded.cut { return "The base reads only the beginning of these words." }
+    return encoded.spelled.isEmpty ? nil : "The base may not know: \(encoded.spelled.prefix(5).joined(separator: ", "))."
+  }
+}

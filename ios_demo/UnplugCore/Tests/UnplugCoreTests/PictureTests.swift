@@ -1,0 +1,88 @@
+import Foundation
+import XCTest
+
+@testable import UnplugCore
+
+final class PictureTests: XCTestCase {
+  private func picture(_ item: Json, _ key: ExactText, _ width: Int, _ height: Int) throws -> Picture {
+    let packed = try item.data(key)
+    return Picture(width: width, height: height, rgb: try Inflate.unpack(packed[...], size: 3 * width * height))
+  }
+
+  func testSquaresArePillows() throws {
+    let cases = try vectorJson("pictures/square.json").items("cases")
+    for item in cases {
+      let (width, height, size) = (try item.whole("width"), try item.whole("height"), try item.whole("size"))
+      let found = try picture(item, "rgb", width, height).square(size)
+      XCTAssertEqual(found, try picture(item, "square", size, size), "\(width) x \(height) to \(size)")
+    }
+    XCTAssertEqual(cases.count, 9)
+  }
+
+  func testLinesAreOpenCVs() throws {
+    let file = try vectorJson("pictures/lines.json")
+    let figures = try file.items("figures").map { item in
+      let points = try item.items("points").map { SIMD2(try XCTUnwrap($0.list?[0].double), try XCTUnwrap($0.list?[1].double)) }
+      let lines = try item.items("lines").map { line in
+        let numbers = try XCTUnwrap(line.list).map { try XCTUnwrap($0.int) }
+        return Figure.Line(start: numbers[0], end: numbers[1], colour: SIMD3(numbers[2...].map { UInt8($0) }))
+      }
+      return Figure(points: points, visible: try item.items("visible").map { try XCTUnwrap($0.bool) }, lines: lines)
+    }
+    let cases = try file.items("cases")
+    for item in cases {
+      let (width, height, ends) = (try item.whole("width"), try item.whole("height"), try item.doubles("window"))
+      let window = Window(left: ends[0], top: ends[1], width: ends[2], height: ends[3])
+      let nearest = try XCTUnwrap(item["nearest"]?.bool)
+      let found = LineDrawing.draw(figures, window, width: width, height: height, nearest: nearest)
+      let wanted = try picture(item, "rgb", width, height)
+      let wrong = zip(found.rgb, wanted.rgb).filter { $0 != $1 }.count
+      XCTAssertEqual(wrong, 0, "\(width) x \(height): \(wrong) of \(found.rgb.count) bytes differ")
+      XCTAssertFalse(wanted.isEmpty)
+    }
+    XCTAssertEqual(cases.count, 7)
+  }
+
+  func testAFaceIsCutAsPythonCutsIt() throws {
+    let picture = Picture(width: 200, height: 100, rgb: [UInt8](repeating: 1, count: 60_000))
+    let box = [SIMD2(20.0, 30.0), SIMD2(70.0, 80.0), SIMD2(40.0, 50.0)]
+    // 50 pixels and a hundredth on each side: 19.5 to 70.5 and 29.5 to 80.5, halves to the even neighbour.
+    let cut = try XCTUnwrap(Face.square(box, in: picture))
+    XCTAssertEqual([cut.width, cut.height], [50, 50])
+    let edge = try XCTUnwrap(Face.square([SIMD2(-10.0, 0.0), SIMD2(30.0, 60.0)], in: picture, margin: 0))
+    XCTAssertEqual([edge.width, edge.height], [40, 60])
+    XCTAssertNil(Face.square([SIMD2(500.0, 500.0)], in: picture))
+    XCTAssertNil(Face.square([], in: picture))
+  }
+
+  func testAnAge() throws {
+    let tensor = #"{"name":"image","shape":[1,2,2,3],"dtype":"float32","layout":"NHWC","range":[-1,1],"colour":"RGB"}"#
+    let outputs =
+      #"[{"name":"age_logits","shape":[1,3],"dtype":"float32","layout":"NC","range":null,"colour":null},{"name":"expected_age","shape":[1,1],"dtype":"float32","layout":"NC","range":null,"colour":null}]"#
+    func manifest(_ decision: String) throws -> Json {
+      let post = #"{"age_edges":[0,13,14,100],"unit":"years","decision":\#(decision)}"#
+      return try looseJson(
+        Array(#"{"model_type":"age","iospec":{"inputs":[\#(tensor)],"outputs":\#(outputs)},"postprocessing":\#(post)}"#.utf8))
+    }
+    let reader = try AgeReader(manifest: manifest(#"{"age":18,"over":21.5,"under":15}"#))
+    let said: (Float) -> Tensors = { ["age_logits": .floats([0, 0, 0.6931472]), "expected_age": .floats([$0])] }
+    let answer = try reader.answer(said(21.5))
+    XCTAssertEqual(answer.groups.map(\.name), ["0–12", "13", "14 and over"])
+    assertNear(answer.groups.map(\.probability), [0.25, 0.25, 0.5], absolute: 1e-7, "groups")
+    XCTAssertEqual(
+      try [21.5, 21.49, 15.01, 15, 3].map { try reader.answer(said($0)).decision }, [.over, .unsure, .unsure, .under, .under])
+    XCTAssertNil(try AgeReader(manifest: manifest("null")).answer(said(30)).decision)
+    XCTAssertThrowsError(try AgeReader(manifest: manifest(#"{"age":18,"over":15,"under":21}"#)))
+    XCTAssertThrowsError(try reader.answer(["age_logits": .floats([0]), "expected_age": .floats([.nan])]))
+    let grey = Picture(width: 2, height: 2, rgb: [255, 0, 0, 255, 0, 0, 255, 0, 0, 255, 0, 0])
+    XCTAssertEqual(reader.tensor(grey), [1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1])
+  }
+
+  func testAxesInAnotherOrder() throws {
+    let values = (0..<24).map { Float($0) }
+    let turned = try relaid(values, shape: [1, 2, 3, 4], from: "NCHW", to: "NHWC")
+    XCTAssertEqual(turned[..<4].map { $0 }, [0, 12, 1, 13])
+    XCTAssertEqual(try relaid(turned, shape: [1, 3, 4, 2], from: "NHWC", to: "NCHW"), values)
+    XCTAssertThrowsError(try relaid(values, shape: [1, 2, 3, 4], from: "NCHW", to: "NHWD"))
+  }
+}

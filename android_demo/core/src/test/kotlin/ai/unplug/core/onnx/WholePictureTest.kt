@@ -80,12 +80,36 @@ class WholePictureTest {
         compared("tiny", Vectors.file("app/generator"), Vectors.json("app/generator/pictures.json"))
     }
 
+    @Test
+    fun `a little of anything else is another picture`() {
+        val vectors = Vectors.json("app/generator/pictures.json")
+        generator(Vectors.file("app/generator")).use { generator ->
+            val condition = Picture(16, 16, vectors["condition"].base64)
+            val case = vectors["orders"].items.last()
+            val right = order(case, condition)
+            val steer = right.steers.single()
+            val others =
+                listOf(
+                    right.copy(seed = right.seed + 1u),
+                    right.copy(prompt = right.prompt + "."),
+                    right.copy(guidance = 3.01),
+                    right.copy(solver = Solver.of("ddim")),
+                    right.copy(steers = listOf(Steer(steer.plugin, condition, steer.strength + 0.01))),
+                    right.copy(steers = emptyList()),
+                )
+            for (other in others) {
+                val found = decibels(case["decoded"].packedFloats, generator.draw(other).decoded.values)
+                assertTrue(found < vectors["min_db"].double) { "$found dB: $other" }
+            }
+        }
+    }
+
     /** `-Dunplug.generator=FOLDER`, with a pictures.json that `python -m tests.vectors.app.generator FOLDER` wrote beside. */
     @Test
     @EnabledIfSystemProperty(named = "unplug.generator", matches = ".+")
-    fun `the base that ships draws Python's pictures`() {
+    fun `a folder that is given draws Python's pictures`() {
         val folder = File(System.getProperty("unplug.generator"))
-        compared("the base that ships", folder, Json.parse(File(System.getProperty("unplug.generator.pictures")).readBytes()))
+        compared("given", folder, Json.parse(File(System.getProperty("unplug.generator.pictures")).readBytes()))
     }
 
     @Test

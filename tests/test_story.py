@@ -38,7 +38,8 @@ EXIT = re.compile(r"\s# exit (\d)$")
 CHANGING = (
     (re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\dZ)?"), "DATE"),
     (re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b"), "HASH"),
-    (re.compile(r"in \d+ days"), "in N days"),
+    (re.compile(r"\bin \d+ days"), "in N days"),
+    (re.compile(r"\d+ MB"), "N MB"),
     (re.compile(r"\d[\d,]*\.\d+|\d+,\d{3}"), "NUMBER"),
     (re.compile(r"\(\d+ s on .*\)"), "(TIME)"),
     (re.compile(r"example\.com[/+]\S+"), "NAME"),
@@ -143,7 +144,7 @@ def test_the_ledger_counted_days_and_one_release_answers_both(told: Told) -> Non
     assert months == 1 and request.days_left(request.due + timedelta(days=1)) == -1
     counted = told.of("unplug ledger due")
     today = date.fromisoformat(counted.split()[-1])
-    assert re.findall(r"in (\d+) days", counted) == [str((request.due - today).days)] * 2
+    assert re.findall(r"\bin (\d+) days", counted) == [str((request.due - today).days)] * 2
     manifest = read_manifest(told.folder / "face-age-2.unplug")
     assert manifest.publication is not None and manifest.publication.requests == ("TICKET-17", "TICKET-18")
     assert manifest.lineage.forget_samples == 4 and bundle_id(told.folder / "face-age-2.unplug") in released.facts.values()
@@ -168,7 +169,7 @@ def test_the_page_is_made_and_its_reader_refuses_the_old_bundle(
     monkeypatch.chdir(told.folder)
     tell("node", told.folder, monkeypatch)
     metadata = {path.name: path.read_bytes() for path in (told.folder / "updates" / "metadata").iterdir()}
-    assert {path.name: path.read_bytes() for path in (told.folder / "site" / "updates").iterdir()} == metadata
+    assert {path.name: path.read_bytes() for path in (told.folder / "site" / "updates" / "metadata").iterdir()} == metadata
     for corpus in ("bundles", "updates"):
         shutil.copytree(VECTORS / corpus, tmp_path / corpus, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for place, name, verdict in (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from unplug.core import CheckFailed, ConversionError, GateFailed, InputError, UnplugError, call_in_child
 from unplug.sdk.ledger import Ledger
 
+from .certifying import certify_requests
 from .jobs import Jobs, ReleaseJob
 from .recipe import ServeRecipe, ServeSettings
 
@@ -58,23 +60,29 @@ class JobThread:
 
     def _work(self, job: ReleaseJob) -> None:
         LOG.info("job taken", extra={"job": job.id, "fence": job.fence, "attempt": job.attempts})
-        lost = threading.Event()
-        ended = threading.Event()
+        with self._kept(job) as lost:
+            try:
+                result = job.result or self._compute(job, lost)
+            except UnplugError as error:
+                if self._stop.is_set():
+                    self._jobs.give_back(job)
+                elif not lost.is_set():
+                    self._fail(job, error)
+                return
+        if result is not None:
+            self._complete(job, result)
+
+    @contextlib.contextmanager
+    def _kept(self, job: ReleaseJob) -> Iterator[threading.Event]:
+        """Holds a job's lease meanwhile; the event is set once it is another's, or this process shall stop."""
+        lost, ended = threading.Event(), threading.Event()
         heart = threading.Thread(target=self._keep, args=(job, lost, ended), name="lease", daemon=True)
         heart.start()
         try:
-            result = job.result or self._compute(job, lost)
-        except UnplugError as error:
-            if self._stop.is_set():
-                self._jobs.give_back(job)
-            elif not lost.is_set():
-                self._fail(job, error)
-            return
+            yield lost
         finally:
             ended.set()
             heart.join()
-        if result is not None:
-            self._complete(job, result)
 
     def _keep(self, job: ReleaseJob, lost: threading.Event, ended: threading.Event) -> None:
         """Renews the lease until the work ends; where it is another's, or this process shall stop, the work is ended."""
@@ -126,19 +134,44 @@ class JobThread:
         facts = {"job": job.id, "bundle": str(result.get("bundle_id") or ""), "model": self._recipe.name}
         answered = [id for id in result["requests"] if id in waiting]
         self._ledger.record("release", answered, facts=facts, once="job")
+        if not self._certify(job, answered, result):
+            if self._stop.is_set():
+                self._jobs.give_back(job)
+            return
         model = None
         if result.get("artifact"):
             model = {"name": self._recipe.name, "artifact": result["artifact"], "sha256": result["sha256"]}
         if self._jobs.finish(job, model=model):
             LOG.info("job done", extra={"job": job.id, "requests": len(answered)})
 
+    def _certify(self, job: ReleaseJob, answered: Sequence[str], result: Mapping[str, Any]) -> bool:
+        """Adds the certificates to the job's files. A release is none the worse without: what is wrong is logged, and kept.
+
+        Returns:
+            False where the job is another's by now, or this process shall stop.
+        """
+        folder = Path(self._settings.folder) / "jobs" / job.id
+        with self._kept(job) as lost:
+            try:
+                files = certify_requests(self._recipe, self._ledger, answered, result, folder, lost)
+            except UnplugError as error:
+                LOG.error("no certificates", extra={"job": job.id, "error": type(error).__name__})
+                self._keep_error(job, error)
+                return True
+            if lost.is_set():
+                return False
+        return not files or self._jobs.keep_result(job, {**result, "files": {**result.get("files", {}), **files}})
+
     def _fail(self, job: ReleaseJob, error: UnplugError) -> None:
         """Only gates say in public what was wrong: other messages may quote the data, and stay in the job's folder."""
         told = f"{error.what}: {error.why}" if isinstance(error, GateFailed) else type(error).__name__
-        path = Path(self._settings.folder) / "jobs" / job.id / "error.txt"
-        path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        path.write_text(f"{error}\n", encoding="utf-8")
+        self._keep_error(job, error)
         level = logging.WARNING if isinstance(error, CheckFailed) else logging.ERROR
         kind = "crash" if isinstance(error, ConversionError) else type(error).__name__
         LOG.log(level, "job failed", extra={"job": job.id, "error": kind})
         self._jobs.finish(job, error=told)
+
+    def _keep_error(self, job: ReleaseJob, error: UnplugError) -> None:
+        path = Path(self._settings.folder) / "jobs" / job.id / "error.txt"
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
+        path.write_text(f"{error}\n", encoding="utf-8")

@@ -141,7 +141,7 @@ def test_the_page_shows_what_was_measured() -> None:
         kept, colours = found["rows"][name]["kept"]["all"], one["colours"]
         ratios = [colours[ATTRIBUTES[attribute].prompt]["ratio"] for attribute in ("background", "skin", "hair", "clothes")]
         cells = [
-            str(one["steps"]),
+            str(one["steps"]) if name.endswith(("ddim", "dpm++")) else name.replace(" ", ", "),
             *(f"{ratio:.1f}" for ratio in ratios),
             f"{100 * kept:.1f} %",
             f"{100 * kept / ceiling:.0f} %",

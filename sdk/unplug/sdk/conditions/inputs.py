@@ -27,6 +27,8 @@ Part = Literal["retain", "test"]
 SEED = 20231
 LATENT = ("unet", "guided_unet", "slotted_unet", "decoder", "text_encoder")
 """Model types that are compared on unit noise or random ids: they take latents, text states and tokens, not pictures."""
+LOW_RANK = 0.02
+"""Spread of low-rank updates that a UNet is compared with: of unit spread sixteen of them are many times its weights."""
 CONDITION, DRAWN_AS = "condition", "canny"
 """An input of this name is steered by a picture of edges; they need no task file, whatever the model was trained on."""
 
@@ -59,7 +61,10 @@ def example_inputs(
     if model_type in LATENT:
         if images is not None:
             raise InputError(f"model of type {model_type}", "it takes latents, not pictures", "Leave the pictures out")
-        return random_inputs(iospec, count, seed)
+        found = random_inputs(iospec, count, seed)
+        if model_type == "slotted_unet":
+            found[iospec.inputs[-1].name] *= LOW_RANK
+        return found
     tensor = _image_of(model_type, iospec)
     spec = f"imagefolder:{images}" if images else f"synth:n={count},subjects={count},seed={seed}"
     dataset = load_dataset(spec, tensor.height, show=False)

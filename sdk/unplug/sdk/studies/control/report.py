@@ -124,6 +124,8 @@ class CurvePoint:
     validation: float
 
 
+LEARNED = 0.02
+"""Share of the base's loss that a training must have taken off to be said to have learned anything."""
 FLAT = 0.05
 """A loss is called flat where no more than this share of all that was gained came in the last third of the steps."""
 
@@ -162,7 +164,9 @@ class Training:
 
     @property
     def late_gain(self) -> float | None:
-        """Share of what the validation loss lost over the training that it lost in the last third; null without a curve.
+        """Share of what the validation loss lost over the training that it lost in the last third.
+
+        Null without a curve, and where less than `LEARNED` of it was lost at all.
 
         A learning rate that falls to nothing flattens any curve at its end, so a share of a few percent says that these steps
         were used up, and not that more of them would have gained nothing.
@@ -177,7 +181,7 @@ class Training:
             return None
         start, end = self.curve[0].validation, self.curve[-1].validation
         before = next(point.validation for point in reversed(self.curve) if point.step <= 2 / 3 * self.curve[-1].step)
-        return None if start <= end else (before - end) / (start - end)
+        return None if start - end < LEARNED * start else (before - end) / (start - end)
 
     @property
     def converged(self) -> bool | None:

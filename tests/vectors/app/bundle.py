@@ -19,7 +19,7 @@ from tests.vectors.bundles.recipe import Recipe
 from unplug.core import Array
 from unplug.export import vector_bytes, vector_name, vectors_index
 from unplug.sdk.data import square
-from unplug.sdk.inference.model import _scaled
+from unplug.sdk.inference.pictures import scaled
 
 from .make import noise
 from .networks import EDGES, SIDE, SPECS, WEIGHTS, write
@@ -59,7 +59,7 @@ def made() -> dict[str, Any]:
 
     own = SPECS["age"]
     photograph = noise(*PICTURE)
-    image = _scaled(square(Image.fromarray(photograph), SIDE)[None], own.inputs[0])
+    image = scaled(square(Image.fromarray(photograph), SIDE)[None], own.inputs[0])
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder), "age", "artifacts")
         content = {f"artifacts/{item.name}": item.read_bytes() for item in path.parent.iterdir()}

@@ -32,7 +32,7 @@ from unplug.plugins.conditions.picture import square_window
 from unplug.sdk.data import square
 from unplug.sdk.inference.answer import age_rows
 from unplug.sdk.inference.crop import _find_face
-from unplug.sdk.inference.model import _scaled
+from unplug.sdk.inference.pictures import scaled
 
 HERE = Path(__file__).parent
 SEED = 20261124
@@ -79,7 +79,7 @@ def pictures() -> dict[str, Any]:
     for layout in ("NCHW", "NHWC"):
         for ends in ((0.0, 1.0), (-1.0, 1.0), (-2.5, 2.25), None):
             spec = TensorSpec(name="image", shape=(1, 3, 5, 6), layout="NCHW", range=ends, colour="RGB")
-            values = _scaled(picture[None], spec)
+            values = scaled(picture[None], spec)
             told = spec.in_layout(layout)
             laid = values if layout == "NCHW" else values.transpose(0, 2, 3, 1)
             tensors.append({"spec": asdict(told), "values": laid.ravel().astype(float).tolist()})

@@ -78,7 +78,7 @@ class SlottedUNet(nn.Module):
 
     @staticmethod
     def complete_config(folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-        """See `BaseUNet.complete_config`."""
+        """The UNet's configuration with its number of tokens, as `BaseUNet.complete_config` reads it."""
         return GuidedUNet.complete_config(folder, config)
 
     def rename_tensors(self, tensors: dict[str, Tensor]) -> None:

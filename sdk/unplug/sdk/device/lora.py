@@ -53,7 +53,7 @@ class LoraSlots:
 
     @property
     def width(self) -> int:
-        """K."""
+        """K: how many numbers one rank-one update of all slots together has."""
         return sum(slot.fan_in + slot.fan_out for slot in self.slots)
 
 

@@ -20,8 +20,7 @@ from unplug.sdk.cli import main as cli
 from unplug.sdk.report import absences, collect, comparison_table, render_html
 from unplug.sdk.report.comparison import row_cells
 from unplug.sdk.statistics import Estimate
-from unplug.sdk.studies.control import METRICS, ComparisonReport, Measure, Row, apart, ends, number, read_comparison
-from unplug.sdk.studies.control.report import Training
+from unplug.sdk.studies.control import METRICS, ComparisonReport, Measure, Row, Training, apart, ends, number, read_comparison
 from unplug.sdk.studies.control.summary import verdicts_of
 
 from .conftest import PICTURES, SPEC, Made

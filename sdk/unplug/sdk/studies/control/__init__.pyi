@@ -14,11 +14,9 @@ from .judge import train_judge as train_judge
 from .judge import words_of as words_of
 from .report import METRICS as METRICS
 from .report import ComparisonReport as ComparisonReport
-from .report import CurvePoint as CurvePoint
 from .report import Measure as Measure
 from .report import Metric as Metric
 from .report import Row as Row
-from .report import Training as Training
 from .report import apart as apart
 from .report import check_comparison as check_comparison
 from .report import ends as ends
@@ -29,3 +27,5 @@ from .setup import JUDGE_RECIPE as JUDGE_RECIPE
 from .setup import CompareRequest as CompareRequest
 from .setup import Setup as Setup
 from .setup import prepare as prepare
+from .trainings import CurvePoint as CurvePoint
+from .trainings import Training as Training

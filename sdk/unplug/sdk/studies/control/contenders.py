@@ -17,8 +17,8 @@ from unplug.plugins import BINDING, RECORD, Checkpoint, check_binding, load_weig
 from unplug.sdk.diffusion import CONTROLS, Control, ControlRecipe, Weighting, fit_control, mean_loss
 from unplug.sdk.training import check_place, describe_device, fingerprint, training_dir
 
-from .report import CurvePoint, Training
 from .setup import Setup
+from .trainings import CurvePoint, Training
 
 SCHEMA = "unplug-control/1"
 VALIDATED = 128

@@ -6,7 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .report import ComparisonReport, Row, Training
+from .report import ComparisonReport, Row
+from .trainings import Training
 
 COLOURS = ("#b3541e", "#3a7d44", "#2456a6", "#7b3f98", "#555555")
 """By the order of the controls; each stands beside its name in the legend, and lines of one control share theirs."""

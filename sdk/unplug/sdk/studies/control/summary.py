@@ -22,7 +22,6 @@ from .errors import TOLERANCE
 from .judge import parameters
 from .report import (
     CONTROL_ERROR,
-    FLAT,
     JUDGED,
     METRICS,
     ComparisonReport,
@@ -36,6 +35,7 @@ from .report import (
     number,
 )
 from .setup import Setup
+from .trainings import FLAT
 
 Outcome = Literal["holds", "does not hold", "cannot tell"]
 NO_WORSE, WITHIN = "control error no worse than {}'s", "Fréchet distance within 1 % of {}'s"

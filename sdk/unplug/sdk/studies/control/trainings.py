@@ -69,8 +69,8 @@ class Training:
 
         Example:
             >>> points = [CurvePoint(step=step, wall_s=0.0, validation=loss) for step, loss in ((0, 1.0), (60, 0.6), (90, 0.5))]
-            >>> made = Training(seed=0, lr=1.0, wall_s=0.0, loss=0.0, validation=None, device="", sha256="", stored="F32", given=False,
-            ...                 curve=tuple(points))
+            >>> made = Training(seed=0, lr=1.0, wall_s=0.0, loss=0.0, validation=None, device="", sha256="", stored="F32",
+            ...                 given=False, curve=tuple(points))
             >>> round(made.late_gain, 3)
             0.2
         """

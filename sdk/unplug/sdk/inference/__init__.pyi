@@ -1,5 +1,8 @@
 from .answer import Answer as Answer
 from .crop import FACE_MARGIN as FACE_MARGIN
+from .decision import Answered as Answered
+from .decision import Decision as Decision
+from .decision import over_probability as over_probability
 from .embedded import Embedded as Embedded
 from .embedded import load_embedded as load_embedded
 from .head import DeviceHead as DeviceHead

@@ -1,6 +1,7 @@
 from .age import AGE_EDGES as AGE_EDGES
 from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .age import AgePredictor as AgePredictor
+from .age import check_edges as check_edges
 from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
 from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
 from .age_sizes import SIZES as SIZES

@@ -52,9 +52,10 @@ def train_age(
         DataError, TrainingError, OutputError: see `to_tensors`, `fit`, `save_checkpoint`.
     """
     _check_data(dataset, split, recipe)
-    task = AgeTask(recipe=recipe, edges=edges_of(dataset))
+    task = AgeTask(recipe=recipe, edges=edges_of(dataset, recipe.edges))
     facts = {
         "recipe": recipe.to_dict(),
+        "edges": list(task.edges),
         "split": keyed(split).sha256,
         "seed": seed,
         "torch": torch.__version__,

@@ -14,7 +14,13 @@ MAX_ROWS = 500_000  # each is a sample in memory; the largest data set of faces 
 
 
 def table_rows(
-    table: Path, what: str, fix: str, columns: Collection[str] | None = None, *, needed: str | None = None
+    table: Path,
+    what: str,
+    fix: str,
+    columns: Collection[str] | None = None,
+    *,
+    needed: str | None = None,
+    beginning: str | None = None,
 ) -> list[dict[str, str]]:
     """The rows of a CSV file with a header.
 
@@ -23,6 +29,7 @@ def table_rows(
         what, fix: how an error begins and ends.
         columns: those to keep; None keeps all. Missing cells are empty, and blanks around a cell go.
         needed: a column that must be there.
+        beginning: columns whose names begin so are kept beside `columns`.
 
     Raises:
         DataError: no regular file, larger than 128 MiB, of more than 500,000 rows, without the needed column, or no CSV.
@@ -36,11 +43,14 @@ def table_rows(
             reader = csv.DictReader(handle)
             if needed is not None and needed not in (reader.fieldnames or ()):
                 raise DataError(what, f"it has no column {needed!r}", "Name the columns in the first line")
+            kept = columns if columns is None or beginning is None else {
+                *columns, *(name for name in reader.fieldnames or () if name.startswith(beginning))
+            }  # fmt: skip
             for row in reader:
                 if len(rows) >= MAX_ROWS:
                     raise DataError(what, f"more than {MAX_ROWS} rows", "Split it")
                 named = ((key, value) for key, value in row.items() if isinstance(key, str))
-                rows.append({key: (value or "").strip() for key, value in named if columns is None or key in columns})
+                rows.append({key: (value or "").strip() for key, value in named if kept is None or key in kept})
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(what, str(error), fix) from error
     return rows

@@ -1,6 +1,8 @@
 from .answers import Answers as Answers
 from .answers import Asked as Asked
 from .answers import ask as ask
+from .card import add_to_card as add_to_card
+from .card import card_text as card_text
 from .exact import claim as claim
 from .exact import lower_bound as lower_bound
 from .exact import people_missing as people_missing

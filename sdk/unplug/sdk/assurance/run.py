@@ -96,16 +96,17 @@ def _unsupported(people: People, limit: float, needed: int) -> dict[str, str]:
 
 
 def _alarms(models: Sequence[ModelEvaluation], people: People) -> Iterator[EvaluationAlarm]:
+    caught: dict[str, list[ModelEvaluation]] = {}
     for model in models:
-        if model.worst_group is None:
-            continue
-        gap = model.group(model.worst_group).gap
-        if gap is not None and gap.low is not None and gap.low > 0:
-            message = (
-                f"{model.worst_group}: the error is {gap.value:.1f} years ({gap.low:.1f} to {gap.high:.1f}) above everybody "
-                "else's at the same ages"
-            )
-            yield EvaluationAlarm(kind="worst-group", model=model.name, message=message)
+        gap = None if model.worst_group is None else model.group(model.worst_group).gap
+        if model.worst_group is not None and gap is not None and gap.low is not None and gap.low > 0:
+            caught.setdefault(model.worst_group, []).append(model)
+    for cell, found in caught.items():
+        gaps = [gap for model in found if (gap := model.group(cell).gap) is not None]
+        worst = max(gaps, key=lambda gap: gap.value)
+        message = f"{cell}: the error is {worst.value:.1f} years ({worst.low:.1f} to {worst.high:.1f}) above everybody else's"
+        names = ", ".join(model.name for model in found)
+        yield EvaluationAlarm(kind="worst-group", model=names, message=f"{message} at the same ages")
     if people.apart == "unknown":
         message = "nothing says whom they learned from, so these may be people that they know: give --checkpoint or --split"
         yield EvaluationAlarm(kind="training-people", model="all", message=message)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, table
+from unplug.core import InputError, sha256_file, table
+from unplug.plugins import weights_file
 
 from .base import Common, Outcome, command, names
 from .bundle import trust_of, trust_option
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     "--max-fpr", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=0.01, show_default=True,
     help="Limit of false positives over minors that is to be shown; the report says how many people are missing to that.",
 )  # fmt: skip
+@click.option("--card", is_flag=True, help="Put the numbers on the card (README.md) of each checkpoint too.")
 @trust_option
 @out_option("Evaluation to write (JSON).", required=False, default=Path("evaluation.json"))
 @command
 def evaluate(
     models: tuple[Path, ...], spec: str, on_bad: Any, protocol: str, part: Any, checkpoints: tuple[Path, ...],
-    splits: tuple[Path, ...], challenge: str | None, max_fpr: float, trusted: tuple[Path, ...], out: Path, common: Common,
+    splits: tuple[Path, ...], challenge: str | None, max_fpr: float, card: bool, trusted: tuple[Path, ...], out: Path,
+    common: Common,
 ) -> Outcome:  # fmt: skip
     """Judge MODELS (checkpoints, exported files, bundles) at age limits, on people whom they never saw.
 
@@ -52,15 +55,21 @@ def evaluate(
     Challenge-T over minors, 13 to 16, false rejections, the worst group, failures to process and time a picture, with
     intervals over people. What the sample cannot support is said, with how many people are missing.
     """
-    from unplug.sdk.assurance import Asked, Asking, evaluate
+    from unplug.sdk.assurance import Asked, Asking, add_to_card, card_text, evaluate
 
     asking = Asking(limit=max_fpr, challenges=_years(challenge), seed=common.seed)
     asked = Asked(
         models=models, data=spec, part=part, checkpoints=checkpoints, splits=splits, trust=trust_of(trusted), on_bad=on_bad
     )
-    device = common.device if any((path / "config.json").is_file() for path in models) else None
+    folders = [path for path in models if (path / "config.json").is_file()]
+    if card and not folders:
+        raise InputError("--card", "no checkpoint is among these models", "Name its folder, or leave out --card")
+    device = common.device if folders else None
     report = evaluate(asked, protocol, asking, device=device, show=common.show)
     report.save(out)
+    for path in folders if card else ():
+        if (judged := report.of(sha256_file(weights_file(path)))) is not None:
+            add_to_card(path, card_text(report, judged))
     said = f"saved {out}; `unplug report {out} -o evaluation.html` draws it"
     return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), said]))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +22,15 @@ DRAWN = 4  # models in one plot
 MAX_GROUPS = 30  # cells in a plot and in a table
 CHIPS: dict[str, tuple[Chip, str]] = {"held": ("pass", "held"), "broken": ("fail", "broken"), "open": ("warn", "open")}
 CAUTION = (
-    "These numbers are about estimates of age from pictures as they are in these data. They say nothing of whether a face is "
-    "alive or a camera real: there is no liveness check and no defence against injected pictures here, and this is no "
-    "certification. Procedural faces support no claim about people."
+    "Whether a face is alive or a camera real: there is no liveness check and no defence against injected pictures here.",
+    "That anybody certified the model: these are measurements by whoever ran them, and no certification.",
+    "Anything about people of whom the data hold none. Procedural faces support no claim about people at all.",
 )
 
 
 def assurance(report: EvaluationReport, number: int) -> list[Section]:
     """All sections of one evaluation, in reading order; `number` tells those of several on a page apart."""
-    sections = [part(report, number) for part in (_limits, _ages, _groups, _teenagers, _models)]
+    sections = [part(report, number) for part in (_limits, _ages, _groups, _teenagers, _models, _bounds)]
     return [replace(section, id=f"{section.id}-{number}") for section in sections if section.blocks]
 
 
@@ -57,8 +58,8 @@ def assurance_numbers(report: EvaluationReport) -> list[KeyNumber]:
     return numbers
 
 
-def assurance_words(report: EvaluationReport) -> tuple[str, Chip, str, str, tuple[str, ...]]:
-    """Word, chip, lead, sentence and facts of the verdict."""
+def assurance_words(report: EvaluationReport) -> dict[str, Any]:
+    """The fields of the verdict."""
     people, first = report.people, report.models[0]
     whom = {
         "held out": "whom none of them learned from", "other data": "of other data than they learned from",
@@ -75,7 +76,10 @@ def assurance_words(report: EvaluationReport) -> tuple[str, Chip, str, str, tupl
         "The data do not say who is in a picture, so one person may be on both sides of the split: errors may look smaller.",
     )  # fmt: skip
     warned = bool(report.alarms) or people.apart == "unknown"
-    return "Evaluated", "warn" if warned else "neutral", lead, sentence, (*same, *facts, CAUTION)
+    return {
+        "word": "Evaluated", "chip": "warn" if warned else "neutral", "lead": lead, "sentence": sentence,
+        "facts": (*same, *facts),
+    }  # fmt: skip
 
 
 def _sentence(model: ModelEvaluation) -> str:
@@ -128,7 +132,8 @@ def _passing(model: ModelEvaluation) -> list[Trace]:
     for place, item in enumerate(model.challenges[:DRAWN]):
         rates = {int(age): (found.value, found.low, found.high) for age, found in item.by_year.items()}
         rates |= {int(age): _other(found) for age, found in item.rejected_by_year.items()}
-        ages = sorted(rates)
+        ages = range(min(rates, default=0), max(rates, default=0) + 1)
+        rates = {age: rates.get(age, (None, None, None)) for age in ages}
         values = [
             np.array([np.nan if rates[age][part] is None else rates[age][part] for age in ages], float) for part in range(3)
         ]
@@ -148,11 +153,11 @@ def _other(found: Rate) -> tuple[float | None, float | None, float | None]:
 
 
 def _challenges(report: EvaluationReport) -> Table:
-    limit = percent(report.limit, 1)
+    limit = percent(report.limit, 1 if 1000 * report.limit % 10 else 0)
     columns = [
-        Column(label="Model", number=False), Column(label="14 to 17", unit="pass", interval=True),
-        Column(label=f"at most {limit}", number=False), Column(label="all minors", unit="pass", interval=True),
-        Column(label=f"at most {limit}", number=False), Column(label="18 to 24", unit="rejected", interval=True),
+        Column(label="Model", number=False), Column(label="14 to 17", unit="pass"),
+        Column(label=f"at most {limit}", number=False), Column(label="all minors", unit="pass"),
+        Column(label=f"at most {limit}", number=False), Column(label="18 to 24", unit="rejected"),
     ]  # fmt: skip
     ages = [item.age for item in report.models[0].challenges]
     groups = [
@@ -179,10 +184,11 @@ def _ages(report: EvaluationReport, number: int) -> Section:
     def traces(part: str) -> list[Trace]:
         found = []
         for model, role, style in drawn:
-            rows = [row for row in model.years if getattr(row, part) is not None]
-            values = [[getattr(getattr(row, part), end) for row in rows] for end in ("value", "low", "high")]
+            known = {row.age: item for row in model.years if (item := getattr(row, part)) is not None}
+            ages = range(min(known, default=0), max(known, default=0) + 1)  # a year of too few people is a gap
+            values = [[getattr(known.get(age), end, None) for age in ages] for end in ("value", "low", "high")]
             y_N, low_N, high_N = (np.array([np.nan if item is None else item for item in line], float) for line in values)
-            x_N = np.array([row.age for row in rows], float)
+            x_N = np.array(ages, float)
             shaded = style == 0
             found.append(Trace(
                 role=role, label=plain(model.label, 30), style=style, x_N=x_N, y_N=y_N, low_N=low_N if shaded else None,
@@ -198,13 +204,9 @@ def _ages(report: EvaluationReport, number: int) -> Section:
         both_widths(size_of, HALF, name=f"mae-{number}", caption=told),
         both_widths(sign_of, HALF, name=f"bias-{number}", caption=said),
     ]
-    columns = [
-        Column(label="Model", number=False),
-        *(Column(label=f"within {a}", unit="years") for a in report.models[0].cumulative),
-    ]
-    rows = [
-        [_head(model), *(Cell(text=percent(item.value, 0)) for item in model.cumulative.values())] for model in report.models
-    ]
+    scores = sorted(report.models[0].cumulative, key=float)
+    columns = [Column(label="Model", number=False), *(Column(label=f"within {a}", unit="years") for a in scores)]
+    rows = [[_head(model), *(_share_cell(model, a) for a in scores)] for model in report.models]
     table = Table(caption="Cumulative score: share of pictures within so many years", columns=columns, groups=[("", rows)])
     lead = "Years with fewer than five people are left out."
     return Section(id="ages", heading="By age", lead=lead, blocks=[FigureGrid(figures=figures, columns=2), table])
@@ -235,24 +237,29 @@ def _groups(report: EvaluationReport, number: int) -> Section:
                 columns=1,
             )
         )
+    shown: set[str] = set()
     for model in report.models:
-        if model.groups:
+        if model.groups and not (model.precision == "fp32" and model.checkpoint_sha256 in shown):
             blocks.append(_group_table(model))
-    lead = "A gap compares with everybody else at the same ages, for errors grow with age."
+        shown.add(model.checkpoint_sha256)
+    lead = (
+        "A gap compares with everybody else at the same ages, for errors grow with age. An fp32 file says what its checkpoint "
+        "says and has no table of its own."
+    )
     return Section(id="groups", heading="By group", lead=lead, blocks=blocks)
 
 
 def _group_table(model: ModelEvaluation) -> Table:
     last = model.challenges[-1] if model.challenges else None
     columns = [
-        Column(label="Group", number=False), Column(label="people"), Column(label="mean error", unit="years", interval=True),
-        Column(label="too old", unit="years", interval=True), Column(label="gap", unit="years", interval=True),
+        Column(label="Group", number=False), Column(label="people"), Column(label="mean error", unit="years"),
+        Column(label="too old", unit="years"), Column(label="gap", unit="years"),
     ]  # fmt: skip
     if last is not None:
-        columns.append(Column(label=f"minors pass {last.age:g}", interval=True))
+        columns.append(Column(label=f"minors pass {last.age:g}"))
     rows = [
         [
-            Cell(text=plain(row.cell, 60), chip=None), Cell(text=count(row.people)), estimate_cell(row.mae, 1),
+            Cell(text=plain(row.cell, 60)), Cell(text=count(row.people)), estimate_cell(row.mae, 1),
             estimate_cell(row.bias, 1, sign=True), estimate_cell(row.gap, 1, sign=True),
             *([] if last is None else [_rate_cell(last.by_group[row.cell])]),
         ]
@@ -263,10 +270,10 @@ def _group_table(model: ModelEvaluation) -> Table:
 
 def _teenagers(report: EvaluationReport, number: int) -> Section:
     columns = [
-        Column(label="Model", number=False), Column(label="13 to 16", unit="are let in", interval=True),
-        Column(label="6 to 12", unit="are let in", interval=True), Column(label="17 to 24", unit="are let in", interval=True),
-        Column(label="16", unit="rejected at 16", interval=True), Column(label="17", unit="rejected at 16", interval=True),
-        Column(label="18 to 24", unit="rejected at 16", interval=True),
+        Column(label="Model", number=False), Column(label="13 to 16", unit="are let in"),
+        Column(label="6 to 12", unit="are let in"), Column(label="17 to 24", unit="are let in"),
+        Column(label="16", unit="rejected at 16"), Column(label="17", unit="rejected at 16"),
+        Column(label="18 to 24", unit="rejected at 16"),
     ]  # fmt: skip
     rows = [
         [
@@ -282,9 +289,9 @@ def _teenagers(report: EvaluationReport, number: int) -> Section:
 def _models(report: EvaluationReport, number: int) -> Section:
     columns = [
         Column(label="Model", number=False), Column(label="form", number=False),
-        Column(label="mean error", unit="years", interval=True), Column(label="minus the first", unit="years", interval=True),
-        Column(label="26 cells", unit="years", interval=True),
-        Column(label="failures", interval=True), Column(label="a picture", unit="ms"), Column(label="size"),
+        Column(label="mean error", unit="years"), Column(label="minus the first", unit="years"),
+        Column(label="26 cells", unit="years"),
+        Column(label="failures"), Column(label="a picture", unit="ms"), Column(label="size"),
     ]  # fmt: skip
     rows = [
         [
@@ -305,6 +312,16 @@ def _models(report: EvaluationReport, number: int) -> Section:
         "that evaluated; `unplug bench` times devices."
     )
     return Section(id="models", heading="Models", lead=lead, blocks=[table, *([Notes(lines=notes)] if notes else [])])
+
+
+def _bounds(report: EvaluationReport, number: int) -> Section:
+    """What none of the numbers says."""
+    return Section(id="bounds", heading="What this does not say", lead="", blocks=[Notes(lines=CAUTION)])
+
+
+def _share_cell(model: ModelEvaluation, years: str) -> Cell:
+    found = model.cumulative.get(years)
+    return Cell(text=NONE if found is None else percent(found.value, 0))
 
 
 def _drawn(report: EvaluationReport) -> Iterator[tuple[ModelEvaluation, str, int]]:

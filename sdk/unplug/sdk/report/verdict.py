@@ -128,8 +128,7 @@ def verdict(inputs: Inputs) -> Verdict:
     if not models and inputs.comparisons:
         return Verdict(word="Compared", chip="neutral", lead=_COMPARED, sentence="", facts=())
     if not models and inputs.evaluations:
-        word, chip, lead, sentence, facts = assurance_words(inputs.evaluations[0])
-        return Verdict(word=word, chip=chip, lead=lead, sentence=sentence, facts=facts)
+        return Verdict(**assurance_words(inputs.evaluations[0]))
     if inputs.timed_only:
         return Verdict(word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,))
     audited = main_audit(inputs)

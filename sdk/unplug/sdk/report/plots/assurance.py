@@ -66,7 +66,7 @@ def years_svg(
                 axes.fill_between(trace.x_N, trace.low_N, trace.high_N, color=colour, alpha=0.16, linewidth=0)
             axes.plot(
                 trace.x_N, trace.y_N, color=colour, linestyle=STYLES[trace.style % len(STYLES)], label=trace.label,
-                marker=MARK[trace.role] if len(trace.x_N) < 40 else None, markersize=3.5,
+                marker=MARK[trace.role], markersize=3.5 if len(trace.x_N) < 40 else 1.8,  # a year between gaps is a point
             )  # fmt: skip
         if share:
             axes.set_ylim(-0.02, 1.02)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -12,14 +10,12 @@ from unplug.core import DataError
 
 from ..source import Listing, Partition, Problem, Sample, not_empty
 from .files import FileSource
-from .tables import table_rows
-from .utkface import MAX_AGE
+from .tables import age_of, table_rows
 
 COLUMNS = ("path", "id", "age", "label", "subject", "partition")
 ATTRIBUTE = "attr:"
 """What the name of a column begins with that says something of the person, say ``attr:sex``."""
 MAX_ATTRIBUTES, MAX_VALUE = 16, 64
-_RANGE = re.compile(r"\(?\s*\d+\s*(-|–|to|,|;)\s*\d+\s*\)?|\d+\s*\+")
 
 
 class CSVSource(FileSource):
@@ -64,7 +60,7 @@ class CSVSource(FileSource):
         path = root / row["path"]
         if not Path(row["path"]).is_absolute() and not path.resolve().is_relative_to(root):
             raise ValueError("the path leads out of the table's folder")
-        age = _age(row.get("age") or "")
+        age = age_of(row.get("age") or "")
         partition = row.get("partition") or None
         if partition is not None and partition not in get_args(Partition):
             raise ValueError(f"partition {partition!r} is none of {', '.join(get_args(Partition))}")
@@ -77,17 +73,6 @@ class CSVSource(FileSource):
             partition=partition,  # type: ignore[arg-type]
             attributes=dict(_attributes(row)),
         )
-
-
-def _age(text: str) -> float | None:
-    if not text:
-        return None
-    if _RANGE.fullmatch(text):
-        raise ValueError(f"age {text[:20]} is a range, and no age in years")
-    age = float(text)
-    if not (math.isfinite(age) and 0.0 <= age <= MAX_AGE):
-        raise ValueError(f"age {text} is not plausible (0 to {MAX_AGE:.0f})")
-    return age
 
 
 def _attributes(row: dict[str, str]) -> Iterator[tuple[str, str]]:

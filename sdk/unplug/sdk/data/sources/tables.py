@@ -4,13 +4,39 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from unplug.core import DataError, open_regular, read_regular
 
+from .utkface import MAX_AGE
+
 MAX_TABLE_BYTES = 128 * 2**20
 MAX_ROWS = 500_000  # each is a sample in memory; the largest data set of faces that anybody trains on has as many
+
+_RANGE = re.compile(r"[(\[]?\s*\d+\s*(-|–|to|,|;)\s*\d+\s*[)\]]?|\d+\s*\+")
+
+
+def age_of(text: str) -> float | None:
+    """Years in a cell of a table, 0 to 122, or None where it is empty; a range is no age.
+
+    Example:
+        >>> age_of("17.5"), age_of("")
+        (17.5, None)
+        >>> age_of("20-29")
+        Traceback (most recent call last):
+        ValueError: age 20-29 is a range, and no age in years
+    """
+    if not text:
+        return None
+    if _RANGE.fullmatch(text):
+        raise ValueError(f"age {text[:20]} is a range, and no age in years")
+    age = float(text)
+    if not (math.isfinite(age) and 0.0 <= age <= MAX_AGE):
+        raise ValueError(f"age {text} is not plausible (0 to {MAX_AGE:.0f})")
+    return age
 
 
 def table_rows(

@@ -1,0 +1,11 @@
+from .shift import GroupShift as GroupShift
+from .shift import Shift as Shift
+from .shift import decision_shift as decision_shift
+from .shift import people_for as people_for
+from .threshold import METHODS as METHODS
+from .threshold import Cut as Cut
+from .threshold import Fitted as Fitted
+from .threshold import GroupCuts as GroupCuts
+from .threshold import Limits as Limits
+from .threshold import fit_decision as fit_decision
+from .threshold import people_needed as people_needed

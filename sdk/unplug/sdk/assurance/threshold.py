@@ -217,8 +217,8 @@ def fit_decision(
     """The rule that calls at most so many minors over and so many adults under, as often as it can say anything.
 
     With groups, the threshold is that of the worst among all people and those groups that have enough of them: the limits then
-    hold in each of these by itself (Mondrian). Where both ends cross, the model tells the two apart so well that every threshold
-    between them holds both limits: the one in the middle is taken, and nobody is unsure.
+    hold in each of these by itself (Mondrian). Where both ends cross, the model tells the two apart so well that any
+    threshold between them holds both limits: the one in the middle is taken, and nobody is unsure.
 
     Args:
         over_N: P(age >= T) of pictures of people that the model never saw.

@@ -104,7 +104,7 @@ class DecisionRecord:
     by: str | None
     groups: tuple[GroupHeld, ...]
     models: tuple[ModelHeld, ...]
-    schema: Literal["unplug-decision/1"] = "unplug-decision/1"
+    schema: Literal["unplug-decision/1"]
 
     @property
     def rule(self) -> Decision:

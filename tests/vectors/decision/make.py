@@ -75,8 +75,9 @@ def record(**changes: Any) -> dict[str, Any]:
     """The block of a manifest, with some of it changed."""
     share = Share(pictures=790, over=0.01, under=0.5, unsure=0.49)
     made = DecisionRecord(
-        schema="unplug-decision/1", age=18.0, over_from=0.92, under_to=0.31, max_fpr=0.01, max_fnr=0.05, method="clopper-pearson", confidence=0.95,
-        minors_from=0.0, minors=790, adults=7210, data_digest="0" * 64, apart="other data", by="region",
+        schema="unplug-decision/1", age=18.0, over_from=0.92, under_to=0.31, max_fpr=0.01, max_fnr=0.05,
+        method="clopper-pearson", confidence=0.95, minors_from=0.0, minors=790, adults=7210,
+        data_digest="0" * 64, apart="other data", by="region",
         groups=(
             GroupHeld(name="a", minors=500, adults=4000, holds=True), GroupHeld(name="b", minors=9, adults=90, holds=False),
         ),

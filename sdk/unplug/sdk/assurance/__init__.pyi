@@ -1,3 +1,14 @@
+from .answers import Answers as Answers
+from .answers import Asked as Asked
+from .answers import ask as ask
+from .deciding import decide as decide
+from .deciding import runnable as runnable
+from .deciding import shares as shares
+from .people import UNKNOWN as UNKNOWN
+from .people import Apart as Apart
+from .people import Part as Part
+from .people import People as People
+from .people import people_of as people_of
 from .shift import GroupShift as GroupShift
 from .shift import Shift as Shift
 from .shift import decision_shift as decision_shift

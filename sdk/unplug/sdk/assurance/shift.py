@@ -152,7 +152,8 @@ def decision_shift(
         DataError: no minors, no adults, or fewer than five people.
     """
     minor_N, adult_N = (age_N < rule.age) & (age_N >= minors_from), age_N >= rule.age
-    people = len(np.unique(person_N[minor_N | adult_N]))
+    both_N = minor_N | adult_N
+    people = len(np.unique(person_N[both_N]))
     if not minor_N.any() or not adult_N.any() or people < MIN_SUBJECTS:
         why = f"{people} people, {int(minor_N.sum())} pictures of minors and {int(adult_N.sum())} of adults show no change"
         raise DataError("the decision", why, f"Give people on both sides of {rule.age:g} that the model never saw")
@@ -178,7 +179,7 @@ def decision_shift(
         name=name, sha256=sha256, groups=tuple(groups),
         false_positives=rate_change(wrong(before_N, minor_N), wrong(after_N, minor_N)),
         false_negatives=rate_change(wrong(before_N, adult_N), wrong(after_N, adult_N)),
-        calibration=_calibration_change(*(item[minor_N | adult_N] for item in (before_N, after_N, adult_N, person_N)), seed),
+        calibration=_calibration_change(before_N[both_N], after_N[both_N], adult_N[both_N], person_N[both_N], seed),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@ from .crop import FACE_MARGIN as FACE_MARGIN
 from .decision import Answered as Answered
 from .decision import Decision as Decision
 from .decision import over_probability as over_probability
+from .decision_record import DECISION_KEY as DECISION_KEY
 from .decision_record import DecisionRecord as DecisionRecord
 from .decision_record import GroupHeld as GroupHeld
 from .decision_record import ModelHeld as ModelHeld
@@ -15,3 +16,4 @@ from .head import DeviceHead as DeviceHead
 from .head import HeadFacts as HeadFacts
 from .head import load_head as load_head
 from .model import run as run
+from .pictures import scaled as scaled

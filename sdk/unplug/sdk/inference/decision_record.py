@@ -11,7 +11,7 @@ from unplug.core import STRICT, InputError, read_dataclass
 
 from .decision import Decision
 
-KEY = "decision"
+DECISION_KEY = "decision"
 """Where it stands in a manifest: in ``postprocessing``."""
 MAX_BYTES = 2**20
 
@@ -145,13 +145,13 @@ def decision_in(postprocessing: dict[str, Any], where: str) -> DecisionRecord | 
     """
     from pydantic import TypeAdapter, ValidationError
 
-    if postprocessing.get(KEY) is None:
+    if postprocessing.get(DECISION_KEY) is None:
         return None
     try:
-        return _checked(TypeAdapter(DecisionRecord).validate_json(json.dumps(postprocessing[KEY])))
+        return _checked(TypeAdapter(DecisionRecord).validate_json(json.dumps(postprocessing[DECISION_KEY])))
     except ValidationError as problem:
         first = problem.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part)[:60] for part in first["loc"]) or KEY
+        place = ".".join(str(part)[:60] for part in first["loc"]) or DECISION_KEY
         raise InputError(where, f"its decision does not follow its schema ({place}: {first['msg'][:200]})", _AGAIN) from problem
 
 

@@ -85,7 +85,8 @@ def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, fleet: Path | None, oracle: bool, certification: Path | None, targets: str,
     precisions: str, gate_pairs: tuple[str, ...], rounding: bool, decision: Path | None, decision_data: str | None,
-    faces: bool, base: str | None, restart: bool, out: Path, key: str | None, where: str | None, requests: tuple[str, ...], all_open: bool, overrides: tuple[str, ...],
+    faces: bool, base: str | None, restart: bool, out: Path, key: str | None, where: str | None, requests: tuple[str, ...],
+    all_open: bool, overrides: tuple[str, ...],
     reasons: tuple[str, ...], dry_run: bool, hourly: float | None, explained: bool, common: Common, **said: Any,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.

@@ -112,7 +112,8 @@ def test_the_command_on_people_held_out(world: World, tmp_path: Path) -> None:
     out = tmp_path / "decision.json"
     done = call(*arguments(world, "--max-fpr", "0.5", "--max-fnr", "0.6", "--out", str(out)))
     record = read_decision(out)
-    assert record.apart == "held out" and record.minors + record.adults == _people(world, "test")
+    count = _people(world, "test")  # of whom some have pictures on both sides
+    assert record.apart == "held out" and max(record.minors, record.adults) <= count <= record.minors + record.adults
     assert "the test set of the training's own data" in done.stdout and "over from P(age >= 40)" in done.stdout
     assert record.models[0].sha256 == world.original.sha256
     assert "it takes 299 minors that the model never saw" in fail(*arguments(world, "--max-fpr", "0.01")).line

@@ -118,9 +118,9 @@ def decision_gates(gates: Gates, decided: Decided | None) -> list[Gate]:
 
 def _step_gates(gates: Gates, step: str, shifts: Sequence[Shift]) -> Iterator[Gate]:
     parts = (
-        ("false positives", " of minors called over or no more, at most", gates.max_decision_shift),
-        ("false negatives", " of adults called under or no more, at most", gates.max_decision_shift),
-        ("calibration", " of calibration error, at most", gates.max_calibration_shift),
+        ("false positives", " change in minors called over", gates.max_decision_shift),
+        ("false negatives", " change in adults called under", gates.max_decision_shift),
+        ("calibration", " change of the calibration error", gates.max_calibration_shift),
     )
     for what, unit, limit in parts:
         changes = [(getattr(item, what.replace(" ", "_")), item.name) for item in shifts]
@@ -133,14 +133,14 @@ def _step_gates(gates: Gates, step: str, shifts: Sequence[Shift]) -> Iterator[Ga
         return
     beside = f"; not judged, fewer than {needed} minors: {', '.join(small)}" if small else ""
     if not judged:
-        gate = _gate(f"{step} (worst group)", None, gates.max_group_shift, " of its minors called over or no more", beside[2:])
+        gate = _gate(f"{step} (worst group)", None, gates.max_group_shift, " change in its minors called over", beside[2:])
         yield replace(gate, inconclusive=True)
         return
     change, group, item = max(judged, key=lambda row: _end(row[0]))
     before, after = item.gap or (0.0, 0.0)
     detail = f"{item.name}: {group.name} {_span(change)}; gap between groups {before:.3f} to {after:.3f}{beside}"
     yield _gate(
-        f"{step} (worst group)", change, gates.max_group_shift, " of its minors called over or no more, at most", detail
+        f"{step} (worst group)", change, gates.max_group_shift, " change in its minors called over", detail
     )
 
 

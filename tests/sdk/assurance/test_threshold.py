@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom, binomtest
 
 from unplug.core import DataError, InputError
+from unplug.sdk.assurance.exact import upper_bound
 from unplug.sdk.assurance.threshold import (
     STEP,
     Fitted,
@@ -17,9 +18,8 @@ from unplug.sdk.assurance.threshold import (
     Method,
     errors_allowed,
     fit_decision,
-    people_needed,
+    needed,
     person_scores,
-    rate_bounds,
 )
 
 DRAWS = 200
@@ -61,18 +61,10 @@ def test_as_many_errors_as_the_upper_bound_allows(people: int, share: float) -> 
 
 
 @pytest.mark.parametrize("method", ["clopper-pearson", "conformal"])
-@pytest.mark.parametrize("errors", [0, 1, 7])
-def test_one_person_fewer_is_too_few(method: Method, errors: int) -> None:
-    needed = people_needed(0.01, method, errors=errors)
-    assert errors_allowed(needed, 0.01, method) == errors
-    fewer = errors_allowed(needed - 1, 0.01, method)
-    assert fewer is None if errors == 0 else fewer == errors - 1
-
-
-def test_bounds_are_clopper_and_pearsons() -> None:
-    whole = binomtest(3, 50).proportion_ci(0.90, "exact")
-    assert rate_bounds(3, 50) == pytest.approx((whole.low, whole.high))
-    assert rate_bounds(0, 50)[0] == 0.0 and rate_bounds(50, 50)[1] == 1.0
+@pytest.mark.parametrize("limit", [0.002, 0.01, 0.05, 0.5])
+def test_one_person_fewer_is_too_few(method: Method, limit: float) -> None:
+    fewest = needed(limit, method)
+    assert errors_allowed(fewest, limit, method) == 0 and errors_allowed(fewest - 1, limit, method) is None
 
 
 def test_the_threshold_is_the_smallest_that_holds() -> None:
@@ -82,14 +74,14 @@ def test_the_threshold_is_the_smallest_that_holds() -> None:
     minor_N = over_N[age_N < 18]
 
     def bound(at: float) -> float:
-        return rate_bounds(int((minor_N >= at).sum()), len(minor_N))[1]
+        return upper_bound(int((minor_N >= at).sum()), len(minor_N))
 
     below = minor_N[minor_N < rule.over_from].max()
     assert bound(rule.over_from) <= 0.05 < bound(float(below))
     adult_N = over_N[age_N >= 18]
     above = adult_N[adult_N > rule.under_to].min()
-    assert rate_bounds(int((adult_N <= rule.under_to).sum()), len(adult_N))[1] <= 0.05
-    assert rate_bounds(int((adult_N <= above).sum()), len(adult_N))[1] > 0.05
+    assert upper_bound(int((adult_N <= rule.under_to).sum()), len(adult_N)) <= 0.05
+    assert upper_bound(int((adult_N <= above).sum()), len(adult_N)) > 0.05
 
 
 def test_a_limit_is_exceeded_in_one_draw_of_twenty() -> None:

@@ -19,7 +19,8 @@ from unplug.core import Array, DataError
 from unplug.sdk.inference import Decision
 from unplug.sdk.statistics import CONFIDENCE, MIN_SUBJECTS, REPLICATES, Estimate, simultaneous, subject_weights
 
-from .threshold import person_scores, rate_bounds
+from .exact import lower_bound, upper_bound
+from .threshold import person_scores
 
 BINS = 10
 
@@ -100,12 +101,11 @@ def rate_change(before_P: Array, after_P: Array, confidence: float = CONFIDENCE)
         Schuirmann, A comparison of the two one-sided tests procedure and the power approach, 1987 (equivalence by two bounds).
     """
     people, one_sided = len(before_P), (1.0 + confidence) / 2
-    worse, better = (
-        rate_bounds(int(np.sum(first & ~second)), people, one_sided)
-        for first, second in ((after_P, before_P), (before_P, after_P))
-    )
+    worse, better = int(np.sum(after_P & ~before_P)), int(np.sum(before_P & ~after_P))
+    low = lower_bound(worse, people, one_sided) - upper_bound(better, people, one_sided)
+    high = upper_bound(worse, people, one_sided) - lower_bound(better, people, one_sided)
     value = (int(after_P.sum()) - int(before_P.sum())) / people
-    return Estimate(value=value, low=worse[0] - better[1], high=worse[1] - better[0])
+    return Estimate(value=value, low=low, high=high)
 
 
 def calibration_error(over_N: Array, adult_N: Array, weight_RN: Array | None = None) -> Array:

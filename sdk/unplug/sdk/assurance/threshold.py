@@ -15,10 +15,12 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta, binom
+from scipy.stats import binom
 
 from unplug.core import Array, DataError, InputError
 from unplug.sdk.inference import Decision
+
+from .exact import people_needed
 
 Method = Literal["clopper-pearson", "conformal"]
 METHODS: tuple[Method, ...] = ("clopper-pearson", "conformal")
@@ -145,37 +147,14 @@ def errors_allowed(people: int, limit: float, method: Method = "clopper-pearson"
     return found if found >= 0 else None
 
 
-def people_needed(limit: float, method: Method = "clopper-pearson", confidence: float = 0.95, errors: int = 0) -> int:
-    """The fewest people with whom a threshold may have some errors beyond it.
+def needed(limit: float, method: Method = "clopper-pearson", confidence: float = 0.95) -> int:
+    """The fewest people with whom there is a threshold at all.
 
     Example:
-        >>> people_needed(0.01), people_needed(0.01, errors=1), people_needed(0.01, "conformal"), people_needed(0.05)
-        (299, 473, 99, 59)
+        >>> needed(0.01), needed(0.01, "conformal"), needed(0.05)
+        (299, 99, 59)
     """
-    if method == "conformal":
-        return math.ceil((errors + 1) / limit - 1 - 1e-9)
-    low, high = errors, errors + 1
-    while binom.cdf(errors, high, limit) > 1.0 - confidence:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if binom.cdf(errors, middle, limit) > 1.0 - confidence else (low, middle)
-    return high
-
-
-def rate_bounds(errors: int, people: int, confidence: float = 0.95) -> tuple[float, float]:
-    """One-sided lower and upper Clopper-Pearson bounds of a rate, each with this confidence.
-
-    Example:
-        >>> [round(end, 4) for end in rate_bounds(0, 299)]
-        [0.0, 0.01]
-
-    Reference:
-        Clopper and Pearson, The Use of Confidence or Fiducial Limits Illustrated in the Case of the Binomial, 1934.
-    """
-    low = 0.0 if errors == 0 else float(beta.ppf(1.0 - confidence, errors, people - errors + 1))
-    high = 1.0 if errors == people else float(beta.ppf(confidence, errors + 1, people - errors))
-    return low, high
+    return math.ceil(1.0 / limit - 1.0 - 1e-9) if method == "conformal" else people_needed(limit, confidence)
 
 
 def person_scores(value_N: Array, person_N: NDArray[np.int64]) -> Array:
@@ -206,7 +185,7 @@ def cut_of(score_P: Array, limits: Limits, side: Side) -> Cut:
         above = float(np.sort(score_P)[::-1][errors]) + STEP
         at = min(above, TOP) if side == "minors" else max(1.0 - above, -STEP)
     return Cut(
-        people=len(score_P), errors=errors, at=at, needed=people_needed(share, limits.method, limits.confidence)
+        people=len(score_P), errors=errors, at=at, needed=needed(share, limits.method, limits.confidence)
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from PIL import Image
 from unplug.core import write_json
 from unplug.export import INDEX, Artifact, reference_outputs, vector_bytes, vector_name, vectors_index
 from unplug.plugins import Checkpoint
+from unplug.sdk.assurance import EvaluationReport, card_text
 from unplug.sdk.auditing import NEVER_SAW, AuditReport, Estimate
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.data import Dataset, same_pictures
@@ -69,8 +70,9 @@ def bundle_card(
     artifacts: Sequence[Artifact],
     summary: dict[str, Any],
     decided: Decided | None = None,
+    evaluation: EvaluationReport | None = None,
 ) -> str:
-    """Markdown for a bundle's ``README.md``."""
+    """Markdown for a bundle's ``README.md``; what is known at age limits where an evaluation of these weights is at hand."""
 
     def auc(model: Any, attack: str) -> str:
         return _spanned(model.attacks[attack].auc, 3)
@@ -86,7 +88,9 @@ def bundle_card(
         "others": "oracle" if report.model("retrained").name == "retrained" else NEVER_SAW,
         **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
     }  # fmt: skip
-    return template.render(auc=auc, mae=mae, **facts)
+    card = template.render(auc=auc, mae=mae, **facts)
+    judged = None if evaluation is None else evaluation.of(unlearned.sha256)
+    return card if evaluation is None or judged is None else f"{card}\n{card_text(evaluation, judged)}"
 
 
 def _spanned(value: Estimate, digits: int) -> str:

@@ -139,9 +139,7 @@ def _step_gates(gates: Gates, step: str, shifts: Sequence[Shift]) -> Iterator[Ga
     change, group, item = max(judged, key=lambda row: _end(row[0]))
     before, after = item.gap or (0.0, 0.0)
     detail = f"{item.name}: {group.name} {_span(change)}; gap between groups {before:.3f} to {after:.3f}{beside}"
-    yield _gate(
-        f"{step} (worst group)", change, gates.max_group_shift, " change in its minors called over", detail
-    )
+    yield _gate(f"{step} (worst group)", change, gates.max_group_shift, " change in its minors called over", detail)
 
 
 def _end(change: Estimate) -> float:

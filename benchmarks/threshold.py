@@ -10,7 +10,7 @@ Nobody knows who is on UTKFace's photographs: each counts as a person of her own
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from unplug.sdk.tasks import train_age
 from unplug.sdk.training import Recipe
 from unplug.sdk.unlearning import forget
 
-EDGES = (0.0, 6.0, 13.0, 16.0, 18.0, 21.0, 25.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 100.0)
+EPOCHS = 14
 AGE, DRAWS = 18.0, 200
 FRACTION, METHOD, BUDGET = 0.02, "msg", 0.05
 ASKED = (
@@ -42,8 +42,8 @@ CPU = torch.device("cpu")
 
 def models(spec: str, work: Path) -> tuple[Checkpoint, Checkpoint, list[Path]]:
     """The original, the unlearned model and its files; what is in the folder already is used again."""
-    recipe = Recipe(size="small")
-    dataset = replace(load_dataset(spec, recipe.image_size), age_edges=EDGES)
+    recipe = Recipe(size="small", epochs=EPOCHS)
+    dataset = load_dataset(spec, recipe.image_size)
     if not (work / "original" / "config.json").exists():
         train_age(dataset, make_split(dataset, seed=0), recipe, work / "original", seed=0, device=CPU)
     original = load_checkpoint(work / "original", expect="age")
@@ -134,7 +134,8 @@ def main(training: str, spec: str, work: Path, out: Path, page: Path) -> None:
     answers = ask(Asked(models=[original.path, unlearned.path, *files], data=spec))
     facts: dict[str, Any] = {
         "schema": "unplug-threshold-benchmark/1", "training": training.partition(":")[0], "people": answers[0].people.persons,
-        "digest": answers[0].people.data["digest"], "apart": answers[0].people.apart, "edges": list(EDGES), "age": AGE,
+        "digest": answers[0].people.data["digest"], "apart": answers[0].people.apart, "edges": list(answers[0].edges),
+        "age": AGE, "epochs": EPOCHS,
         "method": METHOD, "budget": BUDGET, "fraction": FRACTION, "test_mae": original.record["metrics"]["test"]["mae"],
         "parameters": answers[0].parameters, "limits": [], "moved": [],
     }  # fmt: skip

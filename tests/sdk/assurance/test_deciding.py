@@ -167,3 +167,5 @@ def test_run_answers_by_a_decision(world: World, tmp_path: Path) -> None:
         "decision"
         not in json.loads(call("run", str(world.original.path), "--image", str(photo), "--json").stdout)["results"][0]
     )
+    other = call("run", str(world.oracle.path), "--image", str(photo), "--decision", str(out))
+    assert "fitted on other models than this one" in other.stdout and "the decision holds" not in other.stdout

@@ -9,6 +9,7 @@ Shapes: N pictures, P people, R replicates, K bins.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -73,12 +74,14 @@ class Shift:
 
 
 def people_for(margin: float, confidence: float = CONFIDENCE) -> int:
-    """The fewest people among whom "nobody changed" shows a change of a rate within a margin.
+    """The fewest people among whom "nobody changed" shows a change of a rate within a margin; no number of them for none.
 
     Example:
         >>> people_for(0.02), people_for(0.05)
         (183, 72)
     """
+    if not 0.0 < margin < 1.0:
+        return 1 if margin >= 1.0 else sys.maxsize
     return math.ceil(math.log((1.0 - confidence) / 2) / math.log(1.0 - margin))
 
 

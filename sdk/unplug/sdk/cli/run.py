@@ -60,8 +60,11 @@ def run(
     answer = answer_of(model, inputs, box=box, landmarker=face_landmarker, margin=margin, decision=rule)
     for out in outs:
         answer.save(out)
+    holds = record is not None and _sha256(model) in {item.sha256 for item in record.models}
     value = {"model": str(model), "results": list(answer.results), "outputs": answer.summary()}
-    return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(_lines(answer, outs, record)))
+    if record is not None:
+        value["decision_holds"] = holds
+    return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(_lines(answer, outs, record, holds)))
 
 
 def _opened(model: Path, trusted: tuple[Path, ...]) -> tuple[Path, DecisionRecord | None]:
@@ -82,7 +85,16 @@ def _opened(model: Path, trusted: tuple[Path, ...]) -> tuple[Path, DecisionRecor
     )
 
 
-def _lines(answer: Answer, outs: tuple[Path, ...], record: DecisionRecord | None) -> list[str]:
+def _sha256(model: Path) -> str:
+    """Of the weights of a checkpoint, or of an exported file."""
+    from unplug.core import sha256_file
+    from unplug.export import load_artifact
+    from unplug.plugins import weights_file
+
+    return sha256_file(weights_file(model)) if (model / "config.json").is_file() else load_artifact(model).card.sha256
+
+
+def _lines(answer: Answer, outs: tuple[Path, ...], record: DecisionRecord | None, holds: bool) -> list[str]:
     lines = []
     for item in answer.results:
         if (said := item.get("decision")) is not None:
@@ -90,7 +102,10 @@ def _lines(answer: Answer, outs: tuple[Path, ...], record: DecisionRecord | None
         groups = ", ".join(f"{row['ages']}: {100 * row['probability']:.0f} %" for row in item["groups"][:3])
         lines.append(f"{item['image']}: {item['age']:.1f} years ({groups}) [{item['crop']}]")
     if record is not None and answer.results:
-        lines.append(f"the decision holds: {record.limit()}")
+        lines.append(
+            f"the decision holds: {record.limit()}" if holds
+            else "note: the decision was fitted on other models than this one; nothing is shown to hold here"
+        )  # fmt: skip
     if not answer.results:
         cells = [
             (row["name"], "x".join(map(str, row["shape"])), *(f"{row[key]:.4g}" for key in ("min", "max", "mean", "rms")))

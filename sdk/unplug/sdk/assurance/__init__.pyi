@@ -3,6 +3,9 @@ from .answers import Asked as Asked
 from .answers import ask as ask
 from .card import add_to_card as add_to_card
 from .card import card_text as card_text
+from .deciding import decide as decide
+from .deciding import runnable as runnable
+from .deciding import shares as shares
 from .exact import claim as claim
 from .exact import lower_bound as lower_bound
 from .exact import people_missing as people_missing
@@ -28,3 +31,13 @@ from .records import check_evaluation as check_evaluation
 from .records import read_evaluation as read_evaluation
 from .run import evaluate as evaluate
 from .run import judge as judge
+from .shift import GroupShift as GroupShift
+from .shift import Shift as Shift
+from .shift import decision_shift as decision_shift
+from .shift import people_for as people_for
+from .threshold import METHODS as METHODS
+from .threshold import Cut as Cut
+from .threshold import Fitted as Fitted
+from .threshold import GroupCuts as GroupCuts
+from .threshold import Limits as Limits
+from .threshold import fit_decision as fit_decision

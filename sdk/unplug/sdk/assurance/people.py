@@ -91,8 +91,11 @@ def people_of(dataset: Dataset, splits: Sequence[Split], part: Part = "test") ->
     named = [opened(split, dataset) for split in splits]
     own = [split for split in named if split.data_digest == dataset.digest]
     wanted = set.intersection(*(set(getattr(split, part)) for split in own)) if own else set(dataset.ids)
+    learned: set[str] = set()
     for split in named:  # of other data, where the same id may be the same picture
-        wanted -= {*split.train, *(() if split in own else split.validation)}
+        learned |= {*split.train, *(() if split in own else split.validation)}
+    known = {sample.person for sample in dataset.samples if sample.id in learned}
+    wanted -= {sample.id for sample in dataset.samples if sample.person in known}  # no other picture of her is of a stranger
     index_N = np.array([number for number, name in enumerate(dataset.ids) if name in wanted], dtype=np.int64)
     known_N = index_N[~np.isnan(dataset.ages[index_N])]
     _check(dataset, len(index_N), len(known_N), part)

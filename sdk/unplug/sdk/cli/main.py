@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
     "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
     "run": ("unplug.sdk.cli.run:run", "Run any exported file or checkpoint on pictures or arrays."),
+    "threshold": ("unplug.sdk.cli.threshold:threshold", "Find from where on over, under or unsure holds an error limit."),
     "bench": ("unplug.sdk.cli.bench:bench", "Time exported files; compare two reports."),
     "leaderboard": (
         "unplug.sdk.cli.leaderboard:leaderboard",

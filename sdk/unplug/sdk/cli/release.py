@@ -28,6 +28,8 @@ from .options import (
 if TYPE_CHECKING:
     from unplug.sdk.releasing import Answering, Gates, Plan
 
+DECISION_GATES = {"max_decision_shift", "max_group_shift", "max_calibration_shift"}
+
 
 @click.command()
 @checkpoint_argument
@@ -51,6 +53,13 @@ if TYPE_CHECKING:
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
 @click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
 @click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
+@click.option(
+    "--decision", type=click.Path(path_type=Path), metavar="FILE",
+    help="What `unplug threshold` said of CHECKPOINT: nothing may move it, and it ships, fitted anew.",
+)  # fmt: skip
+@click.option(
+    "--decision-data", metavar="SPEC", help="With --decision: people that no model learned from (default: the test set)."
+)
 @faces_option
 @base_option
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
@@ -75,8 +84,9 @@ if TYPE_CHECKING:
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, fleet: Path | None, oracle: bool, certification: Path | None, targets: str,
-    precisions: str, gate_pairs: tuple[str, ...], rounding: bool, faces: bool, base: str | None, restart: bool, out: Path,
-    key: str | None, where: str | None, requests: tuple[str, ...], all_open: bool, overrides: tuple[str, ...],
+    precisions: str, gate_pairs: tuple[str, ...], rounding: bool, decision: Path | None, decision_data: str | None,
+    faces: bool, base: str | None, restart: bool, out: Path, key: str | None, where: str | None, requests: tuple[str, ...],
+    all_open: bool, overrides: tuple[str, ...],
     reasons: tuple[str, ...], dry_run: bool, hourly: float | None, explained: bool, common: Common, **said: Any,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
@@ -95,10 +105,13 @@ def release(
         raise InputError("the signer's options", "nothing is signed", "Add --sign KEY, or leave them out")
     answering = _answering(where, requests, all_open=all_open)
     limits = settings(gate_pairs)
+    if decision is None and (asked := sorted(limits.keys() & DECISION_GATES)):
+        raise InputError(f"--gate {asked[0]}", "no decision is given that could move", "Add --decision FILE, or leave it out")
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
         precisions=names(precisions), gates=gates_from(limits, budget), overrides=_reasons(overrides, reasons),
         rounding=rounding, faces=faces, seed=common.seed, fleet=fleet, oracle=oracle, certification=certification,
+        decision=decision, decision_data=decision_data,
     )  # fmt: skip
     original = load_checkpoint(checkpoint)
     given = load_checkpoint(retrained, expect=original.model_type) if retrained else None

@@ -10,10 +10,11 @@ import click
 from unplug.core import InputError, table
 
 from .base import Common, Outcome, command
+from .bundle import trust_of, trust_option
 from .options import face_options, shipped_or_given
 
 if TYPE_CHECKING:
-    from unplug.sdk.inference import Answer
+    from unplug.sdk.inference import Answer, DecisionRecord
 
 
 @click.command()
@@ -25,37 +26,86 @@ if TYPE_CHECKING:
 @click.option("--random", is_flag=True, help="Instead: one random sample within the ranges of the inputs, by --seed.")
 @face_options
 @click.option(
+    "--decision", "decided", type=click.Path(path_type=Path), metavar="FILE",
+    help="What `unplug threshold` wrote: over, under or unsure (default: the one that a bundle carries).",
+)  # fmt: skip
+@trust_option
+@click.option(
     "--out", "-o", "outs", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
     help="NAME.npz for the outputs, NAME.png for a picture of them; may be repeated.",
 )  # fmt: skip
 @command
 def run(
     model: Path, images: tuple[Path, ...], array: Path | None, random: bool, box: str | None, face_landmarker: Path | None,
-    margin: float, outs: tuple[Path, ...], common: Common,
+    margin: float, decided: Path | None, trusted: tuple[Path, ...], outs: tuple[Path, ...], common: Common,
 ) -> Outcome:  # fmt: skip
-    """Run MODEL, an exported file (in its own runtime) or a checkpoint, on pictures or arrays and show what comes out.
+    """Run MODEL on pictures or arrays and show what comes out.
+
+    MODEL is an exported file (in its own runtime), a checkpoint, or a bundle, which is verified first; the first of its files
+    that runs here is taken.
 
     An age predictor says the age on a photograph. A plugin takes drawn conditions (`unplug condition`) and shows its
     residuals, a UNet and a decoder take --array FILE.npz or --random. Without --box or --face-landmarker the centre
     square of a picture is taken, which is right for faces that are cropped already.
     """
+    from unplug.sdk.inference import read_decision
     from unplug.sdk.inference import run as answer_of
 
     if bool(images) + (array is not None) + random != 1:
         raise InputError("unplug run", "it needs one kind of input", "Give --image FILE, --array FILE.npz or --random")
     inputs: Any = common.seed if random else array or images
-    answer = answer_of(model, inputs, box=box, landmarker=face_landmarker, margin=margin)
+    model, record = _opened(model, trusted)
+    record = record if decided is None else read_decision(decided)
+    rule = None if record is None else record.rule
+    answer = answer_of(model, inputs, box=box, landmarker=face_landmarker, margin=margin, decision=rule)
     for out in outs:
         answer.save(out)
+    holds = record is not None and _sha256(model) in {item.sha256 for item in record.models}
     value = {"model": str(model), "results": list(answer.results), "outputs": answer.summary()}
-    return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(_lines(answer, outs)))
+    if record is not None:
+        value["decision_holds"] = holds
+    return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(_lines(answer, outs, record, holds)))
 
 
-def _lines(answer: Answer, outs: tuple[Path, ...]) -> list[str]:
+def _opened(model: Path, trusted: tuple[Path, ...]) -> tuple[Path, DecisionRecord | None]:
+    """The file that is run, and the decision that a bundle carries."""
+    if not (model / "manifest.json").is_file():
+        return model, None
+    from unplug.export import load_artifact, runtime_of
+    from unplug.sdk.bundle import artifact_paths, read_manifest
+    from unplug.sdk.inference import decision_in
+
+    paths, reasons = artifact_paths([model], trust_of(trusted)), []
+    for path in paths:
+        if (reason := runtime_of(load_artifact(path)).unavailable()) is None:
+            return path, decision_in(read_manifest(model).postprocessing, str(model / "manifest.json"))
+        reasons.append(f"{path.name}: {reason}")
+    raise InputError(
+        str(model), f"none of its files runs here ({'; '.join(reasons)})", "Install a runtime, or run it elsewhere"
+    )
+
+
+def _sha256(model: Path) -> str:
+    """Of the weights of a checkpoint, or of an exported file."""
+    from unplug.core import sha256_file
+    from unplug.export import load_artifact
+    from unplug.plugins import weights_file
+
+    return sha256_file(weights_file(model)) if (model / "config.json").is_file() else load_artifact(model).card.sha256
+
+
+def _lines(answer: Answer, outs: tuple[Path, ...], record: DecisionRecord | None, holds: bool) -> list[str]:
     lines = []
     for item in answer.results:
+        if (said := item.get("decision")) is not None:
+            lines.append(f"{item['image']}: {said['answer']} {said['age']:g} (P = {said['over']:.4f})")
         groups = ", ".join(f"{row['ages']}: {100 * row['probability']:.0f} %" for row in item["groups"][:3])
         lines.append(f"{item['image']}: {item['age']:.1f} years ({groups}) [{item['crop']}]")
+    if record is not None and answer.results:
+        lines.append(
+            f"the decision holds: {record.limit()}" if holds
+            else "note: the decision was fitted on other models than this one; nothing is shown to hold here"
+        )  # fmt: skip
     if not answer.results:
         cells = [
             (row["name"], "x".join(map(str, row["shape"])), *(f"{row[key]:.4g}" for key in ("min", "max", "mean", "rms")))

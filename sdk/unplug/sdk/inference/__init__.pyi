@@ -3,6 +3,13 @@ from .crop import FACE_MARGIN as FACE_MARGIN
 from .decision import Answered as Answered
 from .decision import Decision as Decision
 from .decision import over_probability as over_probability
+from .decision_record import DECISION_KEY as DECISION_KEY
+from .decision_record import DecisionRecord as DecisionRecord
+from .decision_record import GroupHeld as GroupHeld
+from .decision_record import ModelHeld as ModelHeld
+from .decision_record import Share as Share
+from .decision_record import decision_in as decision_in
+from .decision_record import read_decision as read_decision
 from .embedded import Embedded as Embedded
 from .embedded import load_embedded as load_embedded
 from .head import DeviceHead as DeviceHead

@@ -14,6 +14,8 @@ from PIL import Image
 
 from unplug.core import Array, InputError, IOSpec, TensorSpec, atomic_path
 
+from .decision import Decision, over_probability
+
 GAP = 4
 """White pixels between the pictures of `Answer.picture`."""
 
@@ -28,7 +30,8 @@ class Answer:
         iospec: its named tensors, images as NCHW.
         inputs, outputs: name to array of N samples.
         results: of an age predictor one row a picture: ``image``, ``age`` in years, ``groups`` by falling probability and
-            ``crop``, what was cut out of it; empty for other models and for arrays.
+            ``crop``, what was cut out of it; with a decision also ``decision``: ``age`` T, ``over`` P(age >= T) and the
+            ``answer``; empty for other models and for arrays.
     """
 
     model: str
@@ -87,19 +90,30 @@ class Answer:
             temporary.write_bytes(buffer.getvalue())
 
 
-def age_rows(outputs: dict[str, Array], edges: Sequence[float], images: Sequence[tuple[Path, str]]) -> list[dict[str, Any]]:
-    """Expected age and group probabilities, a row a picture, see `Answer`.
+def age_rows(
+    outputs: dict[str, Array], edges: Sequence[float], images: Sequence[tuple[Path, str]], decision: Decision | None = None
+) -> list[dict[str, Any]]:
+    """Expected age and group probabilities, and what is decided, a row a picture, see `Answer`.
 
     Args:
         outputs: ``age_logits`` (N, G) and ``expected_age`` (N, 1) in years.
         edges: G + 1 group borders in years.
         images: N files, each with what was cut out of it.
+        decision: None decides nothing.
+
+    Raises:
+        InputError: the decision is about an age outside of the groups.
     """
     logits_NG, age_N = outputs["age_logits"], outputs["expected_age"].reshape(-1)
-    return [
+    rows: list[dict[str, Any]] = [
         {"image": str(path), "age": float(age), "groups": group_rows(logits_G, edges), "crop": crop}
         for (path, crop), logits_G, age in zip(images, logits_NG, age_N, strict=True)
     ]
+    if decision is not None:
+        over_N = over_probability(logits_NG, edges, decision.age)
+        for row, over, said in zip(rows, over_N.tolist(), decision.answers(over_N), strict=True):
+            row["decision"] = {"age": decision.age, "over": over, "answer": said}
+    return rows
 
 
 def group_rows(logits_G: Array, edges: Sequence[float]) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from unplug.plugins import load_checkpoint
 
 from .answer import Answer, age_rows
 from .crop import FACE_MARGIN, crop
+from .decision import Decision
 from .pictures import scaled
 
 PICKLES = (".pt", ".pth", ".bin", ".pkl", ".ckpt")
@@ -46,7 +47,7 @@ class _Model:
 
 def run(
     model: str | Path | Artifact, inputs: Mapping[str, Array] | Sequence[str | Path] | str | Path | int, *,
-    box: str | None = None, landmarker: str | Path | None = None, margin: float = FACE_MARGIN,
+    box: str | None = None, landmarker: str | Path | None = None, margin: float = FACE_MARGIN, decision: Decision | None = None,
 ) -> Answer:  # fmt: skip
     """Runs a model and says what came out.
 
@@ -59,9 +60,10 @@ def run(
         landmarker: MediaPipe task file that finds the face in every picture, of an age predictor or its trunk; without both
             the centre square is taken.
         margin: around the found face, as a fraction of its box; frame it as the training images are framed.
+        decision: of an age predictor: what makes an answer of over, under or unsure out of its groups.
 
     Raises:
-        InputError: inputs that are not this model's; names the tensor.
+        InputError: inputs that are not this model's, which names the tensor, or a decision that its outputs do not speak of.
         DataError: a picture is broken, or no face (or several) was found.
         ArtifactError, CheckpointError: the model is broken.
         MissingExtraError: its runtime is not installed.
@@ -72,6 +74,8 @@ def run(
     path = model.path if isinstance(model, Artifact) else Path(model)
     is_checkpoint = (path / "config.json").is_file() or path.suffix in PICKLES
     opened = _open_checkpoint(path) if is_checkpoint else _open_file(path)
+    if decision is not None and "age_edges" not in opened.config:
+        raise InputError(str(path), f"a {opened.model_type} model decides about no age", "Leave the decision out")
     images: list[tuple[Path, str]] = []
     if isinstance(inputs, int):
         arrays = random_inputs(opened.iospec, 1, inputs)
@@ -89,7 +93,8 @@ def run(
             arrays = {tensor.name: scaled(np.stack([pixels for pixels, _ in cut]), tensor)}
     check_inputs(opened.iospec, arrays)
     outputs = opened.infer(arrays)
-    rows = age_rows(outputs, opened.config["age_edges"], images) if images and "age_edges" in opened.config else []
+    edges = opened.config.get("age_edges")
+    rows = age_rows(outputs, edges, images, decision) if images and edges is not None else []
     return Answer(
         model=str(model),
         model_type=opened.model_type,

@@ -1,3 +1,4 @@
+from .deciding import Decided as Decided
 from .demo import DEMO_RECIPE as DEMO_RECIPE
 from .demo import DEMO_SPEC as DEMO_SPEC
 from .demo import DemoConfig as DemoConfig

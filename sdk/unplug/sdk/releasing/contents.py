@@ -25,6 +25,8 @@ from unplug.sdk.report import Face, FaceSheet
 from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import Sets, pictures, predict
 
+from .deciding import Decided, decision_card
+
 SHOWN = 12  # faces
 VECTORS = 4  # samples
 _CARD = """\
@@ -52,7 +54,7 @@ Gates:
   (must be {{ gate.comparison }} {{ "%g" | format(gate.limit) }})
 {%- if gate.override is not none %}; it does not hold, and was overridden: {{ gate.override }}{% endif %}
 {%- endfor %}
-{% if summary.tries | length > 1 %}
+{{ decision }}{% if summary.tries | length > 1 %}
 This was try {{ summary.tries | length }} of the same request; `reports/release.json` tells of all.
 {% endif %}
 Check it with `unplug bundle verify`, which also says by whom it is signed, if at all,
@@ -67,6 +69,7 @@ def bundle_card(
     report: AuditReport,
     artifacts: Sequence[Artifact],
     summary: dict[str, Any],
+    decided: Decided | None = None,
     evaluation: EvaluationReport | None = None,
 ) -> str:
     """Markdown for a bundle's ``README.md``; what is known at age limits where an evaluation of these weights is at hand."""
@@ -81,7 +84,8 @@ def bundle_card(
     facts = {
         "name": name, "what": task.title(unlearned), "error": task.error_name,
         "forget": unlearned.record["forget"], "artifacts": artifacts, "audited": {model.name for model in report.models},
-        "summary": summary, "others": "oracle" if report.model("retrained").name == "retrained" else NEVER_SAW,
+        "summary": summary, "decision": "" if decided is None else decision_card(decided),
+        "others": "oracle" if report.model("retrained").name == "retrained" else NEVER_SAW,
         **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
     }  # fmt: skip
     card = template.render(auc=auc, mae=mae, **facts)

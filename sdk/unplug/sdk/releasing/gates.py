@@ -39,6 +39,10 @@ class Gates:
         min_edit_kept: of every exported file of an approximately forgotten model: how far its answers on the forgotten are from
             those of the original's own export, over how far the checkpoint's are from the original's. Rounding may bring
             nothing back. Where rounding is not measured (``--no-rounding``) there is no such gate.
+        max_decision_shift: how far forgetting, and then rounding, may change the share of minors called over and of adults
+            called under, where a decision is given; both ends of the interval are held to it.
+        max_group_shift: the same for the minors of each group, where the decision holds by group.
+        max_calibration_shift: how far they may change the calibration error of P(age >= T).
         min_relearn_of_retrained: sample passes until fine-tuning on the forgotten brings the original's loss back, over those
             that the retrained model needs; None does not measure it.
         max_host_latency_ms: median on this machine, of each file; None leaves it open (it says nothing about a phone).
@@ -54,6 +58,9 @@ class Gates:
     max_compute: float = 0.05
     max_artifact_auc_shift: float = 0.02
     min_edit_kept: float = 0.95
+    max_decision_shift: float = 0.02
+    max_group_shift: float = 0.05
+    max_calibration_shift: float = 0.02
     min_relearn_of_retrained: float | None = None
     max_host_latency_ms: float | None = None
     allow_not_run: bool = True
@@ -106,6 +113,8 @@ class ReleaseConfig:
         bench_iterations, bench_repeats, threads: of the host bench.
         workers: targets converted at the same time.
         rounding: export the original and the oracle alike, to measure what export did to the edit.
+        decision: what `unplug threshold` said of the original: nothing may move it, and it ships, fitted anew.
+        decision_data: people that no model learned from, by whom that is judged; None takes the test set.
         faces: keep twelve pictures of people of the test set, never of the forgotten, for the local report (age models).
         seed: of everything random.
     """
@@ -126,6 +135,8 @@ class ReleaseConfig:
     threads: int = 2
     workers: int = 2
     rounding: bool = True
+    decision: Path | None = None
+    decision_data: str | None = None
     faces: bool = False
     seed: int = 0
 

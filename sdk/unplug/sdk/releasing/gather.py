@@ -17,9 +17,11 @@ from unplug.sdk.data import keyed
 from unplug.sdk.training import describe_device
 from unplug.sdk.unlearning import DEFAULT_METHOD, check_oracle
 
+from .deciding import Decided
 from .finished import Left, Progress
 from .stages import Evidence, Stages
 
+DECIDED = ".decision.json"
 Compared = tuple[Sequence[Exports], dict[str, str]]
 
 
@@ -46,11 +48,12 @@ def gather(stages: Stages, oracle: Checkpoint | None, progress: Progress) -> Evi
     artifacts = _exported(stages, unlearned, progress)
     parity = _parity(stages, unlearned, artifacts, progress)
     audit = _audited(stages, unlearned, retrained, references, artifacts, parity, progress)
+    decided = _decided(stages, unlearned, artifacts, progress)
     _shown(stages, unlearned, retrained, progress)
     bench = _benched(stages, unlearned, artifacts, progress)
     return Evidence(
         task=stages.task, original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
-        parity=parity, audit=audit, bench=bench, certified=stages.certified,
+        parity=parity, audit=audit, bench=bench, certified=stages.certified, decided=decided,
     )  # fmt: skip
 
 
@@ -155,6 +158,26 @@ def _audited(
     )
     shutil.rmtree(folder, ignore_errors=True)
     return report
+
+
+def _decided(
+    stages: Stages, unlearned: Checkpoint, artifacts: Sequence[Artifact], progress: Progress
+) -> Decided | None:  # fmt: skip
+    """Whether the decision moved; its file is hidden, for it is no report of its own."""
+    record, path = stages.decision, stages.work / DECIDED
+    if record is None:
+        path.unlink(missing_ok=True)  # of an earlier release here
+        return None
+
+    def make() -> Left:
+        stages.decide(record, unlearned, artifacts, path)
+        return Left(files=[path])
+
+    made_from = {
+        "decision": asdict(record), "data": stages.config.decision_data, "model": unlearned.sha256,
+        "artifacts": _as_here(artifacts), "seed": stages.config.seed,
+    }  # fmt: skip
+    return progress.stage("decision", made_from, make, lambda _: read_dataclass(Decided, path, ReportError))
 
 
 def _models(stages: Stages, unlearned: Checkpoint, retrained: Checkpoint | None) -> dict[str, Checkpoint]:

@@ -24,11 +24,13 @@ from unplug.plugins import Checkpoint
 from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, Signing, check_free, write_bundle
 from unplug.sdk.data import Dataset, keyed
+from unplug.sdk.inference import DECISION_KEY
 from unplug.sdk.report import ReleaseRecord, Try
 from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.unlearning import check_design_request, design_of, request_price
 
 from .contents import bundle_card, write_vectors
+from .deciding import decision_gates
 from .finished import Progress, Say
 from .gates import (
     Gates,
@@ -169,6 +171,7 @@ def prepare(
     if stages.fleet is not None:  # before anything is trained: what the request names must be in it
         stages.fleet.rows(stages.split.forget)
     _ = stages.certified  # of another method, size or original: refused now
+    _ = stages.decision  # of another original
     _earlier(work)  # before anything is computed: it may be that they cannot be read
     return stages
 
@@ -218,6 +221,7 @@ def check_gates(gates: Gates, evidence: Evidence) -> list[Gate]:
         *forgotten,
         parity_gate(gates, evidence.parity),
         artifact_gate(gates, evidence.audit),
+        *decision_gates(gates, evidence.decided),
         bench_gate(gates, evidence.bench),
     ]
 
@@ -284,8 +288,11 @@ def _bundle(
         "parity.json": asdict(evidence.parity),
         "release.json": {**summary, "seconds": {}},
         **({CERTIFICATION: asdict(evidence.certified)} if evidence.certified is not None else {}),
+        **({"decision.json": asdict(evidence.decided)} if evidence.decided is not None else {}),
     }
-    card = bundle_card(out.name, evidence.task, evidence.unlearned, evidence.audit, evidence.artifacts, summary)
+    card = bundle_card(
+        out.name, evidence.task, evidence.unlearned, evidence.audit, evidence.artifacts, summary, evidence.decided
+    )  # fmt: skip
     content = Content(
         artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary, ledger_head)
     )
@@ -295,10 +302,15 @@ def _bundle(
 def _facts(evidence: Evidence, summary: dict[str, Any], ledger_head: str | None) -> dict[str, Any]:
     """The manifest but for its files: how to feed the model, and where it comes from."""
     unlearned, spent = evidence.unlearned, evidence.unlearned.record["forget"]
+    processing = evidence.task.processing(unlearned)
+    if evidence.decided is not None:
+        processing = processing | {
+            "postprocessing": processing["postprocessing"] | {DECISION_KEY: asdict(evidence.decided.record)}
+        }
     return {
         "model_type": unlearned.model_type,
         "iospec": unlearned.model.iospec.to_dict(),
-        **evidence.task.processing(unlearned),
+        **processing,
         "lineage": {
             "original_sha256": evidence.original.sha256,
             "checkpoint_sha256": unlearned.sha256,

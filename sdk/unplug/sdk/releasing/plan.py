@@ -102,6 +102,8 @@ def _stages(stages: Stages, oracle: Checkpoint | None) -> Sequence[tuple[str, fl
     if config.rounding:
         found.append(("export the original and the oracle alike", None, UNKNOWN))
     found.append(("audit", None, UNKNOWN))
+    if config.decision is not None:
+        found.append(("decision", None, UNKNOWN))
     if config.faces and "ages" not in stages.task.lacks:
         found.append(("pictures of people", None, UNKNOWN))
     return [*found, ("bench", None, UNKNOWN)]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from unplug.core import CheckpointError, hold
+from unplug.core import CheckpointError, hold, write_json
 from unplug.export import Artifact, ParityReport, export_checkpoint, looks_at_samples, measure_parity
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.plugins import Checkpoint, load_checkpoint
@@ -32,12 +32,14 @@ from unplug.sdk.auditing import (
 from unplug.sdk.conditions import example_inputs, real_inputs
 from unplug.sdk.data import Dataset, Split, keyed
 from unplug.sdk.fleet import References, load_references
+from unplug.sdk.inference import DecisionRecord
 from unplug.sdk.report import FaceSheet
 from unplug.sdk.tasks import StoredTask
 from unplug.sdk.training import training_dir
 from unplug.sdk.unlearning import DEFAULT_METHOD, design_of, forget, needs_answers, request_split
 
 from .contents import face_samples
+from .deciding import Decided, decide_release, decision_of
 from .gates import ReleaseConfig
 
 PARITY_SAMPLES = 16
@@ -57,6 +59,7 @@ class Evidence:
     audit: AuditReport
     bench: BenchReport
     certified: Certification | None = None
+    decided: Decided | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +103,11 @@ class Stages:
             config.certification, self.original, self.dataset, config.method or DEFAULT_METHOD, config.options, config.budget,
             None if self.fleet is None else self.fleet.sha256, len(people),
         )  # fmt: skip
+
+    @cached_property
+    def decision(self) -> DecisionRecord | None:
+        """The decision that is in force, where one is given; see `decision_of`."""
+        return decision_of(self)
 
     @property
     def needs_oracle(self) -> bool:
@@ -229,6 +237,10 @@ class Stages:
             report = replace(report, models=tuple(replace(item, relearning=times.get(item.name)) for item in report.models))
         report.save(self.work / "audit.json")
         return report
+
+    def decide(self, record: DecisionRecord, unlearned: Checkpoint, artifacts: Sequence[Artifact], path: Path) -> None:
+        """Whether the decision moved, and the one that ships, to `path`."""
+        write_json(path, asdict(decide_release(self, record, unlearned, artifacts)))
 
     def faces(self, models: dict[str, Checkpoint]) -> FaceSheet:
         """People of the test set, none of them forgotten, with what each model says."""

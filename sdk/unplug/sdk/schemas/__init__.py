@@ -6,7 +6,9 @@ from unplug.sdk.bundle import Manifest, PackRecord, Patches, TrustFile
 from unplug.sdk.certificates import Certificate, CertificatePolicy
 from unplug.sdk.device import Pipeline
 from unplug.sdk.fleet import ReferenceRecord
+from unplug.sdk.inference import DecisionRecord
 from unplug.sdk.ledger import GrowthProof, InclusionProof
+from unplug.sdk.releasing import Decided
 from unplug.sdk.report import FaceSheet, PluginRecord, Record, ReleaseRecord
 from unplug.sdk.studies.control import ComparisonReport
 from unplug.sdk.studies.leaderboard import LeaderboardReport
@@ -19,6 +21,8 @@ SCHEMAS: dict[str, type] = {
     "unplug-certification-1.json": Certification,
     "unplug-checkpoint-1.json": Record,
     "unplug-compare-1.json": ComparisonReport,
+    "unplug-decided-1.json": Decided,
+    "unplug-decision-1.json": DecisionRecord,
     "unplug-evaluation-1.json": EvaluationReport,
     "unplug-faces-2.json": FaceSheet,
     "unplug-leaderboard-1.json": LeaderboardReport,

@@ -1,4 +1,5 @@
 // A bundle that was dropped on the page: checked against its manifest, then offered like a server's plan.
+import { readDecision } from "./demo/decision";
 import { relaid } from "./layout";
 import precisions from "./precisions.json";
 import { generator } from "./random";
@@ -19,6 +20,7 @@ interface Manifest {
   schema: string;
   iospec: IOSpec;
   files: Record<string, { sha256: string; bytes: number }>;
+  postprocessing?: Record<string, unknown>;
 }
 
 interface Card {
@@ -194,6 +196,8 @@ export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}, s
   const files = unwrapped(dropped);
   const manifest = await checkManifest(files);
   const own = manifest === null ? null : checkIospec(manifest.iospec, "manifest.json");
+  const decision = manifest?.postprocessing?.["decision"];
+  readDecision(decision, manifest?.postprocessing?.["age_edges"]);
   const found = await artifacts(files);
   if (found.length === 0) throw new Error("there is no .tflite or .onnx file with a card in it; drop a bundle that unplug release wrote");
   const jobs: Job[] = [];
@@ -201,7 +205,8 @@ export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}, s
     const samples = own === null ? randomSamples(item.card.iospec) : bundleSamples(files, own, item.card.iospec);
     const digest = await digestInputs(await samples(), item.card.iospec);
     for (const delegate of DELEGATES) {
-      jobs.push(jobOf(item, jobs.length, delegate, samples, digest, own === null ? "first_run" : "checkpoint"));
+      const job = jobOf(item, jobs.length, delegate, samples, digest, own === null ? "first_run" : "checkpoint");
+      jobs.push(decision === undefined ? job : { ...job, config: { ...job.config, decision } });
     }
   }
   const checked = manifest === null

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { answered, overProbability, readDecision } from "../src/demo/decision";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
 import { normals, philox, uniform, words } from "../src/draw/noise";
@@ -112,4 +113,26 @@ test("edges are OpenCV's", () => {
     assert.ok(wanted.some((value) => value === 255));
     assert.deepEqual(found, wanted, `${width} x ${height}, ${low} to ${high}`);
   }
+});
+
+interface Decisions {
+  tolerance: number;
+  cases: { what: string; edges: number[]; age_logits: number[]; age: number; over_from: number; under_to: number; over: number; answer: string }[];
+  record: { edges: number[]; decision: unknown };
+  refused: { what: string; edges: number[]; decision: unknown }[];
+}
+
+test("over, under or unsure at an age", () => {
+  const { tolerance, cases, record, refused } = read<Decisions>("../decision/decision.json");
+  assert.equal(cases.length, 54);
+  for (const { what, edges, age_logits, age, over, answer, ...ends } of cases) {
+    const found = overProbability(age_logits, edges, age);
+    near(what, [found], [over], 0, tolerance);
+    assert.equal(answered(ends, found), answer, what);
+  }
+  assert.deepEqual(readDecision(record.decision, record.edges), { age: 18, over_from: 0.92, under_to: 0.31, max_fpr: 0.01, max_fnr: 0.05 });
+  assert.equal(readDecision(undefined, record.edges), null);
+  assert.equal(refused.length, 10);
+  for (const { what, edges, decision } of refused) assert.throws(() => readDecision(decision, edges), /the bundle's decision/, what);
+  assert.equal(answered({ over_from: 0.9, under_to: 0.1 }, NaN), "unsure");
 });

@@ -1,6 +1,7 @@
 // The age predictor's answer: a number, and a bar for each age group.
 import type { Job, Tensors } from "../types";
 import { el } from "../ui/dom";
+import { answered, overProbability, readDecision } from "./decision";
 
 export function softmax(logits: ArrayLike<number>): number[] {
   const all = Array.from(logits);
@@ -21,6 +22,17 @@ export function groupNames(edges: unknown, count: number): string[] {
   });
 }
 
+/** What is decided, and what that holds; nothing where the bundle carries no rule. */
+function decided(job: Job, logits: ArrayLike<number>): HTMLElement | null {
+  const rule = readDecision(job.config["decision"], job.config["age_edges"]);
+  if (rule === null) return null;
+  const over = overProbability(logits, job.config["age_edges"] as number[], rule.age);
+  const answer = answered(rule, over);
+  const text = answer === "unsure" ? `unsure whether over ${rule.age}` : `${answer} ${rule.age}`;
+  const holds = `at most ${100 * rule.max_fpr} % of minors are called over and ${100 * rule.max_fnr} % of adults under, of people like those it was fitted on`;
+  return el("p", { class: "decision" }, el("strong", { id: "decision" }, text), ` (${holds})`);
+}
+
 export function ageResult(job: Job, outputs: Tensors): HTMLElement {
   const age = outputs["expected_age"]?.[0];
   const shares = softmax(outputs["age_logits"] ?? []);
@@ -37,6 +49,7 @@ export function ageResult(job: Job, outputs: Tensors): HTMLElement {
     "div",
     { class: "age" },
     el("p", { class: "years" }, el("strong", { id: "age" }, shown), " years"),
+    decided(job, outputs["age_logits"] ?? []),
     el("ul", { class: "groups", "aria-label": "Probability of each age group" }, ...bars),
   );
 }

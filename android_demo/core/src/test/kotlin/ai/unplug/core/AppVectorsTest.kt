@@ -1,8 +1,6 @@
 package ai.unplug.core
 
 import ai.unplug.core.age.AgeModel
-import ai.unplug.core.age.Decision
-import ai.unplug.core.age.Threshold
 import ai.unplug.core.bench.Statistics
 import ai.unplug.core.condition.drawFace
 import ai.unplug.core.condition.faceBox
@@ -42,7 +40,7 @@ class AppVectorsTest {
 
     private val spec = IOSpec(listOf(TensorSpec("image", listOf(1, 3, 16, 16), "NCHW")), listOf(TensorSpec("age_logits", listOf(1, 5), "NC")))
 
-    private fun model(threshold: Json = Json.Null): AgeModel {
+    private fun model(): AgeModel {
         val edges = Vectors.json("app/ages.json")["edges"]
         val silent =
             object : Engine {
@@ -50,7 +48,7 @@ class AppVectorsTest {
 
                 override fun run(inputs: Map<String, Tensor>) = emptyMap<String, FloatTensor>()
             }
-        return AgeModel(silent, spec, jsonOf("age_edges" to edges, "unit" to "years", "threshold" to threshold))
+        return AgeModel(silent, spec, jsonOf("age_edges" to edges, "unit" to "years"))
     }
 
     private fun outputs(case: Json) =
@@ -73,20 +71,6 @@ class AppVectorsTest {
             // Python's softmax is float32.
             for ((name, probability) in wanted) assertEquals(probability.double, found.getValue(name), 1e-6, name)
         }
-    }
-
-    @Test
-    fun `a threshold answers over, under or unsure, and a strange one is refused`() {
-        val threshold = Threshold(18.0, 15.5, 22.0, 0.01)
-        val wanted = listOf(15.49 to Decision.UNDER, 15.5 to Decision.UNSURE, 21.99 to Decision.UNSURE, 22.0 to Decision.OVER, Double.NaN to Decision.UNSURE)
-        for ((age, decision) in wanted) assertEquals(decision, threshold.decide(age))
-        val told = model(jsonOf("over" to 18, "low" to 15.5, "high" to 22, "max_fpr" to 0.01))
-        assertEquals(threshold, told.threshold)
-        for (case in Vectors.json("app/ages.json")["cases"].items) {
-            assertEquals(threshold.decide(case["age"].double), told.read(outputs(case)).decision)
-        }
-        assertThrows(DataError::class.java) { model(jsonOf("over" to 18, "low" to 23, "high" to 22, "max_fpr" to 0.01)) }
-        assertThrows(DataError::class.java) { model(jsonOf("over" to 18)) }
     }
 
     @Test

@@ -15,32 +15,6 @@ public enum class Decision(
     public val word: String,
 ) { OVER("over"), UNDER("under"), UNSURE("unsure") }
 
-/**
- * An age that is asked for, and what must be answered for it: over from [high] years on, under below [low], unsure between.
- *
- * In a manifest: `postprocessing.threshold`, `{"over": 18, "low": 15.5, "high": 22.1, "max_fpr": 0.01}`.
- *
- * @property maxFpr share of people under that age who are taken for over, at most.
- */
-public data class Threshold(
-    val over: Double,
-    val low: Double,
-    val high: Double,
-    val maxFpr: Double,
-) {
-    /** The decision of an expected age; what is no number is unsure. */
-    public fun decide(age: Double): Decision = if (age >= high) Decision.OVER else if (age < low) Decision.UNDER else Decision.UNSURE
-
-    internal companion object {
-        fun of(value: Json): Threshold {
-            val fields = Fields(value, "threshold", setOf("over", "low", "high", "max_fpr"))
-            val found = Threshold(fields.number("over"), fields.number("low"), fields.number("high"), fields.number("max_fpr"))
-            if (found.low > found.high || found.maxFpr !in 0.0..1.0) fields.wrong("its ends are out of order")
-            return found
-        }
-    }
-}
-
 /** How probable an age group is. */
 public data class AgeGroup(
     val from: Double,
@@ -53,7 +27,7 @@ public data class AgeGroup(
  *
  * @property age expected, in years.
  * @property groups in rising order of age.
- * @property decision null where the manifest carries no threshold.
+ * @property decision null where the manifest carries no rule.
  */
 public data class AgeAnswer(
     val age: Double,
@@ -76,14 +50,14 @@ public class AgeModel(
 ) : AutoCloseable {
     private val edges: List<Double>
 
-    /** What must be answered where somebody asks whether a person is over an age. */
-    public val threshold: Threshold?
+    /** What is answered where somebody asks whether a person is over an age. */
+    public val rule: DecisionRule?
 
     init {
-        val fields = Fields(postprocessing, "postprocessing", setOf("age_edges", "unit", "threshold"))
+        val fields = Fields(postprocessing, "postprocessing", setOf("age_edges", "unit", "decision"))
         edges = fields.numbers("age_edges")
         if (edges.size < 2 || edges.zipWithNext().any { (low, high) -> low >= high }) fields.wrong("its age_edges do not rise")
-        threshold = if (fields.has("threshold")) Threshold.of(fields.any("threshold")) else null
+        rule = if (fields.has("decision")) DecisionRule.of(fields.any("decision"), edges) else null
         if (iospec.inputs.size != 1 || !iospec.inputs[0].isImage) fields.wrong("its model takes something else than one picture")
     }
 
@@ -109,7 +83,7 @@ public class AgeModel(
         if (!age.isFinite() || !logits.all { it.isFinite() }) wrong("it gives something that is no number")
         val weights = logits.map { Math.exp(it.toDouble() - logits.max()) }
         val groups = weights.indices.map { AgeGroup(edges[it], edges[it + 1], weights[it] / weights.sum()) }
-        return AgeAnswer(age, groups, threshold?.decide(age))
+        return AgeAnswer(age, groups, rule?.run { decide(overProbability(logits, edges, this.age)) })
     }
 
     override fun close(): Unit = engine.close()

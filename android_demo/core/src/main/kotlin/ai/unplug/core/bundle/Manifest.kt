@@ -171,7 +171,8 @@ public data class Manifest(
         }
 
         private fun gate(value: Json): Gate {
-            val fields = Fields(value, WHAT, setOf("name", "value", "limit", "comparison", "passed", "unit", "detail", "inconclusive"))
+            val names = setOf("name", "value", "limit", "comparison", "passed", "unit", "detail", "inconclusive", "override")
+            val fields = Fields(value, WHAT, names)
             val comparison = fields.text("comparison")
             if (comparison != "<=" && comparison != ">=") fields.wrong("a gate compares by ${comparison.take(10)}")
             return Gate(

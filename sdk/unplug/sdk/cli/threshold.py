@@ -1,0 +1,127 @@
+"""``unplug threshold``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unplug.core import InputError, table, write_json
+
+from .base import Common, Outcome, command, percent
+from .options import data_option, out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.assurance import Answers, Fitted, Limits
+    from unplug.sdk.inference import DecisionRecord
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@data_option
+@click.option("--over", "age", type=float, required=True, metavar="AGE", help="The age in question, in years.")
+@click.option("--max-fpr", type=float, required=True, metavar="SHARE", help="Share of minors called over, at most.")
+@click.option("--max-fnr", type=float, metavar="SHARE", help="Share of adults called under, at most (default: as --max-fpr).")
+@click.option(
+    "--method", type=click.Choice(["clopper-pearson", "conformal"]), default="clopper-pearson", show_default=True,
+    help="The limit holds with --confidence over the draw of people, or on average over draws (needs fewer people).",
+)  # fmt: skip
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="Of clopper-pearson.")
+@click.option(
+    "--minors-from", type=float, default=0.0, show_default=True, metavar="AGE",
+    help="Youngest age that counts as a minor: small children are never taken for adults, and dilute the limit.",
+)  # fmt: skip
+@click.option("--by", metavar="ATTRIBUTE", help="Hold the limits in each of its groups that has enough people as well.")
+@click.option(
+    "--part", type=click.Choice(["test", "validation"]), default="test", show_default=True,
+    help="Which people of the training's own data, where the data are those.",
+)  # fmt: skip
+@click.option(
+    "--checkpoint", "checkpoints", multiple=True, type=click.Path(path_type=Path),
+    help="That a file was exported from: its record says whom it learned from; may be repeated.",
+)  # fmt: skip
+@click.option("--unseen-people", "unseen", is_flag=True, help="No model learned from these people, though nothing says so.")
+@out_option("Decision to write (JSON).", required=False)
+@command
+def threshold(
+    models: tuple[Path, ...], spec: str, on_bad: Any, age: float, max_fpr: float, max_fnr: float | None, method: Any,
+    confidence: float, minors_from: float, by: str | None, part: Any, checkpoints: tuple[Path, ...], unseen: bool,
+    out: Path | None, common: Common,
+) -> Outcome:  # fmt: skip
+    """From which P(age >= AGE) on MODELS may say "over", and up to which "under"; between them they are unsure.
+
+    MODELS are checkpoints, exported files or bundles. The decision holds on each of them, for people like those of the data,
+    whom none of them learned from. `unplug run --decision FILE` answers by it, `unplug release --decision FILE` ships it.
+    """
+    from unplug.sdk.assurance import Asked, Limits, ask, decide, runnable
+
+    limits = Limits(
+        age=age, max_fpr=max_fpr, max_fnr=max_fpr if max_fnr is None else max_fnr, method=method, confidence=confidence,
+        minors_from=minors_from,
+    )  # fmt: skip
+    paths, skipped = runnable(models)
+    if not paths:
+        raise InputError(str(models[0]), f"nothing of it can run here ({'; '.join(skipped.values())})", "Give another file")
+    answers = ask(
+        Asked(models=paths, data=spec, part=part, checkpoints=checkpoints, on_bad=on_bad),
+        device=common.device,
+        show=common.show,
+    )
+    record, fitted = decide(answers, limits, by=by, unseen=unseen)
+    lines = [*_lines(record, answers, fitted, limits), *(f"not run: {name}: {reason}" for name, reason in skipped.items())]
+    if out is not None:
+        write_json(out, asdict(record))
+        lines.append(f"saved {out}; `unplug run --decision {out}` answers by it")
+    return Outcome(value=asdict(record) | {"skipped": skipped, "out": None if out is None else str(out)}, text="\n".join(lines))
+
+
+def _lines(
+    record: DecisionRecord, answers: Sequence[Answers], fitted: Sequence[Fitted], limits: Limits
+) -> Iterator[str]:  # fmt: skip
+    yield f"over from P(age >= {record.age:g}) = {record.over_from:.6g}, under up to {record.under_to:.6g}, unsure between"
+    yield f"holds: {record.limit()}"
+    yield table(
+        ("model", "over from", "under up to", "minors over", "minors unsure", "adults over", "adults unsure", "adults under"),
+        [
+            (
+                item.name, f"{item.over_from:.6g}", f"{item.under_to:.6g}",
+                *map(percent, (item.minors.over, item.minors.unsure, item.adults.over, item.adults.unsure, item.adults.under)),
+            )
+            for item in record.models
+        ],
+    )  # fmt: skip
+    if record.by is not None:
+        for group in record.groups:
+            word = "holds by itself" if group.holds else "too few, the limits are not shown to hold"
+            yield f"{record.by} {group.name}: {group.minors} minors, {group.adults} adults: {word}"
+    yield from _near(answers, record)
+    yield _who(answers[0], record, fitted[0])
+    inside = {edge for item in answers for edge in item.edges}
+    if limits.age not in inside:
+        yield f"note: {limits.age:g} lies inside an age group of the model, in which ages are taken as even"
+
+
+def _near(answers: Sequence[Answers], record: DecisionRecord) -> Iterator[str]:
+    """The hardest minors: what holds of all minors need not hold of them."""
+    people = answers[0].people
+    near_N = (people.age_N < record.age) & (people.age_N >= max(record.minors_from, record.age - 3))
+    if near_N.any():
+        worst = max(float((item.over(record.age)[near_N] >= record.over_from).mean()) for item in answers)
+        yield (
+            f"of the {int(near_N.sum())} pictures of minors within three years of {record.age:g}, {percent(worst)} are called "
+            "over: the limit is of all minors together, see --minors-from"
+        )
+
+
+def _who(answer: Answers, record: DecisionRecord, fitted: Fitted) -> str:
+    people = answer.people
+    how = {
+        "held out": f"the {people.part} set of the training's own data",
+        "other data": "of other data than the training's; none of its pictures is named in the split of the training",
+        "said": "whom no model learned from, as --unseen-people says and nothing shows",
+    }[record.apart]
+    allowed = f"{fitted.whole.minors.errors} minors and {fitted.whole.adults.errors} adults may be beyond the ends"
+    return f"fitted on {people.persons} people, each by the picture that errs most: {how}; {allowed}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -256,6 +256,11 @@ class EvaluationReport:
     def of(self, sha256: str) -> ModelEvaluation | None:
         """The evaluation of some weights or file, or None."""
         return next((item for item in self.models if sha256 in (item.sha256, item.checkpoint_sha256)), None)
+
+    def published(self) -> EvaluationReport:
+        """What a bundle holds: without the path of the data, and without the digest over who is in the test set."""
+        data = {name: value for name, value in self.data.items() if name != "spec"}
+        return replace(self, data=data, people=replace(self.people, attributes_sha256=""))
 
     def to_dict(self) -> dict[str, Any]:
         """The report ready for JSON."""

@@ -60,6 +60,9 @@ DECISION_GATES = {"max_decision_shift", "max_group_shift", "max_calibration_shif
 @click.option(
     "--decision-data", metavar="SPEC", help="With --decision: people that no model learned from (default: the test set)."
 )
+@click.option(
+    "--evaluate", metavar="PROTOCOL", help="Put what it is worth at age limits on the card and into the reports: fate-aev."
+)
 @faces_option
 @base_option
 @click.option("--restart", is_flag=True, help="Drop unfinished trainings of an earlier run instead of continuing them.")
@@ -85,8 +88,8 @@ def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, fleet: Path | None, oracle: bool, certification: Path | None, targets: str,
     precisions: str, gate_pairs: tuple[str, ...], rounding: bool, decision: Path | None, decision_data: str | None,
-    faces: bool, base: str | None, restart: bool, out: Path, key: str | None, where: str | None, requests: tuple[str, ...],
-    all_open: bool, overrides: tuple[str, ...],
+    evaluate: str | None, faces: bool, base: str | None, restart: bool, out: Path, key: str | None, where: str | None,
+    requests: tuple[str, ...], all_open: bool, overrides: tuple[str, ...],
     reasons: tuple[str, ...], dry_run: bool, hourly: float | None, explained: bool, common: Common, **said: Any,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
@@ -111,7 +114,7 @@ def release(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
         precisions=names(precisions), gates=gates_from(limits, budget), overrides=_reasons(overrides, reasons),
         rounding=rounding, faces=faces, seed=common.seed, fleet=fleet, oracle=oracle, certification=certification,
-        decision=decision, decision_data=decision_data,
+        decision=decision, decision_data=decision_data, evaluate=evaluate,
     )  # fmt: skip
     original = load_checkpoint(checkpoint)
     given = load_checkpoint(retrained, expect=original.model_type) if retrained else None

@@ -115,6 +115,8 @@ class ReleaseConfig:
         rounding: export the original and the oracle alike, to measure what export did to the edit.
         decision: what `unplug threshold` said of the original: nothing may move it, and it ships, fitted anew.
         decision_data: people that no model learned from, by whom that is judged; None takes the test set.
+        evaluate: an age protocol, `fate-aev`: what the original, what ships and the oracle are worth at age limits goes into
+            the reports and onto the card; None takes no such numbers.
         faces: keep twelve pictures of people of the test set, never of the forgotten, for the local report (age models).
         seed: of everything random.
     """
@@ -137,6 +139,7 @@ class ReleaseConfig:
     rounding: bool = True
     decision: Path | None = None
     decision_data: str | None = None
+    evaluate: str | None = None
     faces: bool = False
     seed: int = 0
 

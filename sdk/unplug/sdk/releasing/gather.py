@@ -12,6 +12,7 @@ from unplug.core import ReportError, installed_versions, read_dataclass, version
 from unplug.export import TARGETS, Artifact, ParityReport, card_path, load_artifact
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
+from unplug.sdk.assurance import EvaluationReport, read_evaluation
 from unplug.sdk.auditing import SWITCHED_OFF, AuditReport, Exports, not_run_here
 from unplug.sdk.data import keyed
 from unplug.sdk.training import describe_device
@@ -22,6 +23,7 @@ from .finished import Left, Progress
 from .stages import Evidence, Stages
 
 DECIDED = ".decision.json"
+EVALUATION = "evaluation.json"
 Compared = tuple[Sequence[Exports], dict[str, str]]
 
 
@@ -49,11 +51,13 @@ def gather(stages: Stages, oracle: Checkpoint | None, progress: Progress) -> Evi
     parity = _parity(stages, unlearned, artifacts, progress)
     audit = _audited(stages, unlearned, retrained, references, artifacts, parity, progress)
     decided = _decided(stages, unlearned, artifacts, progress)
+    evaluation = _evaluated(stages, unlearned, retrained, artifacts, progress)
     _shown(stages, unlearned, retrained, progress)
     bench = _benched(stages, unlearned, artifacts, progress)
     return Evidence(
         task=stages.task, original=stages.original, retrained=retrained, unlearned=unlearned, artifacts=artifacts,
         parity=parity, audit=audit, bench=bench, certified=stages.certified, decided=decided,
+        evaluation=evaluation,
     )  # fmt: skip
 
 
@@ -178,6 +182,28 @@ def _decided(
         "artifacts": _as_here(artifacts), "seed": stages.config.seed,
     }  # fmt: skip
     return progress.stage("decision", made_from, make, lambda _: read_dataclass(Decided, path, ReportError))
+
+
+def _evaluated(
+    stages: Stages, unlearned: Checkpoint, retrained: Checkpoint | None, artifacts: Sequence[Artifact], progress: Progress
+) -> EvaluationReport | None:
+    """What everything is worth at age limits, where that is asked for."""
+    protocol, path = stages.protocol, stages.work / EVALUATION
+    if protocol is None:
+        path.unlink(missing_ok=True)  # of an earlier release here
+        return None
+    models = [stages.original, unlearned, *(() if retrained is None else (retrained,))]
+    files = [item for item in artifacts if not_run_here(item) is None]
+
+    def make() -> Left:
+        stages.evaluate(protocol, models, files, path)
+        return Left(files=[path])
+
+    made_from = {
+        "protocol": protocol.name, "models": [item.sha256 for item in models], "artifacts": _as_here(files),
+        "seed": stages.config.seed,
+    }  # fmt: skip
+    return progress.stage("evaluation", made_from, make, lambda _: read_evaluation(path))
 
 
 def _models(stages: Stages, unlearned: Checkpoint, retrained: Checkpoint | None) -> dict[str, Checkpoint]:

@@ -44,7 +44,7 @@ from .gates import (
     relearn_gates,
     rounding_gates,
 )
-from .gather import common_facts, gather
+from .gather import EVALUATION, common_facts, gather
 from .overrides import check_reasons, overridden
 from .recording import Answering, Recording, begin, only_release
 from .stages import Evidence, Stages
@@ -172,6 +172,7 @@ def prepare(
         stages.fleet.rows(stages.split.forget)
     _ = stages.certified  # of another method, size or original: refused now
     _ = stages.decision  # of another original
+    _ = stages.protocol  # data that its numbers cannot be had of
     _earlier(work)  # before anything is computed: it may be that they cannot be read
     return stages
 
@@ -272,7 +273,7 @@ def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:
     cards = [item.path.with_name(item.path.name + ".json") for item in evidence.artifacts]
     models = {item.path: item for item in (evidence.original, evidence.unlearned, evidence.retrained) if item is not None}
     found = [work / f"{name}.json" for name in ("release", "audit", "parity", "bench")]
-    found += [path for path in (work / "faces.json", work / CERTIFICATION) if path.is_file()]
+    found += [path for path in (work / "faces.json", work / EVALUATION, work / CERTIFICATION) if path.is_file()]
     return (*found, *(path / "unplug.json" for path in models), *cards)
 
 
@@ -289,9 +290,11 @@ def _bundle(
         "release.json": {**summary, "seconds": {}},
         **({CERTIFICATION: asdict(evidence.certified)} if evidence.certified is not None else {}),
         **({"decision.json": asdict(evidence.decided)} if evidence.decided is not None else {}),
+        **({EVALUATION: evidence.evaluation.published().to_dict()} if evidence.evaluation is not None else {}),
     }
     card = bundle_card(
-        out.name, evidence.task, evidence.unlearned, evidence.audit, evidence.artifacts, summary, evidence.decided
+        out.name, evidence.task, evidence.unlearned, evidence.audit, evidence.artifacts, summary, evidence.decided,
+        evidence.evaluation,
     )  # fmt: skip
     content = Content(
         artifacts=evidence.artifacts, reports=reports, vectors=vectors, card=card, facts=_facts(evidence, summary, ledger_head)

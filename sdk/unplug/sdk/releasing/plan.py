@@ -104,6 +104,8 @@ def _stages(stages: Stages, oracle: Checkpoint | None) -> Sequence[tuple[str, fl
     found.append(("audit", None, UNKNOWN))
     if config.decision is not None:
         found.append(("decision", None, UNKNOWN))
+    if config.evaluate is not None:
+        found.append(("evaluation", None, UNKNOWN))
     if config.faces and "ages" not in stages.task.lacks:
         found.append(("pictures of people", None, UNKNOWN))
     return [*found, ("bench", None, UNKNOWN)]

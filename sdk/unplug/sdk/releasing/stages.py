@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
-from unplug.core import CheckpointError, hold, write_json
+from unplug.core import CheckpointError, InputError, hold, write_json
 from unplug.export import Artifact, ParityReport, export_checkpoint, looks_at_samples, measure_parity
 from unplug.mobile_bench import BenchReport, Plan, bench_artifacts
 from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.assurance import PROTOCOLS, AgeProtocol, Asked, Asking, EvaluationReport, ask, judge, people_of
 from unplug.sdk.auditing import (
     SWITCHED_OFF,
     ArtifactPredictor,
@@ -60,6 +61,7 @@ class Evidence:
     bench: BenchReport
     certified: Certification | None = None
     decided: Decided | None = None
+    evaluation: EvaluationReport | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,6 +110,24 @@ class Stages:
     def decision(self) -> DecisionRecord | None:
         """The decision that is in force, where one is given; see `decision_of`."""
         return decision_of(self)
+
+    @cached_property
+    def protocol(self) -> AgeProtocol | None:
+        """How models are judged at age limits, where that is asked for.
+
+        Raises:
+            InputError: no such protocol, or a model that says no age.
+            DataError: data that its numbers cannot be had of.
+        """
+        name = self.config.evaluate
+        if name is None:
+            return None
+        found = PROTOCOLS.get(name)
+        if self.original.model_type != "age":
+            why = f"a {self.original.model_type} model says no age"
+            raise InputError(f"--evaluate {name}", why, "Leave it out")
+        found.check(people_of(self.dataset, [self.split])[0])
+        return found
 
     @property
     def needs_oracle(self) -> bool:
@@ -241,6 +261,12 @@ class Stages:
     def decide(self, record: DecisionRecord, unlearned: Checkpoint, artifacts: Sequence[Artifact], path: Path) -> None:
         """Whether the decision moved, and the one that ships, to `path`."""
         write_json(path, asdict(decide_release(self, record, unlearned, artifacts)))
+
+    def evaluate(self, protocol: AgeProtocol, models: Sequence[Checkpoint], artifacts: Sequence[Artifact], path: Path) -> None:
+        """What models and files are worth at age limits, on the test set, to `path`."""
+        asked = Asked(models=[*(item.path for item in models), *(item.path for item in artifacts)], data=self.dataset)
+        answers = ask(asked, device=self.device, show=self.show)
+        judge(answers, protocol, Asking(seed=self.config.seed)).save(path)
 
     def faces(self, models: dict[str, Checkpoint]) -> FaceSheet:
         """People of the test set, none of them forgotten, with what each model says."""

@@ -39,6 +39,7 @@ from unplug.sdk.device import PIPELINE, Steer, Words, generate, load_pipeline, o
 from unplug.sdk.device.base_folder import read_schedule, read_tokenizer
 from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.fleet import load_references, train_references
+from unplug.sdk.inference import read_decision
 from unplug.sdk.report import collect, render_html
 from unplug.sdk.report.leaderboard_page import render_page
 from unplug.sdk.studies.leaderboard import read_leaderboard
@@ -52,6 +53,7 @@ from .sdk.bundle.test_bundle import make_bundle
 from .sdk.device.toy import networks, toy
 from .sdk.report.conftest import SHA, journey
 from .sdk.studies.control.test_report import fake
+from .vectors.decision.make import record as decision
 
 SPEC, SIDE = "synth:n=24,subjects=12,seed=3", 32
 CPU = torch.device("cpu")
@@ -316,6 +318,7 @@ SPECIMENS: dict[str, Specimen] = {
     "report plugin": Specimen(make=written(plugin_record()), read=page),
     "report comparison": Specimen(make=written(fake().to_dict()), read=page),
     "report evaluation": Specimen(make=lambda folder: written(evaluated())(folder), read=page),
+    "decision": Specimen(make=written(decision()), read=lambda path: read_decision(path).limit()),
     "bench": Specimen(make=written(journey()["bench"]), read=tabled),
     "bench compare": Specimen(make=two_benches, read=compared),
     "baselines": Specimen(

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from PIL import Image
 from tests.sdk.cli.calls import fail
 from tests.sdk.conftest import World
 
 from unplug.core import DataError, InputError
 from unplug.export import Artifact
-from unplug.sdk.assurance import UNKNOWN, Answers, Limits, People, decide
+from unplug.sdk.assurance import UNKNOWN, Answers, Limits, People, decide, people_of
 from unplug.sdk.cli import main
-from unplug.sdk.data import Dataset
+from unplug.sdk.data import Dataset, Split, load_dataset
 from unplug.sdk.inference import decision_in, read_decision
 
 EDGES = (0.0, 18.0, 100.0)
@@ -137,8 +138,6 @@ def test_people_of_the_training_are_refused(world: World, tmp_path: Path) -> Non
 
 
 def _save(dataset: Dataset, number: int, path: Path) -> None:
-    from PIL import Image
-
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(dataset.pixels(np.array([number]))[0]).save(path, format="PNG")
 
@@ -169,3 +168,19 @@ def test_run_answers_by_a_decision(world: World, tmp_path: Path) -> None:
     )
     other = call("run", str(world.oracle.path), "--image", str(photo), "--decision", str(out))
     assert "fitted on other models than this one" in other.stdout and "the decision holds" not in other.stdout
+
+
+def test_no_other_picture_of_somebody_of_the_training(tmp_path: Path) -> None:
+    """A split by pictures, or other data: who was learned from on one picture is no stranger on the next."""
+    rows = ["path,age,subject"]
+    for number in range(6):
+        Image.fromarray(np.full((32, 32, 3), 40 * number, np.uint8)).save(tmp_path / f"{number}.png")
+        rows.append(f"{number}.png,{10 + number},{'ann' if number < 3 else f'p{number}'}")
+    (tmp_path / "table.csv").write_text("\n".join(rows))
+    dataset = load_dataset(f"csv:{tmp_path / 'table.csv'}", 32, show=False)
+    names = tuple(dataset.ids)
+    split = Split(
+        data_digest=dataset.digest, seed=0, subject_disjoint=False, train=(names[0],), validation=(names[5],), test=names[1:5]
+    )
+    assert people_of(dataset, [split])[0].ids == names[3:5]
+    assert people_of(dataset, [replace(split, data_digest="0" * 64)])[0].ids == names[3:5]

@@ -42,7 +42,7 @@ class Limits:
         max_fnr: share of adults that is called under, at most, in (0, 1).
         method: "clopper-pearson": with `confidence` over the draw of the people that it is fitted on, the share among all
             people like them is within the limit. "conformal": the next person is called wrongly with at most this
-            probability, on average over such draws: fewer people are enough, and one draw in two or so lies above it.
+            probability, on average over such draws: fewer people are enough, and many a draw lies above it.
         confidence: of the first, in (0, 1).
         minors_from: youngest age that counts as a minor; children far below T are seldom taken for adults and dilute the limit.
 

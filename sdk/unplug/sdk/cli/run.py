@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 @click.option("--random", is_flag=True, help="Instead: one random sample within the ranges of the inputs, by --seed.")
 @face_options
 @click.option(
+    "--align", "aligned", is_flag=True,
+    help="With --face-landmarker: turn, scale and move the face until its eyes lie where UTKFace has them; refuse one "
+    "that is too small or too dark.",
+)  # fmt: skip
+@click.option(
     "--decision", "decided", type=click.Path(path_type=Path), metavar="FILE",
     help="What `unplug threshold` wrote: over, under or unsure (default: the one that a bundle carries).",
 )  # fmt: skip
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
 @command
 def run(
     model: Path, images: tuple[Path, ...], array: Path | None, random: bool, box: str | None, face_landmarker: Path | None,
-    margin: float, decided: Path | None, trusted: tuple[Path, ...], outs: tuple[Path, ...], common: Common,
+    margin: float, aligned: bool, decided: Path | None, trusted: tuple[Path, ...], outs: tuple[Path, ...], common: Common,
 ) -> Outcome:  # fmt: skip
     """Run MODEL on pictures or arrays and show what comes out.
 
@@ -48,16 +53,21 @@ def run(
     residuals, a UNet and a decoder take --array FILE.npz or --random. Without --box or --face-landmarker the centre
     square of a picture is taken, which is right for faces that are cropped already.
     """
-    from unplug.sdk.inference import read_decision
+    from unplug.sdk.inference import Frame, read_decision
     from unplug.sdk.inference import run as answer_of
 
     if bool(images) + (array is not None) + random != 1:
         raise InputError("unplug run", "it needs one kind of input", "Give --image FILE, --array FILE.npz or --random")
+    if aligned and (face_landmarker is None or box is not None):
+        raise InputError("--align", "it needs eyes to go by", "Give --face-landmarker FILE, and no --box")
     inputs: Any = common.seed if random else array or images
     model, record = _opened(model, trusted)
     record = record if decided is None else read_decision(decided)
     rule = None if record is None else record.rule
-    answer = answer_of(model, inputs, box=box, landmarker=face_landmarker, margin=margin, decision=rule)
+    frame = Frame() if aligned else None
+    answer = answer_of(
+        model, inputs, box=box, landmarker=face_landmarker, margin=margin, frame=frame, decision=rule
+    )  # fmt: skip
     for out in outs:
         answer.save(out)
     holds = record is not None and _sha256(model) in {item.sha256 for item in record.models}

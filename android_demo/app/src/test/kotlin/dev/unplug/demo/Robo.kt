@@ -1,6 +1,7 @@
 package dev.unplug.demo
 
 import android.app.Activity
+import android.content.Intent
 import android.graphics.Bitmap
 import android.graphics.Canvas
 import android.os.Bundle
@@ -36,7 +37,7 @@ fun <T : Activity> open(
     val controller = Robolectric.buildActivity(screen)
     controller.create(saved).start()
     if (saved != null) controller.restoreInstanceState(saved)
-    controller.resume().visible()
+    controller.postCreate(saved).resume().visible()
     settle()
     return controller
 }
@@ -55,7 +56,7 @@ fun Activity.words(): List<String> = window.decorView.all().filterIsInstance<Tex
 fun View.all(): List<View> = listOf(this) + ((this as? ViewGroup)?.let { group -> (0 until group.childCount).flatMap { group.getChildAt(it).all() } }.orEmpty())
 
 /** The line of an alert, or null where none is shown. */
-fun Activity.alert(): String? = findViewById<TextView>(R.id.alert).takeIf { it.isShown }?.text?.toString()
+fun Activity.alert(): String? = findViewById<TextView?>(R.id.alert)?.takeIf { it.isShown }?.text?.toString()
 
 /** The screen as pixels, kept as `NAME.png` for whoever looks. */
 fun Activity.shot(name: String): Bitmap {
@@ -67,3 +68,15 @@ fun Activity.shot(name: String): Bitmap {
     File(folder, "$name.png").outputStream().use { bitmap.compress(Bitmap.CompressFormat.PNG, 100, it) }
     return bitmap
 }
+
+/** Presses what these words stand on, or the nearest around it that can be pressed. */
+fun Activity.press(words: String) {
+    val found = window.decorView.all().filterIsInstance<TextView>().first { it.isShown && it.text.toString() == words }
+    generateSequence<View>(found) { it.parent as? View }.first { it.isClickable }.let {
+        check(it.isEnabled) { "$words cannot be pressed now" }
+        it.performClick()
+    }
+}
+
+/** What the screen has started last. */
+fun Activity.started(): Intent = checkNotNull(shadowOf(this).nextStartedActivity) { "nothing was started" }

@@ -20,8 +20,7 @@ import dev.unplug.demo.show
 /** A photograph in, an age out, and one tap away what the model forgot. */
 class AgeActivity : Screen<AgeState>() {
     @Suppress("DEPRECATION")
-    override fun begin(saved: Bundle?): AgeState =
-        AgeState(app, saved?.getParcelable(PHOTO) ?: intent.data).apply { taking = saved?.getParcelable(TAKING) }
+    override fun begin(saved: Bundle?): AgeState = AgeState(app, saved?.getParcelable(PHOTO) ?: intent.data).apply { taking = saved?.getParcelable(TAKING) }
 
     @Deprecated("Deprecated in Java")
     override fun onCreate(saved: Bundle?) {

@@ -1,12 +1,12 @@
 package dev.unplug.demo.age
 
+import ai.unplug.core.age.AgeGroup
 import android.content.Context
 import android.graphics.Canvas
 import android.graphics.Paint
 import android.util.AttributeSet
 import android.util.TypedValue
 import android.view.View
-import ai.unplug.core.age.AgeGroup
 import dev.unplug.demo.R
 import kotlin.math.roundToInt
 

@@ -11,66 +11,73 @@ import android.graphics.Matrix
 import android.media.ExifInterface
 import android.net.Uri
 import android.os.Build
+import java.io.ByteArrayOutputStream
 import java.io.FileNotFoundException
 import java.io.IOException
+import java.io.InputStream
+import java.nio.ByteBuffer
 import kotlin.math.max
 import kotlin.math.roundToInt
 
 private const val MAX_SIDE = 1600
 private const val MAX_PIXELS = 400L * 1000 * 1000
-private const val FIX = "Choose a JPEG, PNG, WebP or HEIC photograph"
+private const val MAX_BYTES = 128 shl 20
 
 /**
  * A photograph as it is looked at: upright, and at most [MAX_SIDE] pixels long, whatever the file holds.
  *
- * @throws DataError the file is gone, is no picture that this phone reads, or has more than 400 million pixels.
+ * @throws DataError the file is gone or too large, is no picture that this phone reads, or has more than 400 million pixels.
  */
 fun decode(
     resolver: ContentResolver,
     uri: Uri,
-): Bitmap =
-    try {
-        if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.P) decodeNow(resolver, uri) else decodeBefore28(resolver, uri)
-    } catch (gone: FileNotFoundException) {
-        throw DataError("photograph", "it is not there any more", "Choose it again")
-    } catch (closed: SecurityException) {
-        throw DataError("photograph", "the app may not read it any more", "Choose it again")
-    } catch (broken: IOException) {
-        throw unreadable(resolver, uri)
+): Bitmap {
+    val bytes =
+        try {
+            (resolver.openInputStream(uri) ?: throw FileNotFoundException()).use(::bounded)
+        } catch (gone: FileNotFoundException) {
+            throw DataError("photograph", "it is not there any more", "Choose it again")
+        } catch (closed: SecurityException) {
+            throw DataError("photograph", "the app may not read it any more", "Choose it again")
+        }
+    return if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.P) decodeNow(bytes) else decodeBefore28(bytes)
+}
+
+private fun bounded(from: InputStream): ByteArray {
+    val found = ByteArrayOutputStream()
+    val buffer = ByteArray(1 shl 16)
+    while (true) {
+        val count = from.read(buffer)
+        if (count < 0) return found.toByteArray()
+        found.write(buffer, 0, count)
+        if (found.size() > MAX_BYTES) throw DataError("photograph", "it has more than ${MAX_BYTES shr 20} MiB", "Choose a smaller one")
     }
+}
 
 /** The platform's decoder turns pictures by their EXIF data itself, and knows HEIC. */
 @Suppress("NewApi")
-private fun decodeNow(
-    resolver: ContentResolver,
-    uri: Uri,
-): Bitmap =
-    ImageDecoder.decodeBitmap(ImageDecoder.createSource(resolver, uri)) { decoder, info, _ ->
-        checkSize(info.size.width, info.size.height)
-        decoder.setTargetSampleSize(sampling(info.size.width, info.size.height))
-        decoder.allocator = ImageDecoder.ALLOCATOR_SOFTWARE
+private fun decodeNow(bytes: ByteArray): Bitmap =
+    try {
+        ImageDecoder.decodeBitmap(ImageDecoder.createSource(ByteBuffer.wrap(bytes))) { decoder, info, _ ->
+            checkSize(info.size.width, info.size.height)
+            decoder.setTargetSampleSize(sampling(info.size.width, info.size.height))
+            decoder.allocator = ImageDecoder.ALLOCATOR_SOFTWARE
+        }
+    } catch (broken: IOException) {
+        throw unreadable()
     }
 
 /** Android 8: size, pixels and rotation are read one after the other, and HEIC is not known. */
-internal fun decodeBefore28(
-    resolver: ContentResolver,
-    uri: Uri,
-): Bitmap {
+internal fun decodeBefore28(bytes: ByteArray): Bitmap {
     val size = BitmapFactory.Options().apply { inJustDecodeBounds = true }
-    read(resolver, uri) { BitmapFactory.decodeStream(it, null, size) }
-    if (size.outWidth <= 0) throw unreadable(resolver, uri)
+    BitmapFactory.decodeByteArray(bytes, 0, bytes.size, size)
+    if (size.outWidth <= 0) throw unreadable()
     checkSize(size.outWidth, size.outHeight)
     val options = BitmapFactory.Options().apply { inSampleSize = sampling(size.outWidth, size.outHeight) }
-    val bitmap = read(resolver, uri) { BitmapFactory.decodeStream(it, null, options) } ?: throw unreadable(resolver, uri)
-    val turn = upright(read(resolver, uri) { ExifInterface(it).getAttributeInt(ExifInterface.TAG_ORIENTATION, 1) })
+    val bitmap = BitmapFactory.decodeByteArray(bytes, 0, bytes.size, options) ?: throw unreadable()
+    val turn = upright(ExifInterface(bytes.inputStream()).getAttributeInt(ExifInterface.TAG_ORIENTATION, 1))
     return if (turn.isIdentity) bitmap else Bitmap.createBitmap(bitmap, 0, 0, bitmap.width, bitmap.height, turn, true)
 }
-
-private fun <T> read(
-    resolver: ContentResolver,
-    uri: Uri,
-    take: (java.io.InputStream) -> T,
-): T = (resolver.openInputStream(uri) ?: throw FileNotFoundException()).use(take)
 
 /** What turns a picture upright: EXIF's orientations 1 to 8. */
 private fun upright(orientation: Int) =
@@ -92,14 +99,9 @@ private fun sampling(
     height: Int,
 ): Int = generateSequence(1) { 2 * it }.first { max(width, height) / it <= MAX_SIDE }
 
-private fun unreadable(
-    resolver: ContentResolver,
-    uri: Uri,
-): DataError {
-    val kind = resolver.getType(uri).orEmpty()
-    val heic = kind.startsWith("image/hei")
-    val why = if (heic && Build.VERSION.SDK_INT < Build.VERSION_CODES.P) "this Android cannot read HEIC" else "it is no picture that this phone can read"
-    return DataError("photograph", why, FIX)
+private fun unreadable(): DataError {
+    val heic = if (Build.VERSION.SDK_INT < Build.VERSION_CODES.P) "; Android reads HEIC from 9 on" else ""
+    return DataError("photograph", "it is no picture that this phone can read$heic", "Choose a JPEG, PNG, WebP or HEIC photograph")
 }
 
 /** Part of a bitmap as the models take pictures; what the box has beyond the bitmap repeats its border. */

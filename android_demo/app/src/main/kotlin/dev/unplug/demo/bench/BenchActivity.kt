@@ -76,6 +76,7 @@ class BenchActivity : Screen<BenchState>() {
 
     private fun show() {
         if (listed != model.files) listFiles()
+        findViewById<View>(R.id.controls).visibility = if (listed.isEmpty()) View.GONE else View.VISIBLE
         findViewById<TextView>(R.id.alert).show(model.line)
         findViewById<TextView>(R.id.said).text = model.said
         findViewById<TextView>(R.id.thermal).show(thermalOf(this)?.let { getString(R.string.bench_thermal, it) })

@@ -41,7 +41,7 @@ class ChartView(
         val top = ceil(all.max() / step) * step
         val labels = generateSequence(0.0) { it + step }.takeWhile { it <= top + step / 2 }.toList()
         val left = labels.maxOf { text.measureText(named(it, step)) } + sp(8f)
-        val (above, below) = sp(16f) to height - sp(22f)
+        val (above, below) = sp(TOP) to height - sp(22f)
 
         fun y(value: Double) = (below - (below - above) * (value / top)).toFloat()
         paint.strokeWidth = 1f
@@ -51,7 +51,7 @@ class ChartView(
             val name = named(value, step)
             canvas.drawText(name, left - sp(8f) - text.measureText(name), y(value) + 0.35f * text.textSize, text)
         }
-        canvas.drawText("ms", 0f, above - sp(5f), text)
+        canvas.drawText("ms", 0f, sp(12f), text)
         dots(canvas, left + sp(6f), all.size) { y(it) }
     }
 
@@ -67,7 +67,7 @@ class ChartView(
             if (number > 0) {
                 paint.color = context.getColor(R.color.soft)
                 val between = left + (place - 0.5f) * pitch
-                canvas.drawLine(between, sp(16f), between, height - sp(22f), paint)
+                canvas.drawLine(between, sp(TOP), between, height - sp(22f), paint)
             }
             paint.color = context.getColor(R.color.accent)
             canvas.drawText(context.getString(R.string.bench_start, number + 1), left + place * pitch, height - sp(5f), text)
@@ -87,4 +87,9 @@ class ChartView(
     ) = value.digits(maxOf(0, ceil(-log10(step) - 1e-9).toInt()))
 
     private fun sp(value: Float) = TypedValue.applyDimension(TypedValue.COMPLEX_UNIT_SP, value, resources.displayMetrics)
+
+    private companion object {
+        /** Room for the unit above the first line. */
+        const val TOP = 28f
+    }
 }

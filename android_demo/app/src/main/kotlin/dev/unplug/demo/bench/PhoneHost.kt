@@ -22,8 +22,7 @@ import java.io.File
 private val THERMAL = listOf("none", "light", "moderate", "severe", "critical", "emergency", "shutdown")
 
 /** What the platform says of its heat; null before Android 10, which does not say. */
-fun thermalOf(context: Context): String? =
-    if (Build.VERSION.SDK_INT < Build.VERSION_CODES.Q) null else THERMAL.getOrNull(context.getSystemService(PowerManager::class.java).currentThermalStatus)
+fun thermalOf(context: Context): String? = if (Build.VERSION.SDK_INT < Build.VERSION_CODES.Q) null else THERMAL.getOrNull(context.getSystemService(PowerManager::class.java).currentThermalStatus)
 
 /**
  * The phone, as the protocol of core asks for it.

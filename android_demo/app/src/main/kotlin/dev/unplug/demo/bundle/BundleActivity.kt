@@ -1,6 +1,5 @@
 package dev.unplug.demo.bundle
 
-import ai.unplug.core.bundle.Bundle as Models
 import ai.unplug.core.bundle.PublicKey
 import android.app.AlertDialog
 import android.content.ActivityNotFoundException
@@ -14,6 +13,7 @@ import dev.unplug.demo.R
 import dev.unplug.demo.Screen
 import dev.unplug.demo.line
 import dev.unplug.demo.show
+import ai.unplug.core.bundle.Bundle as Models
 
 /** What is on the phone, who signed it, and whom the phone trusts. */
 class BundleActivity : Screen<BundleState>() {
@@ -101,7 +101,7 @@ class BundleActivity : Screen<BundleState>() {
         return getString(
             R.string.bundle_facts,
             bundle.verified.key.hint.take(SHOWN),
-            expires?.let { getString(R.string.certificate_expires, it.toString()) } ?: getString(R.string.certificate_no_expiry),
+            expires?.let { getString(R.string.certificate_expires, it.toString().take(10)) } ?: getString(R.string.certificate_no_expiry),
             bundle.verified.files.size,
             manifest.gates.count { it.holds },
             manifest.gates.size,
@@ -112,7 +112,7 @@ class BundleActivity : Screen<BundleState>() {
 
     private fun showKeys(keys: ViewGroup) {
         keys.removeAllViews()
-        if (model.keys.isEmpty()) keys.addFacts(getString(R.string.bundle_trusted), getString(R.string.bundle_no_keys))
+        if (model.keys.isEmpty()) keys.addFacts(getString(R.string.bundle_no_keys_title), getString(R.string.bundle_no_keys))
         for (item in model.keys) {
             val origin = if (item.builtIn) R.string.bundle_key_builtin else R.string.bundle_key_own
             val remove = if (item.builtIn) null else getString(R.string.bundle_remove) to { model.distrust(item.key) }

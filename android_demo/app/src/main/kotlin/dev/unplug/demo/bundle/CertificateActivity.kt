@@ -1,17 +1,17 @@
 package dev.unplug.demo.bundle
 
-import ai.unplug.core.bundle.Bundle as Models
 import ai.unplug.core.bundle.Gate
 import android.os.Bundle
 import android.view.ViewGroup
 import android.widget.TextView
+import dev.unplug.demo.DemoApp
 import dev.unplug.demo.R
 import dev.unplug.demo.Screen
 import dev.unplug.demo.Watched
-import dev.unplug.demo.DemoApp
 import dev.unplug.demo.digits
 import dev.unplug.demo.line
 import dev.unplug.demo.show
+import ai.unplug.core.bundle.Bundle as Models
 
 /** What a bundle's signer vouches for. */
 class CertificateState(
@@ -91,7 +91,7 @@ class CertificateActivity : Screen<CertificateState>() {
         bundle: Models,
     ) {
         val said = bundle.manifest.publication
-        val until = said.expires?.let { getString(R.string.certificate_expires, it.toString()) } ?: getString(R.string.certificate_no_expiry)
+        val until = said.expires?.let { getString(R.string.certificate_expires, it.toString().take(10)) } ?: getString(R.string.certificate_no_expiry)
         val text = getString(R.string.certificate_signed_text, said.release, said.name, bundle.verified.key.hint.take(SHOWN), bundle.id.take(SHOWN), until)
         val requests = said.requests.takeIf { it.isNotEmpty() }?.let { "\n" + getString(R.string.certificate_requests, it.joinToString()) }
         parts.addFacts(getString(R.string.certificate_signed), text + requests.orEmpty())

@@ -6,9 +6,7 @@ import ai.unplug.core.bundle.Bundle
 import ai.unplug.core.bundle.PublicKey
 import ai.unplug.core.bundle.Trust
 import ai.unplug.core.text
-import android.content.res.AssetManager
 import java.io.File
-import java.io.FileNotFoundException
 import java.io.FileOutputStream
 import java.io.IOException
 import java.io.InputStream
@@ -34,11 +32,13 @@ class TrustedKey(
  * Nothing here runs on the main thread.
  *
  * @param folder of the app's own, where nobody else writes.
- * @param assets may hold `bundle.unplug` and `trust.json`, put there when the app is built.
+ * @param asset opens a file that was put there when the app was built, or gives null: `bundle.unplug` and `trust.json`.
+ * @param now the time, by which bundles expire.
  */
 class Shelf(
     private val folder: File,
-    private val assets: AssetManager? = null,
+    private val asset: (String) -> InputStream?,
+    private val now: () -> Instant,
 ) {
     private val seen = File(folder, "seen")
     private val ownKeys = File(folder, "keys.json")
@@ -64,7 +64,7 @@ class Shelf(
             Kept(file, null, error)
         }
 
-    private fun expired(kept: Kept) = kept.bundle?.manifest?.publication?.expires?.let { it <= Instant.now() } ?: false
+    private fun expired(kept: Kept) = kept.bundle?.manifest?.publication?.expires?.let { it <= now() } ?: false
 
     /**
      * The bundle that holds models of a kind.
@@ -124,9 +124,9 @@ class Shelf(
 
     /** Checked by the keys first, since only a signed bundle says of which product it is, then against what was seen of that. */
     private fun open(file: File): Bundle {
-        val first = Bundle.open(file, Trust(keys().map { it.key }))
+        val first = Bundle.open(file, Trust(keys().map { it.key }), now())
         val known = knownOf(first.manifest.publication.name)
-        return if (seenFile(first.manifest.publication.name).isFile) Bundle.open(file, known) else first
+        return if (seenFile(first.manifest.publication.name).isFile) Bundle.open(file, known, now()) else first
     }
 
     private fun knownOf(name: String): Trust {
@@ -140,13 +140,6 @@ class Shelf(
     private fun own(): List<PublicKey> = if (ownKeys.isFile) Trust.of(ownKeys.readText()).keys else emptyList()
 
     private fun keep(keys: List<PublicKey>) = replace(write("keys.new") { it.write(Trust(keys).json().text().toByteArray()) }, ownKeys)
-
-    private fun asset(name: String): InputStream? =
-        try {
-            assets?.open(name)
-        } catch (none: FileNotFoundException) {
-            null
-        }
 
     /** The bundle that the app was built with, once: a newer release that came since stays. */
     private fun takeAsset() {

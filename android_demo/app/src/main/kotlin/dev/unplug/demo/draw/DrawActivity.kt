@@ -82,6 +82,7 @@ class DrawActivity : Screen<DrawState>() {
     private fun show() {
         val pipeline = model.pipeline
         if (pipeline != null && laidOut !== pipeline) layOut(pipeline)
+        findViewById<View>(R.id.controls).visibility = if (pipeline == null) View.GONE else View.VISIBLE
         findViewById<TextView>(R.id.alert).show(model.line)
         findViewById<TextView>(R.id.said).text = model.said
         findViewById<SquareImage>(R.id.picture).apply {

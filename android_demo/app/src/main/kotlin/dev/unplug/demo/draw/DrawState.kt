@@ -1,6 +1,7 @@
 package dev.unplug.demo.draw
 
 import ai.unplug.core.DataError
+import ai.unplug.core.condition.canny
 import ai.unplug.core.draw.Drawn
 import ai.unplug.core.draw.Generator
 import ai.unplug.core.draw.GeneratorFolder
@@ -9,7 +10,6 @@ import ai.unplug.core.draw.Pipeline
 import ai.unplug.core.picture.Picture
 import ai.unplug.core.picture.centreSquare
 import ai.unplug.core.picture.toPicture
-import ai.unplug.core.condition.canny
 import android.graphics.Bitmap
 import android.graphics.BitmapFactory
 import android.net.Uri
@@ -23,7 +23,9 @@ import dev.unplug.demo.age.whole
 import dev.unplug.demo.digits
 import dev.unplug.demo.engine.Runs
 import dev.unplug.demo.line
+import java.io.ByteArrayOutputStream
 import java.io.File
+import java.io.IOException
 import java.util.concurrent.CancellationException
 
 /** The state of the drawing screen. */
@@ -132,8 +134,9 @@ class DrawState(
     private fun keep(bitmap: Bitmap) {
         val new = File(finished.parentFile, "drawn.new")
         try {
-            new.outputStream().use { bitmap.compress(Bitmap.CompressFormat.PNG, 100, it) }
-            new.renameTo(finished)
+            // In memory first: where a stream fails, compress returns false and says nothing of why.
+            new.writeBytes(ByteArrayOutputStream().also { bitmap.compress(Bitmap.CompressFormat.PNG, 100, it) }.toByteArray())
+            if (!new.renameTo(finished)) throw IOException("the picture cannot be kept")
         } finally {
             new.delete()
         }

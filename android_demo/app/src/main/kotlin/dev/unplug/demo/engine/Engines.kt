@@ -19,7 +19,7 @@ enum class Runs(
 ) {
     LITERT_CPU("litert", "xnnpack", "litert-app", "LiteRT, CPU (XNNPACK)"),
     LITERT_GPU("litert", "gpu", "litert-app", "LiteRT, GPU"),
-    ONNX_CPU("onnx", "cpu", "onnxruntime-app", "ONNX Runtime, CPU"),
+    ONNX_CPU("onnx", "cpu", "onnx-app", "ONNX Runtime, CPU"),
 }
 
 /** Opens files in the runtimes that the app has. */

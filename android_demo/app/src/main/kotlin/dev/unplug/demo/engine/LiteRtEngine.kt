@@ -8,12 +8,12 @@ import ai.unplug.core.IntTensor
 import ai.unplug.core.Tensor
 import org.tensorflow.lite.DataType
 import org.tensorflow.lite.Interpreter
-import org.tensorflow.lite.Tensor as LiteTensor
 import org.tensorflow.lite.TensorFlowLite
 import org.tensorflow.lite.gpu.GpuDelegate
 import org.tensorflow.lite.gpu.GpuDelegateFactory
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
+import org.tensorflow.lite.Tensor as LiteTensor
 
 /**
  * A file in LiteRT, on the CPU by XNNPACK or on the GPU.
@@ -22,7 +22,7 @@ import java.nio.ByteOrder
  *
  * @param what its name in errors.
  * @param bytes of the file, as they were checked.
- * @param gpu whether the GPU delegate runs it; where it takes no part of the file, opening fails.
+ * @param gpu whether the GPU delegate gets it first. The interpreter does not tell which operators that leaves to the CPU.
  */
 class LiteRtEngine(
     private val what: String,
@@ -60,10 +60,11 @@ class LiteRtEngine(
     private fun raw(tensor: Tensor): ByteBuffer {
         val bytes =
             ByteBuffer.allocateDirect(
-                4 * when (tensor) {
-                    is FloatTensor -> tensor.values.size
-                    is IntTensor -> tensor.values.size
-                },
+                4 *
+                    when (tensor) {
+                        is FloatTensor -> tensor.values.size
+                        is IntTensor -> tensor.values.size
+                    },
             )
         bytes.order(ByteOrder.nativeOrder())
         when (tensor) {
@@ -94,8 +95,7 @@ class LiteRtEngine(
             throw broken("its library does not load here")
         }
 
-    private fun broken(why: String) =
-        DataError(what, "LiteRT does not run it on the ${if (delegate != null) "GPU" else "CPU"} (${why.take(160)})", "Try another delegate")
+    private fun broken(why: String) = DataError(what, "LiteRT does not run it on the ${if (delegate != null) "GPU" else "CPU"} (${why.take(160)})", "Try another delegate")
 
     override fun close() {
         interpreter.close()

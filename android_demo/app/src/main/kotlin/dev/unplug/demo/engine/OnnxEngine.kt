@@ -64,8 +64,7 @@ class OnnxEngine(
         return FloatTensor(value.info.shape.map { it.toInt() }, FloatArray(values.remaining()).also(values::get))
     }
 
-    private fun broken(error: OrtException) =
-        DataError(what, "ONNX Runtime does not run it (${error.message.orEmpty().take(160)})", "Export it again")
+    private fun broken(error: OrtException) = DataError(what, "ONNX Runtime does not run it (${error.message.orEmpty().take(160)})", "Export it again")
 
     override fun close() = session.close()
 

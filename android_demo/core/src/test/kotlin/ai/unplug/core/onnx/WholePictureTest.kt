@@ -33,8 +33,7 @@ import java.nio.file.Path
 
 /** Whole pictures by ONNX Runtime's JVM build from exported files, beside those that Python drew with the same files. */
 class WholePictureTest {
-    private fun generator(folder: File) =
-        GeneratorFolder(folder).let { files -> Generator(files.pipeline) { OnnxEngine(files.file(it, "onnx", "fp32")) } }
+    private fun generator(folder: File) = GeneratorFolder(folder).let { files -> Generator(files.pipeline) { OnnxEngine(files.file(it, "onnx", "fp32")) } }
 
     private fun order(
         case: Json,

@@ -8,6 +8,7 @@ import android.os.Bundle
 /** What Robolectric asks of `androidx.test:monitor`, which Maven Central has not; only for `check`. */
 object InstrumentationRegistry {
     private var instance: Instrumentation? = null
+    private var given = Bundle()
 
     @JvmStatic
     fun registerInstance(
@@ -15,7 +16,11 @@ object InstrumentationRegistry {
         arguments: Bundle?,
     ) {
         instance = instrumentation
+        given = arguments ?: Bundle()
     }
+
+    @JvmStatic
+    fun getArguments(): Bundle = given
 
     @JvmStatic
     fun getInstrumentation(): Instrumentation = checkNotNull(instance) { "no instrumentation yet" }

@@ -1,5 +1,6 @@
 package dev.unplug.demo
 
+import ai.unplug.core.picture.Box
 import android.app.Activity
 import android.content.Intent
 import android.graphics.Bitmap
@@ -8,6 +9,7 @@ import android.net.Uri
 import android.provider.MediaStore
 import dev.unplug.demo.age.AgeActivity
 import dev.unplug.demo.age.AgeState
+import dev.unplug.demo.age.FaceFinder
 import dev.unplug.demo.age.FrameworkFaces
 import dev.unplug.demo.age.decode
 import dev.unplug.demo.age.decodeBefore28
@@ -30,7 +32,7 @@ class AgeTest : OnPhone() {
     fun `the age of a photograph is Python's`() {
         settleIn()
         val answered = checkNotNull(looked(photoUri()).answered)
-        assertEquals(AGE_BUNDLE["expected_age"].number, answered.answer.age, 1e-4)
+        assertEquals(AGE_BUNDLE["face"]["expected_age"].number, answered.answer.age, 1e-4)
         assertEquals("ONNX Runtime, CPU", answered.runtime)
     }
 
@@ -43,6 +45,7 @@ class AgeTest : OnPhone() {
         val asked = screen.started()
         assertEquals(Intent.ACTION_OPEN_DOCUMENT to "image/*", asked.action to asked.type)
         shadowOf(screen).receiveResult(asked, Activity.RESULT_OK, Intent().setData(fileOf("portrait.png", encoded(portrait()))))
+        app.faces = FaceFinder { Box(82.0, 56.0, 430.0, 404.0) }
         settle()
         screen.shot("age-answer")
         assertTrue(screen.words().toString(), screen.words().any { it.endsWith(" years") })

@@ -39,7 +39,7 @@ val Json.files: Map<String, ByteArray> get() = (this["files"] as Json.Obj).field
 val AGE_BUNDLE by lazy { Vectors.json("app/bundle.json") }
 val PHOTO by lazy { AGE_BUNDLE["picture"].let { Picture(it["width"].number.toInt(), it["height"].number.toInt(), it["rgb"].bytes) } }
 
-/** The middle of a picture is its face. */
+/** The middle of a picture is its face: of the photograph, the box that Python cut out. */
 val MIDDLE = FaceFinder { picture -> minOf(picture.width, picture.height).toDouble().let { side -> Box((picture.width - side) / 2, 0.0, (picture.width + side) / 2, side) } }
 
 fun zipOf(files: Map<String, ByteArray>): ByteArray {

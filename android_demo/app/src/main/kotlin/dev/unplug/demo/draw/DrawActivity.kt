@@ -89,7 +89,7 @@ class DrawActivity : Screen<DrawState>() {
             setImageBitmap(model.picture)
             contentDescription = getString(R.string.draw_picture_of, prompt.text)
         }
-        findViewById<View>(R.id.picture_hint).visibility = if (model.picture == null) View.VISIBLE else View.GONE
+        findViewById<View>(R.id.picture_hint).visibility = if (model.picture == null && pipeline != null) View.VISIBLE else View.GONE
         findViewById<Button>(R.id.go).apply {
             isEnabled = pipeline != null
             setText(if (model.drawing) R.string.cancel else R.string.draw_go)

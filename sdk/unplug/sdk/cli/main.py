@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cache": ("unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."),
     "condition": ("unplug.sdk.cli.condition:condition", "Draw landmarks, body, depth or edges of pictures."),
     "train": ("unplug.sdk.cli.train:train", "Train a model."),
+    "adopt": ("unplug.sdk.cli.adopt:adopt", "Make a network of your own work with every command."),
     "generate": ("unplug.sdk.cli.generate:generate", "Draw pictures from a prompt, steered by plugins."),
     "page": ("unplug.sdk.cli.page:page", "Let a browser draw with an exported base."),
     "compare-control": (

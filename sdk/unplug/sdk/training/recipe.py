@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from unplug.core import InputError
-from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
+from unplug.plugins import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
 
 WHOLE = ("image_size", "epochs", "batch_size")
 Schedule = Literal["one-cycle", "cosine", "constant"]
@@ -23,7 +23,8 @@ class Recipe:
     """Everything that decides the weights, but the data and the seed.
 
     Args:
-        size: of the age predictor (nano, small, base), or "resnet18" for the reference classifier.
+        size: of the age predictor (nano, small, base, or "adopted" for a network of others), or "resnet18" for the reference
+            classifier.
         image_size: side in pixels, 32 to 224.
         epochs: passes over the training set, at least 1.
         batch_size: at least 2 (batch norm).
@@ -65,7 +66,7 @@ class Recipe:
     }
 
     def __post_init__(self) -> None:
-        choices = {"size": (*SIZES, "resnet18"), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
+        choices = {"size": (*SIZES, ADOPTED, "resnet18"), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} {getattr(self, name)!r}", "no such choice", f"Use one of {', '.join(allowed)}")

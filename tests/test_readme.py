@@ -44,7 +44,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 METHODS_PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "android_demo/README.md"]
 COMMAND = re.compile(r"^(?: {4})?(unplug [a-z].*)$", re.MULTILINE)
 COMMANDS = sorted({line for page in (ROOT / "README.md", *PAGES) for line in COMMAND.findall(page.read_text(encoding="utf-8"))})
 

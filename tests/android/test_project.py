@@ -1,4 +1,4 @@
-"""The Android project as far as it can be held together without Gradle: versions, names, permissions, and the app's own report."""
+"""The Android project as far as it holds together without Gradle: versions, names, permissions, and the app's own report."""
 
 from __future__ import annotations
 

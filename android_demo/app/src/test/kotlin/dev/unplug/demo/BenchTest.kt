@@ -1,6 +1,8 @@
 package dev.unplug.demo
 
 import ai.unplug.core.Json
+import ai.unplug.core.bench.BenchPlan
+import ai.unplug.core.bench.BenchmarkStopped
 import android.content.Intent
 import android.content.pm.PackageManager
 import android.os.Bundle
@@ -9,6 +11,8 @@ import android.view.WindowManager
 import dev.unplug.demo.bench.BenchActivity
 import dev.unplug.demo.bench.BenchState
 import dev.unplug.demo.bench.ChartView
+import dev.unplug.demo.bench.FolderFiles
+import dev.unplug.demo.bench.runPlan
 import dev.unplug.demo.engine.Runs
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
@@ -118,13 +122,17 @@ class BenchTest : OnPhone() {
     }
 
     @Test
-    fun `rows that were measured before the app was killed are not measured again`() {
-        driven()
-        val first = File(folder, "report.json").readText()
-        File(folder, "report.json").delete()
-        left = false
-        driven { File(folder, "journal.jsonl").writeText("cut off{\n") }
-        assertEquals(Json.parse(first)["rows"].items.size, Json.parse(File(folder, "report.json").readText())["rows"].items.size)
+    fun `a driven benchmark goes on where the app was killed, and its row says so`() {
+        Vectors.file("app/bench").copyRecursively(folder, overwrite = true)
+        val plan = BenchPlan.of(File(folder, BenchPlan.FILE).readBytes())
+        val journal = File(folder, "journal.jsonl")
+        val killed = runCatching { runPlan(app, plan, FolderFiles(folder), journal) { share, _ -> if (share > 0.5) throw BenchmarkStopped() } }
+        assertTrue("${killed.exceptionOrNull()}", killed.exceptionOrNull() is BenchmarkStopped)
+        driven { journal.appendText("{\"key\": cut off") }
+        val row = Json.parse(File(folder, "report.json").readText())["rows"].items[0]
+        assertTrue("$row", row["interruptions"].items.any { it.string.startsWith("the app ended after") })
+        assertEquals(3, row["repeats"].items.size)
+        assertFalse(journal.exists())
     }
 
     @Test

@@ -1,15 +1,19 @@
 package dev.unplug.demo
 
+import ai.unplug.core.Json
 import ai.unplug.core.draw.Order
 import ai.unplug.core.draw.Solver
 import ai.unplug.core.draw.Steer
 import ai.unplug.core.picture.Picture
+import android.graphics.Bitmap
 import android.graphics.BitmapFactory
+import android.graphics.Canvas
 import android.view.MotionEvent
 import android.view.View
 import android.widget.EditText
 import android.widget.SeekBar
 import android.widget.Spinner
+import dev.unplug.demo.age.bitmap
 import dev.unplug.demo.age.whole
 import dev.unplug.demo.draw.DrawActivity
 import dev.unplug.demo.draw.DrawState
@@ -19,6 +23,7 @@ import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
 import org.junit.Assert.assertNull
 import org.junit.Assert.assertTrue
+import org.junit.Assume.assumeTrue
 import org.junit.Test
 import java.io.File
 import java.nio.ByteBuffer
@@ -27,16 +32,42 @@ import java.nio.file.Files
 import kotlin.math.abs
 
 class DrawTest : OnPhone() {
-    private val vectors = Vectors.json("app/generator/pictures.json")
-    private val condition = Picture(16, 16, vectors["condition"].bytes)
-
     private fun state(): DrawState = DrawState(app).also { settle() }
 
     @Test
     fun `pictures are Python's`() {
         settleIn()
+        compared(Vectors.json("app/generator/pictures.json"))
+    }
+
+    /** `-Dunplug.generator=FOLDER -Dunplug.generator.pictures=FILE`, as for core's test of the same name. */
+    @Test
+    fun `pictures of a generator that is given are Python's`() {
+        val folder = System.getProperty("unplug.generator")
+        assumeTrue(folder != null)
+        settleIn(generator = false)
+        app.generators.take(generatorZip(File(folder.orEmpty())))
+        val (wanted, found) = compared(Json.parse(File(System.getProperty("unplug.generator.pictures").orEmpty()).readBytes())).last()
+        val both = Bitmap.createBitmap(2 * found.width, found.height, Bitmap.Config.ARGB_8888)
+        Canvas(both).run {
+            drawBitmap(found.bitmap(), 0f, 0f, null)
+            drawBitmap(wanted.bitmap(), found.width.toFloat(), 0f, null)
+        }
+        File(System.getProperty("unplug.screenshots").orEmpty()).apply { mkdirs() }.resolve("beside.png").writeBytes(encoded(both))
+        val screen = open(DrawActivity::class.java).get()
+        screen.findViewById<EditText>(R.id.prompt).setText("a portrait of a child, smiling, red bob, mint dots background")
+        screen.press("Draw")
+        settle(300)
+        screen.shot("draw-given")
+        assertNull(screen.alert())
+    }
+
+    /** What Python drew and what the app draws, order by order. */
+    private fun compared(vectors: Json): List<Pair<Picture, Picture>> {
         val state = state()
-        for (case in vectors["orders"].items) {
+        val side = checkNotNull(state.pipeline).imageSize
+        val condition = Picture(side, side, vectors["condition"].bytes)
+        return vectors["orders"].items.map { case ->
             state.draw(
                 Order(
                     prompt = case["prompt"].string,
@@ -48,13 +79,14 @@ class DrawTest : OnPhone() {
                     steers = if (case.has("strength")) listOf(Steer("canny", condition, case["strength"].number)) else emptyList(),
                 ),
             )
-            settle()
+            settle(300)
             assertNull(state.line)
-            val wanted = wanted(case["decoded"].bytes)
-            val found = BitmapFactory.decodeFile(state.finished.path).whole().pixels
-            val apart = wanted.indices.maxOf { abs((wanted[it].toInt() and 255) - (found[it].toInt() and 255)) }
-            println("the app's picture of '%.20s': at most %d of 255 from Python's".format(case["prompt"].string, apart))
+            val wanted = Picture(side, side, wanted(case["decoded"].bytes))
+            val found = BitmapFactory.decodeFile(state.finished.path).whole()
+            val apart = wanted.pixels.indices.maxOf { abs((wanted.pixels[it].toInt() and 255) - (found.pixels[it].toInt() and 255)) }
+            println("the app's picture of '%.20s', %d pixels wide: at most %d of 255 from Python's".format(case["prompt"].string, side, apart))
             assertTrue("$apart", apart <= 1)
+            wanted to found
         }
     }
 
@@ -151,6 +183,13 @@ class DrawTest : OnPhone() {
         val found = checkNotNull(state.guide)
         assertEquals(16, found.width)
         assertTrue(found.pixels.all { it == 0.toByte() || it == (-1).toByte() } && !found.isPlain())
+        state.guideFrom(fileOf("portrait.png", encoded(portrait())), "face_landmark")
+        settle()
+        assertEquals("Picture: it is no drawing of lines on black. Make one with unplug condition --kind face_landmark.", state.line)
+        state.guideFrom(fileOf("lines.png", encoded(found.bitmap())), "face_landmark")
+        settle()
+        assertNull(state.line)
+        assertArrayEquals(found.pixels, checkNotNull(state.guide).pixels)
         state.guideFrom(fileOf("text.png", ByteArray(7)), "canny")
         settle()
         assertTrue(checkNotNull(state.line).startsWith("Photograph: it is no picture"))

@@ -79,8 +79,7 @@ fun settleIn(
     if (generator) app.generators.take(generatorZip())
 }
 
-fun generatorZip(): File {
-    val root = Vectors.file("app/generator")
+fun generatorZip(root: File = Vectors.file("app/generator")): File {
     val files = root.walk().filter { it.isFile && (it.name == "pipeline.json" || it.extension == "onnx") }
     return File(app.cacheDir, "tiny.zip").apply { writeBytes(zipOf(files.associate { "tiny/${it.relativeTo(root).path}" to it.readBytes() })) }
 }

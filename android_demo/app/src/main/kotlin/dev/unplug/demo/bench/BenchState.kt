@@ -64,7 +64,7 @@ class BenchState(
 
     init {
         if (marker.delete()) line = app.getString(R.string.bench_killed)
-        app.work.run({ app.shelf.need("age") to kept.takeIf { it.isFile }?.readText() }) { result ->
+        app.work.run({ app.shelf.need() to kept.takeIf { it.isFile }?.readText() }) { result ->
             bundle = result.getOrNull()?.first
             files = bundle?.artifacts.orEmpty().filter { file -> app.engines.ways.any { it.target == file.target } }
             result.getOrNull()?.second?.let(::shown)

@@ -69,12 +69,12 @@ class Shelf(
     /**
      * The bundle that holds models of a kind.
      *
-     * @param modelType "age" say.
+     * @param modelType "age" say; null takes any.
      * @throws DataError there is none; or why the one that is here does not open.
      */
-    fun need(modelType: String): Bundle {
+    fun need(modelType: String? = null): Bundle {
         val kept = look()
-        kept.firstOrNull { it.bundle?.manifest?.modelType == modelType }?.let { return checkNotNull(it.bundle) }
+        kept.mapNotNull { it.bundle }.firstOrNull { modelType == null || it.manifest.modelType == modelType }?.let { return it }
         kept.firstNotNullOfOrNull { it.error }?.let { throw it }
         throw DataError("bundle", "no bundle for this screen is on the phone", "Open Bundles on the first screen to import one")
     }

@@ -1,7 +1,6 @@
 package dev.unplug.demo.draw
 
 import ai.unplug.core.DataError
-import ai.unplug.core.condition.canny
 import ai.unplug.core.draw.Drawn
 import ai.unplug.core.draw.Generator
 import ai.unplug.core.draw.GeneratorFolder
@@ -87,14 +86,14 @@ class DrawState(
         changed()
     }
 
-    /** A photograph as a guide: its edges for a plugin of edges, itself for the others. */
+    /** A picture that was chosen as a guide. */
     fun guideFrom(
         uri: Uri,
         condition: String,
     ) {
         val side = pipeline?.imageSize ?: return
         line = null
-        app.work.run({ centreSquare(decode(app.contentResolver, uri).whole(), side).let { if (condition == "canny") canny(it) else it } }) { result ->
+        app.work.run({ guideOf(centreSquare(decode(app.contentResolver, uri).whole(), side), condition) }) { result ->
             guide = result.getOrNull()
             line = result.exceptionOrNull()?.let { app.line(it) }
             changed()

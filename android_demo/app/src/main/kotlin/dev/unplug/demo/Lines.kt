@@ -6,6 +6,7 @@ import android.system.ErrnoException
 import android.system.OsConstants
 import android.view.View
 import android.widget.TextView
+import java.io.FileNotFoundException
 import java.io.IOException
 import java.util.Locale
 
@@ -14,8 +15,9 @@ fun Context.line(error: Throwable): String =
     when {
         error is UnplugError -> error.message.orEmpty().replaceFirstChar { it.titlecase(Locale.ROOT) }
         isFull(error) -> getString(R.string.storage_full)
+        error is FileNotFoundException || error is SecurityException -> getString(R.string.file_gone)
         error is OutOfMemoryError -> getString(R.string.no_memory)
-        else -> "${error.javaClass.simpleName}: ${error.message.orEmpty().take(200)}"
+        else -> "${error.javaClass.simpleName}: ${error.message.orEmpty().lineSequence().first().take(200)}"
     }
 
 /** Whether the disk is full, wherever in the chain of causes that stands. */

@@ -6,6 +6,7 @@ import android.content.Intent
 import android.graphics.Bitmap
 import android.graphics.Color
 import android.net.Uri
+import android.os.Looper
 import android.provider.MediaStore
 import dev.unplug.demo.age.AgeActivity
 import dev.unplug.demo.age.AgeState
@@ -15,6 +16,7 @@ import dev.unplug.demo.age.decode
 import dev.unplug.demo.age.decodeBefore28
 import dev.unplug.demo.bundle.CertificateActivity
 import org.junit.Assert.assertEquals
+import org.junit.Assert.assertNotSame
 import org.junit.Assert.assertNull
 import org.junit.Assert.assertTrue
 import org.junit.Test
@@ -31,6 +33,11 @@ class AgeTest : OnPhone() {
     @Test
     fun `the age of a photograph is Python's`() {
         settleIn()
+        app.faces =
+            FaceFinder { picture ->
+                assertNotSame("not on the main thread", Looper.getMainLooper().thread, Thread.currentThread())
+                MIDDLE.find(picture)
+            }
         val answered = checkNotNull(looked(photoUri()).answered)
         assertEquals(AGE_BUNDLE["face"]["expected_age"].number, answered.answer.age, 1e-4)
         assertEquals("ONNX Runtime, CPU", answered.runtime)

@@ -118,6 +118,38 @@ class BundleTest : OnPhone() {
     }
 
     @Test
+    fun `what was pushed is not lost while its key, the disk or the push itself is not there yet`() {
+        clock(AGE_BUNDLE["now"].string)
+        val inbox = checkNotNull(app.inbox).apply { mkdirs() }
+        val pushed = File(inbox, "a.zip").apply { writeBytes(zip) }
+        File(inbox, "b.zip.part").writeBytes(ByteArray(5))
+        assertTrue(state().line.orEmpty().startsWith("Bundle: it is signed by an unknown key"))
+        assertTrue(pushed.exists())
+        app.shelf.trust(key)
+        val full = File(app.filesDir, "bundles/incoming").toPath()
+        Files.createSymbolicLink(full, File("/dev/full").toPath())
+        assertEquals("Storage is full. Nothing was lost; free some space and try again.", state().line)
+        assertTrue(pushed.exists())
+        assertEquals(1, state().also { assertNull(it.line) }.kept.size)
+        assertEquals(listOf("b.zip.part"), inbox.list().orEmpty().toList())
+    }
+
+    @Test
+    fun `a question about a key outlives the process`() {
+        val inbox = checkNotNull(app.inbox).apply { mkdirs() }
+        File(inbox, "key.pub").writeText(key.pem())
+        val controller = open(BundleActivity::class.java)
+        assertTrue(ShadowAlertDialog.getLatestDialog().isShowing)
+        reborn(controller)
+        (ShadowAlertDialog.getLatestDialog() as AlertDialog).getButton(AlertDialog.BUTTON_POSITIVE).performClick()
+        settle()
+        assertEquals(listOf(key.hint), app.shelf.keys().map { it.key.hint })
+        File(inbox, "broken.pub").writeText("no key")
+        assertTrue(state().line.orEmpty().startsWith("Public key: it is no PEM text."))
+        assertNull(state().line)
+    }
+
+    @Test
     fun `a file that is picked is taken`() {
         settleIn()
         val screen = open(BundleActivity::class.java).get()
@@ -160,6 +192,6 @@ class BundleTest : OnPhone() {
         val state = state()
         state.take(Uri.fromFile(File(app.cacheDir, "gone.zip")))
         settle()
-        assertTrue(state.line.orEmpty(), state.line.orEmpty().isNotBlank())
+        assertEquals("The file is not there any more, or this app may not read it. Choose it again.", state.line)
     }
 }

@@ -1,8 +1,11 @@
 package dev.unplug.demo.bundle
 
 import ai.unplug.core.DataError
+import ai.unplug.core.UnplugError
 import ai.unplug.core.bundle.PublicKey
+import ai.unplug.core.bundle.Refused
 import ai.unplug.core.bundle.Trust
+import ai.unplug.core.bundle.Verdict
 import android.net.Uri
 import dev.unplug.demo.DemoApp
 import dev.unplug.demo.R
@@ -31,17 +34,18 @@ class BundleState(
     /** A key that came in and that nobody has said yes to. */
     var asked: PublicKey? = null
         private set
+    private var askedFile: File? = null
 
     init {
         refresh()
-        takeInbox()
+        act(::inbox)
     }
 
     fun take(uri: Uri) = act { app.contentResolver.openInputStream(uri)?.use(::takeIn) ?: throw FileNotFoundException() }
 
     fun readKey(uri: Uri) =
         app.work.run({ app.contentResolver.openInputStream(uri)?.use(::keyIn) ?: throw FileNotFoundException() }) { result ->
-            asked = result.getOrNull()
+            result.getOrNull()?.let { ask(it, null) }
             line = result.exceptionOrNull()?.let { app.line(it) }
             changed()
         }
@@ -49,14 +53,14 @@ class BundleState(
     /** What the user says of the key that was [asked] about. */
     fun answer(yes: Boolean) {
         val key = asked ?: return
+        val file = askedFile
         asked = null
-        if (yes) {
-            act {
-                app.shelf.trust(key)
-                null
-            }
+        askedFile = null
+        act {
+            file?.delete()
+            if (yes) app.shelf.trust(key)
+            if (yes) inbox() else null
         }
-        if (yes) takeInbox()
     }
 
     fun distrust(key: PublicKey) =
@@ -77,33 +81,44 @@ class BundleState(
             null
         }
 
-    /** What adb put into the inbox: a key is asked about, a bundle is taken when its key is trusted. */
-    private fun takeInbox() =
-        act {
-            val files = app.inbox?.listFiles().orEmpty().filter { it.isFile }.sortedBy { it.name }
-            val known = app.shelf.keys().map { it.key.hint }
-            val waiting = files.filter { it.extension == "pub" }.map { file -> file to file.inputStream().use(::keyIn) }
-            val key = waiting.firstOrNull { it.second.hint !in known }
-            waiting.filter { it.second.hint in known }.forEach { it.first.delete() }
-            if (key != null) {
-                app.work.tell { ask(key) }
-                null
-            } else {
-                files.filter { it.extension != "pub" }.map { file -> takeFile(file) }.lastOrNull()
+    /** What adb put into the inbox: a key is asked about first, then each bundle is taken. A file that is still being pushed waits. */
+    private fun inbox(): String? {
+        val files = app.inbox?.listFiles().orEmpty().filter { it.isFile && it.extension != "part" }.sortedBy { it.name }
+        for (file in files.filter { it.extension == "pub" }) {
+            val key = keyOf(file)
+            if (app.shelf.keys().none { it.key.hint == key.hint }) {
+                app.work.tell { ask(key, file) }
+                return null
             }
+            file.delete()
+        }
+        return files.filter { it.extension != "pub" }.map(::takeFile).lastOrNull()
+    }
+
+    private fun keyOf(file: File): PublicKey =
+        try {
+            file.inputStream().use(::keyIn)
+        } catch (broken: DataError) {
+            file.delete()
+            throw broken
         }
 
-    private fun ask(key: Pair<File, PublicKey>) {
-        asked = key.second
-        key.first.delete()
+    private fun ask(
+        key: PublicKey,
+        file: File?,
+    ) {
+        asked = key
+        askedFile = file
         changed()
     }
 
+    /** Where the disk is full, or the key may yet come, the file stays for the next time. */
     private fun takeFile(file: File): String =
         try {
-            file.inputStream().use(::takeIn)
-        } finally {
-            file.delete()
+            file.inputStream().use(::takeIn).also { file.delete() }
+        } catch (refused: UnplugError) {
+            if ((refused as? Refused)?.verdict != Verdict.UNKNOWN_KEY) file.delete()
+            throw refused
         }
 
     /** A zip file: a bundle, or a generator; told apart by what lies in it. */

@@ -1,4 +1,4 @@
-"""The face-age predictor: ten age groups and an expected age from one small image.
+"""The face-age predictor: age groups and an expected age from one small image.
 
 Shapes: B batch, G age groups, H = W = image_size.
 """
@@ -24,8 +24,9 @@ from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights
 from .checkpoint import load_weights
 
-AGE_EDGES = (0, 5, 13, 20, 30, 40, 50, 60, 70, 80, 100)
-"""Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above."""
+AGE_EDGES = (0, 6, 13, 16, 18, 21, 25, 30, 40, 50, 60, 70, 80, 100)
+"""Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above. Laws ask at 13, 16,
+18 and 21, and shops challenge at 21 and 25: at a border P(age >= T) needs no assumption about ages within a group."""
 
 MAX_GROUPS = 256  # one a year is far below; a config.json must not be able to ask for gigabytes
 
@@ -51,7 +52,7 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
 
 
 class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"]):
-    """Face image to ten age-group logits and an expected age.
+    """Face image to age-group logits and an expected age.
 
     expected_age = sum_g softmax(z)_g * c_g, with c_g the mean training age of group g. With `random_features` D > 0 the
     classifier is linear in D fixed random features of the pooled trunk, relu(A x + a), and says the age itself, held between
@@ -74,7 +75,7 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         >>> model = AgePredictor(size="nano", image_size=32).eval()
         >>> outputs = model(torch.zeros(2, 3, 32, 32))
         >>> outputs["age_logits"].shape, outputs["expected_age"].shape
-        (torch.Size([2, 10]), torch.Size([2, 1]))
+        (torch.Size([2, 13]), torch.Size([2, 1]))
 
     Reference:
         Sandler et al., MobileNetV2, 2018; Rothe et al., Deep EXpectation, 2015, section 3 (expected age); Cho and Saul,
@@ -253,10 +254,7 @@ def _check_arguments(
         raise InputError(f"size {size!r}", "no such age predictor", f"Choose one of {', '.join(SIZES)}")
     if not isinstance(image_size, int) or not MIN_IMAGE_SIZE <= image_size <= MAX_IMAGE_SIZE:
         raise InputError(f"image size {image_size}", "out of range", f"Use {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE} pixels")
-    if not 3 <= len(edges) <= MAX_GROUPS + 1:
-        raise InputError("age_edges", f"{len(edges)} borders given", f"Give 3 to {MAX_GROUPS + 1} rising borders in years")
-    if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
-        raise InputError(f"age_edges {list(edges)}", "they do not rise", "Give at least three rising borders in years")
+    check_edges(edges)
     if not all(map(math.isfinite, centers)):
         raise InputError("age_centers", "one of them is no number", "Give one finite age per group")
     if len(centers) != len(edges) - 1:
@@ -267,3 +265,11 @@ def _check_arguments(
         raise InputError("an adopted network", "random features and dropout are its own affair", "Leave them 0")
     if not isinstance(random_features, int) or not 0 <= random_features <= MAX_RANDOM_FEATURES:
         raise InputError(f"random_features {random_features!r}", "out of range", f"Use 0 to {MAX_RANDOM_FEATURES}")
+
+
+def check_edges(edges: Sequence[float]) -> None:
+    """Refuses borders of age groups that are too few, too many, or do not rise: `InputError`."""
+    if not 3 <= len(edges) <= MAX_GROUPS + 1:
+        raise InputError("age_edges", f"{len(edges)} borders given", f"Give 3 to {MAX_GROUPS + 1} rising borders in years")
+    if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
+        raise InputError(f"age_edges {list(edges)}", "they do not rise", "Give at least three rising borders in years")

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "head": ("unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself."),
     "certify": ("unplug.sdk.cli.certify:certify", "Say what a method leaves of one person, from many others like her."),
     "references": ("unplug.sdk.cli.references:references", "Train models of person folds once, evidence for later requests."),
+    "evaluate": ("unplug.sdk.cli.evaluate:evaluate", "Judge age models at age limits, by year and group."),
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
     "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),

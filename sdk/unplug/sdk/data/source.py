@@ -106,6 +106,12 @@ SOURCES: Registry[Callable[[str], Source]] = Registry(
     {
         "synth": "unplug.sdk.data.sources.synth:SynthSource",
         "utkface": "unplug.sdk.data.sources.utkface:UTKFaceSource",
+        "agedb": "unplug.sdk.data.sources.agedb:AgeDBSource",
+        "appa-real": "unplug.sdk.data.sources.appareal:AppaRealSource",
+        "fairface": "unplug.sdk.data.sources.fairface:FairFaceSource",
+        "fairface-midpoints": "unplug.sdk.data.sources.fairface:FairFaceMiddlesSource",
+        "imdb-wiki": "unplug.sdk.data.sources.imdbwiki:ImdbWikiSource",
+        "lagenda": "unplug.sdk.data.sources.lagenda:LagendaSource",
         "mufac": "unplug.sdk.data.sources.mufac:MUFACSource",
         "mucac": "unplug.sdk.data.sources.mucac:MUCACSource",
         "facesynthetics": "unplug.sdk.data.sources.facesynthetics:FaceSyntheticsSource",

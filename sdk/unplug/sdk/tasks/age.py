@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.core import ArtifactError, InputError
+from unplug.core import ArtifactError, CheckpointError, InputError
 from unplug.plugins import AgePredictor, Checkpoint
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.training import (
@@ -162,7 +162,13 @@ class AgeTask(StoredTask):
         return {}
 
     def check_twin(self, other: Checkpoint) -> None:
-        """The recipe and the retain set say all."""
+        """Beside recipe and retain set, the age groups: those that nobody chose follow the version that trained.
+
+        Raises:
+            CheckpointError: others.
+        """
+        if tuple(other.model.age_edges) != tuple(self.edges):
+            raise CheckpointError(str(other.path), "its age groups are others than the original's", "Retrain it")
 
     def card(self, record: dict[str, Any]) -> str:
         """With a table of the metrics."""

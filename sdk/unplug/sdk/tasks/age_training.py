@@ -58,7 +58,7 @@ def train_age(
         show: progress bar.
         label: in front of the bar.
         role: "original" or "retrained", for the record.
-        edges: G + 1 age-group borders in years; None takes the data's own, or the default ones.
+        edges: G + 1 age-group borders in years; None takes the recipe's, or else the data's own, or the default ones.
         adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the recipe's size of ours.
 
     Returns:
@@ -68,14 +68,14 @@ def train_age(
         DataError, TrainingError, OutputError: see `to_tensors`, `fit`, `save_checkpoint`.
     """
     check_data(dataset, split, recipe)
-    task = AgeTask(recipe=recipe, edges=edges or edges_of(dataset), adopted=adopted)
+    task = AgeTask(recipe=recipe, edges=edges or edges_of(dataset, recipe.edges), adopted=adopted)
     facts: dict[str, Any] = {
         "recipe": recipe.to_dict(),
+        "edges": list(task.edges),
         "split": keyed(split).sha256,
         "seed": seed,
         "torch": torch.__version__,
         "device": device.type,
-        **({} if edges is None else {"edges": list(edges)}),
         **({} if adopted is None else {"adopted": dict(adopted)}),
     }
     work = training_dir(out)

@@ -71,7 +71,7 @@ def run(
     for out in outs:
         answer.save(out)
     holds = record is not None and _sha256(model) in {item.sha256 for item in record.models}
-    value = {"model": str(model), "results": list(answer.results), "outputs": answer.summary()}
+    value: dict[str, Any] = {"model": str(model), "results": list(answer.results), "outputs": answer.summary()}
     if record is not None:
         value["decision_holds"] = holds
     return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(_lines(answer, outs, record, holds)))

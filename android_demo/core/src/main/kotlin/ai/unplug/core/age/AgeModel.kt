@@ -13,7 +13,11 @@ import ai.unplug.core.picture.toTensor
 /** Whether somebody is over an age, as far as a limit of errors allows to say. */
 public enum class Decision(
     public val word: String,
-) { OVER("over"), UNDER("under"), UNSURE("unsure") }
+) {
+    OVER("over"),
+    UNDER("under"),
+    UNSURE("unsure"),
+}
 
 /** How probable an age group is. */
 public data class AgeGroup(

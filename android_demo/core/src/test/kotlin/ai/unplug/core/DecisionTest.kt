@@ -28,8 +28,7 @@ class DecisionTest {
         return AgeModel(silent, spec, jsonOf("age_edges" to edges, "unit" to "years", "decision" to decision))
     }
 
-    private fun outputs(logits: FloatArray) =
-        mapOf("age_logits" to FloatTensor(listOf(1, logits.size), logits), "expected_age" to FloatTensor(listOf(1, 1), floatArrayOf(30f)))
+    private fun outputs(logits: FloatArray) = mapOf("age_logits" to FloatTensor(listOf(1, logits.size), logits), "expected_age" to FloatTensor(listOf(1, 1), floatArrayOf(30f)))
 
     @Test
     fun `probabilities and answers are Python's`() {

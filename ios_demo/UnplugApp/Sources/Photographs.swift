@@ -16,7 +16,7 @@ struct SystemPhotographs: PhotographDecoder {
   func pixels(_ data: Data) -> Picture? {
     let uncached = NSDictionary(dictionary: [kCGImageSourceShouldCache: false])
     guard let source = CGImageSourceCreateWithData(data as CFData, nil),
-      let image = CGImageSourceCreateImageAtIndex(source, 0, uncached)
+      let image = CGImageSourceCreateImageAtIndex(source, 0, uncached as CFDictionary)
     else { return nil }
     return Picture(image)
   }

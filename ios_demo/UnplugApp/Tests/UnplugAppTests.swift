@@ -16,11 +16,11 @@ final class UnplugAppTests: XCTestCase {
 
   private func encoded(_ type: UTType, orientation: Int = 1, _ picture: Picture) throws -> Data {
     let data = NSMutableData()
-    guard let target = CGImageDestinationCreateWithData(data, type.identifier as CFString, 1, nil) else {
+    guard let target = CGImageDestinationCreateWithData(data as CFMutableData, type.identifier as CFString, 1, nil) else {
       throw XCTSkip("this system writes no \(type.identifier)")
     }
     let properties = NSDictionary(dictionary: [kCGImagePropertyOrientation: orientation])
-    CGImageDestinationAddImage(target, try XCTUnwrap(picture.cgImage), properties)
+    CGImageDestinationAddImage(target, try XCTUnwrap(picture.cgImage), properties as CFDictionary)
     guard CGImageDestinationFinalize(target) else { throw XCTSkip("this system writes no \(type.identifier)") }
     return Data(referencing: data)
   }

@@ -152,6 +152,38 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertEqual(plan.jobs.compactMap(\.notRun), ["nothing here has it"])
   }
 
+  /// The harness's own plan, worked through as a phone does; `tests/ios/report.py` shows that the harness takes what is written.
+  func testAPlanIsRunAsAPhoneDoes() throws {
+    let opener = try onnx()
+    let named = ProcessInfo.processInfo.environment["UNPLUG_IOS_BENCH"] ?? ""
+    let around = named.isEmpty ? temporary() : URL(fileURLWithPath: named)
+    defer { if named.isEmpty { try? FileManager.default.removeItem(at: around) } }
+    try? FileManager.default.removeItem(at: around)
+    try FileManager.default.createDirectory(at: around.appendingPathComponent("bench-old"), withIntermediateDirectories: true)
+    let folder = around.appendingPathComponent("bench-new")
+    try FileManager.default.copyItem(at: vectors.appendingPathComponent("app/bench"), to: folder)
+    try HeadlessBench.run(folder, openers: [opener], platform: Platform(Clock()))
+    XCTAssertEqual(try FileManager.default.contentsOfDirectory(atPath: around.path), ["bench-new"], "earlier ones are removed")
+    let report = try looseJson(Data(contentsOf: folder.appendingPathComponent("report.json")))
+    let rows = try report.items("rows")
+    XCTAssertEqual(try rows.map { try $0.words("status") }, ["ok", "failed"])
+    XCTAssertEqual(rows[0]["valid"], .bool(true))
+    XCTAssertTrue(try rows[1].items("reasons")[0].string?.contains("ONNX Runtime runs on the processor here") ?? false)
+    // And of an app that is killed behind its first cold start.
+    let plan = try BenchPlan(Data(contentsOf: folder.appendingPathComponent("plan.json")))
+    let benchmark = Benchmark(plan, folder: folder, openers: [opener], platform: Platform(Clock()))
+    var starts = 0
+    benchmark.kept = { found in
+      if benchmark.found[0]!.repeats.count == 1 && starts == 0 {
+        starts += 1
+        HeadlessBench.keep(found, in: folder)
+      }
+    }
+    _ = benchmark.run()
+    let partial = try looseJson(Data(contentsOf: folder.appendingPathComponent(HeadlessBench.partial))).items("rows")
+    XCTAssertEqual(try partial[0].items("reasons")[0].string, "1 of 3 cold starts were timed: the rest is to come")
+  }
+
   private func onnx() throws -> OnnxOpener {
     guard let library = ProcessInfo.processInfo.environment["UNPLUG_ORT"], !library.isEmpty else {
       throw XCTSkip("UNPLUG_ORT names no libonnxruntime")

@@ -1,7 +1,7 @@
 """``python -m tests.ios.report FOLDER``: whether the harness takes what Swift wrote when it ran ``tests/vectors/app/bench``.
 
-FOLDER holds ``report.json``, and ``partial.json`` of an app that was killed behind its first cold start. ``ios_demo/check`` makes
-both, and calls this where the repository has its environment.
+FOLDER holds ``report.json``, and ``partial.json`` of an app that was killed behind its first cold start. ``ios_demo/check``
+makes both, and calls this where the repository has its environment.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from .base import AppEnded, bench_by_app
 
 BUNDLE = "dev.unplug.demo"
 FOLDER = "Documents/bench-"
-"""With a token of this benchmark's behind it: devicectl deletes nothing, and a report of the last one must not be taken for this."""
+"""With a token behind it: devicectl deletes nothing, and a report of the last benchmark must not be taken for this one's."""
 PARTIAL = "partial.json"
 SECONDS = 300.0
 AGAIN_S = 5.0
@@ -132,11 +132,13 @@ class _App:
             return True
         if ended:
             self._copied(PARTIAL, report)
-            raise AppEnded(self._id, "the app ended before its benchmark did", "Look at its crash log in Xcode's Devices window")
+            raise AppEnded(
+                self._id, "the app ended before its benchmark did", "Look at its crash log in Xcode's Devices window"
+            )
         return False
 
     def _ended(self) -> bool:
-        """Whether the app is gone; where devicectl did not tell which process it is, nobody knows, and the time limit decides."""
+        """Whether the app is gone; where devicectl did not say which process it is, only the time limit ends the wait."""
         if self._pid is None:
             return False
         found = self._device("info", "processes").get("result", {}).get("runningProcesses")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from unplug.mobile_bench.apps.ios import BUNDLE, FOLDER, PARTIAL
+from unplug.mobile_bench.apps.ios import BUNDLE, FAILED, FOLDER, PARTIAL
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "ios_demo"
@@ -95,7 +95,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
 
 def test_the_harness_and_the_app_mean_the_same_files() -> None:
     bench = CORE["BenchScreen.swift"]
-    assert f'partial = "{PARTIAL}"' in bench and '"report.json"' in bench
+    assert f'partial = "{PARTIAL}"' in bench and f'failed = "{FAILED}"' in bench and '"report.json"' in bench
     assert FOLDER.startswith("Documents/") and f'hasPrefix("{FOLDER.removeprefix("Documents/")}")' in bench
 
 

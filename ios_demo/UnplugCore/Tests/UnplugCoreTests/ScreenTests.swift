@@ -120,6 +120,10 @@ final class ScreenTests: XCTestCase, @unchecked Sendable {
     let report = try looseJson(Data(contentsOf: folder.appendingPathComponent("report.json")))
     XCTAssertEqual(report["schema"], .text("unplug-bench/1"))
     XCTAssertEqual(try report.items("rows").count, 1)
+    try Data("{}".utf8).write(to: folder.appendingPathComponent("plan.json"))
+    XCTAssertThrowsError(try HeadlessBench.run(folder, openers: [], platform: Platform(clock)))
+    let told = try String(contentsOf: folder.appendingPathComponent(HeadlessBench.failed), encoding: .utf8)
+    XCTAssertTrue(told.hasPrefix("plan.json: it is no plan of unplug-bench-plan/1. "), told)
   }
 
   func testAFolderOfAMac() throws {

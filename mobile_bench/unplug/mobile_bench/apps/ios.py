@@ -24,7 +24,9 @@ from .base import AppEnded, bench_by_app
 BUNDLE = "dev.unplug.demo"
 FOLDER = "Documents/bench-"
 """With a token behind it: devicectl deletes nothing, and a report of the last benchmark must not be taken for this one's."""
-PARTIAL = "partial.json"
+PARTIAL, FAILED = "partial.json", "failed.txt"
+LOOK_EVERY = 5
+"""Polls between two looks at whether the app still runs: every call wakes the phone that measures."""
 SECONDS = 300.0
 AGAIN_S = 5.0
 MAX_REPORT_BYTES = 64 * 2**20
@@ -109,6 +111,7 @@ class _App:
         self._facts, self._id = facts, str(facts["identifier"])
         self._folder = FOLDER + secrets.token_hex(4)
         self._pid: int | None = None
+        self._polls = 0
 
     def describe(self) -> DeviceInfo:
         hardware, system = self._facts.get("hardwareProperties", {}), self._facts.get("deviceProperties", {})
@@ -127,9 +130,17 @@ class _App:
         self._pid = pid if isinstance(pid, int) else None
 
     def poll(self, report: Path) -> bool:
-        ended = self._ended()  # asked first: it may end when the report is written
+        self._polls += 1
+        look = self._polls % LOOK_EVERY == 0
+        ended = look and self._ended()  # asked first: it may end when the report is written
         if self._copied("report.json", report):
             return True
+        if look and self._copied(FAILED, report):
+            said = " ".join(report.read_text(encoding="utf-8", errors="replace").split())
+            report.unlink()
+            raise DeviceError(
+                self._id, f"the app stopped ({''.join(filter(str.isprintable, said))[:300]})", "Look at the phone"
+            )
         if ended:
             self._copied(PARTIAL, report)
             raise AppEnded(

@@ -125,6 +125,8 @@ public final class BenchScreen {
 public enum HeadlessBench {
   /// What was measured until now, beside the plan; `report.json` is there only when all is done.
   public static let partial = "partial.json"
+  /// The line that says why nothing could be measured, for the harness.
+  public static let failed = "failed.txt"
 
   /// The folder that launch arguments name, below the app's container; nothing where they ask for none.
   ///
@@ -139,6 +141,13 @@ public enum HeadlessBench {
   /// Works through `plan.json` and writes `report.json` beside it, whole or not at all; also where everything failed. Folders of
   /// earlier benchmarks (`bench-*` beside it) are removed: nobody else can.
   public static func run(_ folder: URL, openers: [any Opener], platform: any BenchPlatform) throws {
+    do { try measured(folder, openers, platform) } catch {
+      try? Data(line(of: error).utf8).write(to: folder.appendingPathComponent(failed), options: .atomic)
+      throw error
+    }
+  }
+
+  private static func measured(_ folder: URL, _ openers: [any Opener], _ platform: any BenchPlatform) throws {
     guard let data = try? Data(contentsOf: folder.appendingPathComponent("plan.json")) else {
       throw Failure(folder.lastPathComponent, "it has no plan.json", "Run unplug bench --on ios again")
     }

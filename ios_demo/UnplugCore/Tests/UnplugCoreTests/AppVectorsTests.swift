@@ -235,12 +235,15 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     let face = FoundFace(points: [SIMD2(0, 0), SIMD2(Double(photograph.width), Double(photograph.height))])
     let facing = PhotographFacts(width: photograph.width, height: photograph.height, orientation: 1)
     let decoder = MadeUp(found: facing, stored: photograph)
-    let age = AgeScreen(openers: [opener], finder: Faces(found: [face]), decoder: decoder, folder: caches)
+    let models = caches.appendingPathComponent("models")
+    try FileManager.default.createDirectory(at: models.appendingPathComponent("an-older-bundle"), withIntermediateDirectories: true)
+    let age = AgeScreen(openers: [opener], finder: Faces(found: [face]), decoder: decoder, folder: models)
     await age.look(at: jpeg, screen.bundle)
     guard case .answer(let answer) = age.state else { return XCTFail("\(age.state)") }
     assertNear([answer.years], [try item.number("expected_age")], absolute: 1e-4, "years")
     XCTAssertEqual(answer.groups.count, 3)
     XCTAssertNotNil(age.seen)
+    XCTAssertEqual(try FileManager.default.contentsOfDirectory(atPath: models.path), [facts.id])
     let folder = caches.appendingPathComponent("benchmark")
     let bench = BenchScreen(openers: [opener], folder: folder) { Platform(Clock()) }
     await bench.run(screen.bundle, starts: 2, iterations: 3)

@@ -107,6 +107,10 @@ public final class AgeScreen {
       if !FileManager.default.fileExists(atPath: place.path) {
         try FileManager.default.createDirectory(at: place.deletingLastPathComponent(), withIntermediateDirectories: true)
         try bundle.write(card.artifact, to: place)
+        // What other bundles left is not needed again.
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) where name != bundle.id {
+          try? FileManager.default.removeItem(at: folder.appendingPathComponent(name))
+        }
       }
       return (place, try IOSpec(card.value["iospec"], what: card.artifact), opener)
     }

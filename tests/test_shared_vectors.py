@@ -13,6 +13,7 @@ VECTORS = ROOT / "tests" / "vectors"
 PAGE = (ROOT / "docs" / "vectors.md").read_text(encoding="utf-8")
 PYTHON = {
     "app": "tests/android/test_app_vectors.py", "bundles": "tests/sdk/bundle/test_vectors.py",
+    "faces": "tests/sdk/inference/test_alignment.py",
     "head": "tests/sdk/inference/test_head.py", "hostile": "tests/test_hostile.py", "loop": "tests/test_app_vectors.py",
     "pictures": "tests/test_app_vectors.py", "pipeline": "tests/sdk/device/test_vectors.py",
     "signatures": "tests/test_app_vectors.py", "statistics": "tests/test_app_vectors.py",
@@ -26,7 +27,7 @@ def joined(folder: str, pattern: str) -> str:
 
 
 READ_BY = {
-    "TypeScript": (joined("mobile_bench/unplug/mobile_bench/web/page/tests", "*.ts"), r"tests/vectors/{}\b"),
+    "TypeScript": (joined("mobile_bench/unplug/mobile_bench/web/page/tests", "*.ts"), r"tests/vectors/{0}\b|\"\.\./{0}/"),
     "Kotlin": (joined("android_demo/core/src/test", "**/*.kt"), r"Vectors\.(?:json|file)\(\"{}[\"/]"),
     "Swift": (
         joined("ios_demo/UnplugCore/Tests", "**/*.swift"),

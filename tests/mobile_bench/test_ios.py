@@ -80,8 +80,8 @@ def test_an_app_that_is_killed(xcrun: Path, checkpoint: Path, litert: Artifact) 
     (row,) = bench_artifacts([litert], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint).rows
     assert (row.status, row.valid, len(row.repeats)) == ("failed", False, 1), (xcrun / "app.log").read_text()
     assert row.reasons[0] == "1 of 2 cold starts were timed: the app ended before its benchmark did"
-    (xcrun / "phone" / "Documents" / "faults").write_text("refuse")
-    with pytest.raises(DeviceError, match=r"the app stopped \(plan.json: it is no plan\.\)"):
+    (xcrun / "phone" / "Documents" / "faults").write_text("fail")
+    with pytest.raises(DeviceError, match=r"the app stopped \(Storage is full\. Nothing was lost"):
         bench_artifacts([litert], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint)
     (xcrun / "phone" / "Documents" / "faults").write_text("die")
     with pytest.raises(DeviceError, match="the app ended before its benchmark did"):

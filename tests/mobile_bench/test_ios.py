@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -43,7 +44,12 @@ case "$2 $3 $4" in
   "list devices "*) cp devices.json "$5";;
   "device copy to") mkdir -p phone/Documents; cp -r "${{11}}" "phone/${{13}}";;
   "device copy from") cp "phone/${{11}}" "${{13}}" || {{ echo "no such file" >&2; exit 1; }};;
-  "device process launch") {sys.executable} {STAND_IN} "phone/${{13}}" > app.log 2>&1 & ;;
+  "device process launch")
+    {sys.executable} {STAND_IN} "phone/${{13}}" > app.log 2>&1 &
+    echo $! > pid; echo "{{\\"result\\": {{\\"process\\": {{\\"processIdentifier\\": $!}}}}}}" > "$6";;
+  "device info processes")
+    if kill -0 "$(cat pid)" 2> /dev/null; then own=$(cat pid); else own=1; fi
+    echo "{{\\"result\\": {{\\"runningProcesses\\": [{{\\"processIdentifier\\": $own}}]}}}}" > "$6";;
 esac
 """)
     script.chmod(0o755)
@@ -59,10 +65,27 @@ def test_a_row_from_an_iphone(xcrun: Path, checkpoint: Path, litert: Artifact, o
         ["devicectl", "list", "devices", "--json-output"], ["devicectl", "device", "copy", "to"],
         ["devicectl", "device", "process", "launch"],
     ]  # fmt: skip
-    assert said[2][-3:] == ["dev.unplug.demo", "--benchmark", "Documents/bench"], "behind the bundle's name are the app's words"
+    *_, bundle, asked, folder = said[2]
+    assert (bundle, asked) == ("dev.unplug.demo", "--benchmark"), "behind the bundle's name are the app's words"
+    assert re.fullmatch(r"Documents/bench-[0-9a-f]{8}", folder), "a report of the last benchmark is not taken for this one's"
     assert said[1][-4:] == ["--domain-type", "appDataContainer", "--domain-identifier", "dev.unplug.demo"]
     assert (rows[0].status, rows[0].valid) == ("ok", True), (rows[0].reasons, (xcrun / "app.log").read_text())
     assert rows[1].status == "not_run"
+
+
+@pytest.mark.long
+def test_an_app_that_is_killed(xcrun: Path, checkpoint: Path, litert: Artifact) -> None:
+    (xcrun / "phone" / "Documents").mkdir(parents=True)
+    (xcrun / "phone" / "Documents" / "faults").write_text("killed")
+    (row,) = bench_artifacts([litert], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint).rows
+    assert (row.status, row.valid, len(row.repeats)) == ("failed", False, 1), (xcrun / "app.log").read_text()
+    assert row.reasons[0] == "1 of 2 cold starts were timed: the app ended before its benchmark did"
+    (xcrun / "phone" / "Documents" / "faults").write_text("fail")
+    with pytest.raises(DeviceError, match=r"the app stopped \(Storage is full\. Nothing was lost"):
+        bench_artifacts([litert], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint)
+    (xcrun / "phone" / "Documents" / "faults").write_text("die")
+    with pytest.raises(DeviceError, match="the app ended before its benchmark did"):
+        bench_artifacts([litert], on="ios", plan=PLAN, delegates=["xnnpack"], checkpoint=checkpoint)
 
 
 def test_phones_that_are_not_there(xcrun: Path, onnx: Artifact, checkpoint: Path, tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from unplug.core import DeviceError, InputError, IOSpec, TensorSpec, sha256_tree
 from unplug.export import Artifact, Card, Reference
 from unplug.export.artifact import write_card
 from unplug.mobile_bench import parity_on_mac
+from unplug.sdk.cli import main
 
 SPEC = IOSpec(
     inputs=(TensorSpec(name="x", shape=(1, 3), layout="NC"),), outputs=(TensorSpec(name="y", shape=(1, 3), layout="NC"),)
@@ -126,3 +129,40 @@ def test_no_ssh(package: Artifact, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DeviceError, match="ssh: it is not on PATH"):
         parity_on_mac("mac", [package], REFERENCE, INPUTS)
+
+
+REPLAY = """
+import json, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+rows = []
+for job in json.loads((folder / "plan.json").read_text())["jobs"]:
+    out, vectors = folder / "outputs" / str(job["number"]), folder / job["vectors_url"]
+    out.mkdir(parents=True)
+    for sample in json.loads((vectors / "vectors.json").read_text())["samples"]:
+        for entry in sample["outputs"].values():
+            raw = bytearray((vectors / entry["file"]).read_bytes())
+            if pathlib.Path({faults!r}).read_text() == "wrong":
+                raw[2] ^= 64
+            (out / entry["file"]).write_bytes(raw)
+    rows.append({{"number": job["number"], "runtime_version": "Version 15.1", "reason": None}})
+print(json.dumps({{"schema": "unplug-coreml/1", "rows": rows}}))
+"""
+"""A Mac whose Core ML gives what the checkpoint gives, or a bit of something else."""
+
+
+@pytest.mark.long
+def test_the_command(faults: Path, tmp_path: Path, coreml: Artifact, checkpoint: Path) -> None:
+    tool = tmp_path / "remote" / "unplug-coreml"
+    tool.write_text(f"#!{sys.executable}\n{REPLAY.format(faults=str(faults))}")
+    words = ["parity", str(coreml.path), "--checkpoint", str(checkpoint), "--coreml-host", "me@mac", "--samples", "2"]
+    done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "parity.json")])
+    assert done.exit_code == 0 and "coreml-app (all)" in done.stdout, done.output
+    rows = json.loads((tmp_path / "parity.json").read_text())["rows"]
+    assert {row["output"] for row in rows} == {"age_logits", "expected_age"}
+    assert all((row["status"], row["exact"], row["runtime_version"]) == ("pass", True, "Version 15.1") for row in rows)
+    assert "me@mac" in (tmp_path / "said").read_text()
+    faults.write_text("wrong")
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1 and "dB is below" in done.stdout, done.output
+    done = CliRunner().invoke(main, [*words, "--runtime", "mil"])
+    assert done.exit_code == 2 and "both say what runs the files" in done.stderr

@@ -1,8 +1,9 @@
+import CoreTransferable
 import PhotosUI
 import SwiftUI
 import UnplugCore
 
-/// A photograph in, years out, with what was forgotten one tap away.
+/// A photograph in, years out, with what was forgotten and its papers one tap away.
 struct AgeView: View {
   @Bindable var screen: AgeScreen
   let bundle: BundleScreen
@@ -13,14 +14,10 @@ struct AgeView: View {
     NavigationStack {
       ScrollView {
         VStack(spacing: 16) {
-          HStack {
-            PhotosPicker(selection: $chosen, matching: .images) { Label("Choose a photograph", systemImage: "photo") }
-            Button {
-              cameraIsOpen = true
-            } label: {
-              Label("Take one", systemImage: "camera")
-            }
-            .disabled(!CameraView.isAvailable)
+          // Side by side where the letters leave room, one above the other where they are large.
+          ViewThatFits {
+            HStack { sources }
+            VStack { sources }
           }
           .buttonStyle(.bordered)
           Picker("Compute units", selection: $screen.delegate) {
@@ -30,39 +27,50 @@ struct AgeView: View {
           if let seen = screen.seen { PictureView(picture: seen, label: "What the model sees") }
           answer
           Text("Photographs stay on this device: they are neither sent nor stored.").font(.footnote).foregroundStyle(.secondary)
-          if case .ready(let facts) = bundle.state {
-            NavigationLink {
-              FactsView(screen: bundle, facts: facts)
-            } label: {
-              Text(facts.forgotten)
-            }
-          }
+          certificate
         }
         .padding()
       }
       .navigationTitle("Age")
     }
     .onChange(of: chosen) { _, item in
+      guard let item else { return }
       Task {
-        guard let data = try? await item?.loadTransferable(type: Data.self) else { return }
-        await look(data)
+        await screen.look(at: try? await item.loadTransferable(type: Data.self), bundle.bundle)
+        chosen = nil
       }
     }
     .sheet(isPresented: $cameraIsOpen) {
-      CameraView { data in Task { await look(data) } }
+      CameraView { data in Task { await screen.look(at: data, bundle.bundle) } }
     }
   }
 
-  private func look(_ data: Data) async {
-    let picture = await Task.detached { Picture(photograph: data) }.value
-    if let picture { await screen.look(at: picture, bundle.bundle) } else { screen.fail("The photograph cannot be read; choose another.") }
+  @ViewBuilder private var sources: some View {
+    PhotosPicker(selection: $chosen, matching: .images) { Label("Choose a photograph", systemImage: "photo") }
+    Button {
+      cameraIsOpen = true
+    } label: {
+      Label("Take one", systemImage: "camera")
+    }
+    .disabled(!CameraView.isAvailable)
+  }
+
+  @ViewBuilder private var certificate: some View {
+    if case .ready(let facts) = bundle.state {
+      NavigationLink {
+        FactsView(screen: bundle, facts: facts)
+      } label: {
+        Label(facts.forgotten, systemImage: "checkmark.seal")
+      }
+      .accessibilityHint(Text("Opens what was forgotten, the gates and the certificates"))
+    }
   }
 
   @ViewBuilder private var answer: some View {
     switch screen.state {
     case .idle: EmptyView()
     case .looking: ProgressView("Looking")
-    case .failed(let text): Text(text).foregroundStyle(.red)
+    case .failed(let text): FailureView(text: text)
     case .answer(let answer): AnswerView(answer: answer)
     }
   }

@@ -1,5 +1,8 @@
 import Charts
+import CoreTransferable
 import SwiftUI
+import UIKit
+import UniformTypeIdentifiers
 import UnplugCore
 
 /// How fast the bundle's files are here, and how warm the device became.
@@ -12,13 +15,7 @@ struct BenchView: View {
       List {
         Section {
           ForEach(["all", "ane", "gpu", "cpu"], id: \.self) { unit in
-            Toggle(
-              unit,
-              isOn: Binding(
-                get: { screen.delegates.contains(unit) },
-                set: { on in
-                  if on { screen.delegates.insert(unit) } else { screen.delegates.remove(unit) }
-                }))
+            Toggle(unit, isOn: $screen[asks: unit])
           }
           Toggle("Sustained: five minutes at full load", isOn: $screen.sustained)
         }
@@ -34,6 +31,7 @@ struct BenchView: View {
             .accessibilityElement(children: .combine)
           }
         }
+        if let thermal = screen.thermal { Text("Thermal state: \(thermal)") }
         if let report = screen.report { ShareLink(item: ReportFile(data: report), preview: SharePreview("bench.json")) }
       }
       .navigationTitle("Benchmark")
@@ -46,15 +44,22 @@ struct BenchView: View {
       ProgressView(value: share) { Text(text) }
       Button("Stop", role: .cancel) { screen.stop() }
     case .failed(let text):
-      Text(text).foregroundStyle(.red)
+      FailureView(text: text)
       start
-    case .idle, .done:
-      if let thermal = screen.thermal { Text("Thermal state: \(thermal)") }
-      start
+    case .idle, .done: start
     }
   }
 
-  private var start: some View { Button("Measure") { Task { await screen.run(bundle.bundle) } } }
+  private var start: some View {
+    Button("Measure") {
+      Task {
+        // A locked phone measures nothing.
+        UIApplication.shared.isIdleTimerDisabled = true
+        await screen.run(bundle.bundle)
+        UIApplication.shared.isIdleTimerDisabled = false
+      }
+    }
+  }
 
   private var chart: some View {
     Chart(screen.points) { point in
@@ -62,7 +67,7 @@ struct BenchView: View {
         .foregroundStyle(by: .value("File", point.series))
     }
     .frame(height: 240)
-    .accessibilityLabel(Text("Latency of every run"))
+    .accessibilityLabel(Text(screen.sustained ? "Latency over time" : "Latency of every run"))
   }
 }
 
@@ -71,6 +76,7 @@ struct ReportFile: Transferable {
   let data: Data
 
   static var transferRepresentation: some TransferRepresentation {
-    DataRepresentation(exportedContentType: .json) { $0.data }.suggestedFileName("bench.json")
+    DataRepresentation(exportedContentType: .json) { (report: ReportFile) in report.data }
+      .suggestedFileName("bench.json")
   }
 }

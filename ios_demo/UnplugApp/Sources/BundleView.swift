@@ -1,4 +1,5 @@
 import SwiftUI
+import UniformTypeIdentifiers
 import UnplugCore
 
 /// Which bundle is in use, who published it, what was forgotten, which gates held.
@@ -43,7 +44,7 @@ struct BundleView: View {
     case .empty: Text("No bundle is open.")
     case .checking: ProgressView("Checking signature and files")
     case .refused(let text):
-      Text(text).foregroundStyle(.red)
+      FailureView(text: text)
       Button("Back") { screen.dismiss() }
     case .ready(let facts):
       NavigationLink {
@@ -54,6 +55,7 @@ struct BundleView: View {
           Text(facts.forgotten)
         }
       }
+      if let notice = screen.notice { FailureView(text: notice) }
     }
   }
 }

@@ -1,4 +1,5 @@
 import SwiftUI
+import UIKit
 
 /// The system's camera, for one photograph.
 struct CameraView: UIViewControllerRepresentable {
@@ -10,7 +11,7 @@ struct CameraView: UIViewControllerRepresentable {
   func makeUIViewController(context: Context) -> UIImagePickerController {
     let picker = UIImagePickerController()
     picker.sourceType = .camera
-    picker.cameraDevice = .front
+    if UIImagePickerController.isCameraDeviceAvailable(.front) { picker.cameraDevice = .front }
     picker.delegate = context.coordinator
     return picker
   }

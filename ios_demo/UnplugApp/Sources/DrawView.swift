@@ -1,5 +1,8 @@
+import CoreTransferable
 import PhotosUI
 import SwiftUI
+import UIKit
+import UniformTypeIdentifiers
 import UnplugCore
 
 /// Words and edges in, a picture out, step by step.
@@ -31,9 +34,10 @@ struct DrawView: View {
       .navigationTitle("Draw")
     }
     .onChange(of: chosen) { _, item in
+      guard let item else { return }
       Task {
-        guard let data = try? await item?.loadTransferable(type: Data.self), let picture = Picture(photograph: data) else { return }
-        screen.follow(picture, edges: screen.plugin == "canny")
+        await screen.take(try? await item.loadTransferable(type: Data.self))
+        chosen = nil
       }
     }
     .fileImporter(isPresented: $folderIsOpen, allowedContentTypes: [.folder]) { result in
@@ -47,11 +51,19 @@ struct DrawView: View {
         Text("none").tag(String?.none)
         ForEach(screen.plugins, id: \.self) { Text($0).tag(Optional($0)) }
       }
-      PhotosPicker(selection: $chosen, matching: .images) { Label("A photograph to follow", systemImage: "photo") }
-      SketchPad(screen: screen)
-      if let condition = screen.condition { PictureView(picture: condition, label: "What the plugin follows") }
-      Slider(value: $screen.strength, in: 0...2) { Text("Strength") }
+      if screen.plugin != nil { followed }
     }
+  }
+
+  @ViewBuilder private var followed: some View {
+    Picker("Follow of a photograph", selection: $screen.follow) {
+      Text("what the plugin wants: \(screen.natural.rawValue)").tag(Follow?.none)
+      ForEach(Follow.allCases, id: \.self) { Text($0.rawValue).tag(Optional($0)) }
+    }
+    PhotosPicker(selection: $chosen, matching: .images) { Label("A photograph to follow", systemImage: "photo") }
+    SketchPad(screen: screen)
+    if let condition = screen.condition { PictureView(picture: condition, label: "What the plugin follows") }
+    Slider(value: $screen.strength, in: 0...2) { Text("Strength") }
   }
 
   @ViewBuilder private var picture: some View {
@@ -67,7 +79,7 @@ struct DrawView: View {
       Text("Stopped.")
       Button("Draw") { Task { await screen.draw() } }
     case .failed(let text):
-      Text(text).foregroundStyle(.red)
+      FailureView(text: text)
       Button("Draw") { Task { await screen.draw() } }
     }
   }
@@ -86,22 +98,33 @@ struct SketchPad: View {
   let screen: DrawScreen
   @State private var lines: [[CGPoint]] = []
 
+  /// A line is begun where the finger has not moved yet.
+  private func put(_ value: DragGesture.Value) {
+    if value.translation == .zero || lines.isEmpty { lines.append([]) }
+    lines[lines.count - 1].append(value.location)
+  }
+
   var body: some View {
     Canvas { context, size in
       for line in lines { context.stroke(path(line), with: .color(.white), lineWidth: 2) }
     }
-    .frame(width: 256, height: 256)
+    .frame(width: side, height: side)
     .background(Color.black)
     .gesture(
       DragGesture(minimumDistance: 0)
-        .onChanged { value in
-          if value.translation == .zero || lines.isEmpty { lines.append([]) }
-          lines[lines.count - 1].append(value.location)
-        }
-        .onEnded { _ in screen.sketch(lines.map { line in line.map { SIMD2(Double($0.x) / 256, Double($0.y) / 256) } }) }
+        .onChanged { put($0) }
+        .onEnded { _ in screen.sketch(lines.map { line in line.map { SIMD2(Double($0.x) / side, Double($0.y) / side) } }) }
     )
     .accessibilityLabel(Text("Sketch pad"))
+    .accessibilityHint(Text("Draws white lines by finger; a photograph does as well"))
+    Button("Clear the sketch") {
+      lines = []
+      screen.condition = nil
+    }
+    .disabled(lines.isEmpty)
   }
+
+  private let side = 256.0
 
   private func path(_ line: [CGPoint]) -> Path {
     var path = Path()

@@ -1,4 +1,6 @@
+import Observation
 import SwiftUI
+import UIKit
 import UnplugCore
 import UnplugCoreML
 
@@ -10,7 +12,7 @@ struct UnplugApp: App {
   var body: some Scene {
     WindowGroup {
       if let benchmark = model.headless {
-        HeadlessView(text: benchmark)
+        HeadlessView(text: benchmark).task { await model.measure() }
       } else {
         TabView {
           AgeView(screen: model.age, bundle: model.bundle).tabItem { Label("Age", systemImage: "face.smiling") }
@@ -19,6 +21,7 @@ struct UnplugApp: App {
           BundleView(screen: model.bundle).tabItem { Label("Bundle", systemImage: "shippingbox") }
         }
         .onOpenURL { place in Task { await model.open(place) } }
+        .task { await model.begin() }
       }
     }
   }
@@ -34,15 +37,27 @@ final class AppModel {
   let bench: BenchScreen
   /// The line that a headless benchmark shows; nothing where none was asked for.
   private(set) var headless: String?
+  private var asked: URL?
+  private let openers: [any Opener] = [CoreMLOpener()]
 
   init() {
-    let caches = URL.cachesDirectory
-    let openers: [any Opener] = [CoreMLOpener()]
-    bundle = BundleScreen(DefaultsMemory())
-    age = AgeScreen(openers: openers, finder: VisionFaces(), folder: caches.appendingPathComponent("models"))
-    draw = DrawScreen(openers: openers)
-    bench = BenchScreen(openers: openers, folder: caches) { PhonePlatform() }
-    startHeadless(openers)
+    let (caches, support) = (URL.cachesDirectory, URL.applicationSupportDirectory)
+    let (finder, decoder) = (VisionFaces(), SystemPhotographs())
+    bundle = BundleScreen(DefaultsMemory(), home: support.appendingPathComponent("bundle"))
+    age = AgeScreen(openers: openers, finder: finder, decoder: decoder, folder: caches.appendingPathComponent("models"))
+    draw = DrawScreen(openers: openers, finder: finder, decoder: decoder)
+    bench = BenchScreen(openers: openers, folder: caches.appendingPathComponent("benchmark")) { PhonePlatform() }
+    let container = URL.documentsDirectory.deletingLastPathComponent()
+    do {
+      asked = try HeadlessBench.folder(CommandLine.arguments, container: container)
+      if asked != nil { headless = "The benchmark runs; keep this app in front." }
+    } catch { headless = line(of: error) }
+  }
+
+  /// What the last start left: the bundle in use, and a benchmark that did not end.
+  func begin() async {
+    bench.recover()
+    await bundle.reopen()
   }
 
   /// A bundle, a trust file or a folder of a generator, handed over by another app or the file picker.
@@ -58,21 +73,17 @@ final class AppModel {
     }
   }
 
-  private func startHeadless(_ openers: [any Opener]) {
-    let container = URL.documentsDirectory.deletingLastPathComponent()
+  /// The benchmark that the launch arguments asked for, once.
+  func measure() async {
+    guard let folder = asked else { return }
+    asked = nil
+    UIApplication.shared.isIdleTimerDisabled = true
+    let openers = openers
     do {
-      guard let folder = try HeadlessBench.folder(CommandLine.arguments, container: container) else { return }
-      headless = "The benchmark runs; keep this app in front."
-      UIApplication.shared.isIdleTimerDisabled = true
-      Task.detached {
-        let said: String
-        do {
-          try HeadlessBench.run(folder, openers: openers, platform: PhonePlatform())
-          said = "The benchmark is done."
-        } catch { said = line(of: error) }
-        await MainActor.run { self.headless = said }
-      }
+      try await Task.detached { try HeadlessBench.run(folder, openers: openers, platform: PhonePlatform()) }.value
+      headless = "The benchmark is done."
     } catch { headless = line(of: error) }
+    UIApplication.shared.isIdleTimerDisabled = false
   }
 }
 

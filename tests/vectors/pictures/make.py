@@ -1,7 +1,8 @@
 """``python -m tests.vectors.pictures.make``: what apps make of pictures before a network sees them, byte for byte.
 
 ``square.json`` has pictures and their centre squares at other sizes (Pillow's bilinear filter); ``lines.json`` line drawings of
-landmarks (OpenCV's lines, shrunk by area). Pictures are RGB, row by row, packed by raw deflate, in base64.
+landmarks (OpenCV's lines, shrunk by area); ``turned.json`` a photograph turned upright, for every orientation of EXIF. Pictures
+are RGB, row by row, packed by raw deflate, in base64.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from unplug.plugins.conditions.lines import Figure, Line, draw
 from unplug.plugins.conditions.picture import Window
@@ -101,9 +102,22 @@ def drawings() -> dict[str, Any]:
     return {"tolerance": TOLERANCE, "figures": told, "cases": cases}
 
 
+def turns() -> dict[str, Any]:
+    """Every pixel is another; orientations that EXIF does not know are upright."""
+    stored = np.arange(4 * 3 * 3, dtype=np.uint8).reshape(3, 4, 3)
+    cases = []
+    for orientation in range(10):
+        picture = Image.fromarray(stored)
+        picture.getexif()[0x112] = orientation
+        upright = np.asarray(ImageOps.exif_transpose(picture))
+        height, width, _ = upright.shape
+        cases.append({"orientation": orientation, "width": width, "height": height, "rgb": packed(upright)})
+    return {"tolerance": TOLERANCE, "width": 4, "height": 3, "rgb": packed(stored), "cases": cases}
+
+
 def files() -> dict[str, str]:
     """File name to text."""
-    made = {"square.json": squares(), "lines.json": drawings()}
+    made = {"square.json": squares(), "lines.json": drawings(), "turned.json": turns()}
     return {name: json.dumps(value, indent=1) + "\n" for name, value in made.items()}
 
 

@@ -1,3 +1,5 @@
+import Foundation
+
 /// An error that a person reads: what it is about, why it does not go on, and what to do.
 ///
 /// One sentence a part, without a full stop at the end of each. Every error that leaves this package is one of these, or a
@@ -29,6 +31,22 @@ public func line(of error: any Error) -> String {
   switch error {
   case let error as Failure: error.description
   case let error as Refused: error.description
-  default: Failure.plain("\(error)")
+  default: unwritten("The system", error).description
   }
+}
+
+/// The line for an error of the system's.
+func unwritten(_ what: String, _ error: any Error) -> Failure {
+  if isStorageFull(error) { return Failure(what, "it cannot be written, the storage is full", "Free some storage and try again") }
+  return Failure(what, "it failed (\(error.localizedDescription))", "Try again")
+}
+
+/// Whether an error says that there is no room left.
+func isStorageFull(_ error: any Error) -> Bool {
+  if let error = error as? CocoaError {
+    if error.code == .fileWriteOutOfSpace { return true }
+    return (error.userInfo[NSUnderlyingErrorKey] as? any Error).map(isStorageFull) ?? false
+  }
+  let code = (error as? POSIXError)?.code
+  return code == .ENOSPC || code == .EDQUOT
 }

@@ -44,18 +44,19 @@ func toyEngines(_ pipeline: Pipeline) -> [String: any Engine] {
   return ["text_encoder": text, "unet": unet, "decoder": decoder, "plugins.canny": canny]
 }
 
-final class LoopTests: XCTestCase {
-  func order(_ item: Json, _ pipeline: Pipeline, _ condition: Picture) throws -> Order {
-    let steers = item["strength"]?.double.map { [Steer(plugin: "canny", condition: condition, strength: Float($0))] } ?? []
-    var order = Order(prompt: try item.words("prompt"), steers: steers, defaults: pipeline.defaults)
-    order.seed = try XCTUnwrap(UInt64(item.words("seed")))
-    order.negative = item["negative"]?.string ?? ""
-    order.steps = item["steps"]?.int ?? order.steps
-    order.guidance = item["guidance"]?.double ?? order.guidance
-    order.solver = item["solver"]?.string.flatMap(Solver.init) ?? order.solver
-    return order
-  }
+/// An order of a file of vectors.
+func order(_ item: Json, _ pipeline: Pipeline, _ condition: Picture) throws -> Order {
+  let steers = item["strength"]?.double.map { [Steer(plugin: "canny", condition: condition, strength: Float($0))] } ?? []
+  var order = Order(prompt: try item.words("prompt"), steers: steers, defaults: pipeline.defaults)
+  order.seed = try XCTUnwrap(UInt64(item.words("seed")))
+  order.negative = item["negative"]?.string ?? ""
+  order.steps = item["steps"]?.int ?? order.steps
+  order.guidance = item["guidance"]?.double ?? order.guidance
+  order.solver = item["solver"]?.string.flatMap(Solver.init) ?? order.solver
+  return order
+}
 
+final class LoopTests: XCTestCase {
   func testWholePicturesOfTheToy() throws {
     let pipeline = try Pipeline(vector("loop/pipeline.json"))
     let file = try vectorJson("loop/pictures.json")

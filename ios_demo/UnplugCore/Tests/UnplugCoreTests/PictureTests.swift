@@ -64,15 +64,21 @@ final class PictureTests: XCTestCase {
       return try looseJson(
         Array(#"{"model_type":"age","iospec":{"inputs":[\#(tensor)],"outputs":\#(outputs)},"postprocessing":\#(post)}"#.utf8))
     }
-    let reader = try AgeReader(manifest: manifest(#"{"age":18,"over":21.5,"under":15}"#))
+    let reader = try AgeReader(manifest: manifest(#"{"age":57,"over_from":0.25,"under_to":0.125}"#))
     let said: (Float) -> Tensors = { ["age_logits": .floats([0, 0, 0.6931472]), "expected_age": .floats([$0])] }
     let answer = try reader.answer(said(21.5))
+    XCTAssertEqual(answer.years, 21.5)
     XCTAssertEqual(answer.groups.map(\.name), ["0–12", "13", "14 and over"])
     assertNear(answer.groups.map(\.probability), [0.25, 0.25, 0.5], absolute: 1e-7, "groups")
-    XCTAssertEqual(
-      try [21.5, 21.49, 15.01, 15, 3].map { try reader.answer(said($0)).decision }, [.over, .unsure, .unsure, .under, .under])
+    // Of the last group, 14 to 100 years, half lies above 57: P(age >= 57) is a quarter of the whole, and a sixth where it is a third.
+    XCTAssertEqual(overProbability([0.25, 0.25, 0.5], [0, 13, 14, 100], 57), 0.25)
+    XCTAssertEqual(overProbability([0.5, 0.5], [0, 18, 100], 18), 0.5)
+    func logits(_ last: Float) -> Tensors { ["age_logits": .floats([0, 0, last]), "expected_age": .floats([30])] }
+    XCTAssertEqual(try [5, 0, -2].map { try reader.answer(logits($0)).decision }, [.over, .unsure, .under])
     XCTAssertNil(try AgeReader(manifest: manifest("null")).answer(said(30)).decision)
-    XCTAssertThrowsError(try AgeReader(manifest: manifest(#"{"age":18,"over":15,"under":21}"#)))
+    for wrong in [#"{"age":18,"over_from":0.1,"under_to":0.9}"#, #"{"age":100,"over_from":0.9,"under_to":0.1}"#, "{}"] {
+      XCTAssertThrowsError(try AgeReader(manifest: manifest(wrong)), wrong)
+    }
     XCTAssertThrowsError(try reader.answer(["age_logits": .floats([0]), "expected_age": .floats([.nan])]))
     let grey = Picture(width: 2, height: 2, rgb: [255, 0, 0, 255, 0, 0, 255, 0, 0, 255, 0, 0])
     XCTAssertEqual(reader.tensor(grey), [1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1])

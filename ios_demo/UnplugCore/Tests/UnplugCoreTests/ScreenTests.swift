@@ -4,7 +4,7 @@ import XCTest
 @testable import UnplugCore
 
 @MainActor
-private final class Remembered: Memory {
+final class Remembered: Memory {
   private var values: [String: Data] = [:]
   subscript(name: String) -> Data? {
     get { values[name] }
@@ -12,25 +12,47 @@ private final class Remembered: Memory {
   }
 }
 
-private struct Faces: FaceFinder {
-  let found: [[SIMD2<Double>]]
-  func faces(_ picture: Picture) async throws -> [[SIMD2<Double>]] { found }
+struct Faces: FaceFinder {
+  let found: [FoundFace]
+  func faces(_ picture: Picture) async throws -> [FoundFace] { found }
+}
+
+func temporary() -> URL { FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString) }
+
+/// A case of the corpus as a folder, or a zip file, on disk, and the key that its reader trusts or the whole of his trust.
+func bundleFolder(_ name: String) throws -> (URL, Data) {
+  let item = try vectorJson("bundles/\(name).json")
+  let place = temporary()
+  if item["zip"] != nil {
+    try Data(item.data("zip")).write(to: place)
+  } else {
+    for file in try XCTUnwrap(item["files"]?.object).keys {
+      let path = place.appendingPathComponent(file.string)
+      try FileManager.default.createDirectory(at: path.deletingLastPathComponent(), withIntermediateDirectories: true)
+      try Data(item.at("files").data(file)).write(to: path)
+    }
+  }
+  var trust = try XCTUnwrap(item["trust"]?.object)
+  trust["schema"] = .text("unplug-trust/1")
+  return (place, Data(canonical(.object(trust))))
+}
+
+/// The bundle of a file, verified.
+func verified(_ path: String) throws -> Verified {
+  let item = try vectorJson(path)
+  var files: [ExactText: Data] = [:]
+  for name in try XCTUnwrap(item["files"]?.object).keys { files[name] = Data(try item.at("files").data(name)) }
+  return try verify(files, Trust(json: item.at("trust")), now: XCTUnwrap(secondsSince1970(ExactText(item.words("now")))))
 }
 
 /// What waits for a screen runs on the main actor, method by method: Linux's list of tests takes no class that is on it whole.
 final class ScreenTests: XCTestCase, @unchecked Sendable {
   private let now = 1_796_083_200  // 2026-12-01
 
-  /// A case of the corpus as a folder on disk.
+  /// A case of the corpus, and the public key that its reader trusts.
   private func folder(_ name: String) throws -> (URL, Data) {
-    let item = try vectorJson("bundles/\(name).json")
-    let place = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-    for file in try XCTUnwrap(item["files"]?.object).keys {
-      let path = place.appendingPathComponent(file.string)
-      try FileManager.default.createDirectory(at: path.deletingLastPathComponent(), withIntermediateDirectories: true)
-      try Data(item.at("files").data(file)).write(to: path)
-    }
-    return (place, Data(try XCTUnwrap(item["trust"]?["keys"]?.list?[0].string).utf8))
+    let key = try vectorJson("bundles/\(name).json")["trust"]?["keys"]?.list?[0].string
+    return (try bundleFolder(name).0, Data(try XCTUnwrap(key).utf8))
   }
 
   @MainActor func testABundleIsOpenedAndRemembered() async throws {
@@ -74,19 +96,8 @@ final class ScreenTests: XCTestCase, @unchecked Sendable {
     XCTAssertTrue(line.contains("it expired at 2027-05-01"), line)
   }
 
-  @MainActor func testAnAgeTakesABundleAndOneFace() async throws {
-    let picture = Picture(width: 32, height: 32, rgb: [UInt8](repeating: 9, count: 3072))
-    let place = FileManager.default.temporaryDirectory
-    for (found, words) in [([[SIMD2<Double>]](), "no bundle is open")] {
-      let screen = AgeScreen(openers: [], finder: Faces(found: found), folder: place)
-      await screen.look(at: picture, nil)
-      guard case .failed(let line) = screen.state else { return XCTFail("\(screen.state)") }
-      XCTAssertTrue(line.contains(words), line)
-    }
-  }
-
   @MainActor func testDrawingWithoutABase() async throws {
-    let screen = DrawScreen(openers: [])
+    let screen = DrawScreen(openers: [], finder: Faces(found: []), decoder: MadeUp())
     await screen.draw()
     guard case .failed(let line) = screen.state else { return XCTFail("\(screen.state)") }
     XCTAssertTrue(line.contains("No base is open"), line)
@@ -109,6 +120,10 @@ final class ScreenTests: XCTestCase, @unchecked Sendable {
     let report = try looseJson(Data(contentsOf: folder.appendingPathComponent("report.json")))
     XCTAssertEqual(report["schema"], .text("unplug-bench/1"))
     XCTAssertEqual(try report.items("rows").count, 1)
+    try Data("{}".utf8).write(to: folder.appendingPathComponent("plan.json"))
+    XCTAssertThrowsError(try HeadlessBench.run(folder, openers: [], platform: Platform(clock)))
+    let told = try String(contentsOf: folder.appendingPathComponent(HeadlessBench.failed), encoding: .utf8)
+    XCTAssertTrue(told.hasPrefix("plan.json: it is no plan of unplug-bench-plan/1. "), told)
   }
 
   func testAFolderOfAMac() throws {

@@ -21,6 +21,10 @@ START_S = 120.0
 POLL_S = 2.0
 
 
+class AppEnded(DeviceError):
+    """The app is gone and left no report; what it had measured, if it kept that, lies where the report would."""
+
+
 class App(Protocol):
     """What an app can run, and how it is driven.
 
@@ -39,7 +43,7 @@ class App(Protocol):
         ...
 
     def poll(self, report: Path) -> bool:
-        """Fetches the report if it is there; raises `DeviceError` where the app has ended without one."""
+        """Fetches the report if it is there; raises `DeviceError`, `AppEnded` say, where the app ended without."""
         ...
 
     def returned(self, seconds: float) -> bool:
@@ -107,6 +111,11 @@ def _wait(app: App, exchange: Exchange, report: Path, order: Order) -> str:
         try:
             if app.poll(report):
                 break
+        except AppEnded as error:
+            if not report.is_file():
+                raise
+            exchange.take_report(report.read_bytes())
+            return error.why
         except DeviceLost as error:
             order.say(f"{error} Waiting for it, {plan.away_s:.0f} s at most; the app goes on")
             if not app.returned(plan.away_s):

@@ -6,6 +6,7 @@ Nothing of it has run on a Mac here; its commands are tested against a stand-in.
 from __future__ import annotations
 
 import json
+import secrets
 import subprocess
 import sys
 import time
@@ -18,10 +19,14 @@ from unplug.core import DeviceError, DeviceLost, temporary_folder
 from ..devices.base import DeviceInfo, Order
 from ..jobs import RunsFiles
 from ..report import BenchRow
-from .base import bench_by_app
+from .base import AppEnded, bench_by_app
 
 BUNDLE = "dev.unplug.demo"
-FOLDER = "Documents/bench"
+FOLDER = "Documents/bench-"
+"""With a token behind it: devicectl deletes nothing, and a report of the last benchmark must not be taken for this one's."""
+PARTIAL, FAILED = "partial.json", "failed.txt"
+LOOK_EVERY = 5
+"""Polls between two looks at whether the app still runs: every call wakes the phone that measures."""
 SECONDS = 300.0
 AGAIN_S = 5.0
 MAX_REPORT_BYTES = 64 * 2**20
@@ -103,8 +108,10 @@ class _App:
     )  # fmt: skip
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
-        self._facts, self._pid = facts, None
-        self._id = str(facts["identifier"])
+        self._facts, self._id = facts, str(facts["identifier"])
+        self._folder = FOLDER + secrets.token_hex(4)
+        self._pid: int | None = None
+        self._polls = 0
 
     def describe(self) -> DeviceInfo:
         hardware, system = self._facts.get("hardwareProperties", {}), self._facts.get("deviceProperties", {})
@@ -117,18 +124,47 @@ class _App:
         )
 
     def start(self, folder: Path) -> None:
-        self._device("copy", "to", "--source", str(folder), "--destination", FOLDER, *DOMAIN)
-        self._device("process", "launch", "--terminate-existing", BUNDLE, "--benchmark", FOLDER)
+        self._device("copy", "to", "--source", str(folder), "--destination", self._folder, *DOMAIN)
+        launched = self._device("process", "launch", "--terminate-existing", BUNDLE, "--benchmark", self._folder)
+        pid = launched.get("result", {}).get("process", {}).get("processIdentifier")
+        self._pid = pid if isinstance(pid, int) else None
 
     def poll(self, report: Path) -> bool:
+        self._polls += 1
+        look = self._polls % LOOK_EVERY == 0
+        ended = look and self._ended()  # asked first: it may end when the report is written
+        if self._copied("report.json", report):
+            return True
+        if look and self._copied(FAILED, report):
+            said = " ".join(report.read_text(encoding="utf-8", errors="replace").split())
+            report.unlink()
+            raise DeviceError(
+                self._id, f"the app stopped ({''.join(filter(str.isprintable, said))[:300]})", "Look at the phone"
+            )
+        if ended:
+            self._copied(PARTIAL, report)
+            raise AppEnded(
+                self._id, "the app ended before its benchmark did", "Look at its crash log in Xcode's Devices window"
+            )
+        return False
+
+    def _ended(self) -> bool:
+        """Whether the app is gone; where devicectl did not say which process it is, only the time limit ends the wait."""
+        if self._pid is None:
+            return False
+        found = self._device("info", "processes").get("result", {}).get("runningProcesses")
+        return isinstance(found, list) and not any({"processIdentifier": self._pid}.items() <= item.items() for item in found)
+
+    def _copied(self, name: str, target: Path) -> bool:
+        """Whether a file of the benchmark's folder is there, and is now here."""
         try:
-            self._device("copy", "from", "--source", f"{FOLDER}/report.json", "--destination", str(report), *DOMAIN)
+            self._device("copy", "from", "--source", f"{self._folder}/{name}", "--destination", str(target), *DOMAIN)
         except DeviceLost:
             raise
-        except DeviceError:  # it is not there yet
+        except DeviceError:  # it is not there, or not yet
             return False
-        if report.stat().st_size > MAX_REPORT_BYTES:
-            raise DeviceError(self._id, f"the app's report has {report.stat().st_size} bytes", "Look at what the app writes")
+        if target.stat().st_size > MAX_REPORT_BYTES:
+            raise DeviceError(self._id, f"the app's {name} has {target.stat().st_size} bytes", "Look at what the app writes")
         return True
 
     def returned(self, seconds: float) -> bool:
@@ -137,7 +173,7 @@ class _App:
         return True
 
     def clean(self) -> None:
-        """devicectl cannot delete files: the app empties its folder when it begins the next benchmark."""
+        """devicectl cannot delete files: the app removes this folder when it begins the next benchmark."""
 
     def _device(self, noun: str, verb: str, *words: str) -> dict[str, Any]:
         return devicectl("device", noun, verb, "--device", self._id, *words)

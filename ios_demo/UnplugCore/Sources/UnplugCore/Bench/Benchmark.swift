@@ -72,6 +72,8 @@ public final class Benchmark {
   public var isCancelled: () -> Bool = { false }
   /// Told of the share that is done, and of the job.
   public var progress: (Double, BenchJob) -> Void = { _, _ in }
+  /// Told of what was measured until now behind every cold start, so that nothing is lost where the app is killed.
+  public var kept: (Json) -> Void = { _ in }
 
   /// - Parameters:
   ///   - folder: that the jobs' paths are below.
@@ -91,7 +93,10 @@ public final class Benchmark {
       for job in order.shuffled(plan.jobs) {
         if isCancelled() { return report() }
         progress(Double(done) / Double(plan.jobs.count * plan.starts), job)
-        if job.notRun == nil, found[job.number]!.failure == nil { one(job) }
+        if job.notRun == nil, found[job.number]!.failure == nil {
+          one(job)
+          kept(report())
+        }
         done += 1
       }
     }

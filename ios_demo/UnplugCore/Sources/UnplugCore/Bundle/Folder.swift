@@ -36,7 +36,7 @@ extension Verified {
   /// The files below a folder of the bundle, an `.mlpackage` say, written to a folder on disk, whole or not at all.
   ///
   /// - Parameters:
-  ///   - prefix: a path of the bundle: a file, or a folder.
+  ///   - prefix: a path of the bundle: a file, or a folder; nothing for all of it.
   ///   - target: must not exist; nothing is written outside it.
   public func write(_ prefix: String, to target: URL) throws {
     let manager = FileManager.default
@@ -46,18 +46,17 @@ extension Verified {
       if let data = files[ExactText(prefix)] {
         try data.write(to: temporary)
       } else {
-        let inside = files.filter { $0.key.hasPrefix("\(prefix)/") }
+        let folder = prefix.isEmpty ? "" : "\(prefix)/"
+        let inside = files.filter { $0.key.hasPrefix(folder) }
         guard !inside.isEmpty else { throw Failure(prefix, "the bundle has no such file") }
         for (name, data) in inside {
-          let path = temporary.appendingPathComponent(String(name.string.dropFirst(prefix.count + 1)))
+          let path = temporary.appendingPathComponent(String(name.string.dropFirst(folder.count)))
           try manager.createDirectory(at: path.deletingLastPathComponent(), withIntermediateDirectories: true)
           try data.write(to: path)
         }
       }
       try manager.moveItem(at: temporary, to: target)
-    } catch let error as Failure { throw error } catch {
-      throw Failure(prefix, "it cannot be written (\(error.localizedDescription))", "Free some storage")
-    }
+    } catch let error as Failure { throw error } catch { throw unwritten(prefix.isEmpty ? "The bundle" : prefix, error) }
   }
 }
 

@@ -12,7 +12,8 @@ public struct Frame: Equatable, Sendable {
 
   /// - Throws: `Failure` where the eyes lie outside, or nowhere apart.
   public init(
-    left: SIMD2<Double> = SIMD2(0.3045, 0.3037), right: SIMD2<Double> = SIMD2(0.6831, 0.3037), leastEyes: Double = 16, leastLight: Double = 24
+    left: SIMD2<Double> = SIMD2(0.3045, 0.3037), right: SIMD2<Double> = SIMD2(0.6831, 0.3037), leastEyes: Double = 16,
+    leastLight: Double = 24
   ) throws {
     let inside = [left.x, left.y, right.x, right.y].allSatisfy { $0 >= 0 && $0 <= 1 }
     guard inside, distance(left, right) >= 0.05 else {

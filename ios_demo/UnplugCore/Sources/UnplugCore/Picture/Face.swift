@@ -23,25 +23,39 @@ public enum Face {
 /// Whether somebody is over an age, as far as the limit of errors lets a model say.
 public enum Decision: String, Sendable { case over, under, unsure }
 
-/// From which answers on a decision is made: `decision` in a manifest's `postprocessing`.
+/// The rule "over from here, under up to there, unsure between": `decision` in a manifest's `postprocessing`; as
+/// unplug.sdk.inference.Decision.
 public struct Limits: Equatable, Sendable {
-  /// The age that is asked about, in years.
+  /// T in years; who has had that birthday is over.
   public let age: Double
-  /// At least this answer says over; at most that one says under.
-  public let over: Double
-  public let under: Double
+  /// The smallest P(age >= T) that is answered over, and the largest that is answered under.
+  public let overFrom: Double
+  public let underTo: Double
 
-  /// - Parameter postprocessing: of the manifest; nothing where it carries no limits.
+  /// - Parameters:
+  ///   - postprocessing: of the manifest; nothing where it carries no limits.
+  ///   - edges: borders of the model's age groups, in years.
   /// - Throws: `Failure` where it carries some that do not hold.
-  init?(_ postprocessing: Json?) throws {
+  init?(_ postprocessing: Json?, _ edges: [Double]) throws {
     guard let said = postprocessing?["decision"], said != .null else { return nil }
-    guard let age = said["age"]?.double, let over = said["over"]?.double, let under = said["under"]?.double, under < over else {
-      throw Failure("The bundle", "its limits of a decision do not hold", "Get another release")
-    }
-    (self.age, self.over, self.under) = (age, over, under)
+    guard let age = said["age"]?.double, let over = said["over_from"]?.double, let under = said["under_to"]?.double, under < over,
+      let first = edges.first, let last = edges.last, first < age, age < last
+    else { throw Failure("The bundle", "its limits of a decision do not hold", "Get another release") }
+    (self.age, overFrom, underTo) = (age, over, under)
   }
 
-  func decide(_ years: Double) -> Decision { years >= over ? .over : years <= under ? .under : .unsure }
+  /// Of P(age >= T).
+  func decide(_ over: Double) -> Decision { over >= overFrom ? .over : over <= underTo ? .under : .unsure }
+}
+
+/// P(age >= T) in double precision: the groups above T, and of the group around T the share above it.
+///
+/// p = sum over groups g of shares_g * clip((high_g - T) / (high_g - low_g), 0, 1)
+func overProbability(_ shares: [Double], _ edges: [Double], _ age: Double) -> Double {
+  zip(shares, zip(edges, edges.dropFirst())).reduce(0) { sum, item in
+    let (share, (low, high)) = item
+    return sum + share * min(1, max(0, (high - age) / (high - low)))
+  }
 }
 
 /// How probable an age group is.
@@ -73,7 +87,7 @@ public struct AgeReader: Sendable {
     else { throw Failure("The bundle", "its model is no age predictor", "Open one that is") }
     input = iospec.inputs[0]
     edges = manifest["postprocessing"]?["age_edges"]?.list?.compactMap { $0.double } ?? []
-    limits = try Limits(manifest["postprocessing"])
+    limits = try Limits(manifest["postprocessing"], edges)
   }
 
   /// Pixels of the centre square as the model takes them: low + (high - low) (byte / 255), channels first.
@@ -87,7 +101,10 @@ public struct AgeReader: Sendable {
     }
     let shares = softmax(logits.map(Double.init))
     let groups = zip(groupNames(edges, count: shares.count), shares).map { AgeGroup(name: $0, probability: $1) }
-    return AgeAnswer(years: Double(years), groups: groups, decision: limits?.decide(Double(years)))
+    guard limits == nil || edges.count == shares.count + 1, shares.allSatisfy(\.isFinite) else {
+      throw Failure("The model", "its groups are not those of its manifest", "Get another bundle")
+    }
+    return AgeAnswer(years: Double(years), groups: groups, decision: limits.map { $0.decide(overProbability(shares, edges, $0.age)) })
   }
 }
 

@@ -39,7 +39,8 @@ public enum LineDrawing {
     let placed = figures.map { figure in
       figure.points.map { point -> Canvas.Place in
         let moved = (point - SIMD2(window.left, window.top)) * scale
-        let pixel = moved.rounded(nearest ? .toNearestOrEven : .down)
+        let far = SIMD2(repeating: 1e8)
+        let pixel = moved.rounded(nearest ? .toNearestOrEven : .down).clamped(lowerBound: -far, upperBound: far)
         return Canvas.Place(x: Int(pixel.x), y: Int(pixel.y))
       }
     }

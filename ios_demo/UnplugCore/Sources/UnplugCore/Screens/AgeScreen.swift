@@ -4,27 +4,52 @@ import Observation
 /// An age predictor that stays open, away from the main thread.
 public actor AgeWorker {
   private var engine: (any Engine)?
-  private var opened: URL?
+  private var opened = ""
 
   public init() {}
 
   func answer(_ reader: AgeReader, _ picture: Picture, _ file: URL, _ spec: IOSpec, _ opener: any Opener, _ delegate: String) throws
     -> AgeAnswer
   {
-    if opened != file || engine == nil {
+    let asked = "\(file.path) \(delegate)"
+    if opened != asked || engine == nil {
       engine = try opener.open(file, iospec: spec, delegate: delegate, threads: 2)
-      opened = file
+      opened = asked
     }
     return try reader.answer(engine!.runChannelsFirst([reader.input.name: .floats(reader.tensor(picture))]))
   }
-
-  func close() { (engine, opened) = (nil, nil) }
 }
 
-/// Finds the face in a picture; the app's is Apple's Vision.
+/// A face that was found in a picture.
+public struct FoundFace: Equatable, Sendable {
+  /// Around it, in pixels of the picture.
+  public let points: [SIMD2<Double>]
+  public let outline: FaceOutline
+
+  public init(points: [SIMD2<Double>], outline: FaceOutline = FaceOutline()) { (self.points, self.outline) = (points, outline) }
+}
+
+/// Finds faces in a picture; the app's is Apple's Vision.
 public protocol FaceFinder: Sendable {
-  /// Of every face points around it, in pixels of the picture.
-  func faces(_ picture: Picture) async throws -> [[SIMD2<Double>]]
+  func faces(_ picture: Picture) async throws -> [FoundFace]
+}
+
+extension FaceFinder {
+  /// The face of a photograph of one person.
+  func only(_ picture: Picture) async throws -> FoundFace {
+    let found = try await faces(picture)
+    guard found.count == 1 else {
+      let why = found.isEmpty ? "no face was found in it" : "\(found.count) faces were found in it"
+      throw Failure("The photograph", why, "Choose one of a single face, upright and large enough")
+    }
+    return found[0]
+  }
+}
+
+/// A photograph's pixels, decoded away from the main thread.
+func read(_ photograph: Data?, _ decoder: any PhotographDecoder) async throws -> Picture {
+  guard let photograph else { throw Failure("The photograph", "the library did not give it", "Choose it again, or another") }
+  return try await Task.detached { try Picture(photograph: photograph, decoder) }.value
 }
 
 /// A photograph in, years out.
@@ -44,37 +69,33 @@ public final class AgeScreen {
   public var delegate: String
   private let openers: [any Opener]
   private let finder: any FaceFinder
+  private let decoder: any PhotographDecoder
   private let folder: URL
   private let worker = AgeWorker()
 
   /// - Parameter folder: for the model's files; the app's caches.
-  public init(openers: [any Opener], finder: any FaceFinder, folder: URL) {
-    (self.openers, self.finder, self.folder) = (openers, finder, folder)
+  public init(openers: [any Opener], finder: any FaceFinder, decoder: any PhotographDecoder, folder: URL) {
+    (self.openers, self.finder, self.decoder, self.folder) = (openers, finder, decoder, folder)
     delegate = openers.first?.delegates.first ?? "all"
   }
 
   /// - Parameters:
-  ///   - picture: upright, of at most 64 megapixels.
+  ///   - photograph: a file as the camera or the library gives it; nothing where it gave none.
   ///   - bundle: whose model is asked.
-  public func look(at picture: Picture, _ bundle: Verified?) async {
-    state = .looking
+  public func look(at photograph: Data?, _ bundle: Verified?) async {
+    (state, seen) = (.looking, nil)
     do {
       guard let bundle else { throw Failure("The age", "no bundle is open", "Open one first") }
-      guard picture.width * picture.height <= 64_000_000 else { throw Failure("The photograph", "it has too many pixels", "Shrink it") }
       let reader = try AgeReader(manifest: bundle.manifest)
-      let faces = try await finder.faces(picture)
-      guard faces.count == 1, let face = Face.square(faces[0], in: picture) else {
-        let found = faces.isEmpty ? "no face was found in it" : "\(faces.count) faces were found in it"
-        throw Failure("The photograph", found, "Take one of a single face")
+      let picture = try await read(photograph, decoder)
+      guard let face = Face.square(try await finder.only(picture).points, in: picture) else {
+        throw Failure("The photograph", "its face lies outside of it", "Choose another")
       }
       seen = face.square(reader.input.axis("H"))
       let (file, spec, opener) = try place(bundle)
       state = .answer(try await worker.answer(reader, face, file, spec, opener, delegate))
     } catch { state = .failed(line(of: error)) }
   }
-
-  /// A photograph that could not even be read.
-  public func fail(_ text: String) { state = .failed(text) }
 
   /// The first artifact that an opener takes, on disk; each bundle has a folder of its own.
   private func place(_ bundle: Verified) throws -> (URL, IOSpec, any Opener) {
@@ -86,6 +107,10 @@ public final class AgeScreen {
       if !FileManager.default.fileExists(atPath: place.path) {
         try FileManager.default.createDirectory(at: place.deletingLastPathComponent(), withIntermediateDirectories: true)
         try bundle.write(card.artifact, to: place)
+        // What other bundles left is not needed again.
+        for name in try FileManager.default.contentsOfDirectory(atPath: folder.path) where name != bundle.id {
+          try? FileManager.default.removeItem(at: folder.appendingPathComponent(name))
+        }
       }
       return (place, try IOSpec(card.value["iospec"], what: card.artifact), opener)
     }

@@ -41,21 +41,37 @@ public final class BenchScreen {
   public let openers: [any Opener]
   private let platform: @Sendable () -> any BenchPlatform
   private let folder: URL
-  private var task: Task<BenchOutcome, any Error>?
+  private var task: Task<Json, any Error>?
 
   /// - Parameters:
   ///   - platform: made anew in the task that measures.
-  ///   - folder: for the files of a run; the app's caches.
+  ///   - folder: for the files of a run; of this screen's own, in the app's caches.
   public init(openers: [any Opener], folder: URL, platform: @escaping @Sendable () -> any BenchPlatform) {
     (self.openers, self.folder, self.platform) = (openers, folder, platform)
     delegates = Set(openers.flatMap(\.delegates))
   }
 
+  /// Whether a delegate is asked for.
+  public subscript(asks delegate: String) -> Bool {
+    get { delegates.contains(delegate) }
+    set { if newValue { delegates.insert(delegate) } else { delegates.remove(delegate) } }
+  }
+
+  /// Shows what a benchmark had measured when the app was ended in it, and removes its files; nothing where none was.
+  public func recover() {
+    guard case .idle = state, FileManager.default.fileExists(atPath: folder.path) else { return }
+    let kept = try? looseJson(Data(contentsOf: folder.appendingPathComponent(HeadlessBench.partial)))
+    try? FileManager.default.removeItem(at: folder)
+    if let kept { show(kept) }
+    let saved = lines.isEmpty ? "nothing was measured until then" : "what was measured until then is below"
+    state = .failed("The last benchmark: the app was ended while it ran, \(saved). Measure again.")
+  }
+
   /// - Parameter starts, iterations, seconds: of the plan; a sustained run takes `seconds` at full load.
   public func run(_ bundle: Verified?, starts: Int = 5, iterations: Int = 50, seconds: Double = 300) async {
     state = .running(0, "")
-    let place = folder.appendingPathComponent("bench-\(UUID().uuidString)")
-    defer { try? FileManager.default.removeItem(at: place) }
+    let folder = self.folder
+    defer { try? FileManager.default.removeItem(at: folder) }
     do {
       guard let bundle else { throw Failure("The benchmark", "no bundle is open", "Open one first") }
       let asked = Dictionary(openers.map { ($0.runtime, $0.delegates.filter(delegates.contains)) }) { one, _ in one }
@@ -63,12 +79,14 @@ public final class BenchScreen {
       let told = AsyncStream.makeStream(of: (Double, String).self)
       let task = Task.detached {
         defer { told.continuation.finish() }
-        let jobs = try bundle.benchJobs(in: place, openers: openers, delegates: asked)
+        try? FileManager.default.removeItem(at: folder)
+        let jobs = try bundle.benchJobs(in: folder, openers: openers, delegates: asked)
         let plan = BenchPlan(iterations: iterations, starts: sustain == nil ? starts : 1, sustain: sustain, jobs: jobs)
-        let benchmark = Benchmark(plan, folder: place, openers: openers, platform: platform())
+        let benchmark = Benchmark(plan, folder: folder, openers: openers, platform: platform())
         benchmark.isCancelled = { Task.isCancelled }
         benchmark.progress = { told.continuation.yield(($0, "\($1.file) on \($1.delegate)")) }
-        return BenchOutcome(report: benchmark.run(), jobs: jobs, found: benchmark.found)
+        benchmark.kept = { HeadlessBench.keep($0, in: folder) }
+        return benchmark.run()
       }
       self.task = task
       for await (share, text) in told.stream { state = .running(share, text) }
@@ -80,38 +98,36 @@ public final class BenchScreen {
   /// What was measured until now is kept.
   public func stop() { task?.cancel() }
 
-  private func show(_ outcome: BenchOutcome) {
-    report = Data(canonical(outcome.report))
-    let rows = outcome.report["rows"]?.list ?? []
-    lines = zip(outcome.jobs, rows).map { job, row in
+  private func show(_ found: Json) {
+    report = Data(canonical(found))
+    let rows = found["rows"]?.list ?? []
+    lines = rows.enumerated().map { number, row in
       let reasons = row["reasons"]?.list?.compactMap(\.string) ?? []
-      let ends = row["median_ci95_ms"]?.list?.compactMap(\.double)
       return BenchLine(
-        id: job.number, file: job.file, delegate: job.delegate, medianMs: row["median_ms"]?.double, ends: ends,
-        note: reasons.joined(separator: "; "))
+        id: number, file: row["file"]?.string ?? "?", delegate: row["delegate_asked"]?.string ?? "?", medianMs: row["median_ms"]?.double,
+        ends: row["median_ci95_ms"]?.list?.compactMap(\.double), note: reasons.joined(separator: "; "))
     }
-    var next = 0
-    points = outcome.jobs.flatMap { job -> [BenchPoint] in
-      let (series, found) = ("\(job.file), \(job.delegate)", outcome.found[job.number] ?? BenchFound())
-      let runs = found.repeats.flatMap(\.latencies).enumerated().map { (Double($0), $1) }
-      let values = runs.isEmpty ? found.curve.map { ($0.end, $0.p50) } : runs
-      return values.map { x, ms in
-        next += 1
-        return BenchPoint(id: next, series: series, x: x, ms: ms)
+    points = []
+    for (line, row) in zip(lines, rows) {
+      let runs = (row["repeats"]?.list ?? []).flatMap { $0["latencies_ms"]?.list ?? [] }.compactMap(\.double)
+      let windows = (row["curve"]?.list ?? []).compactMap { window in
+        window["end_s"]?.double.flatMap { end in window["p50"]?.double.map { (end, $0) } }
+      }
+      for (x, ms) in runs.isEmpty ? windows : runs.enumerated().map({ (Double($0), $1) }) {
+        points.append(BenchPoint(id: points.count, series: "\(line.file), \(line.delegate)", x: x, ms: ms))
       }
     }
     thermal = rows.last?["thermal_after"]?.string
   }
 }
 
-struct BenchOutcome: Sendable {
-  let report: Json
-  let jobs: [BenchJob]
-  let found: [Int: BenchFound]
-}
-
 /// The benchmark without a screen: `--benchmark FOLDER` among the launch arguments, as `unplug bench --on ios` starts the app.
 public enum HeadlessBench {
+  /// What was measured until now, beside the plan; `report.json` is there only when all is done.
+  public static let partial = "partial.json"
+  /// The line that says why nothing could be measured, for the harness.
+  public static let failed = "failed.txt"
+
   /// The folder that launch arguments name, below the app's container; nothing where they ask for none.
   ///
   /// - Throws: `Failure` for a path that leads out of it.
@@ -122,12 +138,32 @@ public enum HeadlessBench {
     return container.appendingPathComponent(path)
   }
 
-  /// Works through `plan.json` and writes `report.json` beside it, whole or not at all; also where everything failed.
+  /// Works through `plan.json` and writes `report.json` beside it, whole or not at all; also where everything failed. Folders of
+  /// earlier benchmarks (`bench-*` beside it) are removed: nobody else can.
   public static func run(_ folder: URL, openers: [any Opener], platform: any BenchPlatform) throws {
+    do { try measured(folder, openers, platform) } catch {
+      try? Data(line(of: error).utf8).write(to: folder.appendingPathComponent(failed), options: .atomic)
+      throw error
+    }
+  }
+
+  private static func measured(_ folder: URL, _ openers: [any Opener], _ platform: any BenchPlatform) throws {
     guard let data = try? Data(contentsOf: folder.appendingPathComponent("plan.json")) else {
       throw Failure(folder.lastPathComponent, "it has no plan.json", "Run unplug bench --on ios again")
     }
+    let (manager, around) = (FileManager.default, folder.deletingLastPathComponent())
+    for name in (try? manager.contentsOfDirectory(atPath: around.path)) ?? [] {
+      if name.hasPrefix("bench-"), name != folder.lastPathComponent { try? manager.removeItem(at: around.appendingPathComponent(name)) }
+    }
     let benchmark = Benchmark(try BenchPlan(data), folder: folder, openers: openers, platform: platform)
-    try Data(canonical(benchmark.run())).write(to: folder.appendingPathComponent("report.json"), options: .atomic)
+    benchmark.kept = { keep($0, in: folder) }
+    do { try Data(canonical(benchmark.run())).write(to: folder.appendingPathComponent("report.json"), options: .atomic) } catch {
+      throw unwritten("The report", error)
+    }
+  }
+
+  /// Puts what was measured in the place of what was kept before. Where that fails the benchmark goes on: the report tells.
+  static func keep(_ found: Json, in folder: URL) {
+    try? Data(canonical(found)).write(to: folder.appendingPathComponent(partial), options: .atomic)
   }
 }

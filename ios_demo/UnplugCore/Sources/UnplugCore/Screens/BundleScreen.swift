@@ -57,13 +57,25 @@ public final class BundleScreen {
 
   public private(set) var state = State.empty
   @ObservationIgnored public private(set) var bundle: Verified?
+  /// Why the bundle in use will not be there at the next start; nothing where it will.
+  public private(set) var notice: String?
   private let store: TrustStore
+  private let home: URL?
   private let now: () -> Int
 
-  /// - Parameter now: seconds since 1970.
-  public init(_ memory: any Memory, now: @escaping () -> Int = { Int(Date().timeIntervalSince1970) }) {
+  /// - Parameters:
+  ///   - home: a folder of this screen's own, where the bundle in use is kept for the next start.
+  ///   - now: seconds since 1970.
+  public init(_ memory: any Memory, home: URL? = nil, now: @escaping () -> Int = { Int(Date().timeIntervalSince1970) }) {
     store = TrustStore(memory)
-    self.now = now
+    (self.home, self.now) = (home, now)
+  }
+
+  /// Takes the bundle of the last start into use, checked anew: it may have expired since.
+  public func reopen() async {
+    guard bundle == nil, let home, let kept = try? FileManager.default.contentsOfDirectory(atPath: home.path) else { return }
+    guard let name = kept.sorted().first(where: { !$0.hasPrefix(".") }) else { return }
+    await open(home.appendingPathComponent(name))
   }
 
   /// A public key or a trust file.
@@ -84,10 +96,26 @@ public final class BundleScreen {
       let found = try await Task.detached { try verify(BundleScreen.read(place), trust, now: time) }.value
       try store.remember(found.publication)
       bundle = found
+      notice = nil
+      do { try await keep(found) } catch { notice = line(of: error) }
       state = .ready(BundleFacts(found))
     } catch {
       state = .refused(line(of: error))
     }
+  }
+
+  /// Writes the bundle in use to `home`, whole or not at all, and nothing else stays there.
+  private func keep(_ bundle: Verified) async throws {
+    guard let home else { return }
+    try await Task.detached {
+      let manager = FileManager.default
+      try manager.createDirectory(at: home, withIntermediateDirectories: true)
+      let target = home.appendingPathComponent(bundle.id)
+      if !manager.fileExists(atPath: target.path) { try bundle.write("", to: target) }
+      for name in try manager.contentsOfDirectory(atPath: home.path) where name != bundle.id {
+        try manager.removeItem(at: home.appendingPathComponent(name))
+      }
+    }.value
   }
 
   /// Back from a refusal to what is in use.

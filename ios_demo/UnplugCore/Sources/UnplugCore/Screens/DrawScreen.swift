@@ -42,6 +42,16 @@ public struct DrawChoice: Hashable, Sendable, CustomStringConvertible {
   }
 }
 
+/// How a photograph becomes what a plugin follows.
+public enum Follow: String, CaseIterable, Sendable {
+  /// As OpenCV's Canny detector draws them.
+  case edges
+  /// The outlines of a face, as Apple's Vision finds them.
+  case face
+  /// As it is: a line drawing, or what `unplug condition` drew.
+  case picture
+}
+
 public enum DrawStep: Equatable, Sendable {
   case opening(String)
   case step(Int, Int)
@@ -68,15 +78,21 @@ public final class DrawScreen {
   public var steps = 6
   public var guidance = 3.0
   public var solver = Solver.dpm
-  public var plugin: String?
+  public var plugin: String? { didSet { if plugin != oldValue { condition = nil } } }
+  /// How a photograph is followed; nothing leaves it to the plugin.
+  public var follow: Follow?
   public var strength = 1.0
   public var condition: Picture?
   public var choice: DrawChoice?
   private let openers: [any Opener]
+  private let finder: any FaceFinder
+  private let decoder: any PhotographDecoder
   private let painter = Painter()
   private var task: Task<Drawn, any Error>?
 
-  public init(openers: [any Opener]) { self.openers = openers }
+  public init(openers: [any Opener], finder: any FaceFinder, decoder: any PhotographDecoder) {
+    (self.openers, self.finder, self.decoder) = (openers, finder, decoder)
+  }
 
   /// Opens a folder that `unplug export` wrote.
   public func open(_ folder: URL) {
@@ -104,11 +120,27 @@ public final class DrawScreen {
 
   public var plugins: [String] { generator.map { $0.pipeline.plugins.keys.sorted() } ?? [] }
 
-  /// Edges of a photograph or a sketch as the chosen plugin's condition.
-  public func follow(_ picture: Picture, edges: Bool) {
+  /// What the chosen plugin was trained to follow.
+  public var natural: Follow {
+    switch plugin.flatMap({ generator?.pipeline.plugins[$0]?.condition }) {
+    case "canny": .edges
+    case "face_landmark": .face
+    default: .picture
+    }
+  }
+
+  /// A photograph as the chosen plugin's condition; nothing where the library gave none.
+  public func take(_ photograph: Data?) async {
     guard let side = generator?.pipeline.imageSize else { return }
-    let square = picture.square(side)
-    condition = edges ? Canny.edges(square) : square
+    do {
+      let (picture, how) = (try await read(photograph, decoder), follow ?? natural)
+      switch how {
+      case .edges: condition = await Task.detached { Canny.edges(picture.square(side)) }.value
+      case .face: condition = try await finder.only(picture).outline.draw(in: picture, size: side)
+      case .picture: condition = await Task.detached { picture.square(side) }.value
+      }
+      if case .failed = state { state = .idle }
+    } catch { state = .failed(line(of: error)) }
   }
 
   /// Lines by finger, in parts of the pad, as white lines on black.

@@ -103,7 +103,7 @@ def main(spec: str, model: Path | None, also: tuple[Path, ...], epochs: int, out
     kind, _, place = report.data["spec"].partition(":")
     settings = {
         **report.settings, "recipe": checkpoint.record.get("recipe"),
-        "command": "python -m benchmarks.assurance --data utkface:DIR",
+        "command": "python -m benchmarks.assurance --data utkface:DIR --model unlearned --also original --also retrained",
     }  # fmt: skip
     replace(report, data={**report.data, "spec": f"{kind}:{Path(place).name}"}, settings=settings).save(out)
     with atomic_path(page) as temporary:

@@ -64,7 +64,7 @@ final class PictureTests: XCTestCase {
       return try looseJson(
         Array(#"{"model_type":"age","iospec":{"inputs":[\#(tensor)],"outputs":\#(outputs)},"postprocessing":\#(post)}"#.utf8))
     }
-    let reader = try AgeReader(manifest: manifest(#"{"age":57,"over_from":0.25,"under_to":0.125}"#))
+    let reader = try AgeReader(manifest: manifest(#"{"schema":"unplug-decision/1","age":57,"over_from":0.25,"under_to":0.125}"#))
     let said: (Float) -> Tensors = { ["age_logits": .floats([0, 0, 0.6931472]), "expected_age": .floats([$0])] }
     let answer = try reader.answer(said(21.5))
     XCTAssertEqual(answer.years, 21.5)
@@ -76,7 +76,10 @@ final class PictureTests: XCTestCase {
     func logits(_ last: Float) -> Tensors { ["age_logits": .floats([0, 0, last]), "expected_age": .floats([30])] }
     XCTAssertEqual(try [5, 0, -2].map { try reader.answer(logits($0)).decision }, [.over, .unsure, .under])
     XCTAssertNil(try AgeReader(manifest: manifest("null")).answer(said(30)).decision)
-    for wrong in [#"{"age":18,"over_from":0.1,"under_to":0.9}"#, #"{"age":100,"over_from":0.9,"under_to":0.1}"#, "{}"] {
+    let version = #""schema":"unplug-decision/1""#
+    for wrong in [
+      #"{\#(version),"age":18,"over_from":0.1,"under_to":0.9}"#, #"{\#(version),"age":100,"over_from":0.9,"under_to":0.1}"#, "{}",
+    ] {
       XCTAssertThrowsError(try AgeReader(manifest: manifest(wrong)), wrong)
     }
     XCTAssertThrowsError(try reader.answer(["age_logits": .floats([0]), "expected_age": .floats([.nan])]))

@@ -23,8 +23,8 @@ public enum Face {
 /// Whether somebody is over an age, as far as the limit of errors lets a model say.
 public enum Decision: String, Sendable { case over, under, unsure }
 
-/// The rule "over from here, under up to there, unsure between": `decision` in a manifest's `postprocessing`; as
-/// unplug.sdk.inference.Decision.
+/// The rule "over from here, under up to there, unsure between": `decision` in a manifest's `postprocessing`,
+/// `unplug-decision/1`; as unplug.sdk.inference.Decision.
 public struct Limits: Equatable, Sendable {
   /// T in years; who has had that birthday is over.
   public let age: Double
@@ -38,8 +38,8 @@ public struct Limits: Equatable, Sendable {
   /// - Throws: `Failure` where it carries some that do not hold.
   init?(_ postprocessing: Json?, _ edges: [Double]) throws {
     guard let said = postprocessing?["decision"], said != .null else { return nil }
-    guard let age = said["age"]?.double, let over = said["over_from"]?.double, let under = said["under_to"]?.double, under < over,
-      let first = edges.first, let last = edges.last, first < age, age < last
+    guard said["schema"] == .text("unplug-decision/1"), let age = said["age"]?.double, let over = said["over_from"]?.double,
+      let under = said["under_to"]?.double, under < over, let first = edges.first, let last = edges.last, first < age, age < last
     else { throw Failure("The bundle", "its limits of a decision do not hold", "Get another release") }
     (self.age, overFrom, underTo) = (age, over, under)
   }

@@ -189,6 +189,47 @@ class PersonRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Usage:
+    """Shares of two sets that a model still uses; 1 is what the original used of them, 0 nothing."""
+
+    forget: Estimate
+    retain: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vulnerable:
+    """The forgotten whom models of the fleet remember most, against unseen people.
+
+    Args:
+        auc: of their mean confidence against unseen people's.
+        minus_retrained: the same minus the oracle's, paired; null without one.
+        people, of: how many they are, of how many forgotten.
+        gap: by how much models that saw them are surer of them, in standard deviations of models that did not; their mean.
+    """
+
+    auc: Estimate
+    minus_retrained: Estimate | None
+    people: int
+    of: int
+    gap: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threat:
+    """What somebody holds, and what the audit tried of it.
+
+    Args:
+        holds: what they have.
+        covered: attacks and measures that ran; empty where it was not tested.
+        missing: by those that did not run, why.
+    """
+
+    holds: str
+    covered: tuple[str, ...]
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelAudit:
     """All that was measured on one model or artifact.
 
@@ -206,6 +247,8 @@ class ModelAudit:
         worst_subject: by the loss attack.
         relearning: null unless it was asked for.
         people: every forgotten person, in the order of the forget set; empty without references that left people out.
+        usage: shares of the forget and the retain set that it still uses, beside the original; null without one.
+        vulnerable: those whom models remember most; null without a fleet.
     """
 
     name: str
@@ -221,6 +264,8 @@ class ModelAudit:
     worst_subject: WorstSubject | None = None
     relearning: Relearning | None = None
     people: tuple[PersonRow, ...] = ()
+    usage: Usage | None = None
+    vulnerable: Vulnerable | None = None
 
     @property
     def most_standing_out(self) -> tuple[PersonRow, float] | None:
@@ -358,6 +403,7 @@ class AuditReport:
     settings: dict[str, Any]
     versions: dict[str, str | None]
     rounding: tuple[Rounding, ...] = ()
+    threats: tuple[Threat, ...] = ()
     schema: Literal["unplug-audit/1"] = SCHEMA
 
     @property

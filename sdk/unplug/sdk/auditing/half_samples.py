@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from unplug.core import InputError
 from unplug.sdk.statistics import Estimate, interval, subject_weights
 
-from .checks import check_different
-
 Array = NDArray[np.float64]
 MIN_MODELS = 4
 """Retrained models that can be split into two pairs."""
@@ -93,7 +91,6 @@ def check_models(unlearned_US: Array, retrained_NS: Array) -> None:
         )
     if not (np.isfinite(unlearned_US).all() and np.isfinite(retrained_NS).all()):
         raise InputError("population", "some values are not numbers", "Leave the models out that diverged")
-    check_different("retrained models", list(retrained_NS))
 
 
 def weighted_mean(value_DS: Array, weight_DS: Array) -> Array:

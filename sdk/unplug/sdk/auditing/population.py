@@ -17,6 +17,7 @@ from unplug.sdk.statistics import Estimate, Resamples, auc, bootstrap_auc, inter
 
 from .attack import Signals
 from .attacks.rmia import RMIA
+from .checks import check_different
 from .half_samples import Draws, draw_halves, estimate, weighted_mean
 
 Array = NDArray[np.float64]
@@ -118,6 +119,7 @@ def ulira(
     """
     if min(len(phi_unlearned_US), len(phi_never_NS)) < 6:
         raise InputError("attack population-lira", "it needs 6 unlearned and 6 retrained models", "Train more models")
+    check_different("retrained models", list(phi_never_NS))
     draws = draw_halves(held_out_pairs, phi_unlearned_US, phi_never_NS, subjects_S, draws=replicates, seed=seed)
     samples = phi_never_NS.shape[1]
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.artifacts import markdown as artifacts_table
+from benchmarks.assurance import with_tables
 from benchmarks.certifications import markdown as certifications_table
 from benchmarks.critic_tables import attack_markdown, batch_markdown, canary_markdown, noise_markdown
 from benchmarks.designs import accuracy_markdown, cost_markdown
@@ -34,6 +35,7 @@ from benchmarks.summary import markdown
 
 from unplug.core import VERSION
 from unplug.mobile_bench import BenchReport, at_fault
+from unplug.sdk.assurance import read_evaluation
 from unplug.sdk.cli import main
 from unplug.sdk.cli.main import COMMANDS as COMMAND_LINES
 from unplug.sdk.cli.run_group import RunGroup
@@ -99,6 +101,13 @@ def test_the_table_of_this_host_is_that_of_the_committed_run() -> None:
     assert host_table(facts) in RESULTS
     slow = {name: facts["results"][name]["ratio"] for name in BUDGETS}
     assert all(slow[name] >= least for name, least in BUDGETS.items()), slow
+
+
+def test_the_tables_of_age_limits_are_those_of_the_committed_run() -> None:
+    report = read_evaluation(ROOT / "docs/data/evaluation-utkface.json")
+    page = (ROOT / "docs/assurance.md").read_text(encoding="utf-8")
+    assert with_tables(page, report) == page and report.settings["command"] in page
+    assert report.people.apart == "held out" and {model.precision for model in report.models} >= {None, "fp32", "int8-static"}
 
 
 def test_every_file_and_make_target_that_it_names_is_there() -> None:

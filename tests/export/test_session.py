@@ -33,7 +33,7 @@ def test_calls_share_a_process_and_samples_keep_their_order(
     with Session(by_name[name]) as session:
         inputs = random_inputs(session.artifact.card.iospec, 3, seed=0)
         whole = session.run(inputs)
-        assert {key: value.shape for key, value in whole.items()} == {"age_logits": (3, 10), "expected_age": (3, 1)}
+        assert {key: value.shape for key, value in whole.items()} == {"age_logits": (3, 13), "expected_age": (3, 1)}
         seen: list[tuple[int, int, str]] = []
         monkeypatch.setattr("unplug.export.session.CHUNK_BYTES", 2 * inputs["image"][:1].nbytes)
         monkeypatch.setattr("subprocess.Popen", None)

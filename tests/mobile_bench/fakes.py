@@ -64,7 +64,7 @@ class FakeDevice:
         return self.back
 
     def _outputs(self, samples: int) -> dict[str, np.ndarray]:
-        return {"age_logits": np.ones((samples, 10), np.float32), "expected_age": np.ones((samples, 1), np.float32)}
+        return {"age_logits": np.ones((samples, 13), np.float32), "expected_age": np.ones((samples, 1), np.float32)}
 
     def untimed(self, job: Job, plan: Plan) -> Untimed:
         return Untimed(outputs=self._outputs(len(job.inputs["image"])), peak_memory_bytes=None, base_memory_bytes=None)

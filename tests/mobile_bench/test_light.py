@@ -49,4 +49,4 @@ def test_neither_torch_nor_pictures_are_needed(onnx: Artifact, litert: Artifact,
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, check=False)
     assert done.returncode == 0, done.stderr
     shapes, statuses, scipy = json.loads(done.stdout)
-    assert shapes == [{"age_logits": [2, 10], "expected_age": [2, 1]}] * 2 and statuses == ["ok", "ok"] and not scipy
+    assert shapes == [{"age_logits": [2, 13], "expected_age": [2, 1]}] * 2 and statuses == ["ok", "ok"] and not scipy

@@ -44,7 +44,7 @@ def test_the_network_has_the_feature_map_that_its_strides_promise(image_size: in
         side = model.blocks(model.stem(torch.empty(1, 3, image_size, image_size))).shape[-1]
         outputs = model(torch.empty(2, 3, image_size, image_size))
     assert 4 <= side <= 7
-    assert outputs["age_logits"].shape == (2, 10) and outputs["expected_age"].shape == (2, 1)
+    assert outputs["age_logits"].shape == (2, 13) and outputs["expected_age"].shape == (2, 1)
 
 
 def test_expected_age_is_the_softmax_weighted_mean_of_the_centers() -> None:
@@ -78,9 +78,9 @@ def test_images_are_read_as_zero_to_one() -> None:
 
 def test_default_centers_are_the_middles_and_travel_with_the_weights() -> None:
     model = AgePredictor()
-    assert model.age_centers.tolist() == [2.5, 9.0, 16.5, 25.0, 35.0, 45.0, 55.0, 65.0, 75.0, 90.0]
+    assert model.age_centers.tolist() == [3.0, 9.5, 14.5, 17.0, 19.5, 23.0, 27.5, 35.0, 45.0, 55.0, 65.0, 75.0, 90.0]
     assert "age_centers" in model.state_dict()
-    assert model.age_edges == tuple(map(float, AGE_EDGES)) and model.groups == 10
+    assert model.age_edges == tuple(map(float, AGE_EDGES)) and model.groups == 13
 
 
 def test_the_spec_names_what_forward_takes_and_gives() -> None:
@@ -113,7 +113,7 @@ def test_dropout_acts_in_training_only() -> None:
         ({"age_edges": (0, 60, 30)}, "do not rise"),
         ({"age_edges": (0, math.nan, 30)}, "do not rise"),
         ({"age_edges": (0, 30, math.inf), "age_centers": (1, 2)}, "do not rise"),
-        ({"age_centers": (1.0, 2.0)}, "2 given for 10 groups"),
+        ({"age_centers": (1.0, 2.0)}, "2 given for 13 groups"),
         ({"age_centers": [math.nan] * 10}, "finite age"),
         ({"dropout": -0.1}, "0 to 0.9"),
         ({"dropout": 0.91}, "0 to 0.9"),

@@ -1,6 +1,11 @@
+from .adopted import Adopted as Adopted
+from .adopted import Normalized as Normalized
+from .adopted import trust as trust
 from .age import AGE_EDGES as AGE_EDGES
 from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES
 from .age import AgePredictor as AgePredictor
+from .age import check_edges as check_edges
+from .age_sizes import ADOPTED as ADOPTED
 from .age_sizes import MAX_IMAGE_SIZE as MAX_IMAGE_SIZE
 from .age_sizes import MIN_IMAGE_SIZE as MIN_IMAGE_SIZE
 from .age_sizes import SIZES as SIZES

@@ -1,4 +1,4 @@
-"""The face-age predictor: ten age groups and an expected age from one small image.
+"""The face-age predictor: age groups and an expected age from one small image.
 
 Shapes: B batch, G age groups, H = W = image_size.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,14 @@ from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, IOSpec, TensorSpec
 
-from .age_sizes import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
+from .adopted import Adopted, Normalized
+from .age_sizes import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, Size
 from .blocks import ConvNormAct, InvertedBottleneck, init_weights
 from .checkpoint import load_weights
 
-AGE_EDGES = (0, 5, 13, 20, 30, 40, 50, 60, 70, 80, 100)
-"""Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above."""
+AGE_EDGES = (0, 6, 13, 16, 18, 21, 25, 30, 40, 50, 60, 70, 80, 100)
+"""Default group borders in years: group g holds ages in [edge_g, edge_g+1), the last one everything above. Laws ask at 13, 16,
+18 and 21, and shops challenge at 21 and 25: at a border P(age >= T) needs no assumption about ages within a group."""
 
 MAX_GROUPS = 256  # one a year is far below; a config.json must not be able to ask for gigabytes
 
@@ -50,7 +52,7 @@ def stage_strides(image_size: int, stages: int) -> tuple[int, ...]:
 
 
 class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=["face-age", "on-device"]):
-    """Face image to ten age-group logits and an expected age.
+    """Face image to age-group logits and an expected age.
 
     expected_age = sum_g softmax(z)_g * c_g, with c_g the mean training age of group g. With `random_features` D > 0 the
     classifier is linear in D fixed random features of the pooled trunk, relu(A x + a), and says the age itself, held between
@@ -63,6 +65,8 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         age_centers: G ages in years that the expectation uses; default: the middle of each group.
         dropout: probability in front of the classifier, 0 to 0.9.
         random_features: D, 0 to 4,096.
+        network: of size "adopted": how somebody else's network is built, see `Adopted`; it takes the place of trunk and
+            classifier.
 
     Raises:
         InputError: an argument outside its range.
@@ -71,7 +75,7 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         >>> model = AgePredictor(size="nano", image_size=32).eval()
         >>> outputs = model(torch.zeros(2, 3, 32, 32))
         >>> outputs["age_logits"].shape, outputs["expected_age"].shape
-        (torch.Size([2, 10]), torch.Size([2, 1]))
+        (torch.Size([2, 13]), torch.Size([2, 1]))
 
     Reference:
         Sandler et al., MobileNetV2, 2018; Rothe et al., Deep EXpectation, 2015, section 3 (expected age); Cho and Saul,
@@ -86,14 +90,26 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         age_centers: Sequence[float] | None = None,
         dropout: float = 0.0,
         random_features: int = 0,
+        network: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         edges = tuple(float(edge) for edge in age_edges)
         centers = tuple(age_centers) if age_centers is not None else tuple((a + b) / 2 for a, b in itertools.pairwise(edges))
-        _check_arguments(size, image_size, edges, centers, dropout, random_features)
+        _check_arguments(size, image_size, edges, centers, dropout, random_features, network)
         self.size, self.image_size, self.age_edges = size, image_size, edges
-        table = SIZES[size]
-        stem_stride, *strides = stage_strides(image_size, len(table.stages))
+        self.adopted = None if network is None else Adopted.from_dict(network)
+        self.network = None if self.adopted is None else Normalized(self.adopted, len(edges) - 1)
+        self.dropout = nn.Dropout(dropout)
+        self.lift: nn.Linear | None = None
+        self.register_buffer("age_centers", torch.tensor(centers, dtype=torch.float32))
+        if self.network is None:
+            self._own(SIZES[size], random_features)
+
+    age_centers: Tensor
+
+    def _own(self, table: Size, random_features: int) -> None:
+        """Trunk and classifier of ours."""
+        stem_stride, *strides = stage_strides(self.image_size, len(table.stages))
         self.stem = ConvNormAct(3, table.stem, stride=stem_stride)
         channels, blocks = table.stem, []
         for stage, stride in zip(table.stages, strides, strict=True):
@@ -106,13 +122,10 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
                 channels = stage.channels
         self.blocks = nn.Sequential(*blocks)
         self.head = ConvNormAct(channels, table.head, kernel=1)
-        self.dropout = nn.Dropout(dropout)
-        self.lift = nn.Linear(table.head, random_features) if random_features else None
-        self.classifier = nn.Linear(random_features or table.head, len(edges) - 1 + (random_features > 0))
-        self.register_buffer("age_centers", torch.tensor(centers, dtype=torch.float32))
+        if random_features:
+            self.lift = nn.Linear(table.head, random_features)
+        self.classifier = nn.Linear(random_features or table.head, self.groups + (random_features > 0))
         self.apply(init_weights)
-
-    age_centers: Tensor
 
     def forward(self, image_BCHW: Tensor) -> dict[str, Tensor]:
         """Logits and expected age of RGB images in [0, 1].
@@ -123,12 +136,14 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         Returns:
             ``age_logits`` (B, G) and ``expected_age`` (B, 1) in years.
         """
-        pooled_BC = self.pooled(image_BCHW)
+        if self.network is not None:
+            answer_BK = self.network(image_BCHW)
+        elif self.lift is None:
+            answer_BK = self.classifier(self.dropout(self.pooled(image_BCHW)))
         if self.lift is None:
-            answer_BK = self.classifier(self.dropout(pooled_BC))
             age_B1 = (answer_BK.softmax(dim=1) * self.age_centers).sum(dim=1, keepdim=True)
             return {"age_logits": answer_BK, "expected_age": age_B1}
-        answer_BK = self.classifier(nn.functional.relu(self.lift(pooled_BC)))
+        answer_BK = self.classifier(nn.functional.relu(self.lift(self.pooled(image_BCHW))))
         # Two rectifiers, not a clamp: GPU delegates leave that to the CPU.
         youngest, oldest = self.age_edges[0], self.age_edges[-1]
         above_B1 = nn.functional.relu(answer_BK[:, self.groups :] - youngest)
@@ -136,7 +151,15 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
         return {"age_logits": answer_BK[:, : self.groups], "expected_age": age_B1}
 
     def pooled(self, image_BCHW: Tensor) -> Tensor:
-        """The trunk's features (B, C), averaged over the picture; images as for `forward`."""
+        """The trunk's features (B, C), averaged over the picture; images as for `forward`.
+
+        Raises:
+            InputError: the network was adopted.
+        """
+        if self.network is not None:
+            raise InputError(
+                "an adopted network", "nobody knows what its trunk is", "Use it as a whole, or train one of our sizes"
+            )
         return pooled(self, image_BCHW)
 
     @property
@@ -187,6 +210,7 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
             "age_centers": [float(center) for center in self.age_centers],
             "dropout": self.dropout.p,
             **({} if self.lift is None else {"random_features": self.lift.out_features}),
+            **({} if self.adopted is None else {"network": self.adopted.to_dict()}),
         }
         return super().save_pretrained(save_directory, config=config, **kwargs)
 
@@ -221,21 +245,31 @@ HUB_ARGUMENTS = ("revision", "cache_dir", "force_download", "local_files_only", 
 
 
 def _check_arguments(
-    size: str, image_size: int, edges: Sequence[float], centers: Sequence[float], dropout: float, random_features: int
-) -> None:
-    if size not in SIZES:
+    size: str, image_size: int, edges: Sequence[float], centers: Sequence[float], dropout: float, random_features: int,
+    network: Mapping[str, Any] | None,
+) -> None:  # fmt: skip
+    if (size == ADOPTED) != (network is not None):
+        raise InputError(f"size {size!r}", f"a network of others belongs to size {ADOPTED!r}, and only to it", "Adopt it again")
+    if size not in (*SIZES, ADOPTED):
         raise InputError(f"size {size!r}", "no such age predictor", f"Choose one of {', '.join(SIZES)}")
     if not isinstance(image_size, int) or not MIN_IMAGE_SIZE <= image_size <= MAX_IMAGE_SIZE:
         raise InputError(f"image size {image_size}", "out of range", f"Use {MIN_IMAGE_SIZE} to {MAX_IMAGE_SIZE} pixels")
-    if not 3 <= len(edges) <= MAX_GROUPS + 1:
-        raise InputError("age_edges", f"{len(edges)} borders given", f"Give 3 to {MAX_GROUPS + 1} rising borders in years")
-    if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
-        raise InputError(f"age_edges {list(edges)}", "they do not rise", "Give at least three rising borders in years")
+    check_edges(edges)
     if not all(map(math.isfinite, centers)):
         raise InputError("age_centers", "one of them is no number", "Give one finite age per group")
     if len(centers) != len(edges) - 1:
         raise InputError("age_centers", f"{len(centers)} given for {len(edges) - 1} groups", "Give one finite age per group")
     if not 0.0 <= dropout <= 0.9:
         raise InputError(f"dropout {dropout}", "out of range", "Use 0 to 0.9")
+    if network is not None and (random_features or dropout):
+        raise InputError("an adopted network", "random features and dropout are its own affair", "Leave them 0")
     if not isinstance(random_features, int) or not 0 <= random_features <= MAX_RANDOM_FEATURES:
         raise InputError(f"random_features {random_features!r}", "out of range", f"Use 0 to {MAX_RANDOM_FEATURES}")
+
+
+def check_edges(edges: Sequence[float]) -> None:
+    """Refuses borders of age groups that are too few, too many, or do not rise: `InputError`."""
+    if not 3 <= len(edges) <= MAX_GROUPS + 1:
+        raise InputError("age_edges", f"{len(edges)} borders given", f"Give 3 to {MAX_GROUPS + 1} rising borders in years")
+    if not (all(map(math.isfinite, edges)) and all(a < b for a, b in itertools.pairwise(edges))):
+        raise InputError(f"age_edges {list(edges)}", "they do not rise", "Give at least three rising borders in years")

@@ -26,6 +26,9 @@ class Size:
     head: int
 
 
+ADOPTED = "adopted"
+"""In the place of a size: a network that was built elsewhere."""
+
 SIZES: dict[str, Size] = {
     "nano": Size(
         stem=16,

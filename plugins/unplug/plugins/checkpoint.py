@@ -299,7 +299,7 @@ def _build(folder: Path, weights: Path, model_type: str, config: dict[str, Any])
         kind = MODELS.get(model_type)
         if hasattr(kind, "complete_config"):
             config = kind.complete_config(folder, config)
-        if model_type in FOREIGN:
+        if model_type in FOREIGN or config.get("network") is not None:
             _check_size(kind, config, weights)
         model = kind(**config)
     except BROKEN as error:

@@ -39,7 +39,7 @@ def journal(job: Job, tmp_path: Path) -> Iterator[JsonLines]:
 
 @pytest.fixture
 def exchange(job: Job, journal: JsonLines) -> Exchange:
-    outputs = {"age_logits": np.zeros((2, 10), np.float32), "expected_age": np.ones((2, 1), np.float32)}
+    outputs = {"age_logits": np.zeros((2, 13), np.float32), "expected_age": np.ones((2, 1), np.float32)}
     return Exchange([job], [outputs], PLAN, journal=journal)
 
 

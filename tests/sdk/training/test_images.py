@@ -46,20 +46,21 @@ def test_the_order_follows_from_the_generator_alone() -> None:
 
 
 def test_age_groups_at_their_borders() -> None:
-    ages = np.array([-1.0, 0.0, 4.999, 5.0, 12.9, 13.0, 79.9, 80.0, 99.0, 100.0, 122.0])
-    assert age_groups(ages, AGE_EDGES).tolist() == [0, 0, 0, 1, 1, 2, 8, 9, 9, 9, 9]
+    ages = np.array([-1.0, 0.0, 5.999, 6.0, 12.9, 13.0, 15.9, 16.0, 17.999, 18.0, 20.9, 21.0, 79.9, 80.0, 99.0, 100.0, 122.0])
+    assert age_groups(ages, AGE_EDGES).tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 11, 12, 12, 12, 12]
+    assert age_groups(np.array([17.5, 20.0, 99.0]), tuple(range(101))).tolist() == [17, 20, 99]
 
 
 @given(st.lists(st.floats(0, 122), min_size=1, max_size=20))
 def test_age_groups_agree_with_a_loop(ages: list[float]) -> None:
-    slow = [next((g for g in range(9, -1, -1) if age >= AGE_EDGES[g]), 0) for age in ages]
+    slow = [next((g for g in range(len(AGE_EDGES) - 2, -1, -1) if age >= AGE_EDGES[g]), 0) for age in ages]
     assert age_groups(np.array(ages), AGE_EDGES).tolist() == slow
 
 
 def test_tensors_hold_the_pixels_and_labels_of_the_ids_asked_for(make_dataset: Callable[..., Dataset]) -> None:
     dataset = make_dataset(6, ages=[1.0, 6.0, 14.0, 22.0, 33.0, 90.0])
     data = to_tensors(dataset, ["s5", "s0", "s2"], AGE_EDGES, CPU)
-    assert data.ids == ("s5", "s0", "s2") and data.age_N.tolist() == [90, 1, 14] and data.group_N.tolist() == [9, 0, 2]
+    assert data.ids == ("s5", "s0", "s2") and data.age_N.tolist() == [90, 1, 14] and data.group_N.tolist() == [12, 0, 2]
     assert torch.equal(data.image_NCHW[1], torch.from_numpy(dataset.pixels([0])[0]).permute(2, 0, 1))
     batch = data.batch(torch.tensor([2, 0]))
     assert batch.age_B.tolist() == [14, 90] and batch.image_BCHW.dtype == torch.float32

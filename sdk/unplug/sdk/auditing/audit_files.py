@@ -12,7 +12,7 @@ import torch
 from unplug.core import ArtifactError, CheckpointError, InputError, sha256_file, temporary_folder
 from unplug.export import Artifact, digest_inputs, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint, weights_file
-from unplug.sdk.bundle import verify_bundle
+from unplug.sdk.bundle import artifact_paths
 from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, read_forget_file
 from unplug.sdk.fleet import load_references
@@ -85,7 +85,7 @@ def run_audit(config: AuditConfig, device: torch.device, say: Say, show: bool) -
 
 def _load(config: AuditConfig, device: torch.device, show: bool) -> _Loaded:
     checkpoints = {path: load_checkpoint(path) for path in config.subjects if (path / "config.json").is_file()}
-    paths = _artifact_paths([subject for subject in config.subjects if subject not in checkpoints])
+    paths = artifact_paths([subject for subject in config.subjects if subject not in checkpoints])
     original = load_checkpoint(config.original or _original_path(checkpoints))
     task = task_of(original, device=device, base=config.base)
     given, named = config.spec, config.forget_file
@@ -267,24 +267,6 @@ def _check_references(references: Sequence[Checkpoint], known: Set[str]) -> None
             why = "it is given already, as a model or as another reference"
             raise CheckpointError(str(reference.path), why, "Train references with other seeds: --train-references 1")
         seen.add(reference.sha256)
-
-
-def _artifact_paths(subjects: Sequence[Path]) -> list[Path]:
-    """Exported files that are named, and those that named bundles hold.
-
-    Raises:
-        InputError: a subject that is neither.
-    """
-    found: list[Path] = []
-    for subject in subjects:
-        if not subject.exists():
-            raise InputError(str(subject), "no such checkpoint, exported file or bundle", "Check the path")
-        if not (subject / "manifest.json").is_file():
-            found.append(subject)
-            continue
-        cards = [name for name in verify_bundle(subject).files if name.startswith("artifacts/") and name.count("/") == 1]
-        found += [subject / name for name in sorted(card.removesuffix(".json") for card in cards if card.endswith(".json"))]
-    return found
 
 
 def _original_path(checkpoints: Mapping[Path, Checkpoint]) -> Path:

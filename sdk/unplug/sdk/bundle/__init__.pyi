@@ -1,3 +1,4 @@
+from .artifacts import artifact_paths as artifact_paths
 from .binding import CERTIFIED as CERTIFIED
 from .binding import EXACT as EXACT
 from .binding import RANKED as RANKED

@@ -15,8 +15,9 @@ from .options import out_option
 def data() -> None:
     """Make synthetic faces, describe a data spec, draw a random forget set.
 
-    A data spec is KIND:ARGUMENT: synth:n=3000,subjects=600,seed=0, utkface:DIR, mufac:DIR, mucac:DIR,
-    facesynthetics:DIR, cifar10:DIR, imagefolder:DIR, csv:FILE, captions:DIR, webdataset:SHARDS.
+    A data spec is KIND:ARGUMENT: synth:n=3000,subjects=600,seed=0, utkface:DIR, agedb:DIR, appa-real:DIR, fairface:DIR,
+    fairface-midpoints:DIR, imdb-wiki:DIR, lagenda:DIR, mufac:DIR, mucac:DIR, facesynthetics:DIR, cifar10:DIR,
+    imagefolder:DIR, csv:FILE, captions:DIR, webdataset:SHARDS.
     """
 
 

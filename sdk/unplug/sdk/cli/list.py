@@ -23,6 +23,7 @@ REGISTRIES = {
     "conditions": "unplug.plugins.conditions:CONDITIONS",
     "data": "unplug.sdk.data.source:SOURCES",
     "protocols": "unplug.sdk.studies.leaderboard:PROTOCOLS",
+    "age-protocols": "unplug.sdk.assurance:PROTOCOLS",
     "backends": "unplug.sdk.fleet:BACKENDS",
 }
 

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cache": ("unplug.sdk.cli.cache:cache", "Show or delete decoded pictures that are kept."),
     "condition": ("unplug.sdk.cli.condition:condition", "Draw landmarks, body, depth or edges of pictures."),
     "train": ("unplug.sdk.cli.train:train", "Train a model."),
+    "adopt": ("unplug.sdk.cli.adopt:adopt", "Make a network of your own work with every command."),
     "generate": ("unplug.sdk.cli.generate:generate", "Draw pictures from a prompt, steered by plugins."),
     "page": ("unplug.sdk.cli.page:page", "Let a browser draw with an exported base."),
     "compare-control": (
@@ -27,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "head": ("unplug.sdk.cli.head:head", "Let a phone add people and forget them by itself."),
     "certify": ("unplug.sdk.cli.certify:certify", "Say what a method leaves of one person, from many others like her."),
     "references": ("unplug.sdk.cli.references:references", "Train models of person folds once, evidence for later requests."),
+    "evaluate": ("unplug.sdk.cli.evaluate:evaluate", "Judge age models at age limits, by year and group."),
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
     "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),

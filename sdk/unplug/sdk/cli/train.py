@@ -25,7 +25,9 @@ train.add_command(student)
 
 
 @train.command(
-    cls=ConfiguredCommand, config="unplug.sdk.training:Recipe", types={"size": click.Choice(["nano", "small", "base"])}
+    cls=ConfiguredCommand,
+    config="unplug.sdk.training:Recipe",
+    types={"size": click.Choice(["nano", "small", "base"])},
 )
 @data_option
 @out_option("Checkpoint folder to write; an unfinished run there is continued.")
@@ -43,11 +45,17 @@ train.add_command(student)
 @click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A setting of the design, e.g. ridge=0.01; may be repeated."
 )
+@click.option(
+    "--edges",
+    metavar="YEARS",
+    help="Borders of the age groups, as 0,13,18,25,100, or yearly (default: as few as laws ask for).",
+)
 @click.option("--restart", is_flag=True, help="Drop an unfinished run instead of continuing it.")
 @command
 def age(
     spec: str, on_bad: Any, out: Path, validation: float, test: float, split_file: Path | None, forgettable: str | None,
-    trunk_data: str | None, trunk: Path | None, pairs: tuple[str, ...], restart: bool, common: Common, **recipe_options: Any,
+    trunk_data: str | None, trunk: Path | None, pairs: tuple[str, ...], edges: str | None, restart: bool, common: Common,
+    **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train a face-age predictor.
 
@@ -61,7 +69,7 @@ def age(
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.tasks import train_age
-    from unplug.sdk.training import Recipe
+    from unplug.sdk.training import Recipe, parse_edges
     from unplug.sdk.unlearning import DESIGNS, build_design, train_forgettable
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}
@@ -74,6 +82,10 @@ def age(
     if forgettable is not None:
         build_design(forgettable, settings(pairs))  # a wrong name or setting is told before data is read
     ready = load_checkpoint(trunk, expect="age") if trunk else None
+    if edges is not None:
+        if ready is not None:
+            raise InputError("--edges", "the groups are those of the --trunk", "Leave it out, or train another trunk")
+        chosen["edges"] = parse_edges(edges)
     if ready is not None:
         chosen["image_size"] = ready.model.image_size
     recipe = Recipe(**chosen)

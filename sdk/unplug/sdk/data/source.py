@@ -5,9 +5,10 @@ A spec is ``KIND:ARGUMENT``: ``utkface:faces/``, ``csv:labels.csv``, ``synth:n=3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from unplug.core import DataError, Registry
 
 Partition = Literal["train", "validation", "test"]
+NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,8 @@ class Sample:
         label: class index into the listing's ``classes``, or None.
         subject: who is in the picture, or None where unknown.
         partition: the part of the data set's own official split, or None.
+        attributes: what is known of the person beside the age, name to value, say "sex" to "female"; frozen. Models never see
+            them and no digest covers them: they say between whom a model differs.
     """
 
     id: str
@@ -37,6 +41,11 @@ class Sample:
     label: int | None = None
     subject: str | None = None
     partition: Partition | None = None
+    attributes: Mapping[str, str] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.attributes, MappingProxyType):
+            object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
 
     @property
     def person(self) -> str:
@@ -97,6 +106,12 @@ SOURCES: Registry[Callable[[str], Source]] = Registry(
     {
         "synth": "unplug.sdk.data.sources.synth:SynthSource",
         "utkface": "unplug.sdk.data.sources.utkface:UTKFaceSource",
+        "agedb": "unplug.sdk.data.sources.agedb:AgeDBSource",
+        "appa-real": "unplug.sdk.data.sources.appareal:AppaRealSource",
+        "fairface": "unplug.sdk.data.sources.fairface:FairFaceSource",
+        "fairface-midpoints": "unplug.sdk.data.sources.fairface:middles_source",
+        "imdb-wiki": "unplug.sdk.data.sources.imdbwiki:ImdbWikiSource",
+        "lagenda": "unplug.sdk.data.sources.lagenda:LagendaSource",
         "mufac": "unplug.sdk.data.sources.mufac:MUFACSource",
         "mucac": "unplug.sdk.data.sources.mucac:MUCACSource",
         "facesynthetics": "unplug.sdk.data.sources.facesynthetics:FaceSyntheticsSource",

@@ -17,6 +17,7 @@ from PIL import Image
 from unplug.core import write_json
 from unplug.export import INDEX, Artifact, reference_outputs, vector_bytes, vector_name, vectors_index
 from unplug.plugins import Checkpoint
+from unplug.sdk.assurance import EvaluationReport, card_text
 from unplug.sdk.auditing import NEVER_SAW, AuditReport, Estimate
 from unplug.sdk.conditions import example_inputs
 from unplug.sdk.data import Dataset, same_pictures
@@ -66,8 +67,9 @@ def bundle_card(
     report: AuditReport,
     artifacts: Sequence[Artifact],
     summary: dict[str, Any],
+    evaluation: EvaluationReport | None = None,
 ) -> str:
-    """Markdown for a bundle's ``README.md``."""
+    """Markdown for a bundle's ``README.md``; what is known at age limits where an evaluation of these weights is at hand."""
 
     def auc(model: Any, attack: str) -> str:
         return _spanned(model.attacks[attack].auc, 3)
@@ -82,7 +84,9 @@ def bundle_card(
         "summary": summary, "others": "oracle" if report.model("retrained").name == "retrained" else NEVER_SAW,
         **{role: report.model(role) for role in ("original", "unlearned", "retrained")},
     }  # fmt: skip
-    return template.render(auc=auc, mae=mae, **facts)
+    card = template.render(auc=auc, mae=mae, **facts)
+    judged = None if evaluation is None else evaluation.of(unlearned.sha256)
+    return card if evaluation is None or judged is None else f"{card}\n{card_text(evaluation, judged)}"
 
 
 def _spanned(value: Estimate, digits: int) -> str:

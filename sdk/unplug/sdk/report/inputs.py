@@ -18,6 +18,7 @@ from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
 if TYPE_CHECKING:
     from unplug.export import Card, ParityReport
     from unplug.mobile_bench import Baselines, BenchReport
+    from unplug.sdk.assurance import EvaluationReport
     from unplug.sdk.auditing import AuditReport, Certification
     from unplug.sdk.studies.control import ComparisonReport
 
@@ -36,6 +37,7 @@ KINDS = {
     "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
     "unplug-certification/1": "unplug.sdk.auditing.certification:Certification",
+    "unplug-evaluation/1": "unplug.sdk.assurance.records:EvaluationReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
@@ -68,6 +70,7 @@ class Inputs:
     releases: tuple[ReleaseRecord, ...] = ()
     comparisons: tuple[ComparisonReport, ...] = ()
     certifications: tuple[Certification, ...] = ()
+    evaluations: tuple[EvaluationReport, ...] = ()
     baselines: Baselines | None = None
 
     def only(self, *schemas: str) -> bool:
@@ -79,6 +82,11 @@ class Inputs:
     def timed_only(self) -> bool:
         """Whether they are about files and their speed, and not about forgetting."""
         return self.only("unplug-bench/1", "unplug-parity/1", "unplug-artifact/1")
+
+    @property
+    def assured_only(self) -> bool:
+        """Whether they are about age limits, with or without the times of files."""
+        return self.only("unplug-evaluation/1", "unplug-bench/1", "unplug-parity/1", "unplug-artifact/1")
 
     @property
     def compared_only(self) -> bool:
@@ -110,7 +118,7 @@ def collect(paths: Sequence[Path]) -> Inputs:
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
     records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
-    audits, parities, benches, cards, faces, releases, comparisons, certifications = map(tuple, found.values())
+    audits, parities, benches, cards, faces, releases, comparisons, certifications, evaluations = map(tuple, found.values())
     _check_same_split(audits)
     for record in records:
         _check_audited(record, audits)
@@ -118,6 +126,7 @@ def collect(paths: Sequence[Path]) -> Inputs:
     return Inputs(
         sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
         faces=faces, releases=releases, comparisons=comparisons, certifications=certifications,
+        evaluations=evaluations,
     )  # fmt: skip
 
 
@@ -139,6 +148,10 @@ def _read(path: Path) -> tuple[str, Any]:
     _check_leaves(raw, where)
     value = _typed(KINDS[schema], raw, where)
     _check_rows(value, where)
+    if schema == "unplug-evaluation/1":
+        from unplug.sdk.assurance import check_evaluation
+
+        check_evaluation(value, where)
     if schema == "unplug-compare/1":
         from unplug.sdk.studies.control import check_comparison
 
@@ -186,7 +199,8 @@ def _check_rows(value: Any, where: str) -> None:
     for row in getattr(value, "rounding", ()):
         if max(len(row.auc_shift), len(row.notes)) > MAX_PARTS:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or notes on a file", _AGAIN)
-    for model in getattr(value, "models", ()):
+    audited = (model for model in getattr(value, "models", ()) if hasattr(model, "attacks"))
+    for model in audited:
         if max([len(model.attacks), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or age groups", "Make one report for each part")
         for place in (item for row in model.people for item in (row.confidence, row.error) if item is not None):

@@ -56,6 +56,11 @@ def _facts(inputs: Inputs) -> Iterator[tuple[str, str]]:
     for parity in inputs.parities:
         yield "parity checkpoint", plain(parity.checkpoint_sha256, 64)
         yield "parity samples", str(parity.samples)
+    for found in inputs.evaluations:
+        for model in found.models:
+            yield f"evaluated: {plain(model.label, 60)}", plain(model.sha256, 64)
+        yield from _flat("evaluation data", found.data)
+        yield from _flat(f"evaluation, {plain(found.protocol, 30)}", {"limit": found.limit, **found.settings})
     for bench in inputs.benches:
         yield "bench seed", str(bench.seed)
     for report in inputs.comparisons:

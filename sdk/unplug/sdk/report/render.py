@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from unplug.core import ReportError, atomic_path, count, plain
 
+from .assurance import assurance
 from .certified import certification
 from .comparison import comparison, comparison_numbers
 from .costs import cost, utility
@@ -54,7 +55,11 @@ def render_html(inputs: Inputs, *, title: str) -> str:
         title=plain(title, MAX_TITLE),
         subject=_subject(inputs),
         verdict=verdict(inputs),
-        alarms=[(alarm.kind, plain(alarm.model), plain(alarm.message, 400)) for alarm in audit.alarms] if audit else [],
+        alarms=[
+            (alarm.kind, plain(alarm.model), plain(alarm.message, 400))
+            for source in (*((audit,) if audit else ()), *inputs.evaluations)
+            for alarm in source.alarms
+        ],
         releases=inputs.releases,
         numbers=key_numbers(inputs) + comparison_numbers(inputs),
         sections=[part for part in parts if isinstance(part, Section)],
@@ -107,6 +112,7 @@ def write_report(
 def _parts(inputs: Inputs) -> list[Section | Missing]:
     """Sections in reading order, and those that the files do not allow."""
     parts = [part(inputs) for part in PARTS]
+    parts += [section for number, item in enumerate(inputs.evaluations, start=1) for section in assurance(item, number)]
     parts += [certification(item, number) for number, item in enumerate(inputs.certifications, start=1)]
     if inputs.comparisons:
         parts.insert(0, comparison(inputs))
@@ -115,7 +121,7 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
     if not has_years(inputs):  # nobody misses ages on a page about a plugin
         parts = [part for part in parts if not (isinstance(part, Missing) and part.what == "Sample faces")]
     if (
-        inputs.compared_only or inputs.timed_only or inputs.only("unplug-certification/1")
+        inputs.compared_only or inputs.timed_only or inputs.assured_only or inputs.only("unplug-certification/1")
     ):  # a page about something else does not lack a forgetting audit
         parts = [part for part in parts if isinstance(part, Section)]
     if inputs.only("unplug-bench/1"):  # of such files the section on latency says all that is known
@@ -126,7 +132,8 @@ def _parts(inputs: Inputs) -> list[Section | Missing]:
 def _subject(inputs: Inputs) -> list[str]:
     """What the page is about: data and forget set, a few words each."""
     audit = main_audit(inputs)
-    data = audit.data if audit else next((record.data for record in inputs.records), {})
+    known = (item.data for item in (*inputs.evaluations, *inputs.records))
+    data = audit.data if audit else next(known, {})
     parts = [plain(str(data["spec"]), 100)] if "spec" in data else []
     if audit and isinstance(samples := audit.forget.get("samples"), int):
         people = audit.forget.get("subjects")

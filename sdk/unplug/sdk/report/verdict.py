@@ -9,6 +9,7 @@ from unplug.core import fixed, milliseconds, percent, plain, signed, size, span,
 from unplug.sdk.auditing import EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
 from unplug.sdk.bundle import CERTIFIED, EXACT
 
+from .assurance import assurance_numbers, assurance_words
 from .inputs import Inputs
 from .latency import row_median
 from .models import excludes_zero, judged_gap, main_attack, main_audit, main_models
@@ -126,6 +127,8 @@ def verdict(inputs: Inputs) -> Verdict:
     models = main_models(inputs)
     if not models and inputs.comparisons:
         return Verdict(word="Compared", chip="neutral", lead=_COMPARED, sentence="", facts=())
+    if not models and inputs.evaluations:
+        return Verdict(**assurance_words(inputs.evaluations[0]))
     if inputs.timed_only:
         return Verdict(word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,))
     audited = main_audit(inputs)
@@ -283,6 +286,7 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
         parts = (f"{unit.years or 'of the loss,'} on the forget set", span(gap.low, gap.high, unit.digits))
         note = "; ".join(filter(None, parts))
         found.append(KeyNumber(label="Distance to the oracle", value=fixed(gap.value, unit.digits), note=note))
+    found += [number for report in inputs.evaluations for number in assurance_numbers(report)]
     return found + _cost_number(inputs) + _shipped(inputs) + _left(inputs)
 
 

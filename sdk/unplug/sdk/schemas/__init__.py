@@ -1,5 +1,6 @@
 """The JSON Schemas of this package's files, generated from their dataclasses."""
 
+from unplug.sdk.assurance import EvaluationReport
 from unplug.sdk.auditing import AuditReport, Certification
 from unplug.sdk.bundle import Manifest, PackRecord, Patches, TrustFile
 from unplug.sdk.certificates import Certificate, CertificatePolicy
@@ -18,6 +19,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-certification-1.json": Certification,
     "unplug-checkpoint-1.json": Record,
     "unplug-compare-1.json": ComparisonReport,
+    "unplug-evaluation-1.json": EvaluationReport,
     "unplug-faces-2.json": FaceSheet,
     "unplug-leaderboard-1.json": LeaderboardReport,
     "unplug-ledger-growth-1.json": GrowthProof,

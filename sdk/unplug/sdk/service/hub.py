@@ -67,12 +67,13 @@ class Hub:
             return
 
     async def since(self, number: int) -> list[Happening]:
-        """Everything that happened after an event."""
+        """Everything that happened after an event, up to the last look: `contents` is at least as new as what this returns."""
         if self._kept and self._kept[0].event.number <= number + 1:
             return [item for item in self._kept if item.event.number > number]
-        if number >= self._last:
+        last = self._last
+        if number >= last:
             return []
-        return await asyncio.to_thread(self._read, number)
+        return [item for item in await asyncio.to_thread(self._read, number) if item.event.number <= last]
 
     def _read(self, number: int) -> list[Happening]:
         found = self._jobs.events(number)

@@ -70,10 +70,12 @@ async def _events(here: Parts, cursor: Cursor, request: str | None, job: str | N
     until = time.monotonic() + here.settings.limits.stream_seconds
     while (left := until - time.monotonic()) > 0:
         told = False
+        # The events before the entries: the ledger is read after them, so what a job wrote before its event is told before it.
+        happened = await here.hub.since(cursor.event)
         for entry in _entries(here, cursor, request):
             cursor, told = Cursor(entry=entry.sequence + 1, event=cursor.event), True
             yield _event(cursor, "entry", step(entry).model_dump())
-        for item in await here.hub.since(cursor.event):
+        for item in happened:
             cursor = Cursor(entry=cursor.entry, event=item.event.number)
             if _concerns(item, request, job):
                 told = True

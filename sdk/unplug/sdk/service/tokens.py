@@ -93,7 +93,7 @@ def add_token(tables: ServiceTables, label: str, scopes: Sequence[str], *, days:
 
 
 def list_tokens(tables: ServiceTables) -> tuple[ApiToken, ...]:
-    """All tokens, the oldest first."""
+    """All tokens, the oldest first; those of one second in the order of their ids."""
     with tables.reading() as connection:
         return tuple(map(_token, connection.execute(sa.select(table).order_by(table.c.created, table.c.id))))
 

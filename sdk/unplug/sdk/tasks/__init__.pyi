@@ -1,3 +1,5 @@
+from .adopting import adopt as adopt
+from .adopting import check_network as check_network
 from .age import AGE_SCALE as AGE_SCALE
 from .age import AgeTask as AgeTask
 from .age import soft_groups as soft_groups

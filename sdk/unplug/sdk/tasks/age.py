@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unplug.core import ArtifactError, InputError
+from unplug.core import ArtifactError, CheckpointError, InputError
 from unplug.plugins import AgePredictor, Checkpoint
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.training import (
@@ -57,10 +57,13 @@ class AgeTask(StoredTask):
     Args:
         recipe: size, image size, dropout, loss, smoothing and the rest of the training.
         edges: G + 1 age-group borders in years.
+        adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None of our sizes.
 
     Reference:
         Gao et al., Deep Label Distribution Learning with Label Ambiguity, 2017, section 3 (soft age targets).
     """
+
+    adopted: Mapping[str, Any] | None = None
 
     output: ClassVar[str] = "age_logits"
     model_type: ClassVar[str] = "age"
@@ -75,7 +78,11 @@ class AgeTask(StoredTask):
         """Recipe and age groups are the checkpoint's."""
         if base is not None:
             raise InputError(f"--base {base}", "an age predictor has none", "Leave it out")
-        return cls(recipe=recipe_of(checkpoint), edges=tuple(checkpoint.model.age_edges))
+        adopted = checkpoint.model.adopted
+        return cls(
+            recipe=recipe_of(checkpoint), edges=tuple(checkpoint.model.age_edges),
+            adopted=None if adopted is None else adopted.to_dict(),
+        )  # fmt: skip
 
     @property
     def ignorance(self) -> float:
@@ -91,7 +98,7 @@ class AgeTask(StoredTask):
         """An `AgePredictor` with the mean training age of each group."""
         return AgePredictor(
             size=self.recipe.size, image_size=self.recipe.image_size, age_edges=self.edges,
-            age_centers=self._centers(train), dropout=self.recipe.dropout,
+            age_centers=self._centers(train), dropout=self.recipe.dropout, network=self.adopted,
         )  # fmt: skip
 
     def refresh(self, model: nn.Module, retain: SampleSet) -> None:
@@ -155,7 +162,13 @@ class AgeTask(StoredTask):
         return {}
 
     def check_twin(self, other: Checkpoint) -> None:
-        """The recipe and the retain set say all."""
+        """Beside recipe and retain set, the age groups: those that nobody chose follow the version that trained.
+
+        Raises:
+            CheckpointError: others.
+        """
+        if tuple(other.model.age_edges) != tuple(self.edges):
+            raise CheckpointError(str(other.path), "its age groups are others than the original's", "Retrain it")
 
     def card(self, record: dict[str, Any]) -> str:
         """With a table of the metrics."""

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from unplug.core import DataError, OutputError, atomic_path, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, Split, keyed
-from unplug.sdk.training import Recipe, StateFile, check_place, describe_device, edges_of, fingerprint, fit_new, training_dir
+from unplug.sdk.training import (
+    Recipe,
+    Sets,
+    StateFile,
+    check_place,
+    describe_device,
+    edges_of,
+    fingerprint,
+    fit_new,
+    training_dir,
+)
 
 from .age import AgeTask
 
@@ -30,6 +42,8 @@ def train_age(
     show: bool = True,
     label: str = "train",
     role: str = "original",
+    edges: tuple[float, ...] | None = None,
+    adopted: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
     """Trains, measures and saves an age predictor; an unfinished run of the same kind at `out` is continued.
 
@@ -44,6 +58,8 @@ def train_age(
         show: progress bar.
         label: in front of the bar.
         role: "original" or "retrained", for the record.
+        edges: G + 1 age-group borders in years; None takes the recipe's, or else the data's own, or the default ones.
+        adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the recipe's size of ours.
 
     Returns:
         The saved checkpoint.
@@ -51,14 +67,16 @@ def train_age(
     Raises:
         DataError, TrainingError, OutputError: see `to_tensors`, `fit`, `save_checkpoint`.
     """
-    _check_data(dataset, split, recipe)
-    task = AgeTask(recipe=recipe, edges=edges_of(dataset))
-    facts = {
+    check_data(dataset, split, recipe)
+    task = AgeTask(recipe=recipe, edges=edges or edges_of(dataset, recipe.edges), adopted=adopted)
+    facts: dict[str, Any] = {
         "recipe": recipe.to_dict(),
+        "edges": list(task.edges),
         "split": keyed(split).sha256,
         "seed": seed,
         "torch": torch.__version__,
         "device": device.type,
+        **({} if adopted is None else {"adopted": dict(adopted)}),
     }
     work = training_dir(out)
     if restart:
@@ -70,21 +88,10 @@ def train_age(
         task, sets.train, sets.validation, seed=seed, state=state, show=show, label=label,
         on_epoch=lambda row: append_metrics(work / "metrics.jsonl", row),
     )  # fmt: skip
+    cost = {"forward": done.passes, "backward": done.passes, "wall_s": done.wall_s, "device": describe_device(device)}
     record = {
-        "schema": task.schema,
-        "role": role,
-        "data": dataset.facts,
-        "split": keyed(split).to_dict(),
-        "recipe": recipe.to_dict(),
-        "seed": seed,
-        "cost": {"forward": done.passes, "backward": done.passes, "wall_s": done.wall_s, "device": describe_device(device)},
+        **age_record(task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost),
         "history": list(done.history),
-        "metrics": {
-            "train": task.metrics(done.model, sets.train),
-            "validation": task.metrics(done.model, sets.validation),
-            "test": task.metrics(done.model, sets.test),
-        },
-        "versions": versions(),
     }
     save_checkpoint(done.model.cpu(), out, record=record, card=task.card(record))
     write_metrics(out / "metrics.jsonl", done.history)
@@ -92,7 +99,25 @@ def train_age(
     return load_checkpoint(out, expect=task.model_type)
 
 
-def _check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
+def age_record(
+    task: AgeTask, model: nn.Module, sets: Sets, dataset: Dataset, split: Split, *, seed: int, role: str, cost: dict[str, Any]
+) -> dict[str, Any]:
+    """What ``unplug.json`` says of an age predictor: where it comes from, what it cost, and what it is worth on each set."""
+    return {
+        "schema": task.schema,
+        "role": role,
+        "data": dataset.facts,
+        "split": keyed(split).to_dict(),
+        "recipe": task.recipe.to_dict(),
+        "seed": seed,
+        "cost": cost,
+        "metrics": {name: task.metrics(model, getattr(sets, name)) for name in ("train", "validation", "test")},
+        "versions": versions(),
+    }
+
+
+def check_data(dataset: Dataset, split: Split, recipe: Recipe) -> None:
+    """`DataError` where a split is of other data, or the data of another size than the recipe says."""
     if split.data_digest != dataset.digest:
         raise DataError(f"data {dataset.spec}", "the split was made from other data (digest differs)", "Make the split again")
     if dataset.size != recipe.image_size:

@@ -36,6 +36,7 @@ from .run import Sets as Sets
 from .run import check_place as check_place
 from .run import edges_of as edges_of
 from .run import load_sets as load_sets
+from .run import parse_edges as parse_edges
 from .run import recipe_of as recipe_of
 from .run import split_of as split_of
 from .run import training_dir as training_dir

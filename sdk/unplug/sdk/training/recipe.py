@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from unplug.core import InputError
-from unplug.plugins import MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES
+from unplug.plugins import ADOPTED, MAX_IMAGE_SIZE, MIN_IMAGE_SIZE, SIZES, check_edges
 
 WHOLE = ("image_size", "epochs", "batch_size")
 Schedule = Literal["one-cycle", "cosine", "constant"]
@@ -23,7 +23,8 @@ class Recipe:
     """Everything that decides the weights, but the data and the seed.
 
     Args:
-        size: of the age predictor (nano, small, base), or "resnet18" for the reference classifier.
+        size: of the age predictor (nano, small, base, or "adopted" for a network of others), or "resnet18" for the reference
+            classifier.
         image_size: side in pixels, 32 to 224.
         epochs: passes over the training set, at least 1.
         batch_size: at least 2 (batch norm).
@@ -35,6 +36,7 @@ class Recipe:
         augment: see `augment`.
         dropout: in front of the classifier.
         ema: decay of the averaged weights that are kept, 0 turns averaging off.
+        edges: rising borders of the age groups in years; None takes the data set's own, or else `AGE_EDGES`.
 
     Raises:
         InputError: a value out of range.
@@ -52,6 +54,7 @@ class Recipe:
     augment: Augment = "standard"
     dropout: float = 0.1
     ema: float = 0.99
+    edges: tuple[float, ...] | None = None
 
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "image_size": (MIN_IMAGE_SIZE, MAX_IMAGE_SIZE),
@@ -65,10 +68,12 @@ class Recipe:
     }
 
     def __post_init__(self) -> None:
-        choices = {"size": (*SIZES, "resnet18"), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
+        choices = {"size": (*SIZES, ADOPTED, "resnet18"), "schedule": SCHEDULES, "loss": LOSSES, "augment": AUGMENTS}
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} {getattr(self, name)!r}", "no such choice", f"Use one of {', '.join(allowed)}")
+        if self.edges is not None:
+            check_edges(self.edges)
         if self.smoothing and self.loss == "ordinal":
             raise InputError("smoothing", "the ordinal loss has soft targets of its own", "Use it with --loss ce or ce+l1")
         for name, (low, high) in self.ranges.items():
@@ -82,8 +87,8 @@ class Recipe:
         return self.epochs * samples
 
     def to_dict(self) -> dict[str, Any]:
-        """The recipe's fields, ready for JSON."""
-        return asdict(self)
+        """The recipe's fields, ready for JSON; without edges that nobody chose, as records had it before there was a choice."""
+        return {name: value for name, value in asdict(self).items() if name != "edges" or value is not None}
 
     @classmethod
     def from_dict(cls, raw: Any) -> Recipe:
@@ -91,8 +96,9 @@ class Recipe:
         known = {field.name for field in fields(cls)}
         if not isinstance(raw, dict) or not raw.keys() <= known:
             raise InputError("recipe", "it is not one that this version of unplug wrote", "Train the original again")
+        edges = raw.get("edges")
         try:
-            return cls(**raw)
+            return cls(**raw) if edges is None else cls(**{**raw, "edges": tuple(map(float, edges))})
         except TypeError as error:
             raise InputError("recipe", str(error), "Train the original again") from error
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from unplug.core import CheckpointError, atomic_path, check_replaceable
-from unplug.plugins import AGE_EDGES, CHECKPOINT_FILES, Checkpoint
+from unplug.core import CheckpointError, InputError, atomic_path, check_replaceable
+from unplug.plugins import AGE_EDGES, CHECKPOINT_FILES, Checkpoint, check_edges
 from unplug.sdk.data import Dataset, Split, opened
 
 from .images import ImageSet, to_class_tensors, to_tensors
@@ -40,9 +40,38 @@ def load_sets(dataset: Dataset, split: Split, edges: tuple[float, ...] | None, d
     return Sets(train=load(split.retain), forget=load(split.forget), validation=load(split.validation), test=load(split.test))
 
 
-def edges_of(dataset: Dataset) -> tuple[float, ...]:
-    """The data set's own age groups where it has some, else the default ones."""
-    return tuple(dataset.age_edges or (float(edge) for edge in AGE_EDGES))
+def edges_of(dataset: Dataset, chosen: Sequence[float] | None = None) -> tuple[float, ...]:
+    """Borders of age groups: those that somebody chose, the data set's own, or the default ones.
+
+    Raises:
+        InputError: some were chosen, and the data know ages by their own groups only.
+    """
+    if chosen is not None and dataset.age_edges is not None:
+        own = ", ".join(f"{edge:g}" for edge in dataset.age_edges)
+        raise InputError(f"data {dataset.spec}", f"it knows ages only as groups with the borders {own}", "Leave out --edges")
+    return tuple(map(float, chosen or dataset.age_edges or AGE_EDGES))
+
+
+def parse_edges(text: str) -> tuple[float, ...]:
+    """Borders as the command line has them: rising years with commas, or ``yearly``.
+
+    Raises:
+        InputError: no numbers, or numbers that are no borders.
+
+    Example:
+        >>> parse_edges("0,13,18,100"), len(parse_edges("yearly"))
+        ((0.0, 13.0, 18.0, 100.0), 101)
+    """
+    if text.strip() == "yearly":
+        return tuple(map(float, range(101)))
+    try:
+        edges = tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InputError(
+            f"--edges {text[:60]}", "it is no list of years", "Write yearly, or for example 0,13,18,25,100"
+        ) from error
+    check_edges(edges)
+    return edges
 
 
 def training_dir(out: Path) -> Path:

@@ -1,8 +1,8 @@
-"""A CSV table of image paths: columns ``path`` and any of ``id``, ``age``, ``label``, ``subject``, ``partition``."""
+"""A CSV table of image paths: ``path`` and any of ``id``, ``age``, ``label``, ``subject``, ``partition``, ``attr:NAME``."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -10,10 +10,12 @@ from unplug.core import DataError
 
 from ..source import Listing, Partition, Problem, Sample, not_empty
 from .files import FileSource
-from .tables import table_rows
-from .utkface import MAX_AGE
+from .tables import age_of, table_rows
 
 COLUMNS = ("path", "id", "age", "label", "subject", "partition")
+ATTRIBUTE = "attr:"
+"""What the name of a column begins with that says something of the person, say ``attr:sex``."""
+MAX_ATTRIBUTES, MAX_VALUE = 16, 64
 
 
 class CSVSource(FileSource):
@@ -45,16 +47,20 @@ class CSVSource(FileSource):
         return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes)
 
     def _rows(self) -> list[dict[str, str]]:
-        return table_rows(self.table, f"csv:{self.table}", "Save it as UTF-8 CSV", COLUMNS, needed="path")
+        where = f"csv:{self.table}"
+        rows = table_rows(self.table, where, "Save it as UTF-8 CSV", COLUMNS, needed="path", beginning=ATTRIBUTE)
+        named = {column for row in rows[:1] for column in row if column.startswith(ATTRIBUTE)}
+        if len(named) > MAX_ATTRIBUTES or any(not column.removeprefix(ATTRIBUTE).strip() for column in named):
+            why = f"its {len(named)} columns {ATTRIBUTE}NAME are more than {MAX_ATTRIBUTES}, or one has no name"
+            raise DataError(where, why, "Keep those that groups are made of, and name them")
+        return rows
 
     def _sample(self, name: str, row: dict[str, str], index: dict[str, int]) -> Sample:
         root = self.table.parent.resolve()
         path = root / row["path"]
         if not Path(row["path"]).is_absolute() and not path.resolve().is_relative_to(root):
             raise ValueError("the path leads out of the table's folder")
-        age = float(row["age"]) if row.get("age") else None
-        if age is not None and not (math.isfinite(age) and 0.0 <= age <= MAX_AGE):
-            raise ValueError(f"age {row['age']} is not plausible (0 to {MAX_AGE:.0f})")
+        age = age_of(row.get("age") or "")
         partition = row.get("partition") or None
         if partition is not None and partition not in get_args(Partition):
             raise ValueError(f"partition {partition!r} is none of {', '.join(get_args(Partition))}")
@@ -65,4 +71,13 @@ class CSVSource(FileSource):
             label=index[row["label"]] if row.get("label") else None,
             subject=row.get("subject") or None,
             partition=partition,  # type: ignore[arg-type]
+            attributes=dict(_attributes(row)),
         )
+
+
+def _attributes(row: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for column, value in row.items():
+        if column.startswith(ATTRIBUTE) and value:
+            if len(value) > MAX_VALUE or not value.isprintable():
+                raise ValueError(f"{column[:40]} is no text of 1 to {MAX_VALUE} printable characters")
+            yield column.removeprefix(ATTRIBUTE).strip(), value

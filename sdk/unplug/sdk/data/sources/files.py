@@ -40,3 +40,15 @@ def files_below(root: Path, suffixes: Container[str]) -> Iterator[Path]:
             continue
         if path.is_file() and (not path.is_symlink() or path.resolve().is_relative_to(base)):  # is_file first: links can loop
             yield path
+
+
+def below(root: Path, name: str) -> Path:
+    """The file that a table names; `ValueError` where it lies outside of the table's folder."""
+    path = root / name
+    try:
+        inside = not Path(name).is_absolute() and path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError) as error:  # links that lead in a circle
+        raise ValueError(str(error)) from error
+    if not inside:
+        raise ValueError("the path leads out of the table's folder")
+    return path

@@ -1,4 +1,4 @@
-"""UTKFace: ages in the file names, ``AGE_GENDER_RACE_TIMESTAMP.jpg``; subjects unknown."""
+"""UTKFace: age, sex and race in the file names, ``AGE_GENDER_RACE_TIMESTAMP.jpg``; subjects unknown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from ..source import Listing, Problem, Sample, existing_dir, not_empty
 from .files import FileSource, image_files
 
 MAX_AGE = 122.0  # the oldest person on record
+SEXES = {"0": "male", "1": "female"}
+RACES = {"0": "White", "1": "Black", "2": "Asian", "3": "Indian", "4": "Others"}
+"""In the words of the data set, whose annotators judged by the picture."""
 
 
 class UTKFaceSource(FileSource):
@@ -14,6 +17,8 @@ class UTKFaceSource(FileSource):
     Example:
         >>> parse_age("29_0_1_20170104202114602.jpg.chip.jpg")
         29.0
+        >>> parse_attributes("29_0_1_20170104202114602.jpg.chip.jpg")
+        {'sex': 'male', 'race': 'Black'}
 
     Reference:
         Zhang et al., Age Progression/Regression by Conditional Adversarial Autoencoder, 2017, section 5.1.
@@ -23,13 +28,14 @@ class UTKFaceSource(FileSource):
         self.root = existing_dir(argument, "utkface")
 
     def listing(self) -> Listing:
-        """Samples with ages; a file name without a plausible age is a problem."""
+        """Samples with ages, sex and race; a file name without a plausible age is a problem."""
         samples: list[Sample] = []
         problems: list[Problem] = []
         for path in image_files(self.root):
             name = path.relative_to(self.root).as_posix()
             try:
-                samples.append(Sample(id=name, payload=path, age=parse_age(path.name)))
+                age, attributes = parse_age(path.name), parse_attributes(path.name)
+                samples.append(Sample(id=name, payload=path, age=age, attributes=attributes))
             except ValueError as error:
                 problems.append(Problem(id=name, reason=str(error)))
         not_empty(samples, problems, f"utkface:{self.root}", "Give the folder of files named AGE_GENDER_RACE_TIMESTAMP.jpg")
@@ -44,3 +50,13 @@ def parse_age(name: str) -> float:
     if len(parts[0]) > 3 or float(parts[0]) > MAX_AGE:
         raise ValueError(f"age {parts[0]} in the file name is not plausible (0 to {MAX_AGE:.0f})")
     return float(parts[0])
+
+
+def parse_attributes(name: str) -> dict[str, str]:
+    """Sex and race behind the age in a UTKFace file name; what is missing or odd there is left out: nobody knows it.
+
+    Some files lack the race, and the timestamp stands in its place.
+    """
+    _, *codes = name.split("_")
+    found = (("sex", SEXES, codes[:1]), ("race", RACES, codes[1:2]))
+    return {attribute: words[code[0]] for attribute, words, code in found if code and code[0] in words}

@@ -10,10 +10,13 @@ from unplug.core import InputError, Registry
 from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.tasks import AgeTask, ClassTask
-from unplug.sdk.training import Recipe, Task, edges_of
+from unplug.sdk.training import Recipe, Task
 from unplug.sdk.unlearning import PLANNED
 
 from .metrics import Kind, PublishedNumber, Rank
+
+TEN_GROUPS = (0.0, 5.0, 13.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 100.0)
+"""Borders of the age groups of all rankings: those of the models that were ranked first, whatever the default is today."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +98,7 @@ class BenchmarkProtocol:
             InputError: the data has no labels of the protocol's kind.
         """
         if self.kind == "age":
-            return AgeTask(recipe=self.recipe, edges=edges_of(dataset))
+            return AgeTask(recipe=self.recipe, edges=borders(dataset))
         if not dataset.classes:
             raise InputError(f"data {dataset.spec}", "it has no classes", f"Give --data {self.data_help}")
         return ClassTask.of(recipe=self.recipe, classes=len(dataset.classes), width=self.width)
@@ -126,6 +129,11 @@ class BenchmarkProtocol:
         kept = {name: value for name, value in changes.items() if value is not None}
         values = {name: value for name, value in (recipe or {}).items() if value is not None}
         return replace(self, recipe=replace(self.recipe, **values), **kept)
+
+
+def borders(dataset: Dataset) -> tuple[float, ...]:
+    """Age groups of the ranking: the data set's own or else `TEN_GROUPS`."""
+    return dataset.age_edges or TEN_GROUPS
 
 
 PROTOCOLS: Registry[BenchmarkProtocol] = Registry(

@@ -8,10 +8,10 @@ import numpy as np
 
 from unplug.core import DataError
 from unplug.sdk.data import Dataset, Split, make_split, pick_forget, resolve_names
-from unplug.sdk.training import Recipe, edges_of
+from unplug.sdk.training import Recipe
 
 from .metrics import PublishedNumber
-from .protocol import BenchmarkProtocol, Override
+from .protocol import BenchmarkProtocol, Override, borders
 
 Pick = Callable[[Dataset, Split, int], tuple[str, ...]]
 
@@ -69,7 +69,7 @@ def youngest(share: float, groups: int) -> Pick:
     """
 
     def pick(dataset: Dataset, split: Split, seed: int) -> tuple[str, ...]:
-        border = edges_of(dataset)[groups]
+        border = borders(dataset)[groups]
         by_id = {sample.id: sample for sample in dataset.samples}
         people: dict[str, list[str]] = {}
         for name in split.train:

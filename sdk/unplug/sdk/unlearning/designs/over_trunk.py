@@ -305,7 +305,7 @@ class OverTrunk(ABC, Generic[K]):
     ) -> tuple[AgePredictor, dict[str, Any], K]:
         """The network with nobody in it, the facts that forgetting needs and the state: of the trunk's data alone."""
         own = trunk.model
-        if trunk.model_type != "age" or own.lift is not None:
+        if trunk.model_type != "age" or own.lift is not None or own.network is not None:
             raise CheckpointError(str(trunk.path), "a trunk is an ordinary age predictor, and this is none", "Give another")
         model = AgePredictor(
             size=own.size, image_size=own.image_size, age_edges=own.age_edges, age_centers=own.age_centers.tolist(),

@@ -1,0 +1,193 @@
+"""Networks that were built elsewhere, as the inside of an age predictor: a factory, what it is called with, a normalization.
+
+A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists. ``package.module:factory`` is code that a file
+names, so it is imported only where the operator trusts it: listed in ``$UNPLUG_FACTORIES`` (commas between), or in the file
+beside the operator's key, to which `unplug adopt` adds it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from unplug.core import InputError, MissingExtraError, atomic_path, key_file
+
+FORM = re.compile(r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.-]{0,200}")
+SCALARS = (str, int, float, bool, type(None))
+MAX_ARGUMENTS = 32
+OF_LISTS = frozenset({"drop_rate", "drop_path_rate", "img_size", "width_mult", "dropout", "global_pool"})
+"""What a network of a package's list may be called with: nothing that reads a file or fetches weights."""
+MAX_FACTORIES_BYTES = 65536
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adopted:
+    """How a network is built again.
+
+    Args:
+        factory: ``timm:NAME``, ``torchvision:NAME`` or ``package.module:factory``.
+        arguments: what it is called with, numbers and texts; a network of a list gets the number of groups beside them.
+        mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
+
+    Raises:
+        InputError: a name or value of another form.
+    """
+
+    factory: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    std: tuple[float, float, float] = (0.5, 0.5, 0.5)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.factory, str) or FORM.fullmatch(self.factory) is None:
+            fix = "Write timm:NAME, torchvision:NAME or package.module:factory"
+            raise InputError(f"factory {str(self.factory)[:80]!r}", "it names no factory", fix)
+        if not isinstance(self.arguments, Mapping) or len(self.arguments) > MAX_ARGUMENTS:
+            raise InputError(f"factory {self.factory}", "its arguments are no short list of names and values", "Give fewer")
+        for name, value in self.arguments.items():
+            if not isinstance(name, str) or not isinstance(value, SCALARS):
+                raise InputError(
+                    f"argument {str(name)[:60]}", "it is neither number nor text", "Wrap it in a factory of your own"
+                )
+            if self.package in LISTS and name not in OF_LISTS:
+                why = f"{self.package}'s networks are built here with {', '.join(sorted(OF_LISTS))} alone"
+                raise InputError(f"argument {name[:60]}", why, "Leave it out, or wrap it in a factory of your own")
+        for what, three in (("mean", self.mean), ("std", self.std)):
+            if len(three) != 3 or not all(isinstance(value, int | float) and abs(value) < 1e6 for value in three):
+                raise InputError(what, "it is not three numbers", "Give one a colour, of values in [0, 1]")
+        if min(self.std) <= 0:
+            raise InputError("std", "one of them is not above 0", "Give the spread of each colour, of values in [0, 1]")
+
+    @property
+    def package(self) -> str:
+        """In front of the colon."""
+        return self.factory.partition(":")[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {
+            "factory": self.factory, "arguments": dict(self.arguments), "mean": list(self.mean), "std": list(self.std),
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, raw: Any) -> Adopted:
+        """The inverse of `to_dict`; `InputError` where it is of another form."""
+        names = {"factory", "arguments", "mean", "std"}
+        if not isinstance(raw, Mapping) or set(raw) != names or not all(isinstance(raw[key], list) for key in ("mean", "std")):
+            raise InputError("network", f"it is not an object of {', '.join(sorted(names))}", "Adopt it again")
+        return cls(factory=raw["factory"], arguments=raw["arguments"], mean=tuple(raw["mean"]), std=tuple(raw["std"]))
+
+    def build(self, groups: int) -> nn.Module:
+        """The network, with weights that are not trained.
+
+        Args:
+            groups: G; it answers pictures (B, 3, H, W) with logits (B, G).
+
+        Raises:
+            InputError: not trusted, no such name, or what the factory raised or returned.
+            MissingExtraError: its package is not installed.
+        """
+        name = self.factory.partition(":")[2]
+        make = LISTS[self.package](name, groups) if self.package in LISTS else self._own(name)
+        try:
+            network = make(**self.arguments)
+        except Exception as error:
+            why = f"it raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            raise InputError(f"factory {self.factory}", why[:300], "Check --argument") from error
+        if not isinstance(network, nn.Module):
+            raise InputError(
+                f"factory {self.factory}", f"it returned a {type(network).__name__}", "It has to return a torch.nn.Module"
+            )
+        return network
+
+    def _own(self, name: str) -> Callable[..., Any]:
+        if not is_trusted(self.factory):
+            fix = f"If you know it, set UNPLUG_FACTORIES={self.factory}, or adopt it here with `unplug adopt {self.factory}`"
+            raise InputError(f"factory {self.factory}", "it is code, and nobody said here that it may run", fix)
+        try:
+            found: Any = import_module(self.package)
+            for part in name.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError) as error:
+            raise InputError(f"factory {self.factory}", str(error), "Install its package, or check the name") from error
+        return found  # type: ignore[no-any-return]
+
+
+def _of_timm(name: str, groups: int) -> Callable[..., Any]:
+    try:
+        import timm
+    except ImportError as error:
+        raise MissingExtraError("timm", "adopt") from error
+    if name not in timm.list_models():
+        raise InputError(f"timm:{name}", "timm has no such network", "`timm.list_models()` lists them; leave weights' tags out")
+    return lambda **arguments: timm.create_model(name, pretrained=False, num_classes=groups, **arguments)
+
+
+def _of_torchvision(name: str, groups: int) -> Callable[..., Any]:
+    try:
+        from torchvision import models
+    except ImportError as error:
+        raise MissingExtraError("torchvision", "adopt") from error
+    if name not in models.list_models(module=models):
+        raise InputError(
+            f"torchvision:{name}", "torchvision has no such classifier", "`torchvision.models.list_models()` lists them"
+        )
+    return lambda **arguments: models.get_model(name, weights=None, num_classes=groups, **arguments)
+
+
+LISTS: dict[str, Callable[[str, int], Callable[..., Any]]] = {"timm": _of_timm, "torchvision": _of_torchvision}
+
+
+class Normalized(nn.Module):
+    """A network behind its normalization: logits (B, G) of RGB images (B, 3, H, W) in [0, 1]; see `Adopted`."""
+
+    mean_C11: Tensor
+    std_C11: Tensor
+
+    def __init__(self, adopted: Adopted, groups: int) -> None:
+        super().__init__()
+        self.inner = adopted.build(groups)
+        for name, three in (("mean_C11", adopted.mean), ("std_C11", adopted.std)):
+            self.register_buffer(name, torch.tensor(three)[:, None, None], persistent=False)
+
+    def forward(self, image_BCHW: Tensor) -> Tensor:
+        """Normalizes and answers."""
+        answer: Tensor = self.inner((image_BCHW - self.mean_C11) / self.std_C11)
+        return answer
+
+
+def factories_file() -> Path:
+    """Where factories are listed that may run here: ``factories`` beside the operator's key."""
+    return key_file().parent / "factories"
+
+
+def is_trusted(factory: str) -> bool:
+    """Whether the operator said that a factory's code may run here."""
+    named = os.environ.get("UNPLUG_FACTORIES", "").split(",")
+    return factory in (*map(str.strip, named), *_listed())
+
+
+def trust(factory: str) -> None:
+    """Lists a factory, atomically; `OutputError` where the file cannot be written."""
+    if is_trusted(factory):
+        return
+    lines = [*_listed(), factory]
+    factories_file().parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(factories_file()) as temporary:
+        temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _listed() -> list[str]:
+    try:
+        with factories_file().open(encoding="utf-8", errors="replace") as handle:
+            return handle.read(MAX_FACTORIES_BYTES).splitlines()
+    except OSError:
+        return []

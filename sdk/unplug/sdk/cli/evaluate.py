@@ -1,0 +1,125 @@
+"""``unplug evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from unplug.core import InputError, sha256_file, table
+from unplug.plugins import weights_file
+
+from .base import Common, Outcome, command, names
+from .bundle import trust_of, trust_option
+from .options import data_option, out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.assurance import EvaluationReport, ModelEvaluation, Rate
+    from unplug.sdk.statistics import Estimate
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, type=click.Path(path_type=Path))
+@data_option
+@click.option("--protocol", default="fate-aev", show_default=True, help="Which numbers; `unplug list age-protocols`.")
+@click.option(
+    "--part", type=click.Choice(["test", "validation"]), default="test", show_default=True,
+    help="Whom to ask about, where these are the data of the training.",
+)  # fmt: skip
+@click.option(
+    "--checkpoint", "checkpoints", multiple=True, type=click.Path(path_type=Path),
+    help="Of exported files: what they were exported from, whose record says what it learned from; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--split", "splits", multiple=True, type=click.Path(path_type=Path), help="A split file that says so; may be repeated."
+)
+@click.option("--challenge", metavar="YEARS", help="T of Challenge-T, with commas (default: the protocol's, 18,21,23,25).")
+@click.option(
+    "--max-fpr", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=0.01, show_default=True,
+    help="Limit of false positives over minors that is to be shown; the report says how many people are missing to that.",
+)  # fmt: skip
+@click.option("--card", is_flag=True, help="Put the numbers on the card (README.md) of each checkpoint too.")
+@trust_option
+@out_option("Evaluation to write (JSON).", required=False, default=Path("evaluation.json"))
+@command
+def evaluate(
+    models: tuple[Path, ...], spec: str, on_bad: Any, protocol: str, part: Any, checkpoints: tuple[Path, ...],
+    splits: tuple[Path, ...], challenge: str | None, max_fpr: float, card: bool, trusted: tuple[Path, ...], out: Path,
+    common: Common,
+) -> Outcome:  # fmt: skip
+    """Judge MODELS (checkpoints, exported files, bundles) at age limits, on people whom they never saw.
+
+    Errors by year of age and by group (csv columns attr:NAME; UTKFace's names say sex and race), false positives of
+    Challenge-T over minors, 13 to 16, false rejections, the worst group, failures to process and time a picture, with
+    intervals over people. What the sample cannot support is said, with how many people are missing.
+    """
+    from unplug.sdk.assurance import Asked, Asking, add_to_card, card_text, evaluate
+
+    asking = Asking(limit=max_fpr, challenges=_years(challenge), seed=common.seed)
+    asked = Asked(
+        models=models, data=spec, part=part, checkpoints=checkpoints, splits=splits, trust=trust_of(trusted), on_bad=on_bad
+    )
+    folders = [path for path in models if (path / "config.json").is_file()]
+    if card and not folders:
+        raise InputError("--card", "no checkpoint is among these models", "Name its folder, or leave out --card")
+    device = common.device if folders else None
+    report = evaluate(asked, protocol, asking, device=device, show=common.show)
+    report.save(out)
+    for path in folders if card else ():
+        if (judged := report.of(sha256_file(weights_file(path)))) is not None:
+            add_to_card(path, card_text(report, judged))
+    said = f"saved {out}; `unplug report {out} -o evaluation.html` draws it"
+    return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), said]))
+
+
+def _years(text: str | None) -> tuple[float, ...]:
+    try:
+        years = tuple(float(part) for part in names(text or ""))
+    except ValueError as error:
+        raise InputError(f"--challenge {str(text)[:40]}", "it is no list of years", "Write for example 18,21,25") from error
+    if len(years) > 12 or any(not 0 < year < 150 for year in years):
+        raise InputError(f"--challenge {str(text)[:40]}", "out of range", "Write up to twelve years between 0 and 150")
+    return tuple(dict.fromkeys(years))
+
+
+def _summary(report: EvaluationReport) -> Iterator[str]:
+    people = report.people
+    whom = {"held out": f"its {people.part} set", "other data": "other data", "unknown": "people whom it may know"}
+    yield f"{people.pictures} pictures of {people.people} people ({people.minors} under 18): {whom[people.apart]}"
+    rows = [_row(model) for model in report.models]
+    yield table(tuple(rows[0]), [tuple(row.values()) for row in rows])
+    for model in report.models:
+        if model.worst_group is not None and (gap := model.group(model.worst_group).gap) is not None:
+            yield f"{model.label}: worst group {model.worst_group}, {_span(gap)} years above others of the same ages"
+        yield from (f"{model.label}: not said: {name}: {why}" for name, why in model.refused.items())
+    for item in report.models[0].challenges:
+        claim = item.claim
+        missing = f", {claim.missing} people without an error are missing to show it" if claim.missing is not None else ""
+        yield f"Challenge-{item.age:g}, {report.models[0].label}: at most {100 * report.limit:g} % is {claim.held}{missing}"
+    yield from (f"not said: {name}: {why}" for name, why in report.refused.items())
+    yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
+
+
+def _row(model: ModelEvaluation) -> dict[str, str]:
+    row = {"model": model.label, "form": "checkpoint" if model.target is None else f"{model.target} {model.precision}"}
+    row |= {
+        "MAE": _span(model.mae, 2),
+        "within 5": f"{100 * model.cumulative['5'].value:.0f} %" if "5" in model.cumulative else "?",
+    }
+    row |= {f"FPR {item.age:g}": _share(item.minors) for item in model.challenges}
+    if model.challenges:
+        row["rejected 18-24"] = _share(model.challenges[-1].rejected)
+    return row | {"failed": _share(model.failures), "ms": f"{1000 * model.seconds:.1f}"}
+
+
+def _share(found: Rate) -> str:
+    if found.value is None or found.low is None or found.high is None:
+        return f"? (n={found.people})"
+    return f"{100 * found.value:.1f} % ({100 * found.low:.1f}-{100 * found.high:.1f})"
+
+
+def _span(item: Estimate, digits: int = 1) -> str:
+    ends = "" if item.low is None or item.high is None else f" ({item.low:.{digits}f} to {item.high:.{digits}f})"
+    return f"{item.value:.{digits}f}{ends}"

@@ -1,0 +1,93 @@
+"""LAGENDA: pictures with several people, the boxes of their faces, age and sex; a sample is one face."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unplug.core import DataError
+
+from ..decode import decode_upright, fingerprint_file, square
+from ..source import Listing, Problem, Sample, existing_dir, not_empty
+from .files import below
+from .tables import age_of, table_rows
+
+TABLES = ("lagenda_annotation.csv", "annotation.csv")
+BOX = ("face_x0", "face_y0", "face_x1", "face_y1")
+SEXES = {"F": "female", "M": "male"}
+NOBODY = "-1"
+"""What stands where nobody said an age, or no face was found."""
+
+
+@dataclass(frozen=True)
+class Face:
+    """One face of a picture: left, top, right, bottom in pixels."""
+
+    path: Path
+    box: tuple[int, int, int, int]
+
+
+class LagendaSource:
+    """``lagenda:DIR``: the folder with ``lagenda_annotation.csv`` and ``lag_benchmark/``.
+
+    People without an age are no samples. It was published as a benchmark: no part of it is for training.
+
+    Reference:
+        Kuprashevich and Tolstykh, MiVOLO: Multi-input Transformer for Age and Gender Estimation, 2023, section 4.
+    """
+
+    parallel: Literal["thread", "process"] = "thread"
+
+    def __init__(self, argument: str) -> None:
+        self.root = existing_dir(argument, "lagenda")
+
+    def listing(self) -> Listing:
+        """Samples with age and sex; one without the box of a face is a problem."""
+        table = next((place for name in TABLES if (place := self.root / name).is_file()), self.root / TABLES[0])
+        columns = ("img_name", "age", "gender", *BOX)
+        samples: list[Sample] = []
+        problems: list[Problem] = []
+        for row in table_rows(table, str(table), "Give the folder that LAGENDA was unpacked to", columns, needed="age"):
+            if row["age"] in (NOBODY, ""):
+                continue
+            name = f"{row.get('img_name')}#{','.join(row.get(side) or '?' for side in BOX)}"
+            try:
+                box, sex = _box(row), SEXES.get(row.get("gender") or "")
+                face = Face(path=below(self.root, row["img_name"]), box=box)
+                attributes = {} if sex is None else {"sex": sex}
+                samples.append(Sample(id=name, payload=face, age=age_of(row["age"]), attributes=attributes))
+            except ValueError as error:
+                problems.append(Problem(id=name, reason=str(error)))
+        not_empty(samples, problems, f"lagenda:{self.root}", "Give the folder with lagenda_annotation.csv and lag_benchmark/")
+        return Listing(samples=tuple(samples), problems=tuple(problems))
+
+    def fingerprint(self, sample: Sample) -> bytes:
+        """SHA-256 of the picture's bytes and the box."""
+        face: Face = sample.payload
+        return hashlib.sha256(fingerprint_file(face.path) + repr(face.box).encode()).digest()
+
+    def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
+        """The square around the face as RGB pixels (size, size, 3), uint8."""
+        face: Face = sample.payload
+        image = decode_upright(face.path)
+        left, top, right, bottom = face.box
+        if not (left < right <= image.width and top < bottom <= image.height):
+            why = f"the box {left},{top},{right},{bottom} does not lie within {image.width}x{image.height}"
+            raise DataError(str(face.path), why, "Give the pictures that the table was made for")
+        half, x, y = max(right - left, bottom - top) / 2, (left + right) / 2, (top + bottom) / 2
+        low, high = (max(0, round(x - half)), max(0, round(y - half))), (round(x + half), round(y + half))
+        return square(image.crop((*low, min(image.width, high[0]), min(image.height, high[1]))), size)
+
+
+def _box(row: dict[str, str]) -> tuple[int, int, int, int]:
+    if any(row.get(side) in (NOBODY, "", None) for side in BOX):
+        raise ValueError("it has no box of a face")
+    left, top, right, bottom = (int(row[side]) for side in BOX)
+    if not (0 <= left < right < 10**6 and 0 <= top < bottom < 10**6):
+        raise ValueError("its box of a face is none")
+    return left, top, right, bottom

@@ -30,6 +30,7 @@ from unplug.mobile_bench import (
 )
 from unplug.mobile_bench.baselines import SHIPPED
 from unplug.plugins import AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
+from unplug.sdk.assurance import PROTOCOLS, Asking, judge
 from unplug.sdk.auditing.audit_files import _check_unlearned, _original_path
 from unplug.sdk.bundle import verify_bundle
 from unplug.sdk.conditions.inputs import part_of
@@ -46,6 +47,7 @@ from unplug.sdk.training import Recipe, recipe_of, split_of
 from unplug.sdk.unlearning import check_oracle, request_split
 from unplug.sdk.unlearning.design import design_of
 
+from .sdk.assurance.planted import crowd, said
 from .sdk.bundle.test_bundle import make_bundle
 from .sdk.device.toy import networks, toy
 from .sdk.report.conftest import SHA, journey
@@ -111,6 +113,13 @@ def plugin_record() -> dict[str, Any]:
         "schema": "unplug-plugin/1", "history": [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}],
         "base": {"name": "small", "sha256": SHA["data"]}, "condition": {"kind": "canny", "settings": {"low": 1.0}},
     }  # fmt: skip
+
+
+def evaluated() -> dict[str, Any]:
+    """What `unplug evaluate` writes of a small crowd, in short."""
+    ages = np.arange(8.0, 32.0).repeat(6)
+    people = crowd(ages, {"sex": ["female", "male"] * (len(ages) // 2)})
+    return judge([said(people, ages + 1.0)], PROTOCOLS.get("fate-aev"), Asking(replicates=20)).to_dict()
 
 
 # Benchmarks
@@ -306,6 +315,7 @@ SPECIMENS: dict[str, Specimen] = {
     "report of a journey": Specimen(make=whole_journey, read=journey_page),
     "report plugin": Specimen(make=written(plugin_record()), read=page),
     "report comparison": Specimen(make=written(fake().to_dict()), read=page),
+    "report evaluation": Specimen(make=lambda folder: written(evaluated())(folder), read=page),
     "bench": Specimen(make=written(journey()["bench"]), read=tabled),
     "bench compare": Specimen(make=two_benches, read=compared),
     "baselines": Specimen(

@@ -20,7 +20,7 @@ FEW, MANY = 12, 1500
 MAX_GROWTH = 2**29
 """Bytes that reading any number of small files may take beyond what tests took before."""
 MAX_LINE = 1000
-DRAWN = ("report audit", "report of a journey", "report original", "report plugin", "report comparison")
+DRAWN = ("report audit", "report of a journey", "report original", "report plugin", "report comparison", "report evaluation")
 """Whose answer is a page with plots, of a quarter of a second each."""
 
 

@@ -23,6 +23,7 @@ from unplug.mobile_bench import BenchReport as BenchReport
 from unplug.plugins import Checkpoint as Checkpoint
 from unplug.plugins import load_checkpoint as load_checkpoint
 
+from .assurance import EvaluationReport as EvaluationReport
 from .auditing import AuditReport as AuditReport
 from .bundle import Manifest as Manifest
 from .bundle import verify_bundle as verify_bundle
@@ -39,6 +40,7 @@ from .journey import audit as audit
 from .journey import bench as bench
 from .journey import check as check
 from .journey import compare as compare
+from .journey import evaluate as evaluate
 from .journey import export as export
 from .journey import generate as generate
 from .journey import release as release

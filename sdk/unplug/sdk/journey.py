@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from unplug.core import InputError, temporary_folder
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unplug.export import Artifact, ParityReport
     from unplug.mobile_bench import BenchReport
     from unplug.plugins import Checkpoint
+    from unplug.sdk.assurance import EvaluationReport
     from unplug.sdk.auditing import AuditReport
     from unplug.sdk.bundle import Signing
     from unplug.sdk.data import Dataset, Split
@@ -172,6 +173,39 @@ def export(
         _path(checkpoint), targets=to, precisions=precision, out=Path(out), calibration=calibration,
         layout="NHWC" if nhwc else "NCHW", ios=ios, workers=workers,
     )  # fmt: skip
+
+
+def evaluate(
+    models: Sequence[Checkpoint | Artifact | Place], data: Dataset | str, *, protocol: str = "fate-aev",
+    part: Literal["test", "validation"] = "test", checkpoints: Sequence[Checkpoint | Place] = (), splits: Sequence[Place] = (),
+    limit: float = 0.01, challenges: Sequence[float] = (), seed: int = 0, device: str = "auto", show: bool = False,
+) -> EvaluationReport:  # fmt: skip
+    """Judges age models at age limits, on people whom none of them learned from as far as splits tell.
+
+    Args:
+        models: checkpoints, exported files or bundles.
+        data: with ages in years, minors and adults.
+        protocol: see ``unplug list age-protocols``.
+        part: of the training's split, where these are its data.
+        checkpoints, splits: what says whom exported files learned from.
+        limit: of false positives over minors, that claims are about.
+        challenges: T in years of Challenge-T; none takes the protocol's.
+
+    Raises:
+        DataError: data that the numbers cannot be had of.
+        InputError, CheckpointError, ArtifactError: see `unplug.sdk.assurance.evaluate`.
+    """
+    from unplug.sdk.assurance import Asked, Asking
+    from unplug.sdk.assurance import evaluate as judged
+    from unplug.sdk.training import pick_device
+
+    asked = Asked(
+        models=[_path(item) for item in models], data=data, part=part, checkpoints=[_path(item) for item in checkpoints],
+        splits=[Path(item) for item in splits],
+    )  # fmt: skip
+    return judged(
+        asked, protocol, Asking(limit=limit, challenges=tuple(challenges), seed=seed), device=pick_device(device), show=show
+    )
 
 
 def check(files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, samples: int = 16) -> ParityReport:

@@ -11,8 +11,10 @@ from tests.exported import age_checkpoint, files_of
 from tests.sdk.conftest import World
 
 from unplug.core import DataError, InputError
+from unplug.sdk import evaluate
 from unplug.sdk.assurance import UNKNOWN, Asked, ask, people_of
 from unplug.sdk.data import Dataset, Sample, load_dataset, make_split, save_split
+from unplug.sdk.releasing import Release
 from unplug.sdk.training import predict
 
 SIDE = 32
@@ -115,3 +117,15 @@ def test_attributes_are_frozen_and_change_no_digest(table: Path) -> None:
     assert people.attributes["sex"] == ("male", *(UNKNOWN,) * 10)
     half = people.only(people.age_N > 15)
     assert len(half) == len(half.attributes["sex"]) == len(half.person_N) < len(people) and half.ids[0] == people.ids[6]
+
+
+@pytest.mark.long
+def test_a_bundle_answers_with_all_its_files(world: World, released: Release) -> None:
+    report = evaluate([released.bundle, world.original], world.dataset, checkpoints=[world.unlearned], splits=[])
+    names = [model.name for model in report.models]
+    assert names == ["age.unplug/age.fp32.tflite", "original"] and report.people.apart == "held out"
+    file, original = report.models
+    assert file.checkpoint_sha256 == world.unlearned.sha256 and file.bytes and original.minus_first is not None
+    lone = evaluate([released.bundle], world.dataset)
+    assert lone.people.apart == "unknown" and lone.people.pictures == len(world.dataset)
+    assert "training-people" in {alarm.kind for alarm in lone.alarms}

@@ -12,7 +12,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from unplug.core import DataError
-from unplug.sdk.data import Dataset, make_split
+from unplug.sdk.data import Dataset, describe, make_split
 
 from .conftest import Draw, load, reasons
 
@@ -39,6 +39,7 @@ def test_attributes_of_a_table(draw: Draw, tmp_path: Path) -> None:
     dataset = load(f"csv:{table}", on_bad="skip")
     assert told(dataset)["a.png"][2] == {"sex": "female", "skin": "IV"} and told(dataset)["b.png"][2] == {"skin": "II"}
     assert reasons(dataset) == {"c.png": "age 20-29 is a range, and no age in years"}
+    assert describe(dataset)["attributes"] == {"sex": {"female": 1}, "skin": {"IV": 1, "II": 1}}
     plain = tmp_path / "plain.csv"
     plain.write_text("path,age\na.png,10\nb.png,20\n")
     assert load(f"csv:{plain}").digest == dataset.digest, "attributes change no digest"

@@ -64,6 +64,8 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
                 lines.append(f"  {decade * 10:3d}-{decade * 10 + 9:<3d} {number:6d} {'#' * max(1, round(40 * number / top))}")
     lines += [f"class     {name}: {number}" for name, number in value["classes"].items()]
     lines += [f"partition {name}: {number}" for name, number in value["partitions"].items()]
+    for name, found in value["attributes"].items():
+        lines.append(f"attribute {name}: {', '.join(f'{what} {number}' for what, number in found.items())}")
     if value["captions"]:
         lines.append(f"captions  {value['captions']['samples']}, the first: {value['captions']['first']}")
     if ids:

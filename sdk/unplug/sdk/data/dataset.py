@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -183,8 +184,18 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         },
         "classes": {name: labels.count(index) for index, name in enumerate(dataset.classes)},
         "partitions": {part: parts.count(part) for part in sorted(set(parts))},
+        "attributes": _attributes(dataset),
         "captions": _captions(dataset),
     }
+
+
+def _attributes(dataset: Dataset) -> dict[str, dict[str, int]]:
+    """How many samples have each value of each attribute, the commonest first, at most 24 of one."""
+    counted: dict[str, Counter[str]] = {}
+    for sample in dataset.samples:
+        for name, value in sample.attributes.items():
+            counted.setdefault(name, Counter())[value] += 1
+    return {name: dict(counted[name].most_common(24)) for name in sorted(counted)}
 
 
 def _captions(dataset: Dataset) -> dict[str, Any] | None:

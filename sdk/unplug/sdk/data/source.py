@@ -109,7 +109,7 @@ SOURCES: Registry[Callable[[str], Source]] = Registry(
         "agedb": "unplug.sdk.data.sources.agedb:AgeDBSource",
         "appa-real": "unplug.sdk.data.sources.appareal:AppaRealSource",
         "fairface": "unplug.sdk.data.sources.fairface:FairFaceSource",
-        "fairface-midpoints": "unplug.sdk.data.sources.fairface:middles_source",
+        "fairface-midpoints": "unplug.sdk.data.sources.fairface:FairFaceMiddlesSource",
         "imdb-wiki": "unplug.sdk.data.sources.imdbwiki:ImdbWikiSource",
         "lagenda": "unplug.sdk.data.sources.lagenda:LagendaSource",
         "mufac": "unplug.sdk.data.sources.mufac:MUFACSource",

@@ -19,6 +19,7 @@ from .plots.canvas import COLOUR
 
 WIDTHS, HALF = (1000, 340), (488, 340)
 DRAWN = 4  # models in one plot
+PROBABILITY = "retrained"  # the colour of its curve
 MAX_GROUPS = 30  # cells in a plot and in a table
 CHIPS: dict[str, tuple[Chip, str]] = {"held": ("pass", "held"), "broken": ("fail", "broken"), "open": ("warn", "open")}
 CAUTION = (
@@ -96,12 +97,17 @@ def _limits(report: EvaluationReport, number: int) -> Section:
         "Challenge-T lets pass whoever seems T or older. A higher T lets fewer minors pass and rejects more adults: all adults "
         "of these data in the curve, those of 18 to 24 in the table, where a challenge costs most."
     )
-    traces = [trace for model, role, style in _drawn(report) if (trace := _det(model, role, style)) is not None]
+    drawn = list(_drawn(report))
+    traces = [trace for model, role, style in drawn if (trace := _det(model, role, style)) is not None]
+    traces += [trace for model, _, style in drawn[:1] if (trace := _det(model, PROBABILITY, style, "probability")) is not None]
     blocks: list[Block] = []
     if traces:
         draw = partial(det_svg, traces, title="Minors who pass against adults rejected", least=1 / max(1, report.people.minors))
         passing = partial(years_svg, _passing(report.models[0]), title="Who passes", y="seem T or older", share=True)
-        told = "A threshold on the estimated age; named points are Challenge-T of the first model."
+        told = (
+            "A threshold on the estimated age, named points are Challenge-T of the first model; and one on P(age ≥ 18), which "
+            "`unplug threshold` chooses."
+        )
         said = "The first model, by year of age; shaded 95 %. Left of 18 these are false positives."
         figures = [
             both_widths(draw, HALF, name=f"det-{number}", caption=told),
@@ -112,18 +118,19 @@ def _limits(report: EvaluationReport, number: int) -> Section:
     return Section(id="limits", heading="At the limits", lead=lead, blocks=blocks)
 
 
-def _det(model: ModelEvaluation, role: str, style: int) -> Trace | None:
-    curve = next((item for item in model.det if item.score == "age"), None)
+def _det(model: ModelEvaluation, role: str, style: int, score: str = "age") -> Trace | None:
+    curve = next((item for item in model.det if item.score == score), None)
     if curve is None:
         return None
     threshold_N = np.array(curve.threshold)
     positive_N, rejection_N = np.array(curve.false_positive), np.array(curve.false_rejection)
     marks = []
-    for item in model.challenges if style == 0 else ():
+    for item in model.challenges if style == 0 and score == "age" else ():
         places = np.flatnonzero(threshold_N >= item.age)
         if len(places):
             marks.append((float(positive_N[places[-1]]), float(rejection_N[places[-1]]), f"{item.age:g}"))
-    return Trace(role=role, label=plain(model.label, 30), style=style, x_N=positive_N, y_N=rejection_N, marks=tuple(marks))
+    label = _label(model) if score == "age" else "the first, by P(age ≥ 18)"
+    return Trace(role=role, label=label, style=style, x_N=positive_N, y_N=rejection_N, marks=tuple(marks))
 
 
 def _passing(model: ModelEvaluation) -> list[Trace]:
@@ -191,7 +198,7 @@ def _ages(report: EvaluationReport, number: int) -> Section:
             x_N = np.array(ages, float)
             shaded = style == 0
             found.append(Trace(
-                role=role, label=plain(model.label, 30), style=style, x_N=x_N, y_N=y_N, low_N=low_N if shaded else None,
+                role=role, label=_label(model), style=style, x_N=x_N, y_N=y_N, low_N=low_N if shaded else None,
                 high_N=high_N if shaded else None,
             ))  # fmt: skip
         return found
@@ -331,6 +338,12 @@ def _drawn(report: EvaluationReport) -> Iterator[tuple[ModelEvaluation, str, int
         role = model.role if model.role in COLOUR else "original" if model.target is None else "artifact"
         yield model, role, len(seen)
         seen.append(role)
+
+
+def _label(model: ModelEvaluation) -> str:
+    """In a legend, which leaves out what begins with an underscore."""
+    label = plain(model.label, 30)
+    return f" {label}" if label.startswith("_") else label or NONE
 
 
 def _head(model: ModelEvaluation) -> Cell:

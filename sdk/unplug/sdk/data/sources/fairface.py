@@ -62,9 +62,11 @@ class FairFaceSource(FileSource):
         return table_rows(table, str(table), "Give the folder that FairFace was unpacked to", columns, needed="age")
 
 
-def middles_source(argument: str) -> FairFaceSource:
+class FairFaceMiddlesSource(FairFaceSource):
     """``fairface-midpoints:DIR``: the middle of its range for everybody's age, as a choice of whoever asks.
 
     Training on middles works; numbers by year of age are refused.
     """
-    return FairFaceSource(argument, middles=True)
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument, middles=True)

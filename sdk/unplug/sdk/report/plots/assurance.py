@@ -75,7 +75,8 @@ def years_svg(
             axes.set_ylim(bottom=0.0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         axes.grid(axis="x", visible=False)
-        axes.legend(loc="best", labelcolor=MUTED)
+        if traces:
+            axes.legend(loc="best", labelcolor=MUTED)
         finish(axes, title=title, x="age, years", y=y)
         spoken = "; ".join(f"{trace.label}: {_spoken(trace, share)}" for trace in traces)
         return to_svg(figure, name, f"{title} by age. {spoken}. The dotted line is 18.")

@@ -34,7 +34,7 @@ RECIPE = Recipe(size="nano", image_size=32, epochs=24, batch_size=32, augment="f
 METHODS = {"msg": 0.1, "finetune": 0.1}
 """Approximate methods, with their budgets."""
 FRACTION = 0.15
-BATCHES = {1: 12, 5: 5, 15: 2}
+BATCHES = {1: 8, 5: 5, 15: 2}
 """People who are forgotten in one step, and how many such steps are drawn."""
 NOISES = (0.0, 0.01, 0.03, 0.1, 0.3)
 """Gaussian noise on the new head, in root mean squares of its weights."""
@@ -114,13 +114,17 @@ class Bench:
         )
 
     def audit(
-        self, original: Checkpoint, unlearned: Sequence[Checkpoint], retrained: Checkpoint, references: int
+        self,
+        original: Checkpoint,
+        unlearned: Sequence[Checkpoint],
+        retrained: Checkpoint,
+        references: Sequence[Checkpoint],
     ) -> AuditReport:
         """All attacks that the request supports."""
         config = AuditConfig(
             subjects=[item.path for item in unlearned], spec=self.dataset, on_bad="error", forget_file=self.ids,
-            original=original.path, retrained=retrained.path, references=(), train_references=references, attacks=None,
-            seed=self.seed, work=self.work,
+            original=original.path, retrained=retrained.path, references=[item.path for item in references],
+            train_references=0, attacks=None, seed=self.seed, work=self.work,
         )  # fmt: skip
         return run_audit(config, CPU, self.say, False)
 
@@ -229,11 +233,14 @@ def main(work: Path, seed: int, out: Path) -> None:
         bench.forgot(original, method, bench.ids, method, budget=budget, oracle=oracle, seed=seed)
         for method, budget in METHODS.items()
     ]
-    ordinary = bench.audit(original, unlearned, oracle, references=2)
+    references = [
+        bench.forgot(original, f"reference-{number}", bench.ids, "retrain", seed=seed + 1000 + number) for number in range(2)
+    ]
+    ordinary = bench.audit(original, unlearned, oracle, references)
     exact = bench.exact()
     forgot = bench.forgot(exact, "closed-form-forgot", bench.ids, None)
     refit = bench.forgot(exact, "closed-form-refit", bench.ids, "retrain")
-    designed = bench.audit(exact, [forgot], refit, references=0)
+    designed = bench.audit(exact, [forgot], refit, ())
     result = {
         "command": f"python -m benchmarks.critic --work WORK --seed {seed}",
         "setting": {

@@ -177,7 +177,7 @@ def trained_on(
 def flipped(setting: Setting) -> ImageSet:
     """The forget set with groups half of all ages away."""
     part = pictures(setting.sets.forget)
-    return part.relabelled((part.group_N + 5) % 10, EDGES)
+    return part.relabelled((part.group_N + 6) % (len(EDGES) - 1), EDGES)
 
 
 def test_flipped_labels_are_over_forgetting(setting: Setting) -> None:

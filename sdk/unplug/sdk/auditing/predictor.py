@@ -10,7 +10,7 @@ import torch
 
 from unplug.core import InputError
 from unplug.plugins import Checkpoint
-from unplug.sdk.training import Predictions, Sets, predict
+from unplug.sdk.training import ClassPredictions, Predictions, Sets, predict
 
 from .attack import Signals
 from .evidence import Evidence
@@ -85,7 +85,9 @@ class CheckpointPredictor:
         """What torch says of views and other pictures, and what the last layer reads of the forget and the test set."""
         model = self.task.network(self.checkpoint.model).to(sets.train.device)
         own = evidence.said(own, [predict(model, part) for part in evidence.parts])
-        return replace(own, inside=look_inside(model, sets)) if evidence.white_box else own
+        # Of a plugin beside its base no layer answers for a sample: it has no classes.
+        known = evidence.white_box and isinstance(own.forget, ClassPredictions)
+        return replace(own, inside=look_inside(model, sets)) if known else own
 
 
 @dataclass(frozen=True, kw_only=True)

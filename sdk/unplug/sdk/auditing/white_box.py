@@ -14,7 +14,9 @@ from .attack import Array, Inside
 
 
 def look_inside(model: nn.Module, sets: Sets) -> Inside | None:
-    """The last linear layer of a network and what it reads of the forget, test and validation set; None without one.
+    """The last linear layer of a network and what it reads of the forget, test and validation set.
+
+    None of a network without one, or where that layer does not read each sample once (one among attention blocks, say).
 
     Args:
         model: on the device of the sets, in any mode.
@@ -23,7 +25,10 @@ def look_inside(model: nn.Module, sets: Sets) -> Inside | None:
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not layers:
         return None
-    forget, unseen, population = (_read(model, layers[-1], part) for part in (sets.forget, sets.test, sets.validation))
+    parts = (sets.forget, sets.test, sets.validation)
+    forget, unseen, population = read = [_read(model, layers[-1], part) for part in parts]
+    if [len(rows) for rows in read] != [len(part) for part in parts] or len({rows.shape[1] for rows in read}) > 1:
+        return None
     weight_KC = layers[-1].weight.detach().double().cpu().numpy()
     bias = layers[-1].bias
     bias_K = np.zeros(len(weight_KC)) if bias is None else bias.detach().double().cpu().numpy()
@@ -47,4 +52,4 @@ def _read(model: nn.Module, layer: nn.Linear, data: SampleSet) -> Array:
     finally:
         handle.remove()
         model.train(was_training)
-    return np.concatenate(rows)
+    return np.concatenate(rows) if rows else np.empty((0, 0))

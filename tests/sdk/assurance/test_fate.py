@@ -165,8 +165,9 @@ def test_what_the_sample_cannot_say_is_refused_and_says_how_many_are_missing() -
     assert item.claim.held == "open" and item.claim.missing == missing and item.minors.value == 0.0
     many = judge([said(crowd(AGES, {"name": [f"n{index}" for index in range(len(AGES))]}), AGES)], FATE, Asking(replicates=50))
     assert "cells are made of at most 24" in many.refused["name"]
-    some = crowd([*np.arange(10.0, 30.0)], None)
-    assert "groups" in judge([said(some, some.age_N)], FATE, Asking(replicates=50)).refused
+    some = crowd([*np.arange(10.0, 30.0)], None, without_age=3)
+    refused = judge([said(some, some.age_N)], FATE, Asking(replicates=50)).refused
+    assert "groups" in refused and refused["pictures without an age"].startswith("3 of these data")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ BANDS = (0.0, 6.0, 13.0, 18.0, 25.0, 35.0, 50.0, 65.0, np.inf)
 MIN_GAP = 20  # people in a cell, and outside of it: a gap of fewer is chance
 MAX_VALUES = 24  # of one attribute: more is no attribute, but a name
 MOST_UNKNOWN = 0.5
+MAX_CELLS = 20_000_000  # numbers in memory at once
 
 Mask = NDArray[np.bool_]
 
@@ -95,25 +96,34 @@ def group_rows(masks: Mapping[str, Mask], age_N: Array, error_N: Array, drawn: D
         )
         for cell, mask in masks.items()
     ]  # fmt: skip
-    compared = {
-        cell: gap for cell, mask in masks.items()
-        if min(drawn.count(mask), drawn.count(~mask)) >= MIN_GAP and (gap := _gap(mask, age_N, size_N, drawn)) is not None
-    }  # fmt: skip
+    wide = {cell: mask for cell, mask in masks.items() if min(drawn.count(mask), drawn.count(~mask)) >= MIN_GAP}
+    compared = _gaps(wide, age_N, size_N, drawn)
     if not compared:
         return tuple(rows)
     together = simultaneous(compared, people=min(drawn.count(masks[cell]) for cell in compared))
     return tuple(replace(row, gap=together.get(row.cell)) for row in rows)
 
 
-def _gap(mask: Mask, age_N: Array, size_N: Array, drawn: Drawn) -> tuple[float, Array] | None:
+def _gaps(masks: Mapping[str, Mask], age_N: Array, size_N: Array, drawn: Drawn) -> dict[str, tuple[float, Array]]:
+    """The gap of each cell, and of each draw (R,); cells that share no band with others are left out."""
     band_N = np.digitize(age_N, BANDS[1:-1])
-    inside = [mask & (band_N == band) for band in range(len(BANDS) - 1)]
-    outside = [~mask & (band_N == band) for band in range(len(BANDS) - 1)]
-    columns = [np.where(part, values, 0.0) for part in (*inside, *outside) for values in (size_N, 1.0)]
-    total_K, draws_RK = drawn.sums(np.stack(columns, axis=1))
-    value = float(_standardized(total_K[None])[0])
-    gap_R = _standardized(draws_RK)
-    return None if np.isnan(value) else (value, np.where(np.isnan(gap_R), value, gap_R))
+    bands = [band_N == band for band in range(len(BANDS) - 1)]
+    ones_N, found = np.ones(len(age_N)), {}
+    together = max(1, MAX_CELLS // (len(age_N) * 4 * len(bands)))  # draws are made anew for each call, so few calls
+    for start in range(0, len(masks), together):
+        names = list(masks)[start : start + together]
+        columns = [
+            np.where(side & band, values_N, 0.0)
+            for name in names for side in (masks[name], ~masks[name]) for band in bands for values_N in (size_N, ones_N)
+        ]  # fmt: skip
+        total_K, draws_RK = drawn.sums(np.stack(columns, axis=1))
+        for name, total, draws in zip(
+            names, np.split(total_K, len(names)), np.split(draws_RK, len(names), axis=1), strict=True
+        ):
+            value, gap_R = float(_standardized(total[None])[0]), _standardized(draws)
+            if not np.isnan(value):
+                found[name] = (value, np.where(np.isnan(gap_R), value, gap_R))
+    return found
 
 
 def _standardized(sums_RK: Array) -> Array:

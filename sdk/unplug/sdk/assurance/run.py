@@ -90,6 +90,8 @@ def _unsupported(people: People, limit: float, needed: int) -> dict[str, str]:
         found[f"false positives of at most {100 * limit:g} %"] = (
             f"that needs {needed} minors without an error, and there are {minors}: {needed - minors} are missing"
         )
+    if people.without_age:
+        found["pictures without an age"] = f"{people.without_age} of these data have none, and are in no number"
     if not people.attributes:
         found["groups"] = "the data say nothing of anybody but the age, so nobody knows whom a mean hides"
     return found

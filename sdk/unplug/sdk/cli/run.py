@@ -25,13 +25,18 @@ if TYPE_CHECKING:
 @click.option("--random", is_flag=True, help="Instead: one random sample within the ranges of the inputs, by --seed.")
 @face_options
 @click.option(
+    "--align", "aligned", is_flag=True,
+    help="With --face-landmarker: turn, scale and move the face until its eyes lie where UTKFace has them; refuse one "
+    "that is too small or too dark.",
+)  # fmt: skip
+@click.option(
     "--out", "-o", "outs", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
     help="NAME.npz for the outputs, NAME.png for a picture of them; may be repeated.",
 )  # fmt: skip
 @command
 def run(
     model: Path, images: tuple[Path, ...], array: Path | None, random: bool, box: str | None, face_landmarker: Path | None,
-    margin: float, outs: tuple[Path, ...], common: Common,
+    margin: float, aligned: bool, outs: tuple[Path, ...], common: Common,
 ) -> Outcome:  # fmt: skip
     """Run MODEL, an exported file (in its own runtime) or a checkpoint, on pictures or arrays and show what comes out.
 
@@ -39,12 +44,15 @@ def run(
     residuals, a UNet and a decoder take --array FILE.npz or --random. Without --box or --face-landmarker the centre
     square of a picture is taken, which is right for faces that are cropped already.
     """
+    from unplug.sdk.inference import Frame
     from unplug.sdk.inference import run as answer_of
 
     if bool(images) + (array is not None) + random != 1:
         raise InputError("unplug run", "it needs one kind of input", "Give --image FILE, --array FILE.npz or --random")
+    if aligned and (face_landmarker is None or box is not None):
+        raise InputError("--align", "it needs eyes to go by", "Give --face-landmarker FILE, and no --box")
     inputs: Any = common.seed if random else array or images
-    answer = answer_of(model, inputs, box=box, landmarker=face_landmarker, margin=margin)
+    answer = answer_of(model, inputs, box=box, landmarker=face_landmarker, margin=margin, frame=Frame() if aligned else None)
     for out in outs:
         answer.save(out)
     value = {"model": str(model), "results": list(answer.results), "outputs": answer.summary()}

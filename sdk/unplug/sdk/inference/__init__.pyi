@@ -1,3 +1,8 @@
+from .alignment import Frame as Frame
+from .alignment import align as align
+from .alignment import eyes_of as eyes_of
+from .alignment import face_problem as face_problem
+from .alignment import light as light
 from .answer import Answer as Answer
 from .crop import FACE_MARGIN as FACE_MARGIN
 from .decision import Answered as Answered

@@ -1,7 +1,8 @@
-"""The part of a picture that a model looks at: its centre square, a box, or the face that MediaPipe finds."""
+"""What a model looks at: a picture's centre square, a box, the face that MediaPipe finds, or that face put in its frame."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from PIL import Image
 from unplug.core import DataError, InputError
 from unplug.sdk.data import decode_upright, square
 
+from .alignment import Frame, align, eyes_of, face_problem
+
 FACE_MARGIN = (
     0.01  # of the box of all landmarks, on each side: the median of 150 UTKFace photographs (80 % within -0.01 to 0.04)
 )
@@ -19,8 +22,9 @@ MAX_FACES = 5
 
 
 def crop(
-    path: Path, size: int, *, box: str | None = None, landmarker: Path | None = None, margin: float = FACE_MARGIN
-) -> tuple[NDArray[np.uint8], str]:
+    path: Path, size: int, *, box: str | None = None, landmarker: Path | None = None, margin: float = FACE_MARGIN,
+    frame: Frame | None = None,
+) -> tuple[NDArray[np.uint8], str]:  # fmt: skip
     """What a model sees of a picture: (size, size, 3), and what was done in words.
 
     Args:
@@ -29,9 +33,10 @@ def crop(
         box: "left,top,right,bottom" in pixels.
         landmarker: MediaPipe task file that finds the face; without it and a box the centre square is taken.
         margin: around the found face, as a fraction of its box; frame it as the training images are framed.
+        frame: where the found face's eyes go, see `align`; None cuts out the square around it.
 
     Raises:
-        DataError: the picture is broken, or no face (or several) was found.
+        DataError: the picture is broken, no face (or several) was found, or with a frame one too small or too dark.
         InputError: a box that does not lie in the picture, or no such task file.
     """
     image = decode_upright(path)
@@ -40,6 +45,8 @@ def crop(
         return square(image.crop(corners), size), f"box {box}"
     if landmarker is None:
         return square(image, size), "centre square"
+    if frame is not None:
+        return _aligned(path, image, landmarker, size, frame)
     corners = _find_face(path, image, landmarker, margin)
     return square(image.crop(corners), size), f"face at {','.join(map(str, corners))}"
 
@@ -55,7 +62,31 @@ def parse_box(box: str, image: Image.Image) -> tuple[int, int, int, int]:
     return left, top, right, bottom
 
 
+def _aligned(path: Path, image: Image.Image, landmarker: Path, size: int, frame: Frame) -> tuple[NDArray[np.uint8], str]:
+    faces = _found(image, landmarker)["eyes"]
+    left, right = faces[0] if len(faces) == 1 else ((0.0, 0.0), (1.0, 0.0))
+    made = align(np.asarray(image, dtype=np.uint8), left, right, size, frame)
+    if (problem := face_problem(len(faces), left, right, made, frame)) is not None:
+        raise DataError(str(path), problem, "Give a picture of one face, near and well lit, or name it with --box")
+    return made, "eyes at " + " and ".join(f"{x:.0f},{y:.0f}" for x, y in (left, right))
+
+
 def _find_face(path: Path, image: Image.Image, landmarker: Path, margin: float) -> tuple[int, int, int, int]:
+    boxes = _found(image, landmarker)["boxes"]
+    if len(boxes) != 1:
+        found = "no face" if not boxes else f"{len(boxes)} faces"
+        raise DataError(str(path), f"{found} found", "Give a picture of one face, or name it with --box LEFT,TOP,RIGHT,BOTTOM")
+    left, top, right, bottom = boxes[0]
+    side = max(right - left, bottom - top) * (1 + 2 * margin)
+    middle_x, middle_y = (left + right) / 2, (top + bottom) / 2
+    return (
+        max(0, round(middle_x - side / 2)), max(0, round(middle_y - side / 2)),
+        min(image.width, round(middle_x + side / 2)), min(image.height, round(middle_y + side / 2)),
+    )  # fmt: skip
+
+
+def _found(image: Image.Image, landmarker: Path) -> Mapping[str, Any]:
+    """``boxes`` and ``eyes`` of all faces in a picture."""
     from unplug.core import call_in_child, memory_for, seconds_for
 
     if not landmarker.is_file():
@@ -70,21 +101,11 @@ def _find_face(path: Path, image: Image.Image, landmarker: Path, margin: float) 
         timeout=seconds_for(1),
         memory=memory_for(landmarker),
     )
-    boxes = reply.values["boxes"]
-    if len(boxes) != 1:
-        found = "no face" if not boxes else f"{len(boxes)} faces"
-        raise DataError(str(path), f"{found} found", "Give a picture of one face, or name it with --box LEFT,TOP,RIGHT,BOTTOM")
-    left, top, right, bottom = boxes[0]
-    side = max(right - left, bottom - top) * (1 + 2 * margin)
-    middle_x, middle_y = (left + right) / 2, (top + bottom) / 2
-    return (
-        max(0, round(middle_x - side / 2)), max(0, round(middle_y - side / 2)),
-        min(image.width, round(middle_x + side / 2)), min(image.height, round(middle_y + side / 2)),
-    )  # fmt: skip
+    return reply.values
 
 
 def find_faces(job: Any) -> Any:
-    """Child process: boxes (left, top, right, bottom) of all faces in ``image`` by MediaPipe's Face Landmarker."""
+    """Child process: boxes (left, top, right, bottom) and eyes of all faces in ``image`` by MediaPipe's Face Landmarker."""
     from unplug.core import MissingExtraError, Reply
 
     try:
@@ -100,8 +121,9 @@ def find_faces(job: Any) -> Any:
     height, width = pixels.shape[:2]
     with vision.FaceLandmarker.create_from_options(options) as landmarker:
         found = landmarker.detect(mp.Image(image_format=mp.ImageFormat.SRGB, data=pixels)).face_landmarks
-    boxes = []
+    boxes, eyes = [], []
     for face in found:
         x, y = [point.x * width for point in face], [point.y * height for point in face]
         boxes.append([min(x), min(y), max(x), max(y)])
-    return Reply(values={"boxes": boxes})
+        eyes.append(eyes_of(list(zip(x, y, strict=True))))
+    return Reply(values={"boxes": boxes, "eyes": eyes})

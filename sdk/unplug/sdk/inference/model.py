@@ -17,6 +17,7 @@ from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, open_r
 from unplug.export import Artifact, Session, check_inputs, load_artifact, random_inputs
 from unplug.plugins import load_checkpoint
 
+from .alignment import Frame
 from .answer import Answer, age_rows
 from .crop import FACE_MARGIN, crop
 from .pictures import scaled
@@ -46,7 +47,7 @@ class _Model:
 
 def run(
     model: str | Path | Artifact, inputs: Mapping[str, Array] | Sequence[str | Path] | str | Path | int, *,
-    box: str | None = None, landmarker: str | Path | None = None, margin: float = FACE_MARGIN,
+    box: str | None = None, landmarker: str | Path | None = None, margin: float = FACE_MARGIN, frame: Frame | None = None,
 ) -> Answer:  # fmt: skip
     """Runs a model and says what came out.
 
@@ -59,6 +60,7 @@ def run(
         landmarker: MediaPipe task file that finds the face in every picture, of an age predictor or its trunk; without both
             the centre square is taken.
         margin: around the found face, as a fraction of its box; frame it as the training images are framed.
+        frame: where the eyes of the found face go instead, see `align`.
 
     Raises:
         InputError: inputs that are not this model's; names the tensor.
@@ -84,7 +86,7 @@ def run(
         else:
             tensor = _picture_input(opened)
             finder = Path(landmarker) if landmarker is not None and opened.takes_faces else None
-            cut = [crop(item, tensor.height, box=box, landmarker=finder, margin=margin) for item in files]
+            cut = [crop(item, tensor.height, box=box, landmarker=finder, margin=margin, frame=frame) for item in files]
             images = [(item, words) for item, (_, words) in zip(files, cut, strict=True)]
             arrays = {tensor.name: scaled(np.stack([pixels for pixels, _ in cut]), tensor)}
     check_inputs(opened.iospec, arrays)

@@ -3,6 +3,8 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { inflateRawSync } from "node:zlib";
+import { align, faceProblem, type Frame, light } from "../src/demo/align";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
 import { normals, philox, uniform, words } from "../src/draw/noise";
@@ -112,4 +114,26 @@ test("edges are OpenCV's", () => {
     assert.ok(wanted.some((value) => value === 255));
     assert.deepEqual(found, wanted, `${width} x ${height}, ${low} to ${high}`);
   }
+});
+
+interface Faces {
+  align: { width: number; height: number; rgb: string; left: [number, number]; right: [number, number]; size: number; frame: Frame; aligned: string; light: number }[];
+  problems: { faces: number; apart: number; colour: number; problem: string | null }[];
+}
+
+test("faces are put in their frame as in Python", () => {
+  const { align: cases, problems } = read<Faces>("../faces/faces.json");
+  const bytes = (text: string): Uint8Array => new Uint8Array(inflateRawSync(Buffer.from(text, "base64")));
+  assert.equal(cases.length, 8);
+  for (const { width, height, rgb, left, right, size, frame, aligned, light: wanted } of cases) {
+    const found = align({ width, height, rgb: bytes(rgb) }, left, right, size, frame);
+    assert.deepEqual(found.rgb, bytes(aligned), `${width} x ${height} to ${size}`);
+    assert.equal(light(found), wanted);
+  }
+  assert.equal(problems.length, 9);
+  for (const { faces, apart, colour, problem } of problems) {
+    const shown = { width: 4, height: 4, rgb: new Uint8Array(48).fill(colour) };
+    assert.equal(faceProblem(faces, [10, 10], [10 + apart, 10], shown), problem);
+  }
+  assert.throws(() => align({ width: 1, height: 1, rgb: new Uint8Array(3) }, [5, 5], [5, 5], 8), /lie on each other/);
 });

@@ -53,6 +53,8 @@ def test_a_stronger_score_shows_more_and_never_more_than_most() -> None:
     values = [item.epsilon for item in found]
     assert values == sorted(values) and values[0] < 0.5
     assert all(item.epsilon <= item.most for item in found)
+    # Who is pushed below strangers stands out as much.
+    assert canary_bound(noise - 3.0 * included, included).epsilon > 0.8 * values[2] > 0
     # Everything guessed right: the bound is what that many guesses can show.
     right = canary_bound(included.astype(float), included)
     assert right.correct >= 0.9 * right.guesses and right.guesses in {2 * round(share * 100) for share in SHARES}

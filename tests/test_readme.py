@@ -14,6 +14,7 @@ import click
 import numpy as np
 import pytest
 import torch
+from benchmarks.age_accuracy import with_table as with_accuracy
 from benchmarks.artifacts import markdown as artifacts_table
 from benchmarks.assurance import with_tables
 from benchmarks.certifications import markdown as certifications_table
@@ -47,7 +48,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 RESULTS = (ROOT / "docs/results.md").read_text(encoding="utf-8")
 METHODS_PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "android_demo/README.md"]
 COMMAND = re.compile(r"^(?: {4})?(unplug [a-z].*)$", re.MULTILINE)
 COMMANDS = sorted({line for page in (ROOT / "README.md", *PAGES) for line in COMMAND.findall(page.read_text(encoding="utf-8"))})
 
@@ -108,6 +109,13 @@ def test_the_tables_of_age_limits_are_those_of_the_committed_run() -> None:
     page = (ROOT / "docs/assurance.md").read_text(encoding="utf-8")
     assert with_tables(page, report) == page and report.settings["command"] in page
     assert report.people.apart == "held out" and {model.precision for model in report.models} >= {None, "fp32", "int8-static"}
+
+
+def test_the_table_of_accuracy_is_that_of_the_committed_run() -> None:
+    report = json.loads((ROOT / "docs/data/age-accuracy.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/assurance.md").read_text(encoding="utf-8")
+    assert with_accuracy(page, report) == page and report["command"] in page
+    assert all(row["low"] < row["mae"] < row["high"] for row in report["measured"])
 
 
 def test_every_file_and_make_target_that_it_names_is_there() -> None:

@@ -42,7 +42,7 @@ def test_a_row_from_the_app(app: Phone, tflite: Artifact, onnx: Artifact, checkp
         row.reasons, (app.state / "app.log").read_text(),
     )  # fmt: skip
     assert [len(repeat.latencies_ms) for repeat in row.repeats] == [4, 4] and row.median_ci95_ms is not None
-    assert (other.status, other.reasons) == ("not_run", ("the app does not run onnx files",))
+    assert (other.status, other.runtime, other.delegate_asked) == ("ok", "onnx-app", "cpu"), other.reasons
     said = (app.state / "am").read_text().splitlines()
     assert [line.split()[0] for line in said] == ["force-stop", "start", "force-stop"]
     assert app.inside(f"ls {app.data}") == "", "nothing is left on the phone"
@@ -55,6 +55,7 @@ def test_a_row_from_the_app(app: Phone, tflite: Artifact, onnx: Artifact, checkp
         ("lie", ReportError, "a cold start of 1 timed runs, and 4 were asked for"),
         ("version", ReportError, "its schema is 'unplug-bench/9', and this is 'unplug-bench/1'"),
         ("die", DeviceError, "the app ended without a report"),
+        ("fail", DeviceError, r"the app stopped \(Storage is full"),
     ],
 )
 def test_what_an_app_may_do_wrong(app: Phone, tflite: Artifact, fault: str, kind: type[Exception], words: str) -> None:

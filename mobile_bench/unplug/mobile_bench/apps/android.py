@@ -35,7 +35,8 @@ class AndroidApp:
 
 class _App:
     runs = RunsFiles(
-        name="the app", by_suffix={".tflite": "litert-app"}, by_runtime={"litert-app": ("xnnpack", "gpu", "npu")}
+        name="the app", by_suffix={".tflite": "litert-app", ".onnx": "onnx-app"},
+        by_runtime={"litert-app": ("xnnpack", "gpu"), "onnx-app": ("cpu",)},
     )  # fmt: skip
 
     def __init__(self, adb: Adb) -> None:
@@ -78,7 +79,10 @@ class _App:
             self._adb.pull(remote, report)
             return True
         if ended:
-            raise DeviceError(self._adb.serial, "the app ended without a report", "See: adb logcat")
+            said = self._adb.shell(f"head -c 500 {shlex.quote(self._folder)}/failed.txt 2>/dev/null").text
+            line = "".join(letter for letter in " ".join(said.split()) if letter.isprintable())
+            why = f"the app stopped ({line})" if line else "the app ended without a report"
+            raise DeviceError(self._adb.serial, why, "See: adb logcat")
         return False
 
     def returned(self, seconds: float) -> bool:

@@ -22,11 +22,9 @@ internal class Fields(
 
     fun number(name: String): Double = (any(name) as? Json.Num)?.value ?: wrong("$name is no number")
 
-    fun whole(name: String): Long =
-        number(name).let { if (it == Math.rint(it)) it.toLong() else wrong("$name is no whole number") }
+    fun whole(name: String): Long = number(name).let { if (it == Math.rint(it)) it.toLong() else wrong("$name is no whole number") }
 
-    fun small(name: String): Int =
-        whole(name).let { if (it in Int.MIN_VALUE..Int.MAX_VALUE) it.toInt() else wrong("$name is out of range") }
+    fun small(name: String): Int = whole(name).let { if (it in Int.MIN_VALUE..Int.MAX_VALUE) it.toInt() else wrong("$name is out of range") }
 
     fun flag(name: String): Boolean = (any(name) as? Json.Bool)?.value ?: wrong("$name is neither true nor false")
 

@@ -68,8 +68,7 @@ public data class IOSpec(
     /** The same tensors, images with their axes in another order: NCHW as PyTorch has them, NHWC as phones do. */
     public fun imagesIn(layout: String): IOSpec = IOSpec(inputs.map { it.asImage(layout) }, outputs.map { it.asImage(layout) })
 
-    private fun TensorSpec.asImage(other: String): TensorSpec =
-        if (layout.length == other.length && layout.toSet() == other.toSet()) inLayout(other) else this
+    private fun TensorSpec.asImage(other: String): TensorSpec = if (layout.length == other.length && layout.toSet() == other.toSet()) inLayout(other) else this
 
     public companion object {
         /**

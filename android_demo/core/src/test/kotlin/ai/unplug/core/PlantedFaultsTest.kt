@@ -120,8 +120,7 @@ class PlantedFaultsTest {
     ): Json.Obj = Json.Obj(data.fields + ("merges" to Json.Arr(data["merges"].items.filterIndexed { place, _ -> place != one })))
 
     @TestFactory
-    fun `the vectors fail on`(): List<DynamicTest> =
-        faults.map { (name, check) -> DynamicTest.dynamicTest(name) { assertThrows(AssertionError::class.java, check) } }
+    fun `the vectors fail on`(): List<DynamicTest> = faults.map { (name, check) -> DynamicTest.dynamicTest(name) { assertThrows(AssertionError::class.java, check) } }
 
     @TestFactory
     fun `and hold without a fault`(): List<DynamicTest> =

@@ -13,7 +13,11 @@ import ai.unplug.core.picture.toTensor
 /** Whether somebody is over an age, as far as a limit of errors allows to say. */
 public enum class Decision(
     public val word: String,
-) { OVER("over"), UNDER("under"), UNSURE("unsure") }
+) {
+    OVER("over"),
+    UNDER("under"),
+    UNSURE("unsure"),
+}
 
 /**
  * An age that is asked for, and what must be answered for it: over from [high] years on, under below [low], unsure between.

@@ -105,8 +105,7 @@ public class BenchRow internal constructor(
 
     private fun numbers(name: String): List<Double> = repeats.mapNotNull { (it.fields[name] as? Json.Num)?.value }
 
-    private fun latencies(repeat: Json.Obj): List<Double> =
-        (repeat.fields["latencies_ms"] as? Json.Arr)?.items.orEmpty().mapNotNull { (it as? Json.Num)?.value }
+    private fun latencies(repeat: Json.Obj): List<Double> = (repeat.fields["latencies_ms"] as? Json.Arr)?.items.orEmpty().mapNotNull { (it as? Json.Num)?.value }
 
     private fun middle(name: String): Double? = numbers(name).takeIf { it.isNotEmpty() }?.let(Statistics::median)
 

@@ -37,8 +37,7 @@ public data class Window(
     val p50: Double,
     val p95: Double,
 ) {
-    internal fun json(): Json.Obj =
-        jsonOf("start_s" to startS, "end_s" to endS, "count" to count, "p50" to p50, "p95" to p95, "temperature_c" to null)
+    internal fun json(): Json.Obj = jsonOf("start_s" to startS, "end_s" to endS, "count" to count, "p50" to p50, "p95" to p95, "temperature_c" to null)
 }
 
 /** A number with its interval; no ends where one cold start says nothing of the others. */

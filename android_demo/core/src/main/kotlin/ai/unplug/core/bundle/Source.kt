@@ -104,8 +104,7 @@ private class FolderSource(
 ) : Source(sizes, odd) {
     override val damage = Verdict.WRONG_SIZE
 
-    override fun open(name: String): InputStream =
-        Files.newInputStream(folder.toPath().resolve(name), LinkOption.NOFOLLOW_LINKS)
+    override fun open(name: String): InputStream = Files.newInputStream(folder.toPath().resolve(name), LinkOption.NOFOLLOW_LINKS)
 
     companion object {
         fun of(folder: File): FolderSource {

@@ -129,6 +129,7 @@ internal class Pen(
     /** A convex polygon: its outline, then every line of pixels between its two sides. */
     private fun fill(corners: List<Fixed>) {
         corners.indices.forEach { outline(corners[(it + corners.size - 1) % corners.size], corners[it]) }
+
         fun line(at: Fixed) = ((at.y + HALF) shr PLACES).toInt()
         val top = corners.indices.minBy { corners[it].y }
         val last = minOf(corners.maxOf(::line), height - 1)

@@ -107,8 +107,7 @@ public class Generator(
     }
 
     /** A latent as the decoder shows it: (1, 3, H, W) from 0 to 1; [toPicture] makes it a picture. */
-    public fun decode(latent: FloatArray): FloatTensor =
-        run("decoder", mapOf("latents" to FloatTensor(listOf(1) + pipeline.latentShape, latent))).getValue("image")
+    public fun decode(latent: FloatArray): FloatTensor = run("decoder", mapOf("latents" to FloatTensor(listOf(1) + pipeline.latentShape, latent))).getValue("image")
 
     override fun close() {
         opened.values.forEach(Engine::close)
@@ -150,8 +149,7 @@ public class Generator(
         return total
     }
 
-    private fun states(prompt: Encoded): FloatTensor =
-        run("text_encoder", mapOf("input_ids" to IntTensor(listOf(1, prompt.ids.size), prompt.ids))).getValue("hidden_states")
+    private fun states(prompt: Encoded): FloatTensor = run("text_encoder", mapOf("input_ids" to IntTensor(listOf(1, prompt.ids.size), prompt.ids))).getValue("hidden_states")
 
     /** A part on pictures channels first, whatever order of axes its file has. */
     private fun run(

@@ -45,6 +45,7 @@ public class GeneratorFolder(
                 ?: throw InputError("$target $precision", "its $part has no such file", "Export it, or choose another")
         val steps = item.file.split('/').runningFold(folder) { place, name -> File(place, name) }.drop(1)
         val path = steps.last()
+
         fun wrong(why: String): Nothing = throw DataError(item.file, why, "Export the base again")
         if (steps.any { Files.isSymbolicLink(it.toPath()) }) wrong("it is a link, or lies behind one")
         if (!path.isFile) wrong("it is missing")

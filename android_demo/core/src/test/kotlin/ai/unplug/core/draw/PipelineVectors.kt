@@ -31,8 +31,7 @@ object PipelineVectors {
     /** Of latents, relative to the largest of each step. */
     const val LATENT = 1e-5
 
-    fun tokenizer(change: (Json.Obj) -> Json.Obj = { it }): Tokenizer =
-        Tokenizer.of(change(Vectors.json("pipeline/tokenizer.json") as Json.Obj), "tokenizer.json")
+    fun tokenizer(change: (Json.Obj) -> Json.Obj = { it }): Tokenizer = Tokenizer.of(change(Vectors.json("pipeline/tokenizer.json") as Json.Obj), "tokenizer.json")
 
     fun tokens(tokenizer: Tokenizer): Int {
         val prompts = Vectors.json("pipeline/tokens.json")["prompts"].items
@@ -68,8 +67,7 @@ object PipelineVectors {
         return blocks.size
     }
 
-    fun schedules(): Map<String, Schedule> =
-        (Vectors.json("pipeline/tables.json")["schedules"] as Json.Obj).fields.mapValues { Schedule.of(it.value, "tables.json") }
+    fun schedules(): Map<String, Schedule> = (Vectors.json("pipeline/tables.json")["schedules"] as Json.Obj).fields.mapValues { Schedule.of(it.value, "tables.json") }
 
     fun tables(): Int {
         val schedules = schedules()

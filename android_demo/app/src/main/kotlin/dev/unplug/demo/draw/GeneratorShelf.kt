@@ -1,0 +1,126 @@
+package dev.unplug.demo.draw
+
+import ai.unplug.core.DataError
+import ai.unplug.core.draw.GeneratorFolder
+import ai.unplug.core.draw.Pipeline
+import java.io.File
+import java.io.IOException
+import java.util.zip.ZipEntry
+import java.util.zip.ZipException
+import java.util.zip.ZipFile
+
+private const val FIX = "Zip a folder that unplug export wrote"
+private val PART = Regex("[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
+
+/** Whether a zip file holds a generator and no bundle: a `pipeline.json`, at its top or in its one folder. */
+fun isGenerator(zip: File): Boolean =
+    try {
+        ZipFile(zip).use { rootOf(it) != null && it.getEntry("manifest.json") == null }
+    } catch (broken: ZipException) {
+        false
+    }
+
+private fun rootOf(zip: ZipFile): String? =
+    zip
+        .entries()
+        .asSequence()
+        .map { it.name }
+        .filter { it == Pipeline.FILE || it.endsWith("/${Pipeline.FILE}") }
+        .map { it.removeSuffix(Pipeline.FILE) }
+        .singleOrNull { it.count { at -> at == '/' } <= 1 }
+
+/**
+ * The one generator that the app holds, unpacked. Its files are held to `pipeline.json` by SHA-256 each time one is opened.
+ *
+ * @param folder of the app's own.
+ */
+class GeneratorShelf(
+    private val folder: File,
+) {
+    /** @throws DataError there is none. */
+    fun open(): GeneratorFolder {
+        if (!folder.isDirectory) throw DataError("generator", "none is on the phone", "Import one on the screen Bundles")
+        return GeneratorFolder(folder)
+    }
+
+    /** Names of its parts, or null where there is none. */
+    fun partsOrNull(): List<String>? = if (folder.isDirectory) GeneratorFolder(folder).pipeline.parts.keys.toList() else null
+
+    /**
+     * Takes a generator's zip file in, whole or not at all; files that no runtime here reads stay out.
+     *
+     * @throws DataError it is no generator, is broken, or holds more than a phone has room for.
+     */
+    @Synchronized
+    fun take(zip: File) {
+        val new = File(folder.parentFile, "${folder.name}.new")
+        val old = File(folder.parentFile, "${folder.name}.old")
+        new.deleteRecursively()
+        try {
+            unpack(zip, new)
+            GeneratorFolder(new).kinds().ifEmpty { throw DataError("generator", "its parts are of no common target", FIX) }
+            old.deleteRecursively()
+            folder.renameTo(old)
+            if (!new.renameTo(folder)) throw IOException("${folder.name} cannot be written")
+        } catch (broken: ZipException) {
+            throw DataError("generator", "its zip file is broken", FIX)
+        } finally {
+            new.deleteRecursively()
+            old.deleteRecursively()
+        }
+    }
+
+    @Synchronized
+    fun remove() {
+        folder.deleteRecursively()
+    }
+
+    private fun unpack(
+        zip: File,
+        target: File,
+    ) = ZipFile(zip).use { archive ->
+        val root = rootOf(archive) ?: throw DataError("generator", "it holds no ${Pipeline.FILE}", FIX)
+        var left = MAX_BYTES
+        for (entry in archive.entries()) {
+            if (entry.isDirectory || !entry.name.startsWith(root)) continue
+            val name = entry.name.removePrefix(root)
+            if (name != Pipeline.FILE && SUFFIXES.none(name::endsWith)) continue
+            left = copy(archive, entry, inside(target, name), left)
+        }
+    }
+
+    private fun inside(
+        target: File,
+        name: String,
+    ): File {
+        val parts = name.split('/')
+        if (parts.size > 4 || !parts.all(PART::matches)) throw DataError("generator", "it holds a file of an unsafe name", FIX)
+        return parts.fold(target, ::File).also { it.parentFile?.mkdirs() }
+    }
+
+    private fun copy(
+        archive: ZipFile,
+        entry: ZipEntry,
+        file: File,
+        room: Long,
+    ): Long {
+        var left = room
+        val buffer = ByteArray(1 shl 16)
+        archive.getInputStream(entry).use { from ->
+            file.outputStream().use { to ->
+                while (true) {
+                    val count = from.read(buffer)
+                    if (count < 0) return left
+                    left -= count
+                    if (left < 0) throw DataError("generator", "it unpacks to more than ${MAX_BYTES shr 20} MiB", FIX)
+                    to.write(buffer, 0, count)
+                }
+            }
+        }
+    }
+
+    private companion object {
+        const val MAX_BYTES = 4L shl 30
+        val SUFFIXES = listOf(".onnx", ".tflite")
+    }
+}

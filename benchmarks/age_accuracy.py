@@ -1,0 +1,90 @@
+"""``python -m benchmarks.age_accuracy NAME=MODEL@SPEC ...``: error against parameters, beside what others published.
+
+Each model is asked about the test set of its split; its mean absolute error has a 95 % interval over people. Writes
+``docs/data/age-accuracy.json``, and table and picture of docs/assurance.md. What others published was measured on splits and
+pictures of theirs, and is marked so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from unplug.core import atomic_path, read_json, versions, write_json
+from unplug.plugins import load_checkpoint
+from unplug.sdk.data import load_dataset
+from unplug.sdk.statistics import mean_estimate
+from unplug.sdk.training import load_sets, pick_device, predict, split_of
+
+BEGIN, END = "<!-- accuracy -->\n", "<!-- /accuracy -->"
+PUBLISHED: tuple[dict[str, Any], ...] = (
+    {
+        "name": "VOLO-D1, faces alone", "parameters": 27e6, "image_size": 224, "mae": 4.23,
+        "conditions": "trained and tested on UTKFace as its authors split it",
+        "source": "Kuprashevich and Tolstykh, MiVOLO, arXiv 2307.04616, its repository; parameters: Yuan et al., VOLO, 2021",
+    },
+)  # fmt: skip
+
+
+def measured(name: str, model: Path, spec: str) -> dict[str, Any]:
+    """One row of a checkpoint that is here."""
+    checkpoint = load_checkpoint(model, expect="age")
+    dataset = load_dataset(spec, checkpoint.model.image_size, show=False)
+    split = split_of(checkpoint, dataset)
+    test = load_sets(dataset, split, tuple(checkpoint.model.age_edges), pick_device("cpu")).test
+    found = predict(checkpoint.model, test)
+    error_N = np.abs(found.age_N - found.true_age_N)  # type: ignore[attr-defined]
+    _, person_N = np.unique([dataset.samples[index].person for index in dataset.indices(split.test)], return_inverse=True)
+    mae = mean_estimate(error_N, person_N, seed=0)
+    recipe = checkpoint.record["recipe"]
+    return {
+        "name": name, "parameters": sum(item.numel() for item in checkpoint.model.parameters()),
+        "image_size": checkpoint.model.image_size, "mae": mae.value, "low": mae.low, "high": mae.high,
+        "test": len(error_N), "training": len(split.retain), "epochs": recipe["epochs"], "sha256": checkpoint.sha256,
+        "seconds": checkpoint.record["cost"]["wall_s"], "device": checkpoint.record["cost"]["device"],
+        "conditions": f"from scratch, {len(split.retain):,} training pictures, {recipe['epochs']} epochs",
+    }  # fmt: skip
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """A row a model, those that were measured here first."""
+    lines = ["| model | parameters | pixels | MAE, years | conditions |", "|---|--:|--:|--:|---|"]
+    for row in report["measured"]:
+        mae = f"{row['mae']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+        lines.append(f"| {row['name']} | {row['parameters'] / 1e6:.2f} M | {row['image_size']} | {mae} | {row['conditions']} |")
+    for row in report["published"]:
+        told = f"published, not measured here: {row['conditions']} ({row['source']})"
+        lines.append(f"| {row['name']} | {row['parameters'] / 1e6:.0f} M | {row['image_size']} | {row['mae']:.2f} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_table(page: str, report: dict[str, Any]) -> str:
+    """The page with the table of a report between its markers."""
+    before, rest = page.split(BEGIN)
+    return before + BEGIN + "\n" + markdown(report) + "\n" + END + rest.split(END)[1]
+
+
+@click.command()
+@click.argument("models", nargs=-1, required=True, metavar="NAME=MODEL@SPEC...")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/age-accuracy.json"), show_default=True)
+@click.option("--page", type=click.Path(path_type=Path), default=Path("docs/assurance.md"), show_default=True)
+def main(models: tuple[str, ...], out: Path, page: Path) -> None:
+    """Measures, and writes the numbers and the page."""
+    rows = []
+    for item in models:
+        name, _, rest = item.partition("=")
+        model, _, spec = rest.partition("@")
+        rows.append(measured(name, Path(model), spec))
+    write_json(out, {
+        "schema": "unplug-age-accuracy/1", "measured": rows, "published": list(PUBLISHED), "versions": versions(),
+        "command": "python -m benchmarks.age_accuracy NAME=MODEL@SPEC ...",
+    })  # fmt: skip
+    with atomic_path(page) as temporary:
+        temporary.write_text(with_table(page.read_text(encoding="utf-8"), read_json(out)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -18,6 +18,7 @@ from benchmarks.age_accuracy import with_table as with_accuracy
 from benchmarks.artifacts import markdown as artifacts_table
 from benchmarks.assurance import with_tables
 from benchmarks.certifications import markdown as certifications_table
+from benchmarks.critic_tables import attack_markdown, batch_markdown, canary_markdown, noise_markdown
 from benchmarks.designs import accuracy_markdown, cost_markdown
 from benchmarks.forget_sweep import markdown as sweep_table
 from benchmarks.gate_calibration import SIZES
@@ -88,6 +89,9 @@ def test_the_tables_of_evidence_are_those_of_the_committed_runs() -> None:
         assert goal_table(facts) in page, name
         assert all(row["equal"] for row in facts["rows"] if row["who"] in ("closed-form", "shards"))
     assert certifications_table() in (ROOT / "docs/references.md").read_text(encoding="utf-8")
+    critic = json.loads((ROOT / "docs/data/critic.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
+    assert all(table(critic) in page for table in (attack_markdown, batch_markdown, noise_markdown, canary_markdown))
     recipes = json.loads((ROOT / "docs/data/recipes.json").read_text(encoding="utf-8"))
     assert recipes_table(recipes) in (ROOT / "docs/training.md").read_text(encoding="utf-8")
     assert chosen(recipes["rows"]) == recipes["chosen"]
@@ -224,3 +228,9 @@ def random_set(count: int) -> ImageSet:
         ids=tuple(f"{count}-{number}" for number in range(count)), age_N=age_N, group_N=(age_N > 30).long(),
         image_NCHW=pixels_NCHW.to(memory_format=torch.channels_last), subject_N=np.arange(count),
     )  # fmt: skip
+
+
+def test_the_example_of_canaries_runs() -> None:
+    code = re.search(r"```python\n(.*?)```", (ROOT / "docs/attacks.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert code is not None
+    exec(code.group(1), {})  # it asserts for itself

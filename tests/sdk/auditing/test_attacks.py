@@ -17,7 +17,7 @@ from scipy.special import logit
 from scipy.stats import kstest
 
 from unplug.core import DataError, InputError
-from unplug.sdk.auditing import ATTACKS, AuditReport, Signals, audit
+from unplug.sdk.auditing import ATTACKS, AuditReport, Inside, Others, Signals, audit
 from unplug.sdk.auditing.attacks.error import ErrorAttack
 from unplug.sdk.auditing.attacks.error_lira import ErrorLiRA
 from unplug.sdk.auditing.attacks.lira import LiRA
@@ -34,6 +34,7 @@ from .planted import model, says
 Array = NDArray[np.float64]
 EDGES = (0.0, 50.0, 100.0)
 F, U, Z, R = 60, 90, 70, 50
+C = 12
 
 
 def predictions(logit_N: Array) -> ClassPredictions:
@@ -49,10 +50,36 @@ def signals(seed: int, *, forget_shift: float = 0.0, difficulty_seed: int = 99, 
         logit = difficulty + np.random.default_rng([seed, number]).normal(0.0, noise, count) + shift
         return predictions(logit)
 
-    return Signals(
-        forget=part(0, F, forget_shift), unseen=part(1, U, 0.0), population=part(2, Z, 0.0), retain=part(3, R, 0.0),
-        person_F=np.arange(F) // 2, person_U=np.arange(U) // 2,
+    def said(old: bool) -> Signals:
+        fall = forget_shift if old else 0.0  # the old file knew them by as much again
+        return Signals(
+            forget=part(0, F, forget_shift + fall), unseen=part(1, U, 0.0), population=part(2, Z, 0.0),
+            retain=part(3, R, 0.0), person_F=np.arange(F) // 2, person_U=np.arange(U) // 2,
+            inside=planted_inside(seed, difficulty_seed, forget_shift, old=old),
+        )  # fmt: skip
+
+    return replace(
+        said(old=False), before=said(old=True),
+        views=tuple((part(10 + view, F, forget_shift), part(20 + view, U, 0.0)) for view in range(3)),
+        others=Others(
+            forget=part(30, F, forget_shift), unseen=part(31, U, 0.0), person_F=np.arange(F) // 2, person_U=np.arange(U) // 2
+        ),
     )  # fmt: skip
+
+
+def planted_inside(seed: int, difficulty_seed: int, forget_shift: float, *, old: bool) -> Inside:
+    """Features that are of the data, the forgotten's moved by the shift; the old head has what they had added."""
+    rng = np.random.default_rng([difficulty_seed, 77])
+    forget_FC, unseen_UC, population_ZC = (rng.normal(size=(count, C)) for count in (F, U, Z))
+    forget_FC = forget_FC + 0.5 * forget_shift
+    rng = np.random.default_rng([seed, 78])
+    weight_KC = rng.normal(size=(3, C))
+    if old:
+        residual_KF = rng.normal(size=(3, F))
+        weight_KC = weight_KC + rng.normal(size=(3, C)) + forget_shift * residual_KF @ forget_FC
+    return Inside(
+        forget_FC=forget_FC, unseen_UC=unseen_UC, population_ZC=population_ZC, weight_KC=weight_KC, bias_K=np.zeros(3)
+    )
 
 
 def test_goldens_by_hand() -> None:
@@ -331,7 +358,8 @@ def test_what_an_audit_cannot_tell_is_said() -> None:
     assert "needs 1 reference" in report.skipped["rmia"]
     assert report.alarms == ()
     assert report.model("unlearned").distance is None
-    assert list(report.model("unlearned").attacks) == ["error", "loss", "person", "task-loss"]
+    assert list(report.model("unlearned").attacks) == ["entropy", "error", "loss", "person", "task-loss"]
+    assert "unplug audit" in report.skipped["views"] and "unplug audit" in report.skipped["two-versions"]
     # Resampling one person gives the same person each time: the report must not call that certainty.
     with_one = planted_run([Planted("unlearned", "unlearned", signals(1))], subjects=1)
     assert "fewer than 5 subjects" in with_one.skipped["forget interval"]

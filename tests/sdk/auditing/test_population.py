@@ -93,6 +93,10 @@ def test_ulira_rises_with_what_is_left_and_sees_a_narrower_population() -> None:
     assert found.accuracy.unlearned.value > 0.75
     with pytest.raises(InputError, match="6 unlearned"):
         ulira(np.zeros((5, 3)), np.zeros((9, 3)))
+    twice = rng.normal(0, 1, (32, 30))
+    twice[7] = twice[2]
+    with pytest.raises(InputError, match="numbers 3 and 8 say the same of every sample: one model given twice"):
+        ulira(rng.normal(0, 1, (32, 30)), twice, replicates=10)
 
 
 def test_halves_and_their_weights() -> None:

@@ -78,6 +78,7 @@ def test_attacks_that_read_a_loss_run_and_the_others_say_why_not(audited: Audite
     report = audited.report
     assert set(report.models[0].attacks) == {"loss", "gain", "rmia", "lira", "person"}
     assert {report.skipped[name] for name in ("error", "error-lira", "task-loss")} == {"the model or the data has no ages"}
+    assert "unplug audit" in report.skipped["views"]
 
 
 def test_scores_are_what_the_losses_say(plugin_world: PluginWorld, audited: Audited) -> None:

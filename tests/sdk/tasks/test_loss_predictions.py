@@ -83,6 +83,9 @@ def test_attacks_that_need_ages_are_left_out_with_the_reason() -> None:
     found, unable = run_attacks(attacks, [signals(0), signals(1)], [signals(2), signals(3)])
     assert set(found[0]) == set(found[1]) == {"loss", "gain", "rmia", "lira"}
     assert unable.pop("person") == "nothing says who is in which picture"
+    assert unable.pop("entropy") == "it says no class logits"
+    further = {"views", "best-view", "other-pictures", "two-versions", "features", "head-difference"}
+    assert all(unable.pop(name) for name in further)
     assert unable == dict.fromkeys(("error", "error-lira", "task-loss"), "the model or the data has no ages")
     assert all(np.isfinite(side).all() for scores in found for pair in scores.values() for side in pair)
 

@@ -12,10 +12,45 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import Registry
+from unplug.core import InputError, Registry
 from unplug.sdk.training import Predictions
 
 Array = NDArray[np.float64]
+
+
+class Lacks(InputError):
+    """One model does not give what an attack reads (a file has no features): the attack is left out for that model alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Others:
+    """What one model says of other pictures of the people in the forget and the unseen samples, none of which it saw.
+
+    Args:
+        forget, unseen: of those pictures.
+        person_F, person_U: numbers of the people in them, the same as in `Signals`.
+    """
+
+    forget: Predictions
+    unseen: Predictions
+    person_F: NDArray[np.int64]
+    person_U: NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inside:
+    """What the weights of one model show: its last linear layer, and what that layer reads of three sets.
+
+    Args:
+        forget_FC, unseen_UC, population_ZC: features, float64.
+        weight_KC, bias_K: of the layer.
+    """
+
+    forget_FC: Array
+    unseen_UC: Array
+    population_ZC: Array
+    weight_KC: Array
+    bias_K: Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +63,10 @@ class Signals:
         population: Z further unseen samples, disjoint from `unseen` (the validation set).
         retain: the rest of the training set.
         person_F, person_U: numbers of the people in the forget and the unseen samples; None where they were not given.
+        views: of every view (see `unplug.sdk.auditing.evidence`) what it says of the forget and of the unseen samples.
+        others: of other pictures of the same people; None where there are none.
+        inside: the last linear layer and what it reads; None where nobody holds the weights.
+        before: what the old file says: the original that was unlearned; None of the original itself, or without one.
     """
 
     forget: Predictions
@@ -36,6 +75,10 @@ class Signals:
     retain: Predictions
     person_F: NDArray[np.int64] | None = None
     person_U: NDArray[np.int64] | None = None
+    views: tuple[tuple[Predictions, Predictions], ...] = ()
+    others: Others | None = None
+    inside: Inside | None = None
+    before: Signals | None = None
 
 
 class Attack(Protocol):
@@ -43,6 +86,8 @@ class Attack(Protocol):
 
     Attributes:
         min_references: how many reference models it needs.
+
+    One that reads more than the sets of a split names it in ``reads``: "views", "others", "inside" or "before" of `Signals`.
     """
 
     min_references: ClassVar[int]
@@ -52,6 +97,7 @@ class Attack(Protocol):
 
         Raises:
             InputError: too few references, or data that the attack cannot read (no ages, for one): a reason to skip it.
+            Lacks: this model does not give what the attack reads: a reason to skip it for this model.
         """
 
 
@@ -66,6 +112,13 @@ ATTACKS: Registry[Callable[[], Attack]] = Registry(
         "task-loss": "unplug.sdk.auditing.attacks.task_loss:TaskLossAttack",
         "person": "unplug.sdk.auditing.attacks.person:PersonAttack",
         "error-lira": "unplug.sdk.auditing.attacks.error_lira:ErrorLiRA",
+        "entropy": "unplug.sdk.auditing.attacks.entropy:EntropyAttack",
+        "views": "unplug.sdk.auditing.attacks.views:ViewsAttack",
+        "best-view": "unplug.sdk.auditing.attacks.best_view:BestViewAttack",
+        "other-pictures": "unplug.sdk.auditing.attacks.other_pictures:OtherPicturesAttack",
+        "two-versions": "unplug.sdk.auditing.attacks.two_versions:TwoVersionsAttack",
+        "features": "unplug.sdk.auditing.attacks.features:FeaturesAttack",
+        "head-difference": "unplug.sdk.auditing.attacks.head_difference:HeadDifferenceAttack",
     },
     group="unplug.attacks",
 )

@@ -20,6 +20,7 @@ from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.training import Sets, split_of
 from unplug.sdk.unlearning import check_oracle, forget, request_split
 
+from .evidence import gather
 from .exports import Exports, Form, Inputs, form_of, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
 from .relearn import Censored, forget_loss, relearn
@@ -50,6 +51,7 @@ class AuditConfig:
     relearn: bool = False
     base: str | None = None
     fleet: Path | None = None
+    others: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +194,7 @@ def _audit(
     runnable = [item for item in loaded.artifacts if item.card.file not in loaded.skipped]
     predictors += [ArtifactPredictor(name=item.path.name, artifact=item, task=task) for item in runnable]
     sets = task.sets(dataset, loaded.split, device, show=show)
+    others = None if config.others is None else load_dataset(config.others, task.image_size, show=show)
     report = audit(
         predictors, sets, loaded.split,
         edges=task.edges, data={"spec": loaded.dataset.spec, "digest": dataset.digest, "samples": len(dataset)},
@@ -199,7 +202,8 @@ def _audit(
             CheckpointPredictor(name=item.path.name, role="retrained", checkpoint=item, task=task) for item in references
         ],
         fleet=None if config.fleet is None else load_references(config.fleet, original, task, dataset),
-        attacks=config.attacks, exports=exports, seed=config.seed, show=show,
+        attacks=config.attacks, exports=exports, evidence=gather(sets, dataset, task, others=others), seed=config.seed,
+        show=show,
     )  # fmt: skip
     if config.relearn:
         models = loaded.unlearned | ({} if retrained is None else {"retrained": retrained})

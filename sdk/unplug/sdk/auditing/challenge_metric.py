@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from unplug.core import InputError
 from unplug.sdk.statistics import Estimate
 
+from .checks import check_different
 from .half_samples import Draws, check_models, draw_halves, estimate, spread, weighted_mean
 
 Array = NDArray[np.float64]
@@ -91,6 +92,7 @@ def challenge(
         Triantafillou et al., Are we making progress in unlearning?, 2024, section 4 and appendix A.
     """
     check_models(phi_unlearned_US, phi_retrained_NS)
+    check_different("retrained models", list(phi_retrained_NS))
     epsilon_S = epsilons(phi_unlearned_US, phi_retrained_NS, variant)
     value = forgetting(epsilon_S, variant)
 

@@ -24,7 +24,7 @@ from unplug.sdk.statistics import (
 )
 from unplug.sdk.training import ClassPredictions, Predictions, Sets, summarize
 
-from .attack import Array, Attack, Signals
+from .attack import Array, Attack, Lacks, Signals
 from .predictor import Predictor
 from .report import AttackResult, Estimate, GroupRow, ModelAudit, SubjectRows, Utility
 
@@ -62,9 +62,23 @@ class Measured:
 
 
 def run_attacks(
-    attacks: Mapping[str, Attack], models: Sequence[Signals], references: Sequence[Signals]
+    attacks: Mapping[str, Attack],
+    models: Sequence[Signals],
+    references: Sequence[Signals],
+    *,
+    names: Sequence[str] = (),
+    oracle: int | None = None,
 ) -> tuple[list[dict[str, tuple[Array, Array]]], dict[str, str]]:
-    """Scores of every attack on every model, by model; an attack that cannot read one model is left out for all.
+    """Scores of every attack on every model, by model; an attack that cannot read the data is left out for all.
+
+    What only one model does not give (`Lacks`) leaves the attack out for that model; for all where the model is the oracle,
+    for a number without the oracle's beside it says nothing, or where none gives it.
+
+    Args:
+        attacks: by name.
+        models, references: what they say.
+        names: of the models, for reasons.
+        oracle: which model is the oracle.
 
     Returns:
         Forget (F,) and unseen (U,) scores a model by attack, and why the attacks that are left out could not run.
@@ -72,16 +86,28 @@ def run_attacks(
     found: list[dict[str, tuple[Array, Array]]] = [{} for _ in models]
     unable: dict[str, str] = {}
     for name, attack in attacks.items():
+        scores: dict[int, tuple[Array, Array]] = {}
+        lacking: dict[int, str] = {}
         try:
-            scores = [attack(own, references) for own in models]
+            for number, own in enumerate(models):
+                try:
+                    scores[number] = attack(own, references)
+                except Lacks as error:
+                    lacking[number] = error.why
         except InputError as error:
             unable[name] = f"{error.why or error.what}"
             continue
-        if not all(np.isfinite(side).all() for pair in scores for side in pair):
+        if oracle in lacking or not scores:
+            whose = "" if oracle not in lacking or oracle is None or not names else f"of {names[oracle]}: "
+            unable[name] = f"{whose}{lacking[oracle] if oracle in lacking else next(iter(lacking.values()))}"
+            continue
+        if not all(np.isfinite(side).all() for pair in scores.values() for side in pair):
             unable[name] = "some of its scores are not numbers"
             continue
-        for one, pair in zip(found, scores, strict=True):
-            one[name] = pair
+        for number, pair in scores.items():
+            found[number][name] = pair
+        for number, why in lacking.items():
+            unable[f"{name} on {names[number] if names else number}"] = why
     return found, unable
 
 

@@ -1,4 +1,4 @@
-"""Games over many models: online LiRA, U-LiRA and RMIA of a whole population, each beside the oracle's own value.
+"""Games over many models: online LiRA, population LiRA and RMIA of a whole population, each beside the oracle's own value.
 
 Shapes: U unlearned models, N retrained models, M shadow models, S samples, P pairs of models, R replicates.
 """
@@ -17,6 +17,7 @@ from unplug.sdk.statistics import Estimate, Resamples, auc, bootstrap_auc, inter
 
 from .attack import Signals
 from .attacks.rmia import RMIA
+from .checks import check_different
 from .half_samples import Draws, draw_halves, estimate, weighted_mean
 
 Array = NDArray[np.float64]
@@ -94,7 +95,11 @@ def ulira(
     replicates: int = 200,
     seed: int = 0,
 ) -> ULira:
-    """U-LiRA: P = N(phi; mu_unl, s_unl) / (N(phi; mu_unl, s_unl) + N(phi; mu_never, s_never)), on models held out in pairs.
+    """Population LiRA: P = N(phi; mu_unl, s_unl) / (N(phi; mu_unl, s_unl) + N(phi; mu_never, s_never)), on held-out pairs.
+
+    The Gaussian test of U-LiRA on another game. Theirs trains shadow models on random halves of the data, unlearns random
+    forget sets from each, and asks of one sample whether a model unlearned it or never saw it: a mean over requests and
+    training sets. Ours has one request: unlearned models of K originals against models retrained on the same retain set.
 
     One unlearned and one retrained model are left out together and both are judged by Gaussians fitted to the others. Leaving
     out one model at a time pulls the fit away from it, which puts the AUC of equal populations below .5.
@@ -113,7 +118,8 @@ def ulira(
         Airola et al., An experimental comparison of cross-validation techniques for estimating AUC, 2011 (leave-pair-out).
     """
     if min(len(phi_unlearned_US), len(phi_never_NS)) < 6:
-        raise InputError("attack u-lira", "it needs 6 unlearned and 6 retrained models", "Train more models")
+        raise InputError("attack population-lira", "it needs 6 unlearned and 6 retrained models", "Train more models")
+    check_different("retrained models", list(phi_never_NS))
     draws = draw_halves(held_out_pairs, phi_unlearned_US, phi_never_NS, subjects_S, draws=replicates, seed=seed)
     samples = phi_never_NS.shape[1]
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 
 from unplug.core import InputError
 from unplug.plugins import Checkpoint
-from unplug.sdk.training import Predictions, Sets, predict
+from unplug.sdk.training import ClassPredictions, Predictions, Sets, predict
 
 from .attack import Signals
+from .evidence import Evidence
 from .report import Role
+from .white_box import look_inside
 
 if TYPE_CHECKING:
     from unplug.sdk.tasks import StoredTask
@@ -45,6 +47,14 @@ class Predictor(Protocol):
         """Predictions on forget, unseen (test), population (validation) and retain (train)."""
 
 
+@runtime_checkable
+class Asked(Protocol):
+    """A predictor that can be asked about more than the sets of a split; stored answers cannot."""
+
+    def further(self, own: Signals, sets: Sets, evidence: Evidence) -> Signals:
+        """`own`, with what the model says of the evidence."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CheckpointPredictor:
     """A checkpoint on the device of the data; `task` says how it computes."""
@@ -70,6 +80,14 @@ class CheckpointPredictor:
             forget=forget, unseen=test, population=validation, retain=train, person_F=sets.forget.subject_N,
             person_U=sets.test.subject_N,
         )  # fmt: skip
+
+    def further(self, own: Signals, sets: Sets, evidence: Evidence) -> Signals:
+        """What torch says of views and other pictures, and what the last layer reads of the forget and the test set."""
+        model = self.task.network(self.checkpoint.model).to(sets.train.device)
+        own = evidence.said(own, [predict(model, part) for part in evidence.parts])
+        # Of a plugin beside its base no layer answers for a sample: it has no classes.
+        known = evidence.white_box and isinstance(own.forget, ClassPredictions)
+        return replace(own, inside=look_inside(model, sets)) if known else own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +137,11 @@ class ArtifactPredictor:
             forget=forget, unseen=test, population=validation, retain=train, person_F=sets.forget.subject_N,
             person_U=sets.test.subject_N,
         )  # fmt: skip
+
+    def further(self, own: Signals, sets: Sets, evidence: Evidence) -> Signals:
+        """What the file says of views and other pictures; it shows no features."""
+        parts = evidence.parts
+        return evidence.said(own, self.task.predict_artifact(self.artifact, parts)) if parts else own
 
 
 def check_finite(name: str, parts: Iterable[Predictions]) -> None:

@@ -13,6 +13,12 @@ from unplug.core import STRICT, write_json
 from unplug.export import CodeChange
 from unplug.sdk.statistics import Estimate as Estimate
 
+from .findings import PersonRow as PersonRow
+from .findings import Standing as Standing
+from .findings import Threat as Threat
+from .findings import Usage as Usage
+from .findings import Vulnerable as Vulnerable
+
 SCHEMA: Literal["unplug-audit/1"] = "unplug-audit/1"
 Role = Literal["original", "unlearned", "retrained", "artifact"]
 RoundingOutcome = Literal["nothing back", "part back", "easier to attack", "further away", "not run", "open"]
@@ -141,54 +147,6 @@ class Relearning:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
-    """Where a model's number on a person stands among those of models that never saw her.
-
-    Args:
-        value: the model's.
-        mean, spread: of the others, with their standard deviation.
-        low, high: where her number would lie were she one of 95 in 100 unseen people.
-        rank: 1 where all others are above it, `models` + 1 where all are below.
-        models: how many never saw her.
-        people: how many people of the test set say what is usual.
-        p_value: share of them, and her, whose numbers are as far out; at least 1 / (`people` + 1).
-        others: the numbers of the models that never saw her, in ascending order.
-    """
-
-    value: float
-    mean: float
-    spread: float
-    low: float
-    high: float
-    rank: int
-    models: int
-    people: int
-    p_value: float
-    others: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class PersonRow:
-    """One forgotten person among strangers, all of her pictures at once; whose it is stays out of the report.
-
-    Args:
-        samples: her pictures.
-        confidence: mean log odds of the truth, above the model's mean over unseen samples.
-        error: mean error, above the model's over unseen samples; null for models without years.
-    """
-
-    samples: int
-    confidence: Standing
-    error: Standing | None = None
-
-    @property
-    def p_value(self) -> float:
-        """The smaller p of both statistics, times how many there are (Bonferroni)."""
-        found = [self.confidence.p_value] if self.error is None else [self.confidence.p_value, self.error.p_value]
-        return min(1.0, len(found) * min(found))
-
-
-@dataclass(frozen=True, kw_only=True)
 class ModelAudit:
     """All that was measured on one model or artifact.
 
@@ -206,6 +164,8 @@ class ModelAudit:
         worst_subject: by the loss attack.
         relearning: null unless it was asked for.
         people: every forgotten person, in the order of the forget set; empty without references that left people out.
+        usage: shares of the forget and the retain set that it still uses, beside the original; null without one.
+        vulnerable: those whom models remember most; null without a fleet.
     """
 
     name: str
@@ -221,6 +181,8 @@ class ModelAudit:
     worst_subject: WorstSubject | None = None
     relearning: Relearning | None = None
     people: tuple[PersonRow, ...] = ()
+    usage: Usage | None = None
+    vulnerable: Vulnerable | None = None
 
     @property
     def most_standing_out(self) -> tuple[PersonRow, float] | None:
@@ -358,6 +320,7 @@ class AuditReport:
     settings: dict[str, Any]
     versions: dict[str, str | None]
     rounding: tuple[Rounding, ...] = ()
+    threats: tuple[Threat, ...] = ()
     schema: Literal["unplug-audit/1"] = SCHEMA
 
     @property

@@ -16,15 +16,20 @@ from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS,
 from unplug.sdk.training import LabelledSet, SampleSet, Sets
 
 from .attack import ATTACKS, Attack, Signals
+from .checks import check_references, check_split
+from .critic import add_critic
+from .evidence import Evidence
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
 from .people import composites, person_rows, stays
-from .predictor import ArtifactPredictor, CheckpointPredictor, FleetPredictor, Predictor, check_finite
+from .predictor import ArtifactPredictor, Asked, CheckpointPredictor, FleetPredictor, Predictor, check_finite
 from .privacy import add_privacy
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import Compared, Said, measure_rounding
+from .threats import threat_model
 
 LOGISTIC_FOLDS = 10
+NO_EVIDENCE = "it needs more than the sets of the split, which only `unplug audit` gathers"
 MIN_FORGET = 2  # an interval over one sample says nothing, and AUC over one sample is a rank
 
 
@@ -39,6 +44,7 @@ def audit(
     fleet: References | None = None,
     attacks: Sequence[str] | None = None,
     exports: Sequence[Exports] = (),
+    evidence: Evidence | None = None,
     exact: bool = False,
     seed: int = 0,
     show: bool = True,
@@ -58,6 +64,7 @@ def audit(
         attacks: names of `ATTACKS`; None takes all.
         exports: artifacts of unlearned models with the original's export in the same form: what rounding did is measured
             on each; one that cannot run here is compared by its stored numbers alone.
+        evidence: what is asked beside the sets (see `gather`); None leaves out the attacks that read it.
         exact: forgetting is shown by equality, so attacks only illustrate it and a single sample will do.
         seed: of the resampling.
         show: progress bar.
@@ -76,13 +83,17 @@ def audit(
     never_saw = len(strangers)
     if fleet is not None and not any(item.role == "retrained" for item in predictors):
         predictors = [*predictors, FleetPredictor(sha256=fleet.sha256, said=strangers.pop(0))]
-    chosen, skipped = _usable(attacks, len(references) + len(strangers))
+    chosen, skipped = _usable(attacks, len(references) + len(strangers), evidence)
     skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
     # By position, because two models may share a name.
-    signals = [_signals(item, sets) for item in tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)]
+    bar = tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)
+    signals = with_old_file([_signals(item, sets, evidence) for item in bar], predictors, evidence)
     others = [_signals(item, sets) for item in references]
+    check_references(others)
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
-    scores, unable = run_attacks(chosen, signals, [*others, *strangers])
+    oracles = [number for number, item in enumerate(predictors) if item.role == "retrained"]
+    names = [item.name for item in predictors]
+    scores, unable = run_attacks(chosen, signals, [*others, *strangers], names=names, oracle=oracles[0] if oracles else None)
     measured = [measure(*each, draws) for each in zip(predictors, signals, scores, strict=True)]
     oracle = next((item for item in measured if item.item.role == "retrained"), None)
     models, missing = add_privacy(
@@ -98,7 +109,10 @@ def audit(
             missing["people"] = (
                 f"{known} forgotten samples are of people with other pictures that stay: who is known is no stranger"
             )
-    return AuditReport(
+    if evidence is not None:
+        models, unknown = add_critic(models, measured, fleet, sets, seed)
+        missing |= unknown
+    report = AuditReport(
         data=data,
         forget={"samples": len(sets.forget), "subjects": len(np.unique(sets.forget.subject_N))},
         models=models,
@@ -118,6 +132,7 @@ def audit(
         versions=versions(),
         rounding=_roundings(exports, measured, sets, draws, seed),
     )
+    return replace(report, threats=threat_model(report))
 
 
 def _targets(predictors: Sequence[Predictor]) -> set[str]:
@@ -134,12 +149,17 @@ def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _usable(names: Sequence[str] | None, references: int) -> tuple[dict[str, Attack], dict[str, str]]:
+def _usable(
+    names: Sequence[str] | None, references: int, evidence: Evidence | None
+) -> tuple[dict[str, Attack], dict[str, str]]:
     chosen: dict[str, Attack] = {}
     skipped: dict[str, str] = {}
     for name in names or tuple(ATTACKS):
         attack = ATTACKS.get(name)()
-        if attack.min_references > references:
+        reads = getattr(attack, "reads", None)
+        if reads is not None and (evidence is None or reads in evidence.missing):
+            skipped[name] = NO_EVIDENCE if evidence is None else evidence.missing[reads]
+        elif attack.min_references > references:
             skipped[name] = f"needs {attack.min_references} reference model(s), {references} given"
         else:
             chosen[name] = attack
@@ -157,10 +177,23 @@ def enough_people(sets: Sets) -> bool:
     return all(len(np.unique(part.subject_N)) >= MIN_SUBJECTS for part in (sets.forget, sets.test))
 
 
-def _signals(item: Predictor, sets: Sets) -> Signals:
+def _signals(item: Predictor, sets: Sets, evidence: Evidence | None = None) -> Signals:
     own = item.signals(sets)
-    check_finite(item.name, (own.forget, own.unseen, own.population, own.retain))
+    if evidence is not None and isinstance(item, Asked):
+        own = item.further(own, sets, evidence)
+    check_split(item.name, own, sets)
+    others = () if own.others is None else (own.others.forget, own.others.unseen)
+    parts = (own.forget, own.unseen, own.population, own.retain, *others)
+    check_finite(item.name, (*parts, *(part for pair in own.views for part in pair)))
     return own
+
+
+def with_old_file(signals: Sequence[Signals], predictors: Sequence[Predictor], evidence: Evidence | None) -> list[Signals]:
+    """Every model's signals with what the original says beside them, for somebody who holds the old file as well."""
+    old = next((own for own, item in zip(signals, predictors, strict=True) if item.role == "original"), None)
+    if evidence is None or old is None:
+        return list(signals)
+    return [own if own is old else replace(own, before=old) for own in signals]
 
 
 def _roundings(

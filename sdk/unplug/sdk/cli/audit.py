@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import table
+from unplug.core import NONE, table
 
 from .base import Common, Outcome, command, names
 from .options import base_option, data_option, fleet_option, forget_option, out_option
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     help="The same of the retrained model; may be repeated.",
 )  # fmt: skip
 @click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
+@click.option(
+    "--others", help="Data spec of other pictures of the same people, which no model saw (procedural faces are drawn)."
+)
 @click.option("--relearn", is_flag=True, help="Measure how soon each model learns the forget set again (slow).")
 @base_option
 @out_option("Audit report to write (JSON).")
@@ -48,7 +51,8 @@ if TYPE_CHECKING:
 def audit(
     subjects: tuple[Path, ...], spec: str, on_bad: Any, forget_file: Path, original: Path | None, retrained: Path | None,
     references: tuple[Path, ...], train_references: int, fleet: Path | None, attacks: str, original_artifacts: tuple[Path, ...],
-    retrained_artifacts: tuple[Path, ...], rounding: bool, relearn: bool, base: str | None, out: Path, common: Common,
+    retrained_artifacts: tuple[Path, ...], rounding: bool, others: str | None, relearn: bool, base: str | None, out: Path,
+    common: Common,
 ) -> Outcome:  # fmt: skip
     """Measure what SUBJECTS (checkpoints, exported files or bundles) still remember of a forget set.
 
@@ -62,7 +66,7 @@ def audit(
         subjects=subjects, spec=spec, on_bad=on_bad, forget_file=forget_file, original=original, retrained=retrained,
         references=references, train_references=train_references, attacks=names(attacks) or None, seed=common.seed,
         work=out.parent, original_artifacts=original_artifacts, retrained_artifacts=retrained_artifacts, rounding=rounding,
-        relearn=relearn, base=base, fleet=fleet,
+        relearn=relearn, base=base, fleet=fleet, others=others,
     )  # fmt: skip
     report = run_audit(config, common.device, common.say, common.show)
     report.save(out)
@@ -70,8 +74,11 @@ def audit(
 
 
 def _summary(report: AuditReport) -> Iterator[str]:
+    from unplug.sdk.auditing import untested
+
     rows = [_row(model) for model in report.models]
-    yield table(tuple(rows[0]), [tuple(row.values()) for row in rows])
+    heads = tuple(dict.fromkeys(name for row in rows for name in row))
+    yield table(heads, [tuple(row.get(name, NONE) for name in heads) for row in rows])
     for model in report.models:
         if (privacy := model.retain_privacy) and privacy.minus_original:
             yield (
@@ -80,12 +87,19 @@ def _summary(report: AuditReport) -> Iterator[str]:
             )
         if (again := model.relearning) is not None:
             yield f"{model.name}: relearned after {_span(again.mean, 0) if again.mean else again.reason} sample passes"
+        if (share := model.usage) is not None:
+            yield (
+                f"{model.name}: still uses {_span(share.forget, 2)} of what the original used of the forget set, "
+                f"{_span(share.retain, 2)} of the retain set"
+            )
         yield from _people(model)
     for row in report.rounding:
         changed = (
             "" if row.codes is None or row.codes.changed is None else f"{100 * row.codes.changed:.1f} % of codes changed. "
         )
         yield f"{row.model}: {changed}{row.sentence()}"
+    if open_ends := untested(report.threats):
+        yield f"not tested: somebody who holds {'; '.join(open_ends)}"
     yield from (f"not run: {name}: {reason}" for name, reason in report.skipped.items())
     yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
 

@@ -291,6 +291,7 @@ def artifact_gate(gates: Gates, report: AuditReport) -> Gate:
         for item in report.models
         if item.role == "artifact"
         for name in unlearned.attacks
+        if name in item.attacks
     ]
     worst: tuple[float, ModelAudit, str] | None = max(shifts, key=lambda shift: shift[0]) if shifts else None
     detail = f"worst: {worst[1].name}, {worst[2]}" if worst else "no artifact could be run"

@@ -25,12 +25,13 @@ from .provenance import provenance
 from .published import published
 from .rounding import rounding
 from .shipping import artifacts, gates
+from .threats import threats
 from .verdict import key_numbers, verdict
 
 HERE = Path(__file__).resolve().parent
 MAX_PAGE_BYTES = 2_000_000
 MAX_TITLE = 160
-PARTS = (gates, learning, losses, attacks, privacy, utility, faces, artifacts, rounding, latency, cost)
+PARTS = (gates, learning, losses, attacks, threats, privacy, utility, faces, artifacts, rounding, latency, cost)
 """Sections in reading order."""
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unplug.sdk.training import Predictions
+from unplug.sdk.training import ClassPredictions, Predictions
 
 from ..attack import Array, Signals
 from .residual import residual
@@ -35,6 +35,12 @@ class TaskLossAttack:
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
         """Scores in nats, at most 0, of forget (F,) and unseen (U,)."""
         return _score(target.forget), _score(target.unseen)
+
+
+def strongest(predictions: Predictions) -> Array:
+    """Minus the training loss (N,) of models with years, ln p_y of others: what one number a sample says most with."""
+    aged = isinstance(predictions, ClassPredictions) and bool(np.isfinite(predictions.error_N).all())
+    return _score(predictions) if aged else predictions.log_prob_N
 
 
 def _score(predictions: Predictions) -> Array:

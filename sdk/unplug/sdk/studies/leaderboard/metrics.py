@@ -78,7 +78,7 @@ METRICS: dict[str, Metric] = {
     ),
     "rmia_auc": Metric(label="RMIA AUC", better="oracle", says="AUC of RMIA with retrained models as references"),
     "ulira_auc": Metric(
-        label="U-LiRA AUC", better="oracle", says="AUC of telling unlearned from retrained models by one sample"
+        label="population LiRA AUC", better="oracle", says="AUC of telling unlearned from retrained models by one sample"
     ),
     "klom_forget": Metric(label="KLOM forget", unit="nats", better="lower", says="KL of margins, forget set"),
     "klom_validation": Metric(label="KLOM validation", unit="nats", better="lower", says="KL of margins, validation set"),

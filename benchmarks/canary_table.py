@@ -1,0 +1,98 @@
+"""Canary people with wrong labels, planted in a small setting: a lower bound on epsilon for every method and budget."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.sdk.auditing import canary_bound, check_canaries, choose_included, wrong_ages
+from unplug.sdk.auditing.attacks.task_loss import strongest
+from unplug.sdk.data import Dataset, Split, load_dataset, make_split
+from unplug.sdk.tasks import train_age
+from unplug.sdk.training import Recipe, edges_of, predict, to_tensors
+from unplug.sdk.unlearning import forget, train_forgettable
+
+SPEC, CANARY_SPEC = "synth:n=600,subjects=300,seed=0", "synth:n=160,subjects=160,seed=11"
+TRUNK_SPEC = "synth:n=600,subjects=300,seed=1"
+RECIPE = Recipe(size="nano", image_size=32, epochs=40, batch_size=32, augment="none", dropout=0.0, lr=6e-3)
+METHODS = ("finetune", "msg", "neggrad+")
+BUDGETS = (0.05, 0.1, 0.2)
+CPU = torch.device("cpu")
+
+
+def planted(seed: int) -> tuple[Dataset, Split, tuple[str, ...], np.ndarray]:
+    """The data with all canaries under wrong ages, a split that trains on those whose coin says so, ids and coins."""
+    base, canaries = (load_dataset(spec, RECIPE.image_size, show=False) for spec in (SPEC, CANARY_SPEC))
+    given = wrong_ages(canaries.ages.astype(np.float64), seed)
+    check_canaries(canaries.ages.astype(np.float64), given)
+    samples = tuple(
+        replace(sample, id=f"canary-{sample.id}", subject=f"canary-{sample.subject}", age=round(float(age), 2))
+        for sample, age in zip(canaries.samples, given, strict=True)
+    )
+    images = np.concatenate([base.pixels(np.arange(len(base))), canaries.pixels(np.arange(len(canaries)))])
+    digest = hashlib.sha256(images.tobytes() + repr([(item.id, item.age) for item in (*base.samples, *samples)]).encode())
+    whole = Dataset(
+        spec=f"{SPEC} and {CANARY_SPEC} under wrong ages", images=images, rows=np.arange(len(images)),
+        samples=(*base.samples, *samples), problems=(), digest=digest.hexdigest(),
+    )  # fmt: skip
+    included = choose_included(len(samples), seed)
+    names = tuple(item.id for item in samples)
+    split = make_split(base, seed=seed)
+    mine = tuple(name for name, here in zip(names, included, strict=True) if here)
+    return whole, replace(split, data_digest=whole.digest, train=(*split.train, *mine)), names, included
+
+
+def canary_rows(work: Path, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """The bound for the originals, the retrained model, and every method and budget that forgot the included canaries."""
+    dataset, split, names, included = planted(seed)
+    mine = [name for name, here in zip(names, included, strict=True) if here]
+    data = to_tensors(dataset, names, edges_of(dataset), CPU)
+    rows: list[dict[str, Any]] = []
+
+    def row(name: str, budget: float | None, checkpoint: Checkpoint) -> None:
+        said = predict(checkpoint.model, data)
+        bound = canary_bound(strongest(said), included)
+        rows.append({"model": name, "budget": budget, **asdict(bound)})
+        say(f"canaries, {name} {budget or ''}: epsilon at least {bound.epsilon:.2f}")
+
+    def made(name: str, make: Callable[[Path], Checkpoint]) -> Checkpoint:
+        path = work / f"canary-{name}"
+        return load_checkpoint(path) if (path / "unplug.json").is_file() else make(path)
+
+    original = made("original", lambda path: train_age(dataset, split, RECIPE, path, seed=seed, device=CPU, show=False))
+    row("original", None, original)
+    retrained = made(
+        "retrained", lambda path: forget(original, dataset, mine, "retrain", path, seed=seed + 5, device=CPU, show=False)
+    )
+    row("retrained", None, retrained)
+    for method in METHODS:
+        for budget in BUDGETS:
+
+            def unlearn(path: Path, method: str = method, budget: float = budget) -> Checkpoint:
+                return forget(
+                    original, dataset, mine, method, path, budget=budget, oracle=retrained, seed=seed, device=CPU, show=False
+                )
+
+            row(method, budget, made(f"{method}-{budget:g}", unlearn))
+
+    def design(path: Path) -> Checkpoint:
+        others = load_dataset(TRUNK_SPEC, RECIPE.image_size, show=False)
+        return train_forgettable(
+            "closed-form", dataset, split, RECIPE, path, trunk_data=others, seed=seed, device=CPU, show=False
+        )
+
+    exact = made("closed-form", design)
+    row("closed-form, before", None, exact)
+    row(
+        "closed-form",
+        None,
+        made("closed-form-forgot", lambda path: forget(exact, dataset, mine, None, path, device=CPU, show=False)),
+    )
+    return {"data": SPEC, "canaries": CANARY_SPEC, "recipe": RECIPE.to_dict(), "rows": rows}

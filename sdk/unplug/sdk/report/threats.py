@@ -1,0 +1,76 @@
+"""Section about who might attack: what they hold, what was tried of it, and what was not tested."""
+
+from __future__ import annotations
+
+from unplug.core import count, plain
+from unplug.sdk.auditing import ModelAudit, Threat, threat_model
+
+from .inputs import Inputs
+from .models import all_models, main_audit, model_label
+from .page import Block, Cell, Column, Missing, Section, Table, estimate_cell
+
+
+def threats(inputs: Inputs) -> Section | Missing:
+    """One row for each kind of attacker; then the shares that models still use, and the most remembered people."""
+    audit = main_audit(inputs)
+    if audit is None or not any(model.attacks for model in audit.models):
+        return Missing(what="Threat model", why="no audit with attacks was given (unplug audit)")
+    models = all_models(inputs)
+    found = audit.threats or threat_model(audit)
+    blocks: list[Block] = [_table(found)]
+    blocks += [table for table in (_usage(models), _vulnerable(models)) if table is not None]
+    open_ends = sum(not item.covered for item in found)
+    lead = (
+        "What this page says, it says of attackers who hold what stands in a row that was tried. "
+        f"{count(open_ends)} of {count(len(found))} rows were not tested."
+    )
+    return Section(id="threats", heading="Who might attack", lead=lead, blocks=blocks)
+
+
+def _table(found: tuple[Threat, ...]) -> Table:
+    columns = [
+        Column(label="Somebody who holds", number=False, wide=True), Column(label="tried by", number=False, wide=True),
+        Column(label="not run", number=False, wide=True),
+    ]  # fmt: skip
+    rows = [[Cell(text=plain(item.holds, 120)), _tried(item), Cell(text=_missing(item))] for item in found]
+    return Table(caption="The threat model of this audit", columns=columns, groups=[("", rows)])
+
+
+def _tried(item: Threat) -> Cell:
+    if not item.covered:
+        return Cell(text="not tested", chip="warn")
+    return Cell(text=", ".join(plain(name, 30) for name in item.covered))
+
+
+def _missing(item: Threat) -> str:
+    return "; ".join(f"{plain(name, 30)}: {plain(why, 200)}" for name, why in item.missing.items())
+
+
+def _usage(models: tuple[ModelAudit, ...]) -> Table | None:
+    shares = [(model, model.usage) for model in models if model.usage is not None]
+    if not shares:
+        return None
+    columns = [Column(label="Model", number=False), Column(label="of the forget set"), Column(label="of the retain set")]
+    rows = [
+        [Cell(text=model_label(model), role=model.role), estimate_cell(item.forget, 2), estimate_cell(item.retain, 2)]
+        for model, item in shares
+    ]
+    caption = "How much of what the original used is still used: the oracle's numbers are the goal"
+    return Table(caption=caption, columns=columns, groups=[("", rows)])
+
+
+def _vulnerable(models: tuple[ModelAudit, ...]) -> Table | None:
+    found = [(model, model.vulnerable) for model in models if model.vulnerable is not None]
+    if not found:
+        return None
+    columns = [Column(label="Model", number=False), Column(label="AUC"), Column(label="minus oracle")]
+    rows = [
+        [
+            Cell(text=model_label(model), role=model.role), estimate_cell(item.auc),
+            estimate_cell(item.minus_retrained, sign=True),
+        ]
+        for model, item in found
+    ]  # fmt: skip
+    first = found[0][1]
+    caption = f"The {count(first.people)} of {count(first.of)} forgotten people whom models of the fleet remember most"
+    return Table(caption=caption, columns=columns, groups=[("", rows)])

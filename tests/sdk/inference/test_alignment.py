@@ -13,7 +13,7 @@ from PIL import Image
 from tests.vectors.faces.make import HERE, cases, picture, problems
 
 from unplug.core import DataError, InputError
-from unplug.sdk.inference import Frame, align, eyes_of, light
+from unplug.sdk.inference import Frame, align, eyes_of, frame_in, light
 from unplug.sdk.inference.crop import crop
 
 needs_landmarker = pytest.mark.skipif(
@@ -110,3 +110,23 @@ def test_a_photograph_is_judged_after_its_face_was_found(tmp_path: Path) -> None
         crop(tmp_path / "upright.png", 64, landmarker=task, frame=Frame(least_eyes=10_000.0))
     with pytest.raises(DataError, match="too dark"):
         crop(tmp_path / "upright.png", 64, landmarker=task, frame=Frame(least_light=254.0))
+
+
+def test_a_manifest_carries_its_frame() -> None:
+    said = {"crop": "centre square", "eyes": [[0.2, 0.4], [0.8, 0.4]], "least_eyes": 20}
+    assert frame_in(said, "m") == Frame(left=(0.2, 0.4), right=(0.8, 0.4), least_eyes=20.0)
+    assert frame_in({"crop": "centre square"}, "m") is None
+
+
+@pytest.mark.parametrize(
+    "eyes",
+    [None, 7, [], [[0.1, 0.2]], [[0.1, 0.2], [0.1, "x"]], [[0.1, 0.2], [0.1, 0.2]], [[0, 0], [1e400, 0]], [[0, 0, 0], [1, 0]]],
+)
+def test_a_frame_from_a_stranger(eyes: object) -> None:
+    with pytest.raises(InputError, match="frames no face"):
+        frame_in({"eyes": eyes}, "manifest.json")
+
+
+def test_limits_from_a_stranger() -> None:
+    with pytest.raises(InputError, match="frames no face"):
+        frame_in({"eyes": [[0.2, 0.4], [0.8, 0.4]], "least_light": math.nan}, "manifest.json")

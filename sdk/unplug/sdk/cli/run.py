@@ -14,7 +14,7 @@ from .bundle import trust_of, trust_option
 from .options import face_options, shipped_or_given
 
 if TYPE_CHECKING:
-    from unplug.sdk.inference import Answer, DecisionRecord
+    from unplug.sdk.inference import Answer, DecisionRecord, Frame
 
 
 @click.command()
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @face_options
 @click.option(
     "--align", "aligned", is_flag=True,
-    help="With --face-landmarker: turn, scale and move the face until its eyes lie where UTKFace has them; refuse one "
-    "that is too small or too dark.",
+    help="With --face-landmarker: turn, scale and move the face until its eyes lie where UTKFace has them, or where a "
+    "bundle says (which needs no --align); refuse one that is too small or too dark.",
 )  # fmt: skip
 @click.option(
     "--decision", "decided", type=click.Path(path_type=Path), metavar="FILE",
@@ -61,10 +61,10 @@ def run(
     if aligned and (face_landmarker is None or box is not None):
         raise InputError("--align", "it needs eyes to go by", "Give --face-landmarker FILE, and no --box")
     inputs: Any = common.seed if random else array or images
-    model, record = _opened(model, trusted)
+    model, record, framed = _opened(model, trusted)
     record = record if decided is None else read_decision(decided)
     rule = None if record is None else record.rule
-    frame = Frame() if aligned else None
+    frame = framed or Frame() if aligned else framed
     answer = answer_of(
         model, inputs, box=box, landmarker=face_landmarker, margin=margin, frame=frame, decision=rule
     )  # fmt: skip
@@ -77,18 +77,19 @@ def run(
     return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(_lines(answer, outs, record, holds)))
 
 
-def _opened(model: Path, trusted: tuple[Path, ...]) -> tuple[Path, DecisionRecord | None]:
-    """The file that is run, and the decision that a bundle carries."""
+def _opened(model: Path, trusted: tuple[Path, ...]) -> tuple[Path, DecisionRecord | None, Frame | None]:
+    """The file that is run, and the decision and the frame of faces that a bundle carries."""
     if not (model / "manifest.json").is_file():
-        return model, None
+        return model, None, None
     from unplug.export import load_artifact, runtime_of
     from unplug.sdk.bundle import artifact_paths, read_manifest
-    from unplug.sdk.inference import decision_in
+    from unplug.sdk.inference import decision_in, frame_in
 
     paths, reasons = artifact_paths([model], trust_of(trusted)), []
     for path in paths:
         if (reason := runtime_of(load_artifact(path)).unavailable()) is None:
-            return path, decision_in(read_manifest(model).postprocessing, str(model / "manifest.json"))
+            manifest, where = read_manifest(model), str(model / "manifest.json")
+            return path, decision_in(manifest.postprocessing, where), frame_in(manifest.preprocessing, where)
         reasons.append(f"{path.name}: {reason}")
     raise InputError(
         str(model), f"none of its files runs here ({'; '.join(reasons)})", "Install a runtime, or run it elsewhere"

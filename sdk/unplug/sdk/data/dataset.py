@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unplug.core import DataError, InputError
 
 from .cache import fingerprints, pixels
-from .source import Captioned, Listing, Problem, Sample, parse_spec
+from .source import Captioned, Eyes, Listing, Problem, Sample, parse_spec
 
 OnBad = Literal["error", "skip"]
 MIN_SIZE = 8
@@ -33,6 +33,7 @@ class Dataset:
         digest: SHA-256 over ids, contents and labels of the N samples.
         classes: names of the class labels.
         age_edges: the data set's own age groups, or None.
+        eyes: see `Listing`.
     """
 
     spec: str
@@ -43,6 +44,7 @@ class Dataset:
     digest: str
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
+    eyes: Eyes | None = None
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -50,7 +52,8 @@ class Dataset:
     @property
     def facts(self) -> dict[str, Any]:
         """What the record of a training says of its data, ready for JSON."""
-        return {"spec": self.spec, "digest": self.digest, "samples": len(self), "unusable": len(self.problems)}
+        eyes = {} if self.eyes is None else {"eyes": [list(eye) for eye in self.eyes]}
+        return {"spec": self.spec, "digest": self.digest, "samples": len(self), "unusable": len(self.problems), **eyes}
 
     @property
     def size(self) -> int:
@@ -129,6 +132,7 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
         digest=digest.hexdigest(),
         classes=listing.classes,
         age_edges=listing.age_edges,
+        eyes=listing.eyes,
     )
 
 

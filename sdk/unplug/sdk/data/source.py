@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from unplug.core import DataError, Registry
 
 Partition = Literal["train", "validation", "test"]
+Eyes = tuple[tuple[float, float], tuple[float, float]]
+"""x and y of the middles of both eyes, left and right as a picture shows them, in [0, 1] of its side."""
 NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -70,12 +72,14 @@ class Listing:
         problems: what cannot be used (a wrong file name, say).
         classes: names of the class labels.
         age_edges: borders of the data set's own age groups, where ages are known by group only.
+        eyes: where they lie in most pictures, of data whose faces are all framed alike.
     """
 
     samples: tuple[Sample, ...]
     problems: tuple[Problem, ...] = ()
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
+    eyes: Eyes | None = None
 
 
 class Source(Protocol):

@@ -1,7 +1,10 @@
+from .alignment import LEAST_EYES as LEAST_EYES
+from .alignment import LEAST_LIGHT as LEAST_LIGHT
 from .alignment import Frame as Frame
 from .alignment import align as align
 from .alignment import eyes_of as eyes_of
 from .alignment import face_problem as face_problem
+from .alignment import frame_in as frame_in
 from .alignment import light as light
 from .answer import Answer as Answer
 from .crop import FACE_MARGIN as FACE_MARGIN

@@ -7,8 +7,9 @@ Apps and the web page compute the same, byte for byte: only + - * / and square r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from unplug.core import DataError, InputError
 
 MAX_STEPS = 16
 """Points a pixel and axis at most: a face of 16 times the model's side is averaged, a larger one sampled."""
+LEAST_EYES, LEAST_LIGHT = 16.0, 24.0
+"""Pixels between the eyes, and mean luma, below which nothing is said of a face."""
+LEAST = {"least_eyes": LEAST_EYES, "least_light": LEAST_LIGHT}
 LEFT_EYE, RIGHT_EYE = (33, 133), (362, 263)
 """Corners of the eyes among MediaPipe's face landmarks, left and right as the picture shows them."""
 
@@ -40,13 +44,35 @@ class Frame:
 
     left: tuple[float, float] = (0.3045, 0.3037)
     right: tuple[float, float] = (0.6831, 0.3037)
-    least_eyes: float = 16.0
-    least_light: float = 24.0
+    least_eyes: float = LEAST_EYES
+    least_light: float = LEAST_LIGHT
 
     def __post_init__(self) -> None:
         inside = all(0.0 <= value <= 1.0 for value in (*self.left, *self.right))
         if not inside or math.dist(self.left, self.right) < 0.05:
             raise InputError("frame", f"eyes at {self.left} and {self.right} frame no face", "Give both in [0, 1], apart")
+
+
+def frame_in(preprocessing: Mapping[str, Any], where: str) -> Frame | None:
+    """The frame that a manifest's ``preprocessing`` carries, or None.
+
+    Raises:
+        InputError: ``eyes``, ``least_eyes`` or ``least_light`` of another form; `where` names the file.
+
+    Example:
+        >>> frame_in({"crop": "centre square"}, "manifest.json") is None
+        True
+    """
+    if "eyes" not in preprocessing:
+        return None
+    try:
+        left, right = ((float(x), float(y)) for x, y in preprocessing["eyes"])
+        least = {name: float(preprocessing.get(name, default)) for name, default in LEAST.items()}
+        if not all(map(math.isfinite, least.values())):
+            raise ValueError("a limit is no number")
+        return Frame(left=left, right=right, **least)
+    except (TypeError, ValueError, OverflowError, InputError) as error:
+        raise InputError(where, "its preprocessing frames no face", "Get the bundle again, or use --box") from error
 
 
 def eyes_of(points_K2: Sequence[Sequence[float]]) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from unplug.core import ArtifactError, CheckpointError, InputError
 from unplug.plugins import AgePredictor, Checkpoint
 from unplug.sdk.data import Dataset, Split
+from unplug.sdk.inference import LEAST_EYES, LEAST_LIGHT
 from unplug.sdk.training import (
     RECORD_SCHEMA,
     Fit,
@@ -179,9 +180,11 @@ class AgeTask(StoredTask):
         return f"A face-age predictor ({checkpoint.model.image_size} px in, years out)"
 
     def processing(self, checkpoint: Checkpoint) -> dict[str, Any]:
-        """How pictures become its input, and its output years."""
+        """How pictures become its input, and its output years; ``eyes`` where a found face is to be put, see `align`."""
+        eyes = checkpoint.record.get("data", {}).get("eyes")
+        framed = {} if eyes is None else {"eyes": eyes, "least_eyes": LEAST_EYES, "least_light": LEAST_LIGHT}
         return {
-            "preprocessing": {"crop": "centre square", "resize": checkpoint.model.image_size, "scale": "pixel / 255"},
+            "preprocessing": {"crop": "centre square", "resize": checkpoint.model.image_size, "scale": "pixel / 255", **framed},
             "postprocessing": {"age_edges": list(checkpoint.model.age_edges), "unit": "years"},
         }
 

@@ -41,7 +41,7 @@ $(VENV)/.ready-tensorflow: $(VENV)/.ready-dev
 web-runtimes: $(VENV)/.ready
 	mkdir -p $(VENV)/web
 	cp export/unplug/export/runtime/web/package*.json $(VENV)/web/
-	npm ci --prefix $(VENV)/web --ignore-scripts --no-audit --no-fund --silent
+	npm ci --prefix $(VENV)/web --ignore-scripts --no-audit --no-fund --loglevel error
 
 demo: $(VENV)/.ready
 	$(BIN)/unplug demo

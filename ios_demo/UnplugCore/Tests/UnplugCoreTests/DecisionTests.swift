@@ -4,14 +4,12 @@ import XCTest
 
 /// tests/vectors/decision: P(age >= T) and over, under or unsure, as Python has them.
 final class DecisionTests: XCTestCase {
-  private let vectors = "decision/decision.json"
-
   private func limits(_ decision: Json, _ edges: [Double]) throws -> Limits? {
     try Limits(.object(["decision": decision]), edges)
   }
 
   func testProbabilitiesAndAnswersArePythons() throws {
-    let all = try vectorJson(vectors)
+    let all = try vectorJson("decision/decision.json")
     let cases = try all.items("cases")
     XCTAssertEqual(cases.count, 54)
     let record = try all.at("record").at("decision")
@@ -25,7 +23,7 @@ final class DecisionTests: XCTestCase {
   }
 
   func testWhatNoAppMayDecideByIsRefused() throws {
-    let all = try vectorJson(vectors)
+    let all = try vectorJson("decision/decision.json")
     let good = try all.at("record")
     let rule = try XCTUnwrap(limits(good.at("decision"), good.doubles("edges")))
     XCTAssertEqual([rule.age, rule.overFrom, rule.underTo], [18, 0.92, 0.31])

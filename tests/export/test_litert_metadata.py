@@ -38,7 +38,7 @@ def test_it_names_describes_and_scales_tensors(channels_last: Mapping[str, Artif
     raw = bytes(model.buffers[entry.buffer].data)
     assert reader.ModelMetadata.ModelMetadataBufferHasIdentifier(raw, 0)
     facts = reader.ModelMetadataT.InitFromPackedBuf(raw, 0)
-    assert facts.name == b"age" and facts.description == b"Face image to ten age-group logits and an expected age."
+    assert facts.name == b"age" and facts.description == b"Face image to age-group logits and an expected age."
     (graph,) = facts.subgraphMetadata
     (image,), outputs = graph.inputTensorMetadata, graph.outputTensorMetadata
     spec = item.card.iospec

@@ -107,7 +107,7 @@ def test_nan_and_crashes_fail_their_rows(
     artifact = by_name["age.fp32.onnx"]
     inputs = random_inputs(artifact.card.iospec, 1, seed=0)
     monkeypatch.setattr("unplug.export.parity.Session", FakeSession)
-    FakeSession.answer = {"age_logits": np.full((1, 10), np.nan), "expected_age": np.zeros((1, 1))}
+    FakeSession.answer = {"age_logits": np.full((1, 13), np.nan), "expected_age": np.zeros((1, 1))}
     rows = measure_parity(artifact, checkpoint, inputs).rows
     assert [row.status for row in rows] == ["fail", "fail"]
     assert rows[0].reason == "the output holds NaN or infinity"

@@ -17,7 +17,7 @@ from unplug.export.readers import Stored, shaped, unpacked, weights_of
 from unplug.plugins import load_checkpoint
 
 X = Path("age.x")
-CLASSIFIER = (10, 384)
+CLASSIFIER = (13, 384)
 FILES = ["age.fp32.tflite", "age.fp16.onnx", "age.fp16.mlpackage"]
 
 

@@ -50,6 +50,7 @@ MIN_POLL_SECONDS = 0.002  # between looks at a call that has just begun: waiting
 END_SECONDS = 10.0  # for what a process does on its way out
 RESULT, ERROR = "result.json", "error.json"
 REPORT = "If the file or model is sound, report this with the text above"
+_PARSING = threading.Lock()
 TAIL_BYTES = 65536
 TAIL_LINES = 12
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -349,7 +350,10 @@ def _reply(folder: Path) -> Reply | UnplugError:
         raw = read_json(folder / ERROR)
         return error_class(str(raw["class"]), ConversionError)(*raw["args"])
     raw = read_json(folder / RESULT)
-    arrays = {name: np.load(folder / file, allow_pickle=False) for name, file in raw["arrays"].items()}
+    # Threads that parse at once can meet a fault of CPython 3.11 ("AST constructor recursion depth mismatch"), and NumPy parses
+    # the head of an array with `ast`.
+    with _PARSING:
+        arrays = {name: np.load(folder / file, allow_pickle=False) for name, file in raw["arrays"].items()}
     return Reply(values=raw["values"], arrays=arrays)
 
 

@@ -87,7 +87,7 @@ def test_bad_bundles_are_one_clear_line(visit: dict[str, Any]) -> None:
 
 def test_the_demo_tells_an_age(visit: dict[str, Any]) -> None:
     assert 0 <= int(visit["age"]) <= 100
-    assert len(visit["groups"]) == 10 and visit["groups"][0].startswith("0–4")
+    assert len(visit["groups"]) == 13 and visit["groups"][0].startswith("0–5")
     assert visit["groups"][-1].startswith("80 and over")
 
 

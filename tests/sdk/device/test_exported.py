@@ -171,7 +171,7 @@ def test_wrong_options_end_in_one_line(generator: Path, base_folder: Path, edges
         ("--target", "litert"): "its text_encoder has no such file, but onnx fp32",
         ("--precision", "int4"): "onnx int4",
         ("--size", "32"): "--size: exported files cannot follow it",
-        ("--lora", "x.safetensors"): "--lora: exported files cannot follow it",
+        ("--lora", "x.safetensors"): "--lora: tiny was exported without slots for it",
         ("--plugin", "depth", "--condition-image", edges): "was exported without it. It has canny",
         (*steer, tmp_path / "black.png"): "black.png: the condition is empty",
         ("--plugin", "canny", "--photo", tmp_path / "black.png"): "black.png: the condition is empty",

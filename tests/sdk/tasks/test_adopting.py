@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tests.networks import small
 from unplug.plugins import load_checkpoint
 from unplug.sdk.cli import main
 
+ROOT = Path(__file__).resolve().parents[3]
 DATA = "synth:n=60,subjects=20"
 EDGES = "0,13,18,30,100"
 SMALL = (
@@ -40,6 +42,9 @@ def call(*words: str, code: int = 0) -> str:
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("UNPLUG_KEY", str(tmp_path / "config" / "key"))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    )  # child processes import it
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     save_file(small(4).state_dict(), "mine.safetensors")

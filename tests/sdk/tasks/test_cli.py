@@ -84,7 +84,7 @@ def test_audit_prints_losses(plugin_world: PluginWorld, models: Path, tmp_path: 
         "audit", models / "unlearned", *request(plugin_world), "--retrained", models / "retrained", "--relearn",
         "-o", tmp_path / "audit.json",
     )  # fmt: skip
-    attacks = [word for name in ("gain", "loss", "person") for word in (name, "AUC")]
+    attacks = [word for name in ("gain", "loss", "person", "two-versions") for word in (name, "AUC")]
     assert text.splitlines()[0].split() == ["model", "test", "loss", "forget", "loss", *attacks]
     assert "not run: error: the model or the data has no ages" in text
     assert "not run: rmia: needs 1 reference model(s), 0 given" in text

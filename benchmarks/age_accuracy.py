@@ -53,7 +53,11 @@ def measured(name: str, model: Path, spec: str) -> dict[str, Any]:
         "test": len(error_N), "copies_left_out": left_out,
         "training": len(split.retain), "epochs": recipe["epochs"], "sha256": checkpoint.sha256,
         "seconds": checkpoint.record["cost"]["wall_s"], "device": checkpoint.record["cost"]["device"],
-        "conditions": f"from scratch, {len(split.retain):,} training pictures, {recipe['epochs']} epochs",
+        "conditions": (
+            f"from scratch, {len(split.retain):,} training pictures, {recipe['epochs']} epochs"
+            if "design" not in checkpoint.record
+            else f"trunk from scratch on other pictures, {recipe['epochs']} epochs; {len(split.retain):,} pictures in the head"
+        ),
     }  # fmt: skip
 
 

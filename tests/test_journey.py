@@ -140,7 +140,7 @@ def test_run(journey: Journey) -> None:
     assert by_file["age"] == pytest.approx(by_weights["age"], abs=1e-3)
     assert sum(group["probability"] for group in by_file["groups"]) == pytest.approx(1.0)
     shares = [group["probability"] for group in by_file["groups"]]
-    assert shares == sorted(shares, reverse=True) and len(shares) == 10
+    assert shares == sorted(shares, reverse=True) and len(shares) == 13
     boxed = unplug("run", files(journey)[0], "--image", face, "--box", "8,8,40,40")["results"][0]
     assert boxed["crop"] == "box 8,8,40,40" and boxed["age"] != by_file["age"]
 

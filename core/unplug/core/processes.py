@@ -350,9 +350,7 @@ def _reply(folder: Path) -> Reply | UnplugError:
         raw = read_json(folder / ERROR)
         return error_class(str(raw["class"]), ConversionError)(*raw["args"])
     raw = read_json(folder / RESULT)
-    # Threads that parse at once can meet a fault of CPython 3.11 ("AST constructor recursion depth mismatch"), and NumPy parses
-    # the head of an array with `ast`.
-    with _PARSING:
+    with _PARSING:  # NumPy parses heads with `ast`, which threads of CPython 3.11 break ("recursion depth mismatch")
         arrays = {name: np.load(folder / file, allow_pickle=False) for name, file in raw["arrays"].items()}
     return Reply(values=raw["values"], arrays=arrays)
 

@@ -171,3 +171,9 @@ def test_a_written_split_is_read_back_and_one_with_a_forget_set_is_not_trained_o
     )
     assert refused.exit_code == 2 and "it names a forget set" in refused.stderr
     assert not (tmp_path / "age").exists()
+
+
+@pytest.mark.parametrize("words", [("data", "synth"), ("audit", "x", "--data", "synth:n=4", "--forget", "f")])
+def test_a_place_for_the_result_that_is_missing_is_asked_for(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code == 2 and done.output.count("\n") == 1 and "--out" in done.output

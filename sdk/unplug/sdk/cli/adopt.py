@@ -42,13 +42,13 @@ def adopt(
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.tasks import adopt as adopt_weights
     from unplug.sdk.tasks import check_network, train_age
-    from unplug.sdk.training import Recipe
+    from unplug.sdk.training import Recipe, parse_edges
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}
-    recipe = Recipe(**chosen, size=ADOPTED, dropout=0.0)
+    borders = tuple(map(float, AGE_EDGES)) if edges is None else parse_edges(edges)
+    recipe = Recipe(**chosen, size=ADOPTED, dropout=0.0, edges=borders)
     arguments = {name: _value(text) for name, text in settings(pairs).items()}
     adopted = Adopted(factory=factory, arguments=arguments, mean=_three("--mean", mean), std=_three("--std", std))
-    borders = tuple(map(float, AGE_EDGES)) if edges is None else _borders(edges)
     if not factory.startswith(("timm:", "torchvision:")):
         trust(factory)
     check_network(adopted, recipe.image_size, borders)
@@ -63,13 +63,10 @@ def adopt(
     if weights is None:
         common.say(f"training {factory} at {recipe.image_size} px on {len(split.retain)} of {len(dataset)} samples")
         done = train_age(
-            dataset, split, recipe, out, seed=common.seed, device=common.device, show=common.show, edges=borders,
-            adopted=adopted.to_dict(),
+            dataset, split, recipe, out, seed=common.seed, device=common.device, show=common.show, adopted=adopted.to_dict()
         )  # fmt: skip
     else:
-        done = adopt_weights(
-            adopted, weights, dataset, split, recipe, out, edges=borders, seed=common.seed, device=common.device
-        )  # fmt: skip
+        done = adopt_weights(adopted, weights, dataset, split, recipe, out, seed=common.seed, device=common.device)
     metrics = done.record["metrics"]
     count = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out}: {factory}, {count / 1e6:.2f} M parameters"]
@@ -94,15 +91,3 @@ def _three(option: str, text: str) -> tuple[float, float, float]:
     except ValueError as error:
         raise InputError(f"{option} {text[:60]}", "it is not three numbers", "Write them with commas between") from error
     return first, second, third
-
-
-def _borders(text: str) -> tuple[float, ...]:
-    from unplug.core import InputError
-
-    if text == "yearly":
-        return tuple(map(float, range(101)))
-    try:
-        return tuple(map(float, text.split(",")))
-    except ValueError as error:
-        fix = "Write rising ages with commas between, or yearly"
-        raise InputError(f"--edges {text[:60]}", "it is no list of ages", fix) from error

@@ -85,9 +85,11 @@ def _no_device(ctx: click.Context, parameter: click.Parameter, value: Path | Non
 
 def out_option(help_text: str, *, required: bool = True, default: Path | None = None) -> Callable[[F], F]:
     """Adds --out PATH, which may be no device and no pipe."""
+    # A default of None would count as given for click 8.3 and later, and nothing would be required.
+    more: dict[str, Any] = {} if default is None else {"default": default, "show_default": True}
     return click.option(
-        "--out", "-o", required=required, default=default, type=click.Path(path_type=Path), metavar="PATH", help=help_text,
-        show_default=default is not None, callback=_no_device,
+        "--out", "-o", required=required, type=click.Path(path_type=Path), metavar="PATH", help=help_text, callback=_no_device,
+        **more,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import torch
 from unplug.core import CheckpointError, InputError, one_writer, sha256_file
 from unplug.plugins import ADOPTED, Adopted, AgePredictor, Checkpoint, load_checkpoint, load_weights, save_checkpoint
 from unplug.sdk.data import Dataset, Split
-from unplug.sdk.training import Recipe, check_place
+from unplug.sdk.training import Recipe, check_place, edges_of
 
 from .age import AgeTask
 from .age_training import age_record, check_data
@@ -18,8 +18,8 @@ from .age_training import age_record, check_data
 
 @one_writer
 def adopt(
-    adopted: Adopted, weights: Path, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, edges: Sequence[float],
-    seed: int = 0, device: torch.device,
+    adopted: Adopted, weights: Path, dataset: Dataset, split: Split, recipe: Recipe, out: Path, *, seed: int = 0,
+    device: torch.device,
 ) -> Checkpoint:  # fmt: skip
     """Saves a network that was trained elsewhere, measured on the sets of a split.
 
@@ -28,9 +28,9 @@ def adopt(
         weights: safetensors, with the network's own names of tensors.
         dataset: with ages, at ``recipe.image_size``.
         split: who trained it (``train``) and who did not: nobody but its owner can know.
-        recipe: of size "adopted"; how a model without the forgotten would be trained, which budgets are measured against.
+        recipe: of size "adopted", with ``edges`` in the order of the logits; how a model without the forgotten would be
+            trained, which budgets are measured against.
         out: checkpoint folder.
-        edges: G + 1 age-group borders in years, in the order of the logits.
         seed: that retraining starts from.
         device: where it is measured.
 
@@ -46,7 +46,7 @@ def adopt(
     check_place(out)
     if recipe.size != ADOPTED:
         raise InputError(f"size {recipe.size!r}", "it is one of ours", f"Give a recipe of size {ADOPTED!r}")
-    task = AgeTask(recipe=recipe, edges=tuple(edges), adopted=adopted.to_dict())
+    task = AgeTask(recipe=recipe, edges=edges_of(dataset, recipe.edges), adopted=adopted.to_dict())
     sets = task.sets(dataset, split, device)
     model = check_network(adopted, recipe.image_size, task.edges)
     assert model.network is not None

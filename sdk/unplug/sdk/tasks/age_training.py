@@ -42,7 +42,6 @@ def train_age(
     show: bool = True,
     label: str = "train",
     role: str = "original",
-    edges: tuple[float, ...] | None = None,
     adopted: Mapping[str, Any] | None = None,
 ) -> Checkpoint:
     """Trains, measures and saves an age predictor; an unfinished run of the same kind at `out` is continued.
@@ -58,7 +57,6 @@ def train_age(
         show: progress bar.
         label: in front of the bar.
         role: "original" or "retrained", for the record.
-        edges: G + 1 age-group borders in years; None takes the recipe's, or else the data's own, or the default ones.
         adopted: how somebody else's network is built, see `unplug.plugins.Adopted`; None takes the recipe's size of ours.
 
     Returns:
@@ -68,7 +66,7 @@ def train_age(
         DataError, TrainingError, OutputError: see `to_tensors`, `fit`, `save_checkpoint`.
     """
     check_data(dataset, split, recipe)
-    task = AgeTask(recipe=recipe, edges=edges or edges_of(dataset, recipe.edges), adopted=adopted)
+    task = AgeTask(recipe=recipe, edges=edges_of(dataset, recipe.edges), adopted=adopted)
     facts: dict[str, Any] = {
         "recipe": recipe.to_dict(),
         "edges": list(task.edges),

@@ -72,7 +72,7 @@ class Adopted:
         return self.factory.partition(":")[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """What a ``config.json`` holds of it; `from_dict` is the inverse."""
         return {
             "factory": self.factory, "arguments": dict(self.arguments), "mean": list(self.mean), "std": list(self.std),
         }  # fmt: skip
@@ -159,7 +159,7 @@ class Normalized(nn.Module):
             self.register_buffer(name, torch.tensor(three)[:, None, None], persistent=False)
 
     def forward(self, image_BCHW: Tensor) -> Tensor:
-        """Normalizes and answers."""
+        """Logits (B, G) of RGB images in [0, 1], which the network sees normalized."""
         answer: Tensor = self.inner((image_BCHW - self.mean_C11) / self.std_C11)
         return answer
 

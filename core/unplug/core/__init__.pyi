@@ -76,6 +76,7 @@ from .store import json_sha256 as json_sha256
 from .store import open_array as open_array
 from .store import write_array as write_array
 from .temporaries import sweep as sweep
+from .temporaries import sweep_below as sweep_below
 from .temporaries import temporary_folder as temporary_folder
 from .text import MINUS as MINUS
 from .text import NONE as NONE

@@ -119,6 +119,18 @@ def sweep(place: Path) -> list[Path]:
     return [folder for folder in found if _swept_away(folder)]
 
 
+def sweep_below(place: Path) -> list[Path]:
+    """`sweep` of a folder and of every folder below it: results are published within them as well. Links are not followed.
+
+    Example:
+        >>> with temporary_folder("unplug-doc-") as folder:
+        ...     sweep_below(folder)
+        []
+    """
+    found = [sweep(Path(folder)) for folder, _, _ in os.walk(place)]  # top down: what was swept is not walked any more
+    return [folder for swept in found for folder in swept]
+
+
 def _is_own_folder(entry: os.DirEntry[str]) -> bool:
     with contextlib.suppress(OSError):
         return entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_uid == os.getuid()

@@ -91,7 +91,7 @@ def odd_json(draw: random.Random, folder: Path) -> None:
     if path.is_file() and not path.is_symlink():
         try:
             value = json.loads(path.read_bytes())
-        except ValueError:
+        except (ValueError, RecursionError):  # it was harmed before, by brackets without end for one
             return
         path.write_bytes(next(iter(mutated(value, 1, str(draw.random())))))
 
@@ -109,14 +109,14 @@ def harmed(draw: random.Random, honest: Path, out: Path) -> Path:
 
 def tried(use: Callable[[], object]) -> bool:
     """Whether it works; nothing but an error of ours may come instead."""
-    begun = time.monotonic()
+    begun = time.process_time()
     try:
         use()
     except UnplugError as error:
         assert len(str(error)) < 1100
         return False
     finally:
-        assert time.monotonic() - begun < MAX_SECONDS
+        assert time.process_time() - begun < MAX_SECONDS
     return True
 
 

@@ -27,6 +27,7 @@ from unplug.sdk.data import (
     read_forget_file,
     same_pictures,
     save_split,
+    split_for,
 )
 from unplug.sdk.data.split import PARTS, check_forget
 
@@ -137,7 +138,25 @@ def test_files_and_forget_sets_come_back(split: Split, tmp_path: Path) -> None:
         check_forget(split, [split.test[0], split.validation[0]])
     with pytest.raises(DataError, match="whole train set"):
         check_forget(split, split.train)
+    for part, ids in (("validation", split.validation), ("test", split.test)):
+        with pytest.raises(DataError, match=f"the {part} set would be empty"):
+            check_forget(split, [split.train[0], *ids])
     check_forget(split, split.train[:-1])
+
+
+def test_who_is_held_out_as_well_leaves_validation_and_test(split: Split) -> None:
+    asked = split.with_forget([split.train[0], split.validation[0], split.test[0]])
+    assert asked.forget == split.train[:1] and asked.train == split.train
+    assert (asked.validation, asked.test) == (split.validation[1:], split.test[1:])
+    data = people([None] * 40)
+    again = split_for(asked, data, [split.train[1], split.test[0]])
+    assert again == asked.with_forget(split.train[:2]), "what is in no set any more is done"
+    with pytest.raises(DataError, match=r"1 of 1 samples were not trained on.*`unplug ledger touch`"):
+        split_for(asked, data, [split.test[1]])
+    with pytest.raises(DataError, match="0 are held out"):
+        split_for(asked, data, [split.test[0]])
+    with pytest.raises(DataError, match="nobody; 0 are held out"):
+        split_for(asked, data, [split.train[1], "nobody"])
 
 
 @pytest.mark.parametrize("edit", [{"seed": 9}, {"data_digest": "x"}, {"forget": ["s0"]}, {"test": []}, {"sha256": "0" * 64}])

@@ -33,6 +33,8 @@ def test_a_request_touches_the_model_that_saw_the_person_until_it_forgot(world: 
         ("A-2", str(world.original.path)): 0, ("A-2", str(world.unlearned.path)): 0,
     }  # fmt: skip
     assert len(hers) > 0
+    held_out = {row["held_out"] for row in told if row["request"] == "A-2"}
+    assert held_out == {1}, "it judged both models, and neither was trained on it"
     facts = [entry["facts"] for entry in call("status", "A-1")["history"] if entry["kind"] == "touched"]
     assert [item["model_sha256"] for item in facts] == [world.original.sha256, world.unlearned.sha256]
     assert {item["data_digest"] for item in facts} == {world.split.data_digest}

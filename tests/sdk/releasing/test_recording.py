@@ -141,8 +141,10 @@ def test_killed_anywhere_it_goes_on_and_tells_nothing_twice(desk: Desk, monkeypa
     assert "release" not in desk.kinds and desk.out.exists() is (place == "after it was published")
     desk.during = lambda: None
     before = bundle_id(desk.out) if desk.out.exists() else None
+    left = desk.folder / "work" / "test_vectors" / ".vectors.json.x1.unplug-tmp"  # a power cut takes back that it was removed
+    left.mkdir(parents=True)
     desk.release()
-    assert desk.kinds == STORY and before in (None, bundle_id(desk.out))
+    assert desk.kinds == STORY and before in (None, bundle_id(desk.out)) and not left.exists()
     desk.verified()
 
 

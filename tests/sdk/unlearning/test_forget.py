@@ -72,6 +72,21 @@ def test_saved_record_is_complete(world: World, tmp_path: Path, name: str) -> No
 
 
 @pytest.mark.long
+def test_who_was_held_out_as_well_is_in_no_set_any_more(world: World, tmp_path: Path) -> None:
+    held = (world.split.validation[0], world.split.test[0])
+    alone, both = (step(world, tmp_path / name, ids=ids) for name, ids in (
+        ("alone", world.forget_ids), ("both", (*world.forget_ids, *held)),
+    ))  # fmt: skip
+    assert same(alone.model.state_dict(), both.model.state_dict()), "no weights were trained on them"
+    left = split_of(both, world.dataset)
+    assert left == world.split.with_forget((*world.forget_ids, *held)) and not {*held} & {*left.train, *left.held_out}
+    facts, measured = both.record["forget"], both.record["metrics"]
+    assert (facts["samples"], facts["held_out"]) == (len(world.forget_ids), 2) and alone.record["forget"]["held_out"] == 0
+    assert measured["test"]["n"] == len(world.split.test) - 1
+    assert "2 more were held out and never trained on" in (tmp_path / "both" / "README.md").read_text()
+
+
+@pytest.mark.long
 def test_retrain_is_training_from_scratch_on_the_retain_set(world: World, tmp_path: Path) -> None:
     """The oracle's slow oracle: `train_age` on a split without the forget set, same seed, bit for bit."""
     split = world.split.with_forget(world.forget_ids)

@@ -67,8 +67,9 @@ def forget(
     )  # fmt: skip
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]
+    beside = f" ({facts['held_out']} more were held out, and left validation and test)" if facts["held_out"] else ""
     lines = [
-        f"saved {out}: {facts['samples']} samples forgotten by {facts['method']} in {cost['wall_s']:.3g} s",
+        f"saved {out}: {facts['samples']} samples forgotten by {facts['method']} in {cost['wall_s']:.3g} s{beside}",
         f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} of retraining "
         f"({cost['retrain']['source']})",
     ]

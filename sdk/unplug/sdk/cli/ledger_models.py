@@ -66,7 +66,10 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
 @click.option("--data", "spec", required=True, metavar="SPEC", help="The data that they were trained on.")
 @command
 def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: Common) -> Outcome:
-    """Record which open requests touch each of CHECKPOINTS: how many of their samples it was trained on and did not forget."""
+    """Record which open requests touch each of CHECKPOINTS: how many of their samples it was trained on and did not forget.
+
+    Samples of the validation and test set are counted apart: no weights were trained on them.
+    """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.ledger import open_ledger, open_queue
     from unplug.sdk.training import split_of
@@ -81,17 +84,17 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
         split = split_of(loaded)
         for request, names in found.of.items():
             ids = {sample for name in names for sample in samples[name]}
-            count = _held(split, ids)
-            facts = {"model_sha256": loaded.sha256, "data_digest": split.data_digest, "samples": str(count)}
-            entry = opened.record("touched", [request], facts=facts)
-            rows.append({"request": request, "model": str(path), "entry": entry.sequence, **facts, "samples": count})
-    shown = [[row["request"], row["model"], str(row["samples"]), str(row["entry"])] for row in rows]
-    return Outcome(value=rows, text=table(["request", "model", "samples in it", "entry"], shown))
+            counts = _counts(split, ids)
+            facts = {"model_sha256": loaded.sha256, "data_digest": split.data_digest}
+            entry = opened.record("touched", [request], facts=facts | {name: str(count) for name, count in counts.items()})
+            rows.append({"request": request, "model": str(path), "entry": entry.sequence, **facts, **counts})
+    shown = [[row["request"], row["model"], str(row["samples"]), str(row["held_out"]), str(row["entry"])] for row in rows]
+    return Outcome(value=rows, text=table(["request", "model", "samples in it", "held out", "entry"], shown))
 
 
-def _held(split: Any, ids: set[str]) -> int:
-    """How many of some samples a model was trained on and has not forgotten."""
+def _counts(split: Any, ids: set[str]) -> dict[str, int]:
+    """How many of some samples a model was trained on and has not forgotten, and how many only judged or chose it."""
     from unplug.sdk.data import stored_name
 
-    learned = set(split.retain)
-    return sum(stored_name(split, name) in learned for name in ids)
+    names, learned = {stored_name(split, name) for name in ids}, set(split.retain)
+    return {"samples": len(names & learned), "held_out": len(names & split.held_out)}

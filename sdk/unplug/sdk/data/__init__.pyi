@@ -28,6 +28,7 @@ from .request import read_forget_file as read_forget_file
 from .request import read_forget_names as read_forget_names
 from .request import resolve_names as resolve_names
 from .request import same_pictures as same_pictures
+from .request import split_for as split_for
 from .source import SOURCES as SOURCES
 from .source import Captioned as Captioned
 from .source import Listing as Listing

@@ -15,7 +15,7 @@ from unplug.core import DataError, read_regular
 from .dataset import Dataset
 from .digests import stored_name
 from .sources.records import shown
-from .split import Split
+from .split import Split, check_forget
 
 MAX_BYTES = 64 * 2**20
 SUBJECT = "subject:"
@@ -153,6 +153,26 @@ def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:
         if sample.subject is not None:
             found.setdefault(sample.subject, []).append(sample.id)
     return found
+
+
+def split_for(split: Split, dataset: Dataset, ids: Sequence[str]) -> Split:
+    """A model's split with one more request; who was forgotten by an earlier one stays forgotten.
+
+    Samples that were held out leave validation and test. One that the data hold and no set of the split has left them by an
+    earlier request: there is nothing more to do for it.
+
+    Args:
+        split: of the model, with names in clear.
+        dataset: what they refer to.
+        ids: what the request names; at least one was trained on.
+
+    Raises:
+        DataError: see `check_forget`.
+    """
+    known, held = set(dataset.ids), {*split.train, *split.held_out}
+    named = [name for name in ids if name in held or name not in known] or ids
+    check_forget(split, named)
+    return split.with_forget(sorted({*split.forget, *named}))
 
 
 def describe_request(ids: Sequence[str], dataset: Dataset) -> str:

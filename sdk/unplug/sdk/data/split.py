@@ -18,6 +18,10 @@ from .source import Sample
 SCHEMA, KEYED = "unplug-split/1", "unplug-split/2"
 """With names in clear, and with digests under the operator's key for names; see `unplug.sdk.data.digests`."""
 PARTS = ("train", "validation", "test")
+NEVER_TRAINED_ON = (
+    "No weights hold them: record that by `unplug ledger touch`, delete their pictures, and answer; see docs/ledger.md"
+)
+"""What to do about a request that names nobody who was trained on."""
 SHAPE: dict[str, type] = {
     "data_digest": str, "seed": int, "subject_disjoint": bool, "sha256": str, **dict.fromkeys((*PARTS, "forget"), list),
 }  # fmt: skip
@@ -62,11 +66,18 @@ class Split:
         """Hash of the forgotten names, in any order; of names in clear (see `keyed`) it can be found out by trying them."""
         return hashlib.sha256("\n".join(sorted(self.forget)).encode()).hexdigest()
 
+    @property
+    def held_out(self) -> frozenset[str]:
+        """Validation and test: nothing was trained on them."""
+        return frozenset((*self.validation, *self.test))
+
     def with_forget(self, ids: Sequence[str]) -> Split:
-        """The same split with a forget set; see `check_forget` for what is refused."""
+        """The same split with a forget set; what of it was held out leaves validation and test. See `check_forget`."""
         check_forget(self, ids)
         wanted = set(ids)
-        return replace(self, forget=tuple(name for name in self.train if name in wanted))
+        validation, test = (tuple(name for name in part if name not in wanted) for part in (self.validation, self.test))
+        forget = tuple(name for name in self.train if name in wanted)
+        return replace(self, validation=validation, test=test, forget=forget)
 
     def renamed(self, change: Callable[[tuple[str, ...]], tuple[str, ...]], key: str | None) -> Split:
         """The same split with every set of names changed by a function, under another key."""
@@ -215,14 +226,28 @@ def _is_disjoint(dataset: Dataset, parts: dict[str, tuple[str, ...]]) -> bool:
 
 
 def check_forget(split: Split, ids: Sequence[str]) -> None:
-    """Refuses a forget set that cannot be forgotten: empty, never trained on, or all of train."""
+    """Refuses a forget set that cannot be forgotten: empty, never trained on, or all of a set.
+
+    Samples that were held out may be in it, beside at least one that was trained on.
+
+    Raises:
+        DataError: one of these; where nothing was trained on any of them the message says how the request is answered.
+    """
     if not ids:
         raise DataError("forget set", "it is empty", "Name at least one sample or subject")
-    train, held_out = set(split.train), {*split.validation, *split.test}
+    wanted, train = set(ids), set(split.train)
     outside = [name for name in ids if name not in train]
-    if outside:
-        held = sum(name in held_out for name in outside)
-        why = f"{len(outside)} of {len(ids)} samples were not trained on (first: {outside[0]}; {held} are held out)"
-        raise DataError("forget set", why, "Only what the model saw can be forgotten: check the ids")
-    if len(set(ids)) == len(train):
+    held = sum(name in split.held_out for name in outside)
+    why = f"{len(outside)} of {len(ids)} samples were not trained on" + (
+        f" (first: {outside[0]}; {held} are held out)" if outside else ""
+    )
+    if held < len(outside):
+        raise DataError("forget set", why, "Only what is in the model's split can be forgotten: check the ids")
+    if not wanted & train:
+        raise DataError("forget set", why, NEVER_TRAINED_ON)
+    if train <= wanted:
         raise DataError("forget set", "it is the whole train set, nothing would be retained", "Delete the model instead")
+    for part in ("validation", "test"):
+        if wanted >= set(getattr(split, part)):
+            why = f"without whom it names the {part} set would be empty"
+            raise DataError("forget set", why, "Train on a split that holds out more people: `unplug data split --test 0.3`")

@@ -34,6 +34,12 @@ _CARD = """\
 
 {{ what }} that has forgotten {{ forget.samples }} training samples by
 `{{ forget.method }}`, at {{ "%.1f" | format(100 * forget.cost.compute_fraction) }} % of the compute of retraining.
+{%- if forget.get("held_out") %}
+
+{{ forget.held_out }} more samples of the request were held out: no weights were trained on them. They are in no set any more;
+that the original was selected or measured with them stays.
+{%- endif %}
+
 
 | attack | original | this model | {{ "retrained (oracle)" if others == "oracle" else others }} |
 |---|---|---|---|

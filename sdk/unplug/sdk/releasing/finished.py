@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from unplug.core import STRICT, InputError, ReportError, json_sha256, read_dataclass, sha256_tree, sweep, write_json
+from unplug.core import STRICT, InputError, ReportError, json_sha256, read_dataclass, sha256_tree, write_json
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -81,8 +81,6 @@ class Progress:
         finished: Callable[[str, StageRecord], object] = lambda _name, _record: None,
     ) -> None:  # fmt: skip
         self._work, self._common, self._say, self._tell = work, dict(common), say, finished
-        for place in (work, *(item for item in work.rglob("*") if item.is_dir())):
-            sweep(place)  # a stage that is finished does not come by any more
         self.seconds: dict[str, float] = {}
         """Wall time of each stage, of the run in which it ran."""
         self._records = StageRecords()

@@ -18,6 +18,7 @@ from unplug.core import (
     one_writer,
     read_dataclass,
     read_json,
+    sweep_below,
     write_json,
 )
 from unplug.plugins import Checkpoint
@@ -127,6 +128,7 @@ def release(
         DataError: a forget set that cannot be forgotten or audited.
         OutputError: something else is at `out`.
     """
+    sweep_below(work)  # what a kill or a power cut left: stages that are finished do not come by any more
     stages = prepare(
         original, dataset, forget_ids, out, work, config, oracle=oracle, base=base, task=task, device=device, say=say,
         show=show, restart=restart,
@@ -154,7 +156,6 @@ def prepare(
 ) -> Stages:  # fmt: skip
     """The stages of a release, and all that can be refused before anything is computed; see `release`."""
     design = design_of(original)
-    check_forget_size(len(set(forget_ids)), exact=design is not None or config.method == "retrain" or config.fleet is not None)
     if design is not None:
         check_design_request(design, config.method, config.options)
         if (price := request_price(original, dataset, forget_ids)) is not None and config.method != "retrain":
@@ -164,6 +165,8 @@ def prepare(
         original=original, dataset=dataset, forget_ids=forget_ids, config=config, work=work, device=device,
         task=task or task_of(original, device=device, base=base), show=show, restart=restart,
     )  # fmt: skip
+    exact = design is not None or config.method == "retrain" or config.fleet is not None
+    check_forget_size(len(stages.split.forget), exact=exact)
     if config.gates.min_relearn_of_retrained is not None and not stages.needs_oracle and oracle is None:
         why = "relearn time is compared with the retrained model's, and with a fleet none is trained"
         raise InputError("--gate min_relearn_of_retrained", why, "Add --oracle, or leave the gate out")

@@ -39,4 +39,7 @@ def _forgotten(record: dict[str, Any]) -> str:
         return ""
     forget = record["forget"]
     share = 100 * forget["cost"]["compute_fraction"]
-    return f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of retraining.\n"
+    text = f"\nForgotten: {forget['samples']} samples by `{forget['method']}` at {share:.1f} % of retraining.\n"
+    if held_out := forget.get("held_out"):
+        text += f"{held_out} more were held out and never trained on; they are in no set any more.\n"
+    return text

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from unplug.core import CheckpointError, DataError, OutputError, TrainingError, one_writer, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.data import Dataset, Split, keyed, opened
+from unplug.sdk.data import Dataset, Split, keyed, opened, split_for
 from unplug.sdk.tasks import Need, StoredTask, task_of
 from unplug.sdk.training import (
     Sets,
@@ -138,6 +138,7 @@ def forget(
             "needs": list(built.needs),
             **({"outside": outside.facts} if outside is not None and ANSWERS in built.needs else {}),
             "samples": len(split.forget),
+            "held_out": len(own_split(original, dataset).held_out - split.held_out),
             "set_sha256": keyed(split).forget_sha256,
             "cost": summary(cost, retrain, limit),
             "memory": memory_record(needed, free, device),
@@ -152,10 +153,10 @@ def forget(
 def request_split(original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str]) -> Split:
     """The original's split with the forget set taken out of train; refuses other data.
 
-    Who was forgotten by an earlier request stays out as well: no later one may train on them again.
+    Who was forgotten by an earlier request stays out as well: no later one may train on them again. Samples that were held out
+    leave validation and test; a request of nobody else has nothing to forget, and is refused.
     """
-    split = own_split(original, dataset)
-    return split.with_forget(sorted({*split.forget, *forget_ids}) if forget_ids else ())
+    return split_for(own_split(original, dataset), dataset, forget_ids)
 
 
 def own_split(original: Checkpoint, dataset: Dataset) -> Split:

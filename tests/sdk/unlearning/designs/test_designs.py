@@ -130,6 +130,14 @@ def test_a_broken_state_is_refused(world: World, tmp_path: Path, edit: str) -> N
     assert not (tmp_path / "out").exists()
 
 
+def test_who_was_held_out_as_well_leaves_the_test_set(world: World, tmp_path: Path) -> None:
+    ids = (world.split.train[0], world.split.test[0])
+    both = world.without(ids, tmp_path / "both")
+    assert same(both, world.without(ids[:1], tmp_path / "alone")) and both.record["forget"]["held_out"] == 1
+    assert split_of(both, world.personal).test == world.split.test[1:]
+    assert world.form.price(world.original, world.personal, ids) == world.form.price(world.original, world.personal, ids[:1])
+
+
 def test_requests_that_cannot_be_met(world: World, tmp_path: Path) -> None:
     names, out = world.split.train, tmp_path / "out"
     once = world.without(names[:1], tmp_path / "once")
@@ -140,7 +148,7 @@ def test_requests_that_cannot_be_met(world: World, tmp_path: Path) -> None:
         world.without(names, out)
     with pytest.raises(DataError, match="nothing would be retained"):
         world.without(names[1:], out, start=once)
-    with pytest.raises(DataError, match="nobody would be left"):
+    with pytest.raises(DataError, match="nothing would be retained"):
         world.form.price(world.original, world.personal, names)
     with pytest.raises(InputError, match="another method would end that"):
         world.without(names[:1], out, "msg")

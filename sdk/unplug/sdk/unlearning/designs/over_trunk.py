@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unplug.core import CheckpointError, DataError, InputError, sha256_file, versions
 from unplug.plugins import DESIGN_STATE, AgePredictor, Checkpoint, load_checkpoint, save_checkpoint
-from unplug.sdk.data import Dataset, Split, keyed, keyed_names, opened_names
+from unplug.sdk.data import Dataset, Split, keyed, keyed_names, opened_names, split_for
 from unplug.sdk.training import (
     RECORD_SCHEMA,
     Recipe,
@@ -187,7 +187,7 @@ class OverTrunk(ABC, Generic[K]):
         Args:
             original: from `train`, or from an earlier request.
             dataset: the data of the training, or what is left of it.
-            forget_ids: samples that it was fitted on.
+            forget_ids: samples that it was fitted on, and of the same people such as were held out.
             out: checkpoint folder.
             refit: fit from the others' pictures in any case: the oracle of audits.
             device: where the pictures pass through the trunk.
@@ -201,10 +201,10 @@ class OverTrunk(ABC, Generic[K]):
         check_place(out)
         model, facts, carried = cast(AgePredictor, copy.deepcopy(original.model)), self._facts(original), _carried(original)
         before = split_of(original, dataset)
-        split = before.with_forget(sorted({*before.forget, *forget_ids}))
+        split = split_for(before, dataset, forget_ids)
         kept = self.load(original)
         kept.rename(opened_names(split_of(original), dataset))
-        gone, seed = sorted(set(forget_ids)), int(original.record["seed"])
+        gone, seed = sorted({*forget_ids} & {*before.train}), int(original.record["seed"])
         check_request(kept, gone)
         step, whole = self._cost(kept, gone), self._cost(kept, gone, refit=True)
         model = model.to(device)
@@ -243,6 +243,7 @@ class OverTrunk(ABC, Generic[K]):
                 "how": why or self.how,
                 "refitted": why,
                 "samples": len(gone),
+                "held_out": len(before.held_out - split.held_out),
                 "set_sha256": stored.forget_sha256,
                 "cost": summary(cost, _refit_cost(cost, whole, device), None),
             },
@@ -290,7 +291,8 @@ class OverTrunk(ABC, Generic[K]):
             DataError: a sample that is not in the model, or nobody would be left.
             CheckpointError: see `load`.
         """
-        kept, gone = self.load(original), sorted(set(forget_ids))
+        split_for(before := split_of(original, dataset), dataset, forget_ids)
+        kept, gone = self.load(original), sorted({*forget_ids} & {*before.train})
         kept.rename(opened_names(split_of(original), dataset))
         check_request(kept, gone)
         return self._cost(kept, gone).compute / self._cost(kept, gone, refit=True).compute

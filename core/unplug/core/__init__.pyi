@@ -3,6 +3,8 @@ from .cache import cache_dir as cache_dir
 from .cache import cache_entries as cache_entries
 from .cache import in_cache as in_cache
 from .cache import use_cache as use_cache
+from .durable import make_folder as make_folder
+from .durable import sync_tree as sync_tree
 from .errors import ArtifactError as ArtifactError
 from .errors import BudgetExceeded as BudgetExceeded
 from .errors import CheckFailed as CheckFailed

@@ -13,11 +13,13 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
+from .chain import MAX_CERTIFICATE_BYTES, MAX_CHAIN, check_chain
 from .names import SIGNATURE, check_names
 from .refused import Refused, Verdict
 from .strict import canonical, strict_json
@@ -65,17 +67,20 @@ def statement(name: str, resources: Mapping[str, str]) -> bytes:
     })  # fmt: skip
 
 
-def envelope(payload: bytes, signature: bytes, key: PublicKey) -> bytes:
+def envelope(payload: bytes, signature: bytes, key: PublicKey, chain: Sequence[bytes] = ()) -> bytes:
     """The signature file.
 
     Args:
         payload: of `statement`.
         signature: ECDSA over SHA-256 of `pae`, in DER.
         key: whose signature it is.
+        chain: certificates in DER that name the key, its own first; none: it is named by its hint.
     """
+    certificates = [{"rawBytes": base64.b64encode(item).decode()} for item in chain]
+    named = {"x509CertificateChain": {"certificates": certificates}} if chain else {"publicKey": {"hint": key.hint}}
     return canonical({
         "mediaType": MEDIA_TYPE,
-        "verificationMaterial": {"publicKey": {"hint": key.hint}, "tlogEntries": []},
+        "verificationMaterial": {**named, "tlogEntries": []},
         "dsseEnvelope": {
             "payload": base64.b64encode(payload).decode(),
             "payloadType": PAYLOAD_TYPE,
@@ -91,20 +96,27 @@ class Envelope:
     Args:
         payload: the bytes that are signed.
         signature: DER, as it came.
-        hint: of the key that it names.
+        hint: of the key that it names, or "".
+        chain: certificates in DER by which it names its signer instead.
     """
 
     payload: bytes
     signature: bytes
     hint: str
+    chain: tuple[bytes, ...] = ()
 
 
-def read_envelope(raw: bytes, where: str) -> Envelope:
+def read_envelope(raw: bytes, where: str, *, chains: bool = False) -> Envelope:
     """Takes a signature file apart.
 
+    Args:
+        raw: its bytes.
+        where: opens the error messages.
+        chains: whether the reader trusts roots, and so reads signers that are named by certificates.
+
     Raises:
-        Refused: ``envelope``: not of the form; ``wrong-type``: the envelope of something else; ``certificate``: it names its
-            signer by a certificate, which is not read here.
+        Refused: ``envelope``: not of the form; ``wrong-type``: the envelope of something else; ``certificate``: its signer is
+            named by certificates, and they are not of the form or the reader trusts no root.
     """
 
     def need(holds: bool, why: str, verdict: Verdict = "envelope") -> None:
@@ -122,11 +134,13 @@ def read_envelope(raw: bytes, where: str) -> Envelope:
     need(value["mediaType"] == MEDIA_TYPE, f"its media type is not {MEDIA_TYPE}", "wrong-type")
     material, inner = value["verificationMaterial"], value["dsseEnvelope"]
     need(isinstance(material, dict), "it names no key")
-    need(
-        not {"certificate", "x509CertificateChain"} & material.keys(),
-        "its signer is named by a certificate, and only plain keys are read here", "certificate",
-    )  # fmt: skip
-    need(_keys(material, "publicKey", optional=("tlogEntries",)), "it names no key, or more than one")
+    chain: tuple[bytes, ...] = ()
+    if {"certificate", "x509CertificateChain"} & material.keys():
+        need(chains, "its signer is named by a certificate, and no root is given that it could lead to", "certificate")
+        chain = _chain(material)
+        need(bool(chain), "its signer's certificates are not one chain, the signer's own first", "certificate")
+    else:
+        need(_keys(material, "publicKey", optional=("tlogEntries",)), "it names no key, or more than one")
     need(material.get("tlogEntries", []) == [], "it has entries of a log that nobody checks")
     need(_keys(inner, "payload", "payloadType", "signatures"), "it holds no DSSE envelope")
     need(inner["payloadType"] == PAYLOAD_TYPE, f"its payload is not of the type {PAYLOAD_TYPE}", "wrong-type")
@@ -134,9 +148,22 @@ def read_envelope(raw: bytes, where: str) -> Envelope:
     need(isinstance(signatures, list) and len(signatures) == 1, "it does not hold exactly one signature")
     need(_keys(signatures[0], "sig", optional=("keyid",)), "its signature has other fields than DSSE's")
     need(signatures[0].get("keyid") in (None, ""), "its signature names a second key")
-    hint = _hint(material["publicKey"])
+    hint = "" if chain else _hint(material["publicKey"])
     need(hint is not None, "its key is named neither by a fingerprint nor by itself")
-    return Envelope(payload=_base64(inner["payload"], where), signature=_base64(signatures[0]["sig"], where), hint=str(hint))
+    payload, signature = _base64(inner["payload"], where), _base64(signatures[0]["sig"], where)
+    return Envelope(payload=payload, signature=signature, hint=str(hint), chain=chain)
+
+
+def _chain(material: dict[str, Any]) -> tuple[bytes, ...]:
+    """The certificates by which a signature names its signer, in DER; none where they are not of the form."""
+    listed: Any = material.get("x509CertificateChain")
+    if not _keys(material, "x509CertificateChain", optional=("tlogEntries",)) or not _keys(listed, "certificates"):
+        return ()
+    items = listed["certificates"]
+    if not isinstance(items, list) or len(items) > MAX_CHAIN or not all(_keys(item, "rawBytes") for item in items):
+        return ()
+    found = tuple(_decoded(item["rawBytes"]) or b"" for item in items)
+    return found if all(0 < len(item) <= MAX_CERTIFICATE_BYTES for item in found) else ()
 
 
 def _keys(value: Any, *required: str, optional: tuple[str, ...] = ()) -> bool:
@@ -151,23 +178,29 @@ def _hint(named: Any) -> str | None:
 
 
 def _base64(text: Any, where: str) -> bytes:
-    """Standard base64 with its padding, in the one spelling that encodes the bytes."""
-    try:
-        raw = base64.b64decode(text, validate=True) if isinstance(text, str) else None
-    except (binascii.Error, ValueError):
-        raw = None
-    if raw is None or base64.b64encode(raw).decode() != text:
+    raw = _decoded(text)
+    if raw is None:
         raise Refused("envelope", where, "its base64 is not in the one standard spelling", RESIGN)
     return raw
 
 
-def check_signature(found: Envelope, trust: Trust, where: str) -> PublicKey:
+def _decoded(text: Any) -> bytes | None:
+    """Standard base64 with its padding, in the one spelling that encodes the bytes; else None."""
+    try:
+        raw = base64.b64decode(text, validate=True) if isinstance(text, str) else None
+    except (binascii.Error, ValueError):
+        return None
+    return raw if raw is not None and base64.b64encode(raw).decode() == text else None
+
+
+def check_signature(found: Envelope, trust: Trust, where: str, now: datetime) -> PublicKey:
     """The trusted key that made the signature.
 
     Raises:
-        Refused: ``unknown-key``, or ``bad-signature``: it is not the key's over this payload, or not in strict DER.
+        Refused: ``unknown-key``; ``certificate``: a signer so named leads to no trusted root, see `check_chain`; or
+            ``bad-signature``: it is not the key's over this payload, or not in strict DER.
     """
-    key = trust.key(found.hint)
+    key = check_chain(found.chain, trust.roots, now, where) if found.chain else trust.key(found.hint)
     if key is None:
         fix = "Give the signer's public key with --trust KEY.pub, if you have it from somebody you trust"
         raise Refused("unknown-key", where, f"signed by an unknown key ({found.hint[:16]})", fix)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from unplug.core import InputError, OutputError, read_regular
 
+from .chain import key_of, read_certificates
 from .trust import MAX_KEY_BYTES, PublicKey, public_key
 
 if TYPE_CHECKING:
@@ -33,10 +34,12 @@ class Signer:
     Args:
         key: the public half.
         sign: from bytes to the signature in DER.
+        chain: certificates in DER by which it is named, its own first, then those above it; none: it is named by its key.
     """
 
     key: PublicKey
     sign: Callable[[bytes], bytes]
+    chain: tuple[bytes, ...] = ()
 
 
 def make_key(path: Path) -> PublicKey:
@@ -77,7 +80,7 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         os.fsync(handle.fileno())
 
 
-def load_signer(spec: str, public: Path | None = None) -> Signer:
+def load_signer(spec: str, public: Path | None = None, chain: Path | None = None) -> Signer:
     """The key that signs.
 
     Args:
@@ -85,19 +88,24 @@ def load_signer(spec: str, public: Path | None = None) -> Signer:
             the bytes to sign on standard input and writes the signature, ECDSA over SHA-256 in DER, on standard output, such as
             ``openssl dgst -sha256 -sign KEY`` or ``pkcs11-tool --sign --mechanism ECDSA-SHA256 --signature-format openssl``.
         public: the public key; a command cannot tell it.
+        chain: PEM file with the certificate of the key, then those above it, by which signatures shall name it.
 
     Raises:
-        InputError: there is none; others can read it; it is of another kind; it is not the private half of `public`.
+        InputError: there is none; others can read it; it is of another kind; it is not the private half of `public`, or not
+            what the first certificate is about.
     """
+    certificates = () if chain is None else read_certificates(chain)
     wanted = None if public is None else public_key(_text(public), str(public))
+    if certificates:
+        public, wanted = public or chain, _certified(certificates[0], wanted, str(chain))
     if spec.startswith(COMMAND):
         if wanted is None:
-            raise InputError("--key command:", "its public key is not known", "Add --public KEY.pub")
+            raise InputError("--key command:", "its public key is not known", "Add --public KEY.pub, or --chain")
         try:
             words = shlex.split(spec[len(COMMAND) :])
         except ValueError as error:
             raise InputError(f"--key {spec[:100]}", f"its quotes do not match ({error})", "Write it as in a shell") from error
-        return Signer(key=wanted, sign=lambda message: _by_command(words, message))
+        return Signer(key=wanted, sign=lambda message: _by_command(words, message), chain=certificates)
     if spec.startswith(ENVIRONMENT):
         where, text = spec, os.environ.get(spec[len(ENVIRONMENT) :], "")
         if not text:
@@ -108,7 +116,18 @@ def load_signer(spec: str, public: Path | None = None) -> Signer:
     key = _public_of(private)
     if wanted not in (None, key):
         raise InputError(where, f"it is not the private half of {public}", "Give the two files that were made together")
-    return Signer(key=key, sign=lambda message: _by_key(private, message))
+    return Signer(key=key, sign=lambda message: _by_key(private, message), chain=certificates)
+
+
+def _certified(certificate: bytes, public: PublicKey | None, where: str) -> PublicKey:
+    """The key that a certificate is about, which is the given public one."""
+    try:
+        key = key_of(certificate)
+    except ValueError as error:
+        raise InputError(where, f"its first certificate cannot be used ({error})", "Give one of a P-256 key") from error
+    if public not in (None, key):
+        raise InputError(where, "its first certificate is of another key than --public", "Give the two that belong together")
+    return key
 
 
 def _text(path: Path) -> str:

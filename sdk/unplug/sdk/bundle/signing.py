@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ class Signing:
     signer: Signer
     publication: Publication
 
+    @property
+    def trust(self) -> Trust:
+        """Of whoever takes what this signs: the key, and where certificates name it the last of them."""
+        return Trust(keys=(self.signer.key,), roots=self.signer.chain[-1:])
+
     def seal(self, folder: Path) -> None:
         """Writes the signature over all files of a folder, and checks it as every reader will.
 
@@ -44,20 +50,24 @@ class Signing:
             folder: holds a manifest with this publication, and all files that it lists.
 
         Raises:
-            InputError: the key signed something else, as a command with another key would.
+            InputError: the key signed something else, as a command with another key would; or its certificates do not lead from
+                the first to the last of them.
             Refused: the publication is not of the form that readers take, or has expired already.
         """
         with open_source(folder) as source:
             resources = {name: digest(source, name) for name in source.sizes if name != SIGNATURE}
         payload = statement(self.publication.name, resources)
-        made = envelope(payload, self.signer.sign(pae(payload)), self.signer.key)
-        trust = Trust(keys=(self.signer.key,))
+        chain = self.signer.chain
+        made = envelope(payload, self.signer.sign(pae(payload)), self.signer.key, chain)
         try:
-            check_signature(read_envelope(made, SIGNATURE), trust, SIGNATURE)
+            check_signature(read_envelope(made, SIGNATURE, chains=bool(chain)), self.trust, SIGNATURE, datetime.now(UTC))
         except Refused as error:
+            if error.verdict == "certificate":
+                fix = "Give the certificate of the key, which is for code signing, then those above it, all of them valid now"
+                raise InputError("--chain", error.why, fix) from error
             why = "what it signed does not verify with its public key"
             raise InputError("the signing key", why, "Give the private and the public half of one P-256 key") from error
         with atomic_path(folder / SIGNATURE) as temporary:
             temporary.write_bytes(made)
         with open_source(folder) as source:
-            verify(source, trust)
+            verify(source, self.trust)

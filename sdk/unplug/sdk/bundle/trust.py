@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 P256_HEAD = bytes.fromhex("3059301306072a8648ce3d020106082a8648ce3d030107034200" + "04")
 """What the 91 bytes of every uncompressed P-256 public key (SubjectPublicKeyInfo, DER) begin with."""
 MAX_KEY_BYTES = 65536
+CERTIFICATE = b"-----BEGIN CERTIFICATE-----"
 BEGIN, END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
 _MAKE = "`unplug bundle keygen NAME` makes NAME and NAME.pub"
 
@@ -120,6 +121,8 @@ class Trust:
         name: the product that is expected; None takes any.
         minimum_release: older releases are refused.
         revoked, superseded: bundles by the SHA-256 of their manifest.
+        roots: certificates in DER under which signers count that are named by one. Not in ``unplug-trust/1``, for the readers
+            in other languages take plain keys only.
     """
 
     keys: tuple[PublicKey, ...] = field(default=())
@@ -127,6 +130,7 @@ class Trust:
     minimum_release: int = 1
     revoked: frozenset[str] = frozenset()
     superseded: frozenset[str] = frozenset()
+    roots: tuple[bytes, ...] = ()
 
     def key(self, hint: str) -> PublicKey | None:
         """The trusted key of that hint."""
@@ -144,12 +148,16 @@ class Trust:
 
 
 def read_trust(path: Path) -> Trust:
-    """Trust out of a file: one public key in PEM form, or an ``unplug-trust/1`` JSON.
+    """Trust out of a file: one public key in PEM form, root certificates in PEM form, or an ``unplug-trust/1`` JSON.
 
     Raises:
-        InputError: it is neither.
+        InputError: it is none of these.
     """
     raw = read_regular(path, max_bytes=MAX_KEY_BYTES)
+    if CERTIFICATE in raw and b"PRIVATE KEY" not in raw:
+        from .chain import read_certificates  # which needs the public key from here
+
+        return Trust(roots=read_certificates(path))
     if raw.lstrip()[:1] != b"{":
         return Trust(keys=(public_key(raw.decode("ascii", "replace"), str(path)),))
     found = read_dataclass(TrustFile, path, InputError, max_bytes=MAX_KEY_BYTES)
@@ -170,4 +178,5 @@ def together(trusts: list[Trust]) -> Trust:
         minimum_release=max((trust.minimum_release for trust in trusts), default=1),
         revoked=frozenset().union(*(trust.revoked for trust in trusts)),
         superseded=frozenset().union(*(trust.superseded for trust in trusts)),
+        roots=tuple(root for trust in trusts for root in trust.roots),
     )  # fmt: skip

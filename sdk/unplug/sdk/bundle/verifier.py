@@ -66,10 +66,10 @@ def verify(source: Source, trust: Trust, *, now: datetime | None = None) -> Veri
     Raises:
         Refused: with the verdict of the first step that fails.
     """
-    label = source.label
+    label, now = source.label, now or datetime.now(UTC)
     _present(source)  # steps 1 and 2
-    found = read_envelope(read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES), label)  # 3
-    key = check_signature(found, trust, label)  # 4 and 5
+    found = read_envelope(read_whole(source, SIGNATURE, MAX_SIGNATURE_BYTES), label, chains=bool(trust.roots))  # 3
+    key = check_signature(found, trust, label, now)  # 4 and 5
     files = read_statement(found.payload, label)  # 6
     raw = read_whole(source, MANIFEST, MAX_MANIFEST_BYTES)
     if files.get(MANIFEST) != hashlib.sha256(raw).hexdigest():  # 7
@@ -78,7 +78,7 @@ def verify(source: Source, trust: Trust, *, now: datetime | None = None) -> Veri
     verified = Verified(
         id=files[MANIFEST], key=key, publication=publication, manifest=raw, files=files, source=source
     )  # fmt: skip
-    _allowed(verified, trust, now or datetime.now(UTC))  # 8
+    _allowed(verified, trust, now)  # 8
     _contents(source, files, sizes)  # 9
     return verified
 

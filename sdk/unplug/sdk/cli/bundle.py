@@ -24,6 +24,10 @@ def publication_options(function: F) -> F:
     """What whoever signs says of a release, and the public half of a key behind a command."""
     for option in reversed((
         click.option("--public", type=click.Path(path_type=Path), help="The public key; needed where the key is a command."),
+        click.option(
+            "--chain", type=click.Path(path_type=Path), metavar="FILE",
+            help="PEM: the key's certificate, then those above it; it is named by them, and --trust takes their root.",
+        ),
         click.option("--name", "product", help="The product that releases are counted in (default: the bundle's name)."),
         click.option("--number", type=click.IntRange(1), help="Of the release, counting up (default: 1, or one more)."),
         click.option("--expires", metavar="TIME", help="UTC, like 2027-05-01T00:00:00Z; refused from then on."),
@@ -40,18 +44,18 @@ def publication_options(function: F) -> F:
 
 trust_option = click.option(
     "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
-    help="A public key, or an unplug-trust/1 JSON; may be repeated.",
+    help="A public key, root certificates in PEM form, or an unplug-trust/1 JSON; may be repeated.",
 )  # fmt: skip
 
 
 def signing_of(
-    key: str, where: Path, public: Path | None, product: str | None, number: int | None, expires: str | None,
-    supersedes: tuple[Path, ...], revokes: tuple[str, ...], answers: tuple[str, ...],
+    key: str, where: Path, public: Path | None, chain: Path | None, product: str | None, number: int | None,
+    expires: str | None, supersedes: tuple[Path, ...], revokes: tuple[str, ...], answers: tuple[str, ...],
 ) -> Signing:  # fmt: skip
     """The key and what it signs; all that can be wrong about them is found here, before any work."""
     from unplug.sdk.bundle import Publication, Signing, load_signer, time_of
 
-    signer = load_signer(key, public)
+    signer = load_signer(key, public, chain)
     if expires is not None and time_of(expires) is None:
         raise InputError(f"--expires {expires}", "it is no UTC time", "Write for example 2027-05-01T00:00:00Z")
     before = [_published(path) for path in supersedes]

@@ -49,6 +49,8 @@ def page(
     if out is not None and (place or minutes):
         raise InputError("--out", "it writes a folder and serves nothing", "Leave out --on and --minutes, or --out")
     trust = trust_of(trusted)
+    if trust is not None and trust.roots:
+        raise InputError("--trust", "the page reads bundles of plain keys, and these are certificates", "Give a public key")
     with temporary_folder(".page.", None) as temporary:
         guard = None if trust is None else _guard(trust, files, folder, temporary)
         found = {} if guard is not None else web_files(_generator(files, folder))

@@ -15,10 +15,12 @@ from unplug.core import (
     InputError,
     ReportError,
     json_sha256,
+    make_folder,
     one_writer,
     read_dataclass,
     read_json,
     sweep_below,
+    sync_tree,
     write_json,
 )
 from unplug.plugins import Checkpoint
@@ -285,8 +287,9 @@ def _bundle(
 ) -> None:
     """Writes the bundle. What is signed holds no times: the bench stays in the work folder, its gate says how it went."""
     vectors = work / "test_vectors"
-    vectors.mkdir(parents=True, exist_ok=True)
+    make_folder(vectors)
     write_vectors(evidence.unlearned, vectors)
+    sync_tree(vectors)  # behind the bundle's publication nobody writes them again
     reports = {
         "audit.json": evidence.audit.published().to_dict(),
         "parity.json": asdict(evidence.parity),

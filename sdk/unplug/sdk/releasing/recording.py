@@ -27,7 +27,7 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint
-from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, Trust, bundle_id, time_of, verify_bundle
+from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, bundle_id, time_of, verify_bundle
 from unplug.sdk.ledger import Entry, Ledger
 
 from .coverage import check_open, cover
@@ -129,7 +129,7 @@ class Recording:
         if not (heads := self._heads()):
             return False
         try:
-            found = verify_bundle(out, Trust(keys=(self.signing.signer.key,)))
+            found = verify_bundle(out, self.signing.trust)
         except (InputError, BundleCheckFailed):  # nothing is there, or something else
             return False
         return found.publication == self.signing.publication and found.lineage.ledger_head in heads

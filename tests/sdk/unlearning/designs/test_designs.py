@@ -45,7 +45,7 @@ def test_the_price_is_told_before_and_is_what_it_costs(world: World, tmp_path: P
     gone = world.split.train[:3]
     price = world.form.price(world.original, world.personal, gone)
     assert world.without(gone, tmp_path / "out").record["forget"]["cost"]["compute_fraction"] == price
-    with pytest.raises(DataError, match="it is not in this model"):
+    with pytest.raises(DataError, match="were not trained on"):
         world.form.price(world.original, world.personal, world.split.test[:1])
 
 

@@ -130,6 +130,10 @@ def test_the_commands_leave_copies_out_and_say_so(world: World, tmp_path: Path) 
     trained = len(world.split.train)
     told = f"3 pictures left out whose very pixels the training holds under another name ({trained} of its {trained} pictures"
     assert done.exit_code == 0 and told in done.stdout and "by their names" not in done.stdout
+    strict = CliRunner().invoke(main, ["threshold", model, "--data", spec, "--over", "40", "--max-fpr", "0.001"])
+    assert (
+        strict.exit_code == 2 and "3 pictures are left out, for the training has their names or their pixels" in strict.stderr
+    )
     value = json.loads(CliRunner().invoke(main, ["threshold", model, "--data", spec, *limits, "--json"]).stdout)
     assert value["copies"] == {"left_out": 3, "compared": trained, "trained": trained, "why": None}
     (answers,) = ask(Asked(models=[world.original.path], data=spec), show=False)

@@ -95,7 +95,8 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
 
     people = report.people
     whom = {"held out": f"its {people.part} set", "other data": "other data", "unknown": "people whom it may know"}
-    yield f"{people.pictures} pictures of {people.people} people ({people.minors} under 18): {whom[people.apart]}"
+    more = f", of which {people.left_out} are left out" if people.apart == "other data" and people.left_out else ""
+    yield f"{people.pictures} pictures of {people.people} people ({people.minors} under 18): {whom[people.apart]}{more}"
     if people.copies is not None:
         yield copies_left_out(people.copies)
     rows = [_row(model) for model in report.models]

@@ -161,3 +161,5 @@ def test_a_split_without_its_pictures_is_said_to_be_compared_by_names(
     asked = Asked(models=[bare], data=spec, splits=[tmp_path / "split.json"], training=[world.spec])
     (answers,) = ask(asked, show=False)
     assert answers.people.copies is not None and answers.people.copies.why is None
+    with pytest.raises(DataError, match="no such file"):
+        ask(Asked(models=[bare], data=spec, training=["csv:none.csv"]), show=False)

@@ -40,7 +40,7 @@ def alone(count: int) -> np.ndarray:
 
 
 def limits(share: float = 0.05, **more: object) -> Limits:
-    return Limits(age=18.0, **({"max_fpr": share, "max_fnr": share} | more))  # type: ignore[arg-type]
+    return Limits(**({"age": 18.0, "max_fpr": share, "max_fnr": share} | more))  # type: ignore[arg-type]
 
 
 def fitted(seed: int = 0, count: int = 2000, **more: object) -> Fitted:

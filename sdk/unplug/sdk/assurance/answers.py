@@ -19,7 +19,7 @@ from unplug.core import Array, InputError
 from unplug.export import Artifact, Session, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.bundle import Trust, artifact_paths
-from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split
+from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split, parse_spec
 from unplug.sdk.inference import face_faults, over_probability, scaled
 
 from .copies import Training, training_data
@@ -127,6 +127,8 @@ def ask(asked: Asked, *, device: torch.device | None = None, show: bool = True) 
     Example:
         ``ask(Asked(models=[Path("model/")], data="utkface:faces/"))[0].over(18.0)``
     """
+    for spec in asked.training:  # what a record says may be gone; what somebody says now is meant
+        parse_spec(spec)
     subjects = [subject for path in asked.models for subject in _subjects(path, asked.trust, device)]
     learned = _learned(asked, subjects)
     splits = [split for split, _ in learned]

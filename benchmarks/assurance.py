@@ -8,6 +8,7 @@ models, say an unlearned one and its oracle, come with --also. Tests hold page a
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,16 @@ import click
 from unplug.core import atomic_path
 from unplug.export import export_checkpoint
 from unplug.plugins import load_checkpoint
-from unplug.sdk.assurance import Asked, Asking, EvaluationReport, ModelEvaluation, Rate, evaluate, read_evaluation
+from unplug.sdk.assurance import (
+    Asked,
+    Asking,
+    EvaluationReport,
+    ModelEvaluation,
+    Rate,
+    copies_left_out,
+    evaluate,
+    read_evaluation,
+)
 from unplug.sdk.conditions import real_inputs
 from unplug.sdk.data import load_dataset, make_split
 from unplug.sdk.statistics import Estimate
@@ -43,9 +53,17 @@ def markdown(report: EvaluationReport) -> str:
         for row in first.groups
         if "," not in row.cell
     ]
-    lines += ["", *(f"- not said: {name}: {why}." for name, why in report.refused.items())]
+    lines += ["", *_processing(report), *(f"- not said: {name}: {why}." for name, why in report.refused.items())]
     lines += [f"- alarm, {alarm.kind} ({alarm.model}): {alarm.message}." for alarm in report.alarms]
     return "\n".join(lines) + "\n"
+
+
+def _processing(report: EvaluationReport) -> Iterator[str]:
+    if report.people.copies is not None:
+        yield f"- {copies_left_out(report.people.copies)}."
+    if (found := report.processing) is not None and found.any is not None:
+        reasons = ", ".join(f"{fault} {share.events}" for fault, share in found.faults.items())
+        yield f"- failure to process by the quality check of faces: {_share(found.any)} of {found.any.pictures} ({reasons})."
 
 
 def _row(model: ModelEvaluation) -> list[str]:
@@ -81,9 +99,14 @@ def with_tables(page: str, report: EvaluationReport) -> str:
 @click.option("--model", type=click.Path(path_type=Path), help="A checkpoint that was trained on it (default: one is trained).")
 @click.option("--also", multiple=True, type=click.Path(path_type=Path), help="More checkpoints of the same split.")
 @click.option("--epochs", default=12, show_default=True, help="Of the model that is trained here.")
+@click.option(
+    "--face-landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER", help="For the quality check."
+)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/evaluation-utkface.json"), show_default=True)
 @click.option("--page", type=click.Path(path_type=Path), default=Path("docs/assurance.md"), show_default=True)
-def main(spec: str, model: Path | None, also: tuple[Path, ...], epochs: int, out: Path, page: Path) -> None:
+def main(
+    spec: str, model: Path | None, also: tuple[Path, ...], epochs: int, face_landmarker: Path | None, out: Path, page: Path
+) -> None:
     """Trains, exports, judges, and writes the numbers and the page."""
     device = pick_device("auto")
     with tempfile.TemporaryDirectory() as scratch:
@@ -98,7 +121,7 @@ def main(spec: str, model: Path | None, also: tuple[Path, ...], epochs: int, out
         files = export_checkpoint(
             model, targets=["litert"], precisions=list(PRECISIONS), out=Path(scratch) / "files", calibration=inputs
         )
-        asked = Asked(models=[model, *also, *(item.path for item in files)], data=dataset)
+        asked = Asked(models=[model, *also, *(item.path for item in files)], data=dataset, landmarker=face_landmarker)
         report = evaluate(asked, "fate-aev", Asking(), device=device)
     kind, _, place = report.data["spec"].partition(":")
     settings = {

@@ -15,7 +15,7 @@ from huggingface_hub.errors import EntryNotFoundError
 from safetensors.torch import load_file, save_file
 
 from unplug.core import CheckpointError, OutputError, sha256_file
-from unplug.plugins import AgePredictor, age, load_checkpoint, save_checkpoint
+from unplug.plugins import AgePredictor, age, load_checkpoint, load_weights, save_checkpoint
 from unplug.plugins.checkpoint import MAX_CONFIG_BYTES
 
 SIDE = 32
@@ -113,6 +113,11 @@ def test_loading_is_silent(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     AgePredictor.from_pretrained(folder)
     load_checkpoint(folder)
     assert capsys.readouterr() == ("", "")
+
+
+def test_weights_that_are_not_there_are_said_to_be_none(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no such file"):
+        load_weights(load_checkpoint(folder).model, tmp_path / "none.safetensors")
 
 
 @pytest.mark.parametrize("protocol", [0, 2, pickle.HIGHEST_PROTOCOL])

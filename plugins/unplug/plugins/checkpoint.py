@@ -361,5 +361,7 @@ def _read_tensors(weights: Path) -> dict[str, Any]:
         if start[:2] in PICKLE_STARTS and start[8:] != b"{":
             raise CheckpointError(str(weights), "this is a pickle under another name", "Save the weights as safetensors")
         return load_file(weights)
+    except FileNotFoundError as error:
+        raise CheckpointError(str(weights), "no such file", "Check the path") from error
     except (SafetensorError, OSError, KeyError) as error:  # KeyError: a type of number that torch does not know
         raise CheckpointError(str(weights), f"not a whole safetensors file ({error})", "Copy it again") from error

@@ -178,7 +178,8 @@ def export(
 def evaluate(
     models: Sequence[Checkpoint | Artifact | Place], data: Dataset | str, *, protocol: str = "fate-aev",
     part: Literal["test", "validation"] = "test", checkpoints: Sequence[Checkpoint | Place] = (), splits: Sequence[Place] = (),
-    limit: float = 0.01, challenges: Sequence[float] = (), seed: int = 0, device: str = "auto", show: bool = False,
+    training: Sequence[str] = (), limit: float = 0.01, challenges: Sequence[float] = (), seed: int = 0, device: str = "auto",
+    show: bool = False,
 ) -> EvaluationReport:  # fmt: skip
     """Judges age models at age limits, on people whom none of them learned from as far as splits tell.
 
@@ -188,6 +189,7 @@ def evaluate(
         protocol: see ``unplug list age-protocols``.
         part: of the training's split, where these are its data.
         checkpoints, splits: what says whom exported files learned from.
+        training: data specs of the trainings, where their pictures are not where the records say.
         limit: of false positives over minors, that claims are about.
         challenges: T in years of Challenge-T; none takes the protocol's.
 
@@ -201,7 +203,7 @@ def evaluate(
 
     asked = Asked(
         models=[_path(item) for item in models], data=data, part=part, checkpoints=[_path(item) for item in checkpoints],
-        splits=[Path(item) for item in splits],
+        splits=[Path(item) for item in splits], training=list(training),
     )  # fmt: skip
     return judged(
         asked, protocol, Asking(limit=limit, challenges=tuple(challenges), seed=seed), device=pick_device(device), show=show

@@ -14,6 +14,7 @@ from unplug.core import DataError, InputError, ReportError
 from unplug.sdk.assurance import (
     PROTOCOLS,
     Asking,
+    card_text,
     claim,
     judge,
     people_missing,
@@ -24,6 +25,7 @@ from unplug.sdk.assurance import (
 )
 from unplug.sdk.assurance.fate import det
 from unplug.sdk.assurance.resampling import Drawn
+from unplug.sdk.report.assurance import assurance
 
 from .planted import crowd, said
 
@@ -205,3 +207,28 @@ def test_pictures_that_nobody_could_read_are_failures_and_strangers_raise_an_ala
     (tmp_path / "cut.json").write_text((tmp_path / "evaluation.json").read_text().replace('"limit"', '"limits"'))
     with pytest.raises(ReportError, match="does not follow its schema"):
         read_evaluation(tmp_path / "cut.json")
+
+
+def test_failure_to_process_by_reason_stays_beside_the_other_numbers() -> None:
+    """Planted faults: 6 of 60 pictures; nobody who has one leaves the other numbers."""
+    ages = np.arange(60) % 50 + 10.0
+    faults = (*("no face",) * 3, *("too dark",) * 2, "several faces", *(None,) * 54)
+    report = judge([said(crowd(ages, faults=faults), ages)], FATE, Asking(replicates=20))
+    found = report.processing
+    assert found is not None and found.any is not None and found.unmeasured is None and report.people.pictures == 60
+    assert (
+        (found.any.events, found.any.people) == (6, 60) and found.any.low is not None and found.any.low < 0.1 < found.any.high
+    )
+    assert {name: share.events for name, share in found.faults.items() if share.events} == {
+        "no face": 3, "too dark": 2, "several faces": 1
+    }  # fmt: skip
+    assert set(found.faults) == {"unreadable", "no face", "several faces", "too small", "too dark"}
+    card = card_text(report, report.models[0])
+    assert "| failures to process: by the quality check of faces | 10.0 %" in card and "| of these: too dark | 3.3 %" in card
+    html = [block for section in assurance(report, 1) for block in section.blocks]
+    assert any(getattr(block, "caption", "").startswith("Failure to process") for block in html)
+    plain = judge([said(crowd(ages), ages)], FATE, Asking(replicates=20))
+    assert plain.processing is not None and plain.processing.unmeasured == "no face landmarker was given"
+    assert "not measured: no face landmarker was given" in card_text(plain, plain.models[0])
+    half = crowd(ages, faults=faults).only(ages < 30)
+    assert isinstance(half.faults, tuple) and len(half.faults) == len(half)

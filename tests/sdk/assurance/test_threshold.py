@@ -40,7 +40,7 @@ def alone(count: int) -> np.ndarray:
 
 
 def limits(share: float = 0.05, **more: object) -> Limits:
-    return Limits(age=18.0, **({"max_fpr": share, "max_fnr": share} | more))  # type: ignore[arg-type]
+    return Limits(**({"age": 18.0, "max_fpr": share, "max_fnr": share} | more))  # type: ignore[arg-type]
 
 
 def fitted(seed: int = 0, count: int = 2000, **more: object) -> Fitted:
@@ -211,7 +211,8 @@ def test_a_group_that_half_of_them_have_not() -> None:
     [
         ({"max_fpr": 0.0}, "no share between"), ({"max_fnr": 1.5}, "no share between"), ({"max_fpr": float("nan")}, "no share"),
         ({"method": "mondrian"}, "no such method"), ({"minors_from": 18.0}, "nobody is a minor at 18"),
-        ({"minors_from": float("nan")}, "nobody is a minor"),
+        ({"minors_from": float("nan")}, "nobody is a minor"), ({"age": 0.0}, "age 0: nobody is under it"),
+        ({"age": float("nan")}, "age nan"), ({"age": float("inf")}, "it is no number"),
     ],
 )  # fmt: skip
 def test_limits_out_of_range(more: dict[str, object], why: str) -> None:

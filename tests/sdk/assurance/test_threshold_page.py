@@ -17,7 +17,9 @@ SLACK = int(binom.ppf(0.999, DRAWS, 0.05)) / DRAWS
 def test_the_tables_are_those_of_the_committed_run() -> None:
     page = (ROOT / "docs/threshold.md").read_text(encoding="utf-8")
     assert limits_table(FACTS) in page and moved_table(FACTS) in page
-    assert f"{FACTS['parameters'] / 1e6:.2f} M parameters" in page and f"{FACTS['test_mae']:.2f} years" in page
+    assert f"{FACTS['parameters'] / 1e6:.2f} M parameters" in page
+    assert f"{FACTS['test_mae']['original']:.2f} years" in page and f"forgot {FACTS['forgotten']} of them" in page
+    assert f"but for {FACTS['copies']['left_out']} that lie in the training under another name" in page
 
 
 def test_limits_with_a_confidence_are_seldom_exceeded() -> None:
@@ -29,4 +31,14 @@ def test_limits_with_a_confidence_are_seldom_exceeded() -> None:
 
 
 def test_the_people_were_never_seen() -> None:
-    assert FACTS["apart"] == "other data" and FACTS["people"] == 8000
+    copies = FACTS["copies"]
+    assert FACTS["apart"] == "other data" and copies["why"] is None and copies["compared"] == copies["trained"] == 3500
+    assert FACTS["people"] + copies["left_out"] == 8000
+
+
+def test_the_oracle_stands_beside_the_original_and_the_unlearned_model() -> None:
+    asked = [(row["method"], row["limit"], row["minors_from"]) for row in FACTS["limits"] if row["model"] == "original"]
+    for name in ("unlearned", "retrained"):
+        rows = [row for row in FACTS["limits"] if row["model"] == name]
+        assert [(row["method"], row["limit"], row["minors_from"]) for row in rows] == asked
+    assert [row["step"] for row in FACTS["moved"]][:2] == ["forgetting", "training anew without them"]

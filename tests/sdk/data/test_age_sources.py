@@ -110,16 +110,21 @@ def test_a_face_of_lagenda_is_cut_out_of_its_picture(tmp_path: Path) -> None:
     (tmp_path / "lagenda_annotation.csv").write_text(
         f"{head}lag_benchmark/a.png,10,F,20,10,40,30,0,0,50,60\nlag_benchmark/a.png,44,M,60,10,80,30,-1,-1,-1,-1\n"
         "lag_benchmark/a.png,-1,-1,1,1,5,5,-1,-1,-1,-1\nlag_benchmark/a.png,30,M,-1,-1,-1,-1,0,0,50,60\n"
-        "lag_benchmark/a.png,30,M,90,10,140,30,0,0,50,60\n"
+        "lag_benchmark/a.png,30,M,120,10,140,30,0,0,50,60\nlag_benchmark/a.png,31,M,?,10,140,30,0,0,50,60\n"
+        "lag_benchmark/a.png,50,F,-10,-1,15.0,9.0,0,0,50,60\n"  # leads out of the picture, which its makers cut as well
     )
     dataset = load(f"lagenda:{tmp_path}", on_bad="skip")
     assert [(sample.age, dict(sample.attributes)) for sample in dataset.samples] == [
         (10.0, {"sex": "female"}),
         (44.0, {"sex": "male"}),
+        (50.0, {"sex": "female"}),
     ]
+    assert dataset.pixels([2])[0].max() == 0
     assert dataset.pixels([0])[0].mean(axis=(0, 1)).round().tolist() == [200, 0, 0]
     assert dataset.pixels([1])[0].mean(axis=(0, 1)).round().tolist() == [0, 0, 200]
-    assert sorted(why[:14] for why in reasons(dataset).values()) == ["it has no box ", "the box 90,10,"]
+    assert sorted(why[:14] for why in reasons(dataset).values()) == [
+        "it has no box ", "its box of a f", "of the box 120"
+    ]  # fmt: skip
 
 
 def matlab(table: Path, rows: list[tuple[float, float, str, float, str, float, float]], name: str = "wiki") -> None:

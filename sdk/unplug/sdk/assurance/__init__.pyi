@@ -3,6 +3,9 @@ from .answers import Asked as Asked
 from .answers import ask as ask
 from .card import add_to_card as add_to_card
 from .card import card_text as card_text
+from .copies import Copies as Copies
+from .copies import copies_left_out as copies_left_out
+from .copies import names_alone as names_alone
 from .deciding import decide as decide
 from .deciding import runnable as runnable
 from .deciding import shares as shares
@@ -26,6 +29,7 @@ from .records import Claim as Claim
 from .records import EvaluationReport as EvaluationReport
 from .records import GroupRow as GroupRow
 from .records import ModelEvaluation as ModelEvaluation
+from .records import Processing as Processing
 from .records import Rate as Rate
 from .records import check_evaluation as check_evaluation
 from .records import read_evaluation as read_evaluation

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ from unplug.core import Array, InputError
 from unplug.export import Artifact, Session, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.bundle import Trust, artifact_paths
-from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split
-from unplug.sdk.inference import over_probability, scaled
+from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split, parse_spec
+from unplug.sdk.inference import face_faults, over_probability, scaled
 
+from .copies import Training, training_data
 from .people import Part, People, people_of
 
 if TYPE_CHECKING:
@@ -90,7 +91,9 @@ class Asked:
         part: the set of the training's split that is asked about, where the data are those of the training.
         checkpoints: folders whose records say what exported files learned from.
         splits: split files that say so.
+        training: data specs where the pictures of the trainings lie, where they are not where a record says.
         trust: who may have signed the bundles.
+        landmarker: MediaPipe's ``face_landmarker.task``, to say of how many pictures nothing could be said; None looks at none.
         on_bad: "skip" counts pictures that cannot be read as failures to process; "error" refuses them.
     """
 
@@ -99,7 +102,9 @@ class Asked:
     part: Part = "test"
     checkpoints: Sequence[Path] = ()
     splits: Sequence[Path] = ()
+    training: Sequence[str] = ()
     trust: Trust | None = None
+    landmarker: Path | None = None
     on_bad: OnBad = "error"
 
 
@@ -122,15 +127,24 @@ def ask(asked: Asked, *, device: torch.device | None = None, show: bool = True) 
     Example:
         ``ask(Asked(models=[Path("model/")], data="utkface:faces/"))[0].over(18.0)``
     """
+    for spec in asked.training:  # what a record says may be gone; what somebody says now is meant
+        parse_spec(spec)
     subjects = [subject for path in asked.models for subject in _subjects(path, asked.trust, device)]
-    splits = _splits(asked, subjects)
+    learned = _learned(asked, subjects)
+    splits = [split for split, _ in learned]
     loaded: dict[int, Dataset] = {}
     for size in dict.fromkeys(subject.image_size for subject in subjects):
         given = asked.data
         loaded[size] = given if isinstance(given, Dataset) and given.size == size else load_dataset(
             given if isinstance(given, str) else given.spec, size, on_bad=asked.on_bad, show=show
         )  # fmt: skip
-    people = {size: people_of(dataset, splits, asked.part) for size, dataset in loaded.items()}
+    people = {
+        size: _checked(
+            *people_of(dataset, splits, asked.part, _training(dataset, learned, asked.training, show)), dataset,
+            asked.landmarker, show,
+        )
+        for size, dataset in loaded.items()
+    }  # fmt: skip
     total = sum(len(people[subject.image_size][0]) for subject in subjects)
     with tqdm(total=total, desc="evaluate", unit="img", disable=not show, leave=False) as bar:
         return tuple(
@@ -161,8 +175,32 @@ def _asked(
     )  # fmt: skip
 
 
-def _splits(asked: Asked, subjects: Sequence[_Subject]) -> list[Split]:
-    """What is known of the trainings of all models, each once; and that every file belongs to one of the given checkpoints."""
+def _checked(
+    people: People, index_N: Array, dataset: Dataset, landmarker: Path | None, show: bool
+) -> tuple[People, Array]:  # fmt: skip
+    """The people with what the quality check finds wrong with their pictures, as the files show them."""
+    if landmarker is None:
+        return people, index_N
+    paths = [dataset.samples[index].payload for index in index_N]
+    if not all(isinstance(path, Path) for path in paths):  # scaled pictures say nothing of the size of a face
+        return replace(people, faults="its pictures are no files of their own"), index_N
+    return replace(people, faults=face_faults(paths, landmarker, dataset.size, show=show)), index_N
+
+
+def _training(
+    dataset: Dataset, learned: Sequence[tuple[Split, str | None]], given: Sequence[str], show: bool
+) -> Training:  # fmt: skip
+    """The data of trainings on other data, by digest: where somebody says, else where records do."""
+    found: dict[str, Dataset | str] = {}
+    for split, spec in learned:
+        if split.data_digest != dataset.digest and not isinstance(found.get(split.data_digest), Dataset):
+            specs = [*given, *([] if spec is None else [spec])]
+            found[split.data_digest] = training_data(split, specs, dataset.size, show=show)
+    return found
+
+
+def _learned(asked: Asked, subjects: Sequence[_Subject]) -> list[tuple[Split, str | None]]:
+    """What is known of the trainings of all models, each once, and where its data lay; every file belongs to a checkpoint."""
     given = [load_checkpoint(path, expect="age") for path in asked.checkpoints]
     known = [subject.checkpoint for subject in subjects if subject.checkpoint is not None]
     held = {item.sha256 for item in (*given, *known)}
@@ -170,11 +208,19 @@ def _splits(asked: Asked, subjects: Sequence[_Subject]) -> list[Split]:
         if subject.facts["checkpoint_sha256"] not in held:
             why = "it was not exported from any of the checkpoints given"
             raise InputError(subject.facts["name"], why, "Give the --checkpoint that it was exported from")
-    splits = [load_split(path) for path in asked.splits]
+    splits: list[tuple[Split, str | None]] = [(load_split(path), None) for path in asked.splits]
     owners = {item.sha256: item for item in (*given, *known) if "split" in item.record}
     if not splits and any(subject.facts["checkpoint_sha256"] not in owners for subject in subjects):
         return []  # of one model nobody knows what it saw, so of no picture that all of them did not
-    return splits + [Split.from_dict(item.record["split"], f"{item.path}/unplug.json") for item in owners.values()]
+    return splits + [
+        (Split.from_dict(item.record["split"], f"{item.path}/unplug.json"), _spec(item)) for item in owners.values()
+    ]
+
+
+def _spec(found: Checkpoint) -> str | None:
+    data = found.record.get("data")
+    spec = data.get("spec") if isinstance(data, dict) else None
+    return spec if isinstance(spec, str) else None
 
 
 def _subjects(path: Path, trust: Trust | None, device: torch.device | None) -> Iterator[_Subject]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from unplug.core import OutputError, atomic_path, percent, plain
 from unplug.sdk.statistics import Estimate
 
-from .records import Challenge, EvaluationReport, ModelEvaluation, Rate
+from .copies import Copies, copies_left_out
+from .records import Challenge, EvaluationReport, ModelEvaluation, Processing, Rate
 
 HEADING = "## Age assurance, under the headings of ISO/IEC 27566-1"
 """What the part of a card begins with; all below it is written anew with every evaluation."""
@@ -82,7 +83,7 @@ def _performance(report: EvaluationReport, model: ModelEvaluation) -> Iterator[s
     yield ""
     yield (
         f"Measured on {people.pictures} pictures of {people.people} {APART[people.apart].format(part=people.part)}; "
-        f"{people.minors} of them under 18. Intervals are 95 %, over people."
+        f"{people.minors} of them under 18{_copies(people.copies)}. Intervals are 95 %, over people."
     )
     yield ""
     yield "| what | value |"
@@ -95,7 +96,8 @@ def _performance(report: EvaluationReport, model: ModelEvaluation) -> Iterator[s
         yield from _challenge(item)
     yield f"| seem 13 to 16, of those who are | {_rate(model.teenagers.true_positives)} |"
     yield f"| seem 13 to 16, of everybody else | {_rate(model.teenagers.false_positives)} |"
-    yield f"| failures to process | {_rate(model.failures)} |"
+    yield f"| failures to process: unreadable files | {_rate(model.failures)} |"
+    yield from _processing(report.processing)
     yield ""
     said = {**report.refused, **model.refused}
     if said:
@@ -103,6 +105,19 @@ def _performance(report: EvaluationReport, model: ModelEvaluation) -> Iterator[s
         yield ""
         yield from (f"- {plain(name, 80)}: {plain(why, 300)}." for name, why in said.items())
         yield ""
+
+
+def _copies(copies: Copies | None) -> str:
+    return "" if copies is None else f"; {copies_left_out(copies)}"
+
+
+def _processing(found: Processing | None) -> Iterator[str]:
+    if found is None or found.any is None:
+        why = "" if found is None else f": {plain(found.unmeasured or '', 120)}"
+        yield f"| failures to process: by the quality check of faces | not measured{why} |"
+        return
+    yield f"| failures to process: by the quality check of faces | {_rate(found.any)} |"
+    yield from (f"| of these: {plain(fault, 40)} | {_rate(share)} |" for fault, share in found.faults.items())
 
 
 def _challenge(item: Challenge) -> Iterator[str]:

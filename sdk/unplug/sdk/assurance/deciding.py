@@ -50,7 +50,13 @@ def decide(
         why = "the models were asked about different pictures"
         raise DataError(f"data {people.data['spec']}", why, "Take models of one training, or other data")
     groups = None if by is None else [None if value == UNKNOWN else value for value in people.attributes[by]]
-    fitted = tuple(fit_decision(over_N, people.age_N, people.person_N, limits, groups, by or "") for over_N in over)
+    try:
+        fitted = tuple(fit_decision(over_N, people.age_N, people.person_N, limits, groups, by or "") for over_N in over)
+    except DataError as error:
+        if not people.left_out or people.apart != "other data":
+            raise
+        why = f"{error.why}; {people.left_out} pictures are left out, for the training has their names or their pixels"
+        raise DataError(error.what, why, error.fix) from error
     rule = Decision(
         age=limits.age, over_from=max(item.decision.over_from for item in fitted),
         under_to=min(item.decision.under_to for item in fitted),

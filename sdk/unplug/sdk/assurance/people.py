@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
@@ -15,10 +16,13 @@ from numpy.typing import NDArray
 from unplug.core import Array, DataError
 from unplug.sdk.data import Dataset, Problem, Split, opened, parse_spec
 
+from .copies import Copies, Training, pixel_digests, trained_pixels
+
 Part = Literal["test", "validation"]
 Apart = Literal["held out", "other data", "unknown"]
 UNKNOWN = "unknown"
 """Value of an attribute where nobody said one."""
+NOWHERE_ELSE: Training = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,9 @@ class People:
         listed: all pictures of the data, of whatever set, those that could not be read among them.
         failures: pictures that could not be read, and so are in no set.
         left_out: pictures of the data that the model learned from, or that belong to another part.
+        copies: those among them that only their pixels gave away, and how far that was looked at; None where nothing says what
+            the model saw.
+        faults: what the quality check finds wrong with each picture, see `face_faults`, or why nobody looked.
         without_age: pictures left out because nobody said an age.
     """
 
@@ -55,6 +62,8 @@ class People:
     failures: tuple[Problem, ...]
     left_out: int
     without_age: int
+    copies: Copies | None = None
+    faults: tuple[str | None, ...] | str = "no face landmarker was given"
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -70,16 +79,20 @@ class People:
         return replace(
             self, ids=tuple(self.ids[index] for index in where), age_N=self.age_N[where], person_N=self.person_N[where],
             attributes={name: tuple(values[index] for index in where) for name, values in self.attributes.items()},
+            faults=self.faults if isinstance(self.faults, str) else tuple(self.faults[index] for index in where),
         )  # fmt: skip
 
 
-def people_of(dataset: Dataset, splits: Sequence[Split], part: Part = "test") -> tuple[People, NDArray[np.int64]]:
-    """The pictures of some data that no model learned from, and where they stand in it.
+def people_of(
+    dataset: Dataset, splits: Sequence[Split], part: Part = "test", training: Training = NOWHERE_ELSE
+) -> tuple[People, NDArray[np.int64]]:
+    """The pictures of some data that no model learned from, under whatever name, and where they stand in it.
 
     Args:
         dataset: loaded, at any size.
         splits: of the trainings of all models that are judged; empty where nothing is known of them.
         part: which set of a split of these data is asked for.
+        training: where the pictures of the other splits are, see `training_data`.
 
     Returns:
         The people, and their N positions in the data set.
@@ -96,6 +109,7 @@ def people_of(dataset: Dataset, splits: Sequence[Split], part: Part = "test") ->
         learned |= {*split.train, *(() if split in own else split.validation)}
     known = {sample.person for sample in dataset.samples if sample.id in learned}
     wanted -= {sample.id for sample in dataset.samples if sample.person in known}  # no other picture of her is of a stranger
+    wanted, copies = _without_copies(dataset, wanted, splits, training)
     index_N = np.array([number for number, name in enumerate(dataset.ids) if name in wanted], dtype=np.int64)
     known_N = index_N[~np.isnan(dataset.ages[index_N])]
     _check(dataset, len(index_N), len(known_N), part)
@@ -109,13 +123,25 @@ def people_of(dataset: Dataset, splits: Sequence[Split], part: Part = "test") ->
         ids=tuple(sample.id for sample in samples), age_N=dataset.ages[known_N].astype(np.float64),
         person_N=person_N.astype(np.int64), ranges=dataset.age_edges, listed=len(dataset) + len(failures), failures=failures,
         attributes={name: tuple(sample.attributes.get(name, UNKNOWN) for sample in samples) for name in names},
-        left_out=len(dataset) - len(index_N), without_age=len(index_N) - len(known_N),
+        left_out=len(dataset) - len(index_N), without_age=len(index_N) - len(known_N), copies=copies if splits else None,
     ), known_N  # fmt: skip
+
+
+def _without_copies(
+    dataset: Dataset, wanted: set[str], splits: Sequence[Split], training: Training
+) -> tuple[set[str], Copies]:  # fmt: skip
+    """Leaves out what has the pixels of a picture of the training, and who is in it."""
+    seen, copies = trained_pixels(dataset, splits, training)
+    index_N = np.array([number for number, name in enumerate(dataset.ids) if name in wanted], dtype=np.int64)
+    digests = pixel_digests(dataset, index_N) if seen else ()
+    known = {dataset.samples[index].person for index, digest in zip(index_N, digests, strict=False) if digest in seen}
+    fresh = {sample.id for sample in dataset.samples if sample.id in wanted and sample.person not in known}
+    return fresh, replace(copies, left_out=len(wanted) - len(fresh))
 
 
 def _check(dataset: Dataset, found: int, known: int, part: Part) -> None:
     if not found:
-        why = f"no picture of it is in the {part} set, or all were learned from"
+        why = f"no picture of it is in the {part} set, or all were learned from, under these names or others"
         raise DataError(f"data {dataset.spec}", why, "Give the data of the training, or pictures of other people")
     if not known:
         raise DataError(f"data {dataset.spec}", f"none of its {found} pictures has an age", "Give data with ages in years")

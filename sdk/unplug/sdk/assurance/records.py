@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from unplug.core import STRICT, ReportError, read_dataclass, write_json
 from unplug.sdk.statistics import Estimate
 
+from .copies import Copies
 from .people import Apart
 
 SCHEMA: Literal["unplug-evaluation/1"] = "unplug-evaluation/1"
@@ -203,8 +204,28 @@ class EvaluationAlarm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Processing:
+    """Failure to process: photographs that were asked about and of which a careful application would say nothing.
+
+    They stay in all other numbers, for a model answers whatever it is shown.
+
+    Args:
+        any: photographs with a fault.
+        faults: fault to the photographs that have it (the first that is found; see `unplug.sdk.inference.FAULTS`).
+        unmeasured: why nobody looked; `any` and `faults` are empty then.
+    """
+
+    any: Rate | None
+    faults: dict[str, Rate]
+    unmeasured: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class PeopleFacts:
-    """Who was asked about: see `People`; `attributes` counts pictures of each value, `attributes_sha256` binds them."""
+    """Who was asked about: see `People`; `attributes` counts pictures of each value, `attributes_sha256` binds them.
+
+    `copies` is null where nothing says what the models saw, and of reports from before pixels were compared.
+    """
 
     apart: Apart
     part: str | None
@@ -216,6 +237,7 @@ class PeopleFacts:
     without_age: int
     attributes: dict[str, dict[str, int]]
     attributes_sha256: str
+    copies: Copies | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,6 +255,7 @@ class EvaluationReport:
         alarms: what a reader must not miss.
         settings: seeds, replicates, confidence, and what the terms mean.
         versions: of Python, unplug and the packages that decide numbers.
+        processing: what the quality check says of the pictures; null in reports from before there was one.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -247,6 +270,7 @@ class EvaluationReport:
     alarms: tuple[EvaluationAlarm, ...]
     settings: dict[str, Any]
     versions: dict[str, str | None]
+    processing: Processing | None = None
     schema: Literal["unplug-evaluation/1"] = SCHEMA
 
     def model(self, name: str) -> ModelEvaluation:
@@ -282,8 +306,11 @@ def check_evaluation(report: EvaluationReport, where: str) -> None:
     Raises:
         ReportError: such a report.
     """
+    found = report.processing
+    failed = [] if found is None else [*found.faults.values(), *([] if found.any is None else [found.any])]
     for model in report.models:
         rates = [rate for item in model.challenges for rate in (item.minors, item.fate_minors, item.rejected)]
+        rates += failed
         rates += [rate for item in model.challenges for rate in (*item.by_year.values(), *item.rejected_by_year.values())]
         shares = [part for rate in rates for part in (rate.value, rate.low, rate.high) if part is not None]
         shares += [share for curve in model.det for share in (*curve.false_positive, *curve.false_rejection)]

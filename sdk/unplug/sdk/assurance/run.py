@@ -8,21 +8,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from unplug.core import InputError, versions
+from unplug.sdk.inference import FAULTS
 from unplug.sdk.statistics import CONFIDENCE, MIN_SUBJECTS
 
 from .answers import Answers, Asked, ask
-from .exact import people_needed
+from .copies import names_alone
+from .exact import people_needed, rate
 from .fate import ADULT
 from .groups import MIN_GAP
 from .people import People
 from .protocol import PROTOCOLS, AgeProtocol, Asking
-from .records import EvaluationAlarm, EvaluationReport, ModelEvaluation, PeopleFacts
+from .records import EvaluationAlarm, EvaluationReport, ModelEvaluation, PeopleFacts, Processing
 
 if TYPE_CHECKING:
     import torch
 
 MAX_MODELS = 24
+NAMES_ALONE = "pictures of the training under other names"
 
 
 def evaluate(
@@ -67,7 +72,7 @@ def judge(answers: Sequence[Answers], protocol: AgeProtocol, asking: Asking) -> 
             "least_people_of_a_gap": MIN_GAP, "decision": "the estimated age is T or more",
             "means": "95 % by drawing whole people", "rates": "95 % by Clopper-Pearson over people",
         },
-        versions=versions(),
+        versions=versions(), processing=_processing(people),
     )  # fmt: skip
 
 
@@ -79,7 +84,17 @@ def _facts(people: People) -> PeopleFacts:
         apart=people.apart, part=people.part, subjects_apart=people.subjects_apart, pictures=len(people), people=people.persons,
         minors=people.only(minor_N).persons if minor_N.any() else 0, left_out=people.left_out, without_age=people.without_age,
         attributes={name: dict(sorted(Counter(values).items())[:64]) for name, values in people.attributes.items()},
-        attributes_sha256=digest,
+        attributes_sha256=digest, copies=people.copies,
+    )  # fmt: skip
+
+
+def _processing(people: People) -> Processing:
+    if isinstance(people.faults, str):
+        return Processing(any=None, faults={}, unmeasured=people.faults)
+    everybody, fault_N = np.ones(len(people), dtype=bool), np.array([fault or "" for fault in people.faults])
+    return Processing(
+        any=rate(fault_N != "", everybody, people.person_N), unmeasured=None,
+        faults={fault: rate(fault_N == fault, everybody, people.person_N) for fault in FAULTS},
     )  # fmt: skip
 
 
@@ -90,6 +105,8 @@ def _unsupported(people: People, limit: float, needed: int) -> dict[str, str]:
         found[f"false positives of at most {100 * limit:g} %"] = (
             f"that needs {needed} minors without an error, and there are {minors}: {needed - minors} are missing"
         )
+    if people.copies is not None and people.copies.why is not None:
+        found[NAMES_ALONE] = names_alone(people.copies)
     if people.without_age:
         found["pictures without an age"] = f"{people.without_age} of these data have none, and are in no number"
     if not people.attributes:

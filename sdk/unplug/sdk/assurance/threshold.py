@@ -63,6 +63,8 @@ class Limits:
                 raise InputError(f"{name} {getattr(self, name):g}", "it is no share between 0 and 1", "Use for example 0.01")
         if self.method not in METHODS:
             raise InputError(f"method {self.method!r}", "no such method", f"Use one of {', '.join(METHODS)}")
+        if not (math.isfinite(self.age) and self.age > 0.0):
+            raise InputError(f"age {self.age:g}", "nobody is under it, or it is no number", "Give one in years, for example 18")
         if not 0.0 <= self.minors_from < self.age:
             why = f"nobody is a minor at {self.age:g} from that age on"
             raise InputError(f"minors from {self.minors_from:g}", why, "Give an age below the limit")

@@ -13,7 +13,7 @@ from unplug.plugins import weights_file
 
 from .base import Common, Outcome, command, names
 from .bundle import trust_of, trust_option
-from .options import data_option, out_option
+from .options import data_option, out_option, training_data_option
 
 if TYPE_CHECKING:
     from unplug.sdk.assurance import EvaluationReport, ModelEvaluation, Rate
@@ -35,10 +35,15 @@ if TYPE_CHECKING:
 @click.option(
     "--split", "splits", multiple=True, type=click.Path(path_type=Path), help="A split file that says so; may be repeated."
 )
+@training_data_option
 @click.option("--challenge", metavar="YEARS", help="T of Challenge-T, with commas (default: the protocol's, 18,21,23,25).")
 @click.option(
     "--max-fpr", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=0.01, show_default=True,
     help="Limit of false positives over minors that is to be shown; the report says how many people are missing to that.",
+)  # fmt: skip
+@click.option(
+    "--face-landmarker", type=click.Path(path_type=Path), envvar="UNPLUG_FACE_LANDMARKER",
+    help="MediaPipe's face_landmarker.task: says of how many pictures nothing could be said, and why (extra [conditions]).",
 )  # fmt: skip
 @click.option("--card", is_flag=True, help="Put the numbers on the card (README.md) of each checkpoint too.")
 @trust_option
@@ -46,8 +51,8 @@ if TYPE_CHECKING:
 @command
 def evaluate(
     models: tuple[Path, ...], spec: str, on_bad: Any, protocol: str, part: Any, checkpoints: tuple[Path, ...],
-    splits: tuple[Path, ...], challenge: str | None, max_fpr: float, card: bool, trusted: tuple[Path, ...], out: Path,
-    common: Common,
+    splits: tuple[Path, ...], training: tuple[str, ...], challenge: str | None, max_fpr: float,
+    face_landmarker: Path | None, card: bool, trusted: tuple[Path, ...], out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Judge MODELS (checkpoints, exported files, bundles) at age limits, on people whom they never saw.
 
@@ -59,8 +64,9 @@ def evaluate(
 
     asking = Asking(limit=max_fpr, challenges=_years(challenge), seed=common.seed)
     asked = Asked(
-        models=models, data=spec, part=part, checkpoints=checkpoints, splits=splits, trust=trust_of(trusted), on_bad=on_bad
-    )
+        models=models, data=spec, part=part, checkpoints=checkpoints, splits=splits, training=training,
+        trust=trust_of(trusted), landmarker=face_landmarker, on_bad=on_bad,
+    )  # fmt: skip
     folders = [path for path in models if (path / "config.json").is_file()]
     if card and not folders:
         raise InputError("--card", "no checkpoint is among these models", "Name its folder, or leave out --card")
@@ -85,21 +91,36 @@ def _years(text: str | None) -> tuple[float, ...]:
 
 
 def _summary(report: EvaluationReport) -> Iterator[str]:
+    from unplug.sdk.assurance import copies_left_out
+
     people = report.people
     whom = {"held out": f"its {people.part} set", "other data": "other data", "unknown": "people whom it may know"}
-    yield f"{people.pictures} pictures of {people.people} people ({people.minors} under 18): {whom[people.apart]}"
+    more = f", of which {people.left_out} are left out" if people.apart == "other data" and people.left_out else ""
+    yield f"{people.pictures} pictures of {people.people} people ({people.minors} under 18): {whom[people.apart]}{more}"
+    if people.copies is not None:
+        yield copies_left_out(people.copies)
     rows = [_row(model) for model in report.models]
     yield table(tuple(rows[0]), [tuple(row.values()) for row in rows])
     for model in report.models:
         if model.worst_group is not None and (gap := model.group(model.worst_group).gap) is not None:
             yield f"{model.label}: worst group {model.worst_group}, {_span(gap)} years above others of the same ages"
         yield from (f"{model.label}: not said: {name}: {why}" for name, why in model.refused.items())
+    yield _processed(report)
     for item in report.models[0].challenges:
         claim = item.claim
         missing = f", {claim.missing} people without an error are missing to show it" if claim.missing is not None else ""
         yield f"Challenge-{item.age:g}, {report.models[0].label}: at most {100 * report.limit:g} % is {claim.held}{missing}"
     yield from (f"not said: {name}: {why}" for name, why in report.refused.items())
     yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
+
+
+def _processed(report: EvaluationReport) -> str:
+    found = report.processing
+    if found is None or found.any is None:
+        why = "" if found is None else f" ({found.unmeasured}; --face-landmarker FILE)"
+        return f"failure to process by the quality check of faces: not measured{why}"
+    reasons = ", ".join(f"{fault} {_share(share)}" for fault, share in found.faults.items() if share.events)
+    return f"failure to process by the quality check of faces: {_share(found.any)}{': ' if reasons else ''}{reasons}"
 
 
 def _row(model: ModelEvaluation) -> dict[str, str]:

@@ -110,6 +110,11 @@ fleet_option = click.option(
     "--fleet", type=click.Path(path_type=Path), metavar="DIR",
     help="What `unplug references` made: models that never saw a person, whoever she is; each is ranked among them.",
 )  # fmt: skip
+training_data_option = click.option(
+    "--training-data", "training", multiple=True, metavar="SPEC",
+    help="Where the pictures of the training lie, if not where the model's record says: the same picture under another name "
+    "is left out; may be repeated.",
+)  # fmt: skip
 base_option = click.option("--base", help="Of a plugin: the diffusion base beside it (default: the one in its record).")
 
 

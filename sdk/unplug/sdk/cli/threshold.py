@@ -12,7 +12,7 @@ import click
 from unplug.core import InputError, table, write_json
 
 from .base import Common, Outcome, command, percent
-from .options import data_option, out_option
+from .options import data_option, out_option, training_data_option
 
 if TYPE_CHECKING:
     from unplug.sdk.assurance import Answers, Fitted, Limits
@@ -43,13 +43,14 @@ if TYPE_CHECKING:
     "--checkpoint", "checkpoints", multiple=True, type=click.Path(path_type=Path),
     help="That a file was exported from: its record says whom it learned from; may be repeated.",
 )  # fmt: skip
+@training_data_option
 @click.option("--unseen-people", "unseen", is_flag=True, help="No model learned from these people, though nothing says so.")
 @out_option("Decision to write (JSON).", required=False)
 @command
 def threshold(
     models: tuple[Path, ...], spec: str, on_bad: Any, age: float, max_fpr: float, max_fnr: float | None, method: Any,
-    confidence: float, minors_from: float, by: str | None, part: Any, checkpoints: tuple[Path, ...], unseen: bool,
-    out: Path | None, common: Common,
+    confidence: float, minors_from: float, by: str | None, part: Any, checkpoints: tuple[Path, ...],
+    training: tuple[str, ...], unseen: bool, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """From which P(age >= AGE) on MODELS may say "over", and up to which "under"; between them they are unsure.
 
@@ -66,7 +67,7 @@ def threshold(
     if not paths:
         raise InputError(str(models[0]), f"nothing of it can run here ({'; '.join(skipped.values())})", "Give another file")
     answers = ask(
-        Asked(models=paths, data=spec, part=part, checkpoints=checkpoints, on_bad=on_bad),
+        Asked(models=paths, data=spec, part=part, checkpoints=checkpoints, training=training, on_bad=on_bad),
         device=common.device,
         show=common.show,
     )
@@ -75,12 +76,16 @@ def threshold(
     if out is not None:
         write_json(out, asdict(record))
         lines.append(f"saved {out}; `unplug run --decision {out}` answers by it")
-    return Outcome(value=asdict(record) | {"skipped": skipped, "out": None if out is None else str(out)}, text="\n".join(lines))
+    copies = answers[0].people.copies
+    value = asdict(record) | {"copies": None if copies is None else asdict(copies), "skipped": skipped}
+    return Outcome(value=value | {"out": None if out is None else str(out)}, text="\n".join(lines))
 
 
 def _lines(
     record: DecisionRecord, answers: Sequence[Answers], fitted: Sequence[Fitted], limits: Limits
 ) -> Iterator[str]:  # fmt: skip
+    from unplug.sdk.assurance import copies_left_out, names_alone
+
     yield f"over from P(age >= {record.age:g}) = {record.over_from:.6g}, under up to {record.under_to:.6g}, unsure between"
     yield f"holds: {record.limit()}"
     yield table(
@@ -99,6 +104,10 @@ def _lines(
             yield f"{record.by} {group.name}: {group.minors} minors, {group.adults} adults: {word}"
     yield from _near(answers, record)
     yield _who(answers[0], record, fitted[0])
+    if (copies := answers[0].people.copies) is not None:
+        yield copies_left_out(copies)
+        if copies.why is not None:
+            yield f"note: of the pictures of the training {names_alone(copies)}"
     inside = {edge for item in answers for edge in item.edges}
     if limits.age not in inside:
         yield f"note: {limits.age:g} lies inside an age group of the model, in which ages are taken as even"

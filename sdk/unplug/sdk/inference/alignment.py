@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ MAX_STEPS = 16
 LEAST_EYES, LEAST_LIGHT = 16.0, 24.0
 """Pixels between the eyes, and mean luma, below which nothing is said of a face."""
 LEAST = {"least_eyes": LEAST_EYES, "least_light": LEAST_LIGHT}
+FaceFault = Literal["no face", "several faces", "too small", "too dark"]
+FACE_FAULTS: tuple[FaceFault, ...] = get_args(FaceFault)
+"""Why a photograph cannot be judged, in the order in which it is looked for."""
 LEFT_EYE, RIGHT_EYE = (33, 133), (362, 263)
 """Corners of the eyes among MediaPipe's face landmarks, left and right as the picture shows them."""
 
@@ -147,6 +150,27 @@ def light(aligned_SS3: NDArray[np.uint8]) -> float:
     return float(int(weighted.sum()) / (1000 * weighted.size))
 
 
+def face_fault(
+    faces: int, left: tuple[float, float], right: tuple[float, float], aligned_SS3: NDArray[np.uint8], frame: Frame = Frame()
+) -> FaceFault | None:
+    """Why a photograph cannot be judged, or None; see `face_problem` for the arguments.
+
+    Example:
+        >>> face_fault(1, (0.0, 0.0), (40.0, 0.0), np.zeros((1, 1, 3), np.uint8))
+        'too dark'
+    """
+    if faces != 1:
+        return "no face" if faces < 1 else "several faces"
+    if _apart(left, right) < frame.least_eyes:
+        return "too small"
+    return "too dark" if light(aligned_SS3) < frame.least_light else None
+
+
+def _apart(left: tuple[float, float], right: tuple[float, float]) -> float:
+    wide, high = right[0] - left[0], right[1] - left[1]
+    return math.sqrt(wide * wide + high * high)
+
+
 def face_problem(
     faces: int, left: tuple[float, float], right: tuple[float, float], aligned_SS3: NDArray[np.uint8], frame: Frame = Frame()
 ) -> str | None:
@@ -162,11 +186,15 @@ def face_problem(
         >>> face_problem(0, (0, 0), (0, 0), np.zeros((1, 1, 3), np.uint8))
         'no face found'
     """
-    if faces != 1:
-        return "no face found" if faces < 1 else f"{faces} faces found"
-    wide, high = right[0] - left[0], right[1] - left[1]
-    if (apart := math.sqrt(wide * wide + high * high)) < frame.least_eyes:
-        return f"the face is too small: {math.floor(apart)} pixels between the eyes, and {frame.least_eyes:g} are needed"
-    if light(aligned_SS3) < frame.least_light:
-        return "the face is too dark"
-    return None
+    match face_fault(faces, left, right, aligned_SS3, frame):
+        case "no face":
+            return "no face found"
+        case "several faces":
+            return f"{faces} faces found"
+        case "too small":
+            pixels = math.floor(_apart(left, right))
+            return f"the face is too small: {pixels} pixels between the eyes, and {frame.least_eyes:g} are needed"
+        case "too dark":
+            return "the face is too dark"
+        case None:
+            return None

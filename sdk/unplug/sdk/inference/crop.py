@@ -89,9 +89,7 @@ def _found(image: Image.Image, landmarker: Path) -> Mapping[str, Any]:
     """``boxes`` and ``eyes`` of all faces in a picture."""
     from unplug.core import call_in_child, memory_for, seconds_for
 
-    if not landmarker.is_file():
-        fix = "Get face_landmarker.task from MediaPipe's model page and pass --face-landmarker FILE"
-        raise InputError(str(landmarker), "no such task file", fix)
+    check_landmarker(landmarker)
     # MediaPipe is a foreign runtime: in this process its import could crash torch (see DESIGN, traps).
     reply = call_in_child(
         "unplug.sdk.inference.crop:find_faces",
@@ -104,26 +102,43 @@ def _found(image: Image.Image, landmarker: Path) -> Mapping[str, Any]:
     return reply.values
 
 
+def check_landmarker(landmarker: Path) -> None:
+    """`InputError` where MediaPipe's task file is not there."""
+    if not landmarker.is_file():
+        fix = "Get face_landmarker.task from MediaPipe's model page and pass --face-landmarker FILE"
+        raise InputError(str(landmarker), "no such task file", fix)
+
+
 def find_faces(job: Any) -> Any:
     """Child process: boxes (left, top, right, bottom) and eyes of all faces in ``image`` by MediaPipe's Face Landmarker."""
-    from unplug.core import MissingExtraError, Reply
+    from unplug.core import Reply
+
+    with open_landmarker(job.values["task"]) as landmarker:
+        return Reply(values=faces_in(landmarker, job.arrays["image"]))
+
+
+def open_landmarker(task: str) -> Any:
+    """Child process: MediaPipe's Face Landmarker out of its task file; `MissingExtraError` where it is not installed."""
+    from unplug.core import MissingExtraError
 
     try:
-        import mediapipe as mp
         from mediapipe.tasks import python as tasks
         from mediapipe.tasks.python import vision
     except ImportError as error:
         raise MissingExtraError("mediapipe", "conditions") from error
-    options = vision.FaceLandmarkerOptions(
-        base_options=tasks.BaseOptions(model_asset_path=job.values["task"]), num_faces=MAX_FACES
-    )
-    pixels = np.ascontiguousarray(job.arrays["image"])
+    options = vision.FaceLandmarkerOptions(base_options=tasks.BaseOptions(model_asset_path=task), num_faces=MAX_FACES)
+    return vision.FaceLandmarker.create_from_options(options)
+
+
+def faces_in(landmarker: Any, image_HW3: NDArray[np.uint8]) -> dict[str, Any]:
+    """Child process: ``boxes`` (left, top, right, bottom) and ``eyes`` of all faces that a landmarker finds, in pixels."""
+    import mediapipe as mp
+
+    pixels = np.ascontiguousarray(image_HW3)
     height, width = pixels.shape[:2]
-    with vision.FaceLandmarker.create_from_options(options) as landmarker:
-        found = landmarker.detect(mp.Image(image_format=mp.ImageFormat.SRGB, data=pixels)).face_landmarks
     boxes, eyes = [], []
-    for face in found:
+    for face in landmarker.detect(mp.Image(image_format=mp.ImageFormat.SRGB, data=pixels)).face_landmarks:
         x, y = [point.x * width for point in face], [point.y * height for point in face]
         boxes.append([min(x), min(y), max(x), max(y)])
         eyes.append(eyes_of(list(zip(x, y, strict=True))))
-    return Reply(values={"boxes": boxes, "eyes": eyes})
+    return {"boxes": boxes, "eyes": eyes}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from unplug.core import STRICT, InputError
 from unplug.export import Artifact
 from unplug.plugins import Checkpoint
-from unplug.sdk.assurance import UNKNOWN, Answers, Asked, Limits, Shift, ask, decide, decision_shift, people_for
+from unplug.sdk.assurance import UNKNOWN, Answers, Asked, Copies, Limits, Shift, ask, decide, decision_shift, people_for
 from unplug.sdk.auditing import not_run_here
 from unplug.sdk.bundle import Gate
 from unplug.sdk.inference import DecisionRecord, read_decision
@@ -30,6 +30,8 @@ class Decided:
         forgetting: from the original to the unlearned model, at the rule that was in force.
         rounding: from the unlearned model to each exported file, at that rule.
         not_run: exported file to why it was not run: there the limits are not shown to hold.
+        copies: pictures of the training that lay among these people under another name, see `Copies`; null where nothing says
+            what the models saw, and in records from before pixels were compared.
         schema: always ``unplug-decided/1``.
     """
 
@@ -39,6 +41,7 @@ class Decided:
     forgetting: Shift
     rounding: tuple[Shift, ...]
     not_run: dict[str, str]
+    copies: Copies | None = None
     schema: Literal["unplug-decided/1"] = "unplug-decided/1"
 
 
@@ -77,7 +80,7 @@ def decide_release(
     not_run = {item.path.name: why for item in artifacts if (why := not_run_here(item)) is not None}
     files = [item.path for item in artifacts if item.path.name not in not_run]
     data = stages.config.decision_data or stages.dataset
-    asked = Asked(models=[stages.original.path, unlearned.path, *files], data=data)
+    asked = Asked(models=[stages.original.path, unlearned.path, *files], data=data, training=[stages.dataset.spec])
     original, own, *rounded = ask(asked, device=stages.device, show=stages.show)
     limits = Limits(
         age=record.age, max_fpr=record.max_fpr, max_fnr=record.max_fnr, method=record.method, minors_from=record.minors_from,
@@ -95,7 +98,8 @@ def decide_release(
         )  # fmt: skip
 
     return Decided(
-        record=ships, forgetting=shift(original, own), rounding=tuple(shift(own, item) for item in rounded), not_run=not_run
+        record=ships, forgetting=shift(original, own), rounding=tuple(shift(own, item) for item in rounded), not_run=not_run,
+        copies=own.people.copies,
     )  # fmt: skip
 
 

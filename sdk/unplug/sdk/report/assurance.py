@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from unplug.core import NONE, count, fixed, milliseconds, percent, plain, signed, size, span
-from unplug.sdk.assurance import Challenge, Claim, EvaluationReport, ModelEvaluation, Rate
+from unplug.sdk.assurance import Challenge, Claim, EvaluationReport, ModelEvaluation, Rate, copies_left_out
 
 from .page import Block, Cell, Chip, Column, FigureGrid, KeyNumber, Notes, Section, Table, both_widths, estimate_cell
 from .plots.assurance import Trace, det_svg, years_svg
@@ -76,10 +76,11 @@ def assurance_words(report: EvaluationReport) -> dict[str, Any]:
     same = () if people.subjects_apart or people.apart != "held out" else (
         "The data do not say who is in a picture, so one person may be on both sides of the split: errors may look smaller.",
     )  # fmt: skip
+    copies = () if people.copies is None else (f"{copies_left_out(people.copies)}.",)
     warned = bool(report.alarms) or people.apart == "unknown"
     return {
         "word": "Evaluated", "chip": "warn" if warned else "neutral", "lead": lead, "sentence": sentence,
-        "facts": (*same, *facts),
+        "facts": (*copies, *same, *facts),
     }  # fmt: skip
 
 
@@ -314,11 +315,27 @@ def _models(report: EvaluationReport, number: int) -> Section:
         for model in report.models
         for name, why in model.refused.items()
     ]
+    blocks: list[Block] = [table, *_processing(report), *([Notes(lines=notes)] if notes else [])]
     lead = (
         "26 cells: the mean over both sexes of each age of 18 to 30, which no mix of ages decides. Times are of the machine "
         "that evaluated; `unplug bench` times devices."
     )
-    return Section(id="models", heading="Models", lead=lead, blocks=[table, *([Notes(lines=notes)] if notes else [])])
+    return Section(id="models", heading="Models", lead=lead, blocks=blocks)
+
+
+def _processing(report: EvaluationReport) -> Iterator[Block]:
+    """Of how many pictures a careful application would say nothing, by reason."""
+    found = report.processing
+    if found is None or found.any is None:
+        why = "" if found is None else f" ({plain(found.unmeasured or '', 120)})"
+        yield Notes(lines=[f"Failure to process by the quality check of faces: not measured{why}."])
+        return
+    rows = [
+        [Cell(text=name), Cell(text=count(share.events)), _rate_cell(share)]
+        for name, share in (("any of these", found.any), *((plain(fault, 40), share) for fault, share in found.faults.items()))
+    ]
+    columns = [Column(label="Fault", number=False), Column(label="pictures"), Column(label="share")]
+    yield Table(caption="Failure to process, by the quality check of faces", columns=columns, groups=[("", rows)])
 
 
 def _bounds(report: EvaluationReport, number: int) -> Section:

@@ -20,7 +20,8 @@ class AgeDBSource(FileSource):
         ('OliviaHussey', 31.0, 'female')
 
     Reference:
-        Moschoglou et al., AgeDB: the first manually collected, in-the-wild age database, 2017.
+        Moschoglou et al., AgeDB: the first manually collected, in-the-wild age database, 2017. The file names: as
+        ``facebase/to_json/agedb_to_json.py`` of Paplham and Franc's Facial-Age-Estimation-Benchmark reads them.
     """
 
     def __init__(self, argument: str) -> None:

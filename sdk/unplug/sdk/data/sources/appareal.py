@@ -15,7 +15,8 @@ class AppaRealSource(FileSource):
     """``appa-real:DIR``: the folder with ``gt_avg_train.csv`` and ``train/``; the official partitions are kept.
 
     Reference:
-        Agustsson et al., Apparent and real age estimation in still images with deep residual regressors on APPA-REAL, 2017.
+        Agustsson et al., Apparent and real age estimation in still images with deep residual regressors on APPA-REAL, 2017. The
+        layout is that of the release's own README, "APPA-REAL DATABASE".
     """
 
     def __init__(self, argument: str) -> None:

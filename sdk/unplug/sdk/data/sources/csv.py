@@ -43,7 +43,7 @@ class CSVSource(FileSource):
                 samples.append(self._sample(name, row, index))
             except (ValueError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
                 problems.append(Problem(id=name, reason=str(error)))
-        not_empty(samples, problems, f"csv:{self.table}", "Give a table with the columns path and age")
+        not_empty(samples, problems, f"csv:{self.table}", "Give a table with the columns path and age, in years")
         return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes)
 
     def _rows(self) -> list[dict[str, str]]:

@@ -21,7 +21,8 @@ class FairFaceSource(FileSource):
     """``fairface:DIR``: the folder with ``fairface_label_train.csv`` and the pictures; ranges of ages are class labels.
 
     Reference:
-        Karkkainen and Joo, FairFace: Face Attribute Dataset for Balanced Race, Gender, and Age, 2021.
+        Karkkainen and Joo, FairFace: Face Attribute Dataset for Balanced Race, Gender, and Age, 2021. Folders and tables: as
+        the section on FairFace of MiVOLO's README (Kuprashevich and Tolstykh, 2023) draws them.
     """
 
     def __init__(self, argument: str, *, middles: bool = False) -> None:

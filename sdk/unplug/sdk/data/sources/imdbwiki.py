@@ -34,7 +34,8 @@ class ImdbWikiSource(FileSource):
     vouch for dates either. Pictures with no face or a second one in them are problems: who is meant is not known.
 
     Reference:
-        Rothe et al., Deep expectation of real and apparent age from a single image without facial landmarks, 2016.
+        Rothe et al., Deep expectation of real and apparent age from a single image without facial landmarks, 2016. The fields
+        are those that the data set's own page lists.
     """
 
     def __init__(self, argument: str) -> None:

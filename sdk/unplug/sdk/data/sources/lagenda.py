@@ -21,7 +21,9 @@ TABLES = ("lagenda_annotation.csv", "annotation.csv")
 BOX = ("face_x0", "face_y0", "face_x1", "face_y1")
 SEXES = {"F": "female", "M": "male"}
 NOBODY = "-1"
-"""What stands where nobody said an age, or no face was found."""
+"""What stands where nobody said an age, and in all four places of a box where no face was found."""
+LEAST_SIDE = 5
+"""Pixels of a face below which its makers leave it out."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,13 @@ class Face:
 class LagendaSource:
     """``lagenda:DIR``: the folder with ``lagenda_annotation.csv`` and ``lag_benchmark/``.
 
-    People without an age are no samples. It was published as a benchmark: no part of it is for training.
+    People without an age are no samples. It was published as a benchmark: no part of it is for training. A box that leads out
+    of its picture is cut at the edge, as its makers do. Some people with an age have no box of a face and at least one picture
+    that is listed is missing, so the whole of it is read with ``on_bad="skip"``.
 
     Reference:
-        Kuprashevich and Tolstykh, MiVOLO: Multi-input Transformer for Age and Gender Estimation, 2023, section 4.
+        Kuprashevich and Tolstykh, MiVOLO: Multi-input Transformer for Age and Gender Estimation, 2023, section 4. The columns:
+        ``mivolo/data/data_reader.py`` of its repository; the cut at the edge: ``mivolo/data/dataset/reader_age_gender.py``.
     """
 
     parallel: Literal["thread", "process"] = "thread"
@@ -75,9 +80,10 @@ class LagendaSource:
         """The square around the face as RGB pixels (size, size, 3), uint8."""
         face: Face = sample.payload
         image = decode_upright(face.path)
-        left, top, right, bottom = face.box
-        if not (left < right <= image.width and top < bottom <= image.height):
-            why = f"the box {left},{top},{right},{bottom} does not lie within {image.width}x{image.height}"
+        left, right = (min(max(place, 0), image.width) for place in face.box[::2])
+        top, bottom = (min(max(place, 0), image.height) for place in face.box[1::2])
+        if right - left < LEAST_SIDE or bottom - top < LEAST_SIDE:
+            why = f"of the box {','.join(map(str, face.box))} nothing lies within {image.width}x{image.height}"
             raise DataError(str(face.path), why, "Give the pictures that the table was made for")
         half, x, y = max(right - left, bottom - top) / 2, (left + right) / 2, (top + bottom) / 2
         low, high = (max(0, round(x - half)), max(0, round(y - half))), (round(x + half), round(y + half))
@@ -85,9 +91,13 @@ class LagendaSource:
 
 
 def _box(row: dict[str, str]) -> tuple[int, int, int, int]:
-    if any(row.get(side) in (NOBODY, "", None) for side in BOX):
+    sides = [row.get(side) or NOBODY for side in BOX]
+    if all(side == NOBODY for side in sides):
         raise ValueError("it has no box of a face")
-    left, top, right, bottom = (int(row[side]) for side in BOX)
-    if not (0 <= left < right < 10**6 and 0 <= top < bottom < 10**6):
+    try:
+        left, top, right, bottom = (int(float(side)) for side in sides)
+    except (ValueError, OverflowError) as error:
+        raise ValueError("its box of a face is no four numbers") from error
+    if not (-(10**6) < left < right < 10**6 and -(10**6) < top < bottom < 10**6):
         raise ValueError("its box of a face is none")
     return left, top, right, bottom

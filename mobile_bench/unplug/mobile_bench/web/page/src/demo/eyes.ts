@@ -88,6 +88,7 @@ export class Eyes {
     const places: Point[] = one?.length === 2 ? one : [[width / 2 - apart, 0.45 * height], [width / 2 + apart, 0.45 * height]];
     places.forEach(([x, y], at) => this.move(at, [x / width, y / height], one?.length === 2));
     this.rings.forEach((ring) => (ring.hidden = false));
+    this.element.scrollIntoView({ block: "nearest" });
     if (one?.length !== 2) this.ask("Tap the middle of each eye, or drag the two rings there.");
   }
 

@@ -62,9 +62,10 @@ def test_the_tiny_generator_draws_the_pictures_that_lie_beside_it(tmp_path: Path
         assert wanted == got
 
 
-def test_the_bundle_with_a_model_is_what_its_script_makes() -> None:
+@pytest.mark.parametrize("name", ["bundle.json", "aligned.json"])
+def test_a_bundle_with_a_model_is_what_its_script_makes(name: str) -> None:
     pytest.importorskip("onnxruntime")
-    kept, made = json.loads((HERE / "bundle.json").read_text(encoding="utf-8")), bundle.made()
+    kept, made = json.loads((HERE / name).read_text(encoding="utf-8")), bundle.MADE[name]()
     for case in (kept, made):
         files = case.pop("files")
         outputs = {name for name in files if name.endswith(("-age_logits.f32", "-expected_age.f32"))}
@@ -72,7 +73,7 @@ def test_the_bundle_with_a_model_is_what_its_script_makes() -> None:
         # Outputs may round otherwise elsewhere, and with them the manifest and its signature.
         case["files"] = {name: text for name, text in files.items() if name not in outputs | {"manifest.json", "model.sig"}}
         case["outputs"] = {name: np.frombuffer(base64.b64decode(files[name]), "<f4").astype(float).tolist() for name in outputs}
-    check(kept, made, "bundle.json")
+    check(kept, made, name)
 
 
 def test_what_is_asked_for_is_what_the_plan_says(tmp_path: Path) -> None:

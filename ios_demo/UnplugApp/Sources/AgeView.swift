@@ -26,6 +26,7 @@ struct AgeView: View {
           .pickerStyle(.segmented)
           if let seen = screen.seen { PictureView(picture: seen, label: "What the model sees") }
           answer
+          if let note = screen.note { Text(note).font(.footnote).foregroundStyle(.secondary) }
           Text("Photographs stay on this device: they are neither sent nor stored.").font(.footnote).foregroundStyle(.secondary)
           certificate
         }
@@ -82,7 +83,8 @@ struct AnswerView: View {
   var body: some View {
     VStack(alignment: .leading, spacing: 8) {
       Text("\(Int(answer.years.rounded())) years").font(.largeTitle)
-      if let decision = answer.decision { Text(decision.rawValue).font(.title2) }
+      if let said = answer.said { Text(said).font(.title2) }
+      if let held = answer.held { Text(held).font(.footnote).foregroundStyle(.secondary) }
       ForEach(answer.groups) { group in
         VStack(alignment: .leading) {
           Text(group.name).font(.caption)

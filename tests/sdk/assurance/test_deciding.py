@@ -167,7 +167,8 @@ def test_run_answers_by_a_decision(world: World, tmp_path: Path) -> None:
         not in json.loads(call("run", str(world.original.path), "--image", str(photo), "--json").stdout)["results"][0]
     )
     other = call("run", str(world.oracle.path), "--image", str(photo), "--decision", str(out))
-    assert "fitted on other models than this one" in other.stdout and "the decision holds" not in other.stdout
+    assert "no decision, for it was fitted on other models than this one" in other.stdout
+    assert " 40 (P = " not in other.stdout and " years (" in other.stdout, "the age alone"
 
 
 def test_no_other_picture_of_somebody_of_the_training(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.vectors.faces.make import HERE, cases, picture, problems
+from tests.vectors.faces.make import HERE, cases, manifests, picture, problems
 
 from unplug.core import DataError, InputError
 from unplug.sdk.inference import Frame, align, eyes_of, frame_in, light
@@ -87,7 +87,9 @@ def test_a_frame_that_is_none(left: tuple[float, float]) -> None:
 
 def test_the_vectors_are_what_this_computes() -> None:
     kept = json.loads((HERE / "faces.json").read_text(encoding="utf-8"))
-    assert kept == json.loads(json.dumps({"tolerance": "equal", "align": cases(), "problems": problems()}))
+    made = {"tolerance": "equal", "align": cases(), "problems": problems(), "manifests": manifests()}
+    assert kept == json.loads(json.dumps(made))
+    assert [item["refused"] for item in kept["manifests"]].count(True) == 12
     assert [item["problem"] is None for item in kept["problems"]].count(True) == 3
 
 

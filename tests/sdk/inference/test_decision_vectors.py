@@ -59,6 +59,12 @@ def test_a_record_comes_back(tmp_path: Path) -> None:
     assert read_decision(path) == record
 
 
+@pytest.mark.parametrize("case", RAW["models"], ids=lambda case: case["what"])
+def test_it_decides_about_the_models_that_it_names(case: dict[str, Any]) -> None:
+    record = decision_in({"decision": case["decision"]}, "manifest.json")
+    assert record is not None and record.fitted_on(case["sha256"]) is case["fitted"]
+
+
 @pytest.mark.parametrize("postprocessing", [{}, {"decision": None}, {"age_edges": [0, 1], "unit": "years"}])
 def test_a_manifest_without_one(postprocessing: dict[str, Any]) -> None:
     assert decision_in(postprocessing, "manifest.json") is None

@@ -1,7 +1,8 @@
 """``python -m tests.vectors.app.bundle``: a signed bundle with a tiny age predictor in it, as an app gets one.
 
 ``bundle.json`` is of the form of ``tests/vectors/bundles``, its verdict ``valid``, and has beside it an answer of Python's: a
-picture and the outputs of the bundle's file for it.
+picture and the outputs of the bundle's file for it. ``aligned.json`` is the same model in a bundle that says where eyes go and
+carries a decision: an app goes the whole way, from a photograph and its eyes to over, under or unsure.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from typing import Any
 import numpy as np
 from tests.vectors.bundles.make import case
 from tests.vectors.bundles.recipe import Recipe
+from tests.vectors.decision.make import record
 
 from unplug.core import Array
 from unplug.export import vector_bytes, vector_name, vectors_index
 from unplug.sdk.data import square
+from unplug.sdk.inference import Frame, align, face_problem
+from unplug.sdk.inference.answer import age_rows
+from unplug.sdk.inference.decision import Decision
 from unplug.sdk.inference.pictures import scaled
 
 from .make import noise
@@ -29,6 +34,10 @@ PICTURE = (48, 36, 300)
 """Width, height and seed of the photograph."""
 FACE = (6, 0, 42, 36)
 """Left, top, right and bottom of a face in it, which is cut out before anything else looks at it."""
+
+EYES = ((15.5, 14.25), (33.0, 17.5))
+"""Of the same face, left and right."""
+RULE = Decision(age=18.0, over_from=0.5, under_to=0.25)
 
 
 def run(path: Path, image_13HW: Array) -> dict[str, Array]:
@@ -55,38 +64,82 @@ def manifest(value: dict[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def aligned_manifest(value: dict[str, Any]) -> dict[str, Any]:
+    """The same, with eyes and a decision about the file."""
+    whole, frame = manifest(value), Frame()
+    share = {"pictures": 790, "over": 0.01, "under": 0.5, "unsure": 0.49}
+    (file,) = (name for name in value["files"] if name.endswith(".onnx"))
+    fitted = {"name": Path(file).name, "sha256": value["files"][file]["sha256"], "over_from": RULE.over_from,
+              "under_to": RULE.under_to, "minors": share, "adults": share}  # fmt: skip
+    ends = {"age": RULE.age, "over_from": RULE.over_from, "under_to": RULE.under_to}
+    whole["preprocessing"] |= {
+        "eyes": [list(frame.left), list(frame.right)], "least_eyes": frame.least_eyes, "least_light": frame.least_light,
+    }  # fmt: skip
+    whole["postprocessing"]["decision"] = record(**ends, models=[fitted])
+    return whole
+
+
+def photograph() -> dict[str, Any]:
+    """The photograph as the files carry it."""
+    return {"width": PICTURE[0], "height": PICTURE[1], "rgb": base64.b64encode(noise(*PICTURE).tobytes()).decode()}
+
+
+def content(folder: Path) -> tuple[Path, dict[str, bytes]]:
+    """The model, and all files of a bundle of it but those of the signer."""
+    own = SPECS["age"]
+    path = write(folder, "age", "artifacts")
+    found = {f"artifacts/{item.name}": item.read_bytes() for item in path.parent.iterdir()}
+    drawn = np.random.default_rng(5).uniform(0, 1, (2, *own.inputs[0].shape[1:])).astype(np.float32)
+    for sample in range(2):
+        given = drawn[sample : sample + 1]
+        for name, value in {"image": given, **run(path, given)}.items():
+            found[f"test_vectors/{vector_name(sample, name)}"] = vector_bytes(value)
+    found["test_vectors/vectors.json"] = json.dumps(vectors_index(own, 2)).encode()
+    found |= {"README.md": b"# A tiny age model\n", "reports/audit.json": b'{"schema": "unplug-audit/1"}\n'}
+    return path, dict(sorted(found.items()))
+
+
 def made() -> dict[str, Any]:
     """The bundle and the answer."""
     from PIL import Image
 
-    own = SPECS["age"]
-    photograph = noise(*PICTURE)
-    image = scaled(square(Image.fromarray(photograph), SIDE)[None], own.inputs[0])
+    own, shown = SPECS["age"], Image.fromarray(noise(*PICTURE))
     with tempfile.TemporaryDirectory() as folder:
-        path = write(Path(folder), "age", "artifacts")
-        content = {f"artifacts/{item.name}": item.read_bytes() for item in path.parent.iterdir()}
-        drawn = np.random.default_rng(5).uniform(0, 1, (2, *own.inputs[0].shape[1:])).astype(np.float32)
-        for sample in range(2):
-            given = drawn[sample : sample + 1]
-            for name, value in {"image": given, **run(path, given)}.items():
-                content[f"test_vectors/{vector_name(sample, name)}"] = vector_bytes(value)
-        answer = run(path, image)
-        face = run(path, scaled(square(Image.fromarray(photograph).crop(FACE), SIDE)[None], own.inputs[0]))
-    content["test_vectors/vectors.json"] = json.dumps(vectors_index(own, 2)).encode()
-    content |= {"README.md": b"# A tiny age model\n", "reports/audit.json": b'{"schema": "unplug-audit/1"}\n'}
-    files = Recipe(content=dict(sorted(content.items())), manifest=manifest).files()
+        path, files = content(Path(folder))
+        answer = run(path, scaled(square(shown, SIDE)[None], own.inputs[0]))
+        face = run(path, scaled(square(shown.crop(FACE), SIDE)[None], own.inputs[0]))
     return {
-        **case("a bundle with a model in it", "valid", files),
-        "picture": {"width": PICTURE[0], "height": PICTURE[1], "rgb": base64.b64encode(photograph.tobytes()).decode()},
+        **case("a bundle with a model in it", "valid", Recipe(content=files, manifest=manifest).files()),
+        "picture": photograph(),
         "age_logits": answer["age_logits"].ravel().astype(float).tolist(), "expected_age": float(answer["expected_age"][0, 0]),
         "face": {"box": list(FACE), "expected_age": float(face["expected_age"][0, 0])},
     }  # fmt: skip
 
 
-def text() -> str:
-    """The file as the repository keeps it."""
-    return json.dumps(made(), indent=1, sort_keys=True) + "\n"
+def aligned() -> dict[str, Any]:
+    """The bundle that says where eyes go, and what is decided of the photograph."""
+    own, frame = SPECS["age"], Frame()
+    seen = align(noise(*PICTURE), *EYES, SIDE, frame)
+    assert face_problem(1, *EYES, seen, frame) is None
+    with tempfile.TemporaryDirectory() as folder:
+        path, files = content(Path(folder))
+        outputs = run(path, scaled(seen[None], own.inputs[0]))
+    (row,) = age_rows(outputs, EDGES, [(Path("photograph.png"), "eyes")], RULE)
+    signed = Recipe(content=files, manifest=aligned_manifest).files()
+    return {
+        **case("a bundle that says where eyes go, and decides", "valid", signed),
+        "picture": photograph(), "eyes": [list(eye) for eye in EYES], "expected_age": row["age"], "decision": row["decision"],
+    }  # fmt: skip
+
+
+MADE = {"bundle.json": made, "aligned.json": aligned}
+
+
+def text(name: str) -> str:
+    """A file as the repository keeps it."""
+    return json.dumps(MADE[name](), indent=1, sort_keys=True) + "\n"
 
 
 if __name__ == "__main__":
-    (HERE / "bundle.json").write_text(text(), encoding="utf-8")
+    for made_name in MADE:
+        (HERE / made_name).write_text(text(made_name), encoding="utf-8")

@@ -1,6 +1,7 @@
 """``python -m tests.vectors.decision.make``: logits and a rule to P(age >= T) and an answer, in every language.
 
-``decision.json``: ``cases`` are answered, with P within `TOLERANCE`; ``refused`` are parts of a manifest that no app may use.
+``decision.json``: ``cases`` are answered, with P within `TOLERANCE`; ``refused`` are parts of a manifest that no app may use;
+``models`` are files by SHA-256, and whether the record's rule was fitted on them: of others only the age is told.
 Where P lies on an end of a rule it is exact in every language: all logits are equal, or so far apart that one group is sure.
 """
 
@@ -97,15 +98,33 @@ def refused() -> list[dict[str, Any]]:
         "no end of over": {"over_from": ...}, "an end that is a text": {"under_to": "0.31"},
         "an end that is null": {"over_from": None},
         "an age below all groups": {"age": 0.0}, "an age above all groups": {"age": 100.0},
+        "no limit of minors": {"max_fpr": ...}, "a limit of adults that is a text": {"max_fnr": "0.05"},
+        "no models": {"models": ...}, "models that are no list": {"models": {}}, "a model without its hash": {"models": [{}]},
+        "a model whose hash is a number": {"models": [{"sha256": 1}]},
     }  # fmt: skip
     return [{"what": what, "edges": list(EDGES), "decision": record(**changed)} for what, changed in changes.items()]
+
+
+def models() -> list[dict[str, Any]]:
+    """A record of two models, and of none: only what it names by all of its hash is decided about."""
+    named = record()["models"]
+    two = record(models=[named[0], named[0] | {"name": "age.int8-static.tflite", "sha256": "2" * 64}])
+    return [
+        {"what": "the first of two", "decision": two, "sha256": "1" * 64, "fitted": True},
+        {"what": "the second of two", "decision": two, "sha256": "2" * 64, "fitted": True},
+        {"what": "another file of the same name", "decision": two, "sha256": "3" * 64, "fitted": False},
+        {"what": "a hash in capitals", "decision": record(models=[named[0] | {"sha256": "a" * 64}]), "sha256": "A" * 64,
+         "fitted": False},
+        {"what": "the beginning of a hash", "decision": two, "sha256": "1" * 63, "fitted": False},
+        {"what": "a record of no model", "decision": record(models=[]), "sha256": "1" * 64, "fitted": False},
+    ]  # fmt: skip
 
 
 def vectors() -> dict[str, Any]:
     """All of the file."""
     return {
         "tolerance": TOLERANCE, "cases": ends() + drawn(), "record": {"edges": list(EDGES), "decision": record()},
-        "refused": refused(),
+        "refused": refused(), "models": models(),
     }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """``python -m tests.vectors.faces.make``: faces put in a frame, byte for byte, and what is too little to judge.
 
-``faces.json``: ``align`` has pictures, eyes, a frame and the result; ``problems`` what is told of a photograph. Pictures are
-RGB, row by row, packed by raw deflate, in base64.
+``faces.json``: ``align`` has pictures, eyes, a frame and the result; ``problems`` what is told of a photograph; ``manifests``
+the ``preprocessing`` of a bundle, and the frame that it carries: none, or none that may be used. Pictures are RGB, row by row,
+packed by raw deflate, in base64.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 from tests.vectors.pictures.make import packed
 
-from unplug.sdk.inference import Frame, align, face_problem, light
+from unplug.core import InputError
+from unplug.sdk.inference import Frame, align, face_problem, frame_in, light
 
 HERE = Path(__file__).parent
 CASES = (
@@ -40,12 +42,11 @@ def cases() -> list[dict[str, Any]]:
     """`CASES` with their results."""
     found = []
     for seed, ((width, height), left, right, size, frame) in enumerate(CASES):
-        place = {"left": frame.left, "right": frame.right, "least_eyes": frame.least_eyes, "least_light": frame.least_light}
         shown = picture(width, height, seed)
         made = align(shown, left, right, size, frame)
         found.append({
             "width": width, "height": height, "rgb": packed(shown), "left": left, "right": right, "size": size,
-            "frame": place, "aligned": packed(made), "light": light(made),
+            "frame": placed(frame), "aligned": packed(made), "light": light(made),
         })  # fmt: skip
     return found
 
@@ -63,9 +64,54 @@ def problems() -> list[dict[str, Any]]:
     return found
 
 
+EYES = [[0.25, 0.4], [0.75, 0.5]]
+PLAIN = {"crop": "centre square", "resize": 64, "scale": "pixel / 255"}
+MANIFESTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("no eyes", PLAIN),
+    ("eyes alone", PLAIN | {"eyes": EYES}),
+    ("eyes and limits", PLAIN | {"eyes": EYES, "least_eyes": 20, "least_light": 30.5}),
+    ("nothing", {}),
+    ("limits without eyes", PLAIN | {"least_eyes": 20}),
+    ("eyes at the corners", {"eyes": [[0, 0], [1, 1]]}),
+    ("eyes of null", {"eyes": None}),
+    ("eyes of a number", {"eyes": 7}),
+    ("no eye", {"eyes": []}),
+    ("one eye", {"eyes": EYES[:1]}),
+    ("three eyes", {"eyes": [*EYES, EYES[0]]}),
+    ("an eye of one number", {"eyes": [[0.2], EYES[1]]}),
+    ("an eye of three", {"eyes": [[0.2, 0.4, 0.1], EYES[1]]}),
+    ("an eye of a word", {"eyes": [[0.2, "x"], EYES[1]]}),
+    ("eyes on each other", {"eyes": [EYES[0], EYES[0]]}),
+    ("an eye outside", {"eyes": [[-0.1, 0.4], EYES[1]]}),
+    ("a limit of a word", {"eyes": EYES, "least_eyes": "x"}),
+    ("a limit of null", {"eyes": EYES, "least_light": None}),
+)
+"""Parts of manifests, good and bad."""
+
+
+def manifests() -> list[dict[str, Any]]:
+    """`MANIFESTS` with what is read out of them."""
+    found = []
+    for what, said in MANIFESTS:
+        item: dict[str, Any] = {"what": what, "preprocessing": said, "refused": False, "frame": None}
+        try:
+            frame = frame_in(said, "manifest.json")
+        except InputError:
+            item["refused"] = True
+        else:
+            item["frame"] = None if frame is None else placed(frame)
+        found.append(item)
+    return found
+
+
+def placed(frame: Frame) -> dict[str, Any]:
+    """A frame as the file has it."""
+    return {"left": frame.left, "right": frame.right, "least_eyes": frame.least_eyes, "least_light": frame.least_light}
+
+
 def main() -> None:
     """Writes ``faces.json`` beside this file."""
-    made = {"tolerance": "equal", "align": cases(), "problems": problems()}
+    made = {"tolerance": "equal", "align": cases(), "problems": problems(), "manifests": manifests()}
     (HERE / "faces.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 

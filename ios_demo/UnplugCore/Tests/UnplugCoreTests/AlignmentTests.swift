@@ -15,13 +15,16 @@ final class AlignmentTests: XCTestCase {
     return SIMD2(try XCTUnwrap(numbers[0].double), try XCTUnwrap(numbers[1].double))
   }
 
+  private func frame(_ said: Json) throws -> Frame {
+    try Frame(
+      left: try point(said["left"]), right: try point(said["right"]), leastEyes: try XCTUnwrap(said["least_eyes"]?.double),
+      leastLight: try XCTUnwrap(said["least_light"]?.double))
+  }
+
   func testFacesArePutInTheirFrame() throws {
     let cases = try vectorJson("faces/faces.json").items("align")
     for item in cases {
-      let said = try XCTUnwrap(item["frame"])
-      let frame = try Frame(
-        left: try point(said["left"]), right: try point(said["right"]), leastEyes: try XCTUnwrap(said["least_eyes"]?.double),
-        leastLight: try XCTUnwrap(said["least_light"]?.double))
+      let frame = try frame(try item.at("frame"))
       let (width, height, size) = (try item.whole("width"), try item.whole("height"), try item.whole("size"))
       let shown = try picture(item, "rgb", width, height)
       let found = try shown.aligned(left: try point(item["left"]), right: try point(item["right"]), size: size, frame: frame)
@@ -42,6 +45,28 @@ final class AlignmentTests: XCTestCase {
       XCTAssertEqual(told, item["problem"]?.string)
     }
     XCTAssertEqual(cases.count, 9)
+  }
+
+  func testFramesOfManifests() throws {
+    let cases = try vectorJson("faces/faces.json").items("manifests")
+    for item in cases {
+      let (what, said) = (try item.words("what"), item["preprocessing"])
+      if item["refused"] == .bool(true) {
+        XCTAssertThrowsError(try Frame(preprocessing: said), what)
+      } else {
+        let wanted = item["frame"].flatMap { $0 == .null ? nil : $0 }
+        XCTAssertEqual(try Frame(preprocessing: said), try wanted.map(frame), what)
+      }
+    }
+    XCTAssertEqual(cases.count, 18)
+  }
+
+  func testEyesOfAnOutline() throws {
+    let (left, right) = ([SIMD2(10.0, 20), SIMD2(13, 18), SIMD2(16, 21), SIMD2(13, 23)], [SIMD2(30.0, 20), SIMD2(33, 18), SIMD2(36, 21)])
+    for outlines in [[left, right], [right, left]] {
+      XCTAssertEqual(Eyes(outlines: outlines), Eyes(left: SIMD2(13, 20.5), right: SIMD2(33, 20.5)))
+    }
+    for none in [[], [left], [left, []]] { XCTAssertNil(Eyes(outlines: none)) }
   }
 
   func testEyesThatAreNone() throws {

@@ -231,17 +231,17 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertEqual(facts.forgotten, "2 pictures were forgotten by retrain at 4.0 % of the cost of training anew")
     XCTAssertEqual(facts.gates.map(\.text), ["140 dB, must be >= 100 dB"])
     let photograph = try picture(item.at("picture"))
-    // A box whose square holds the whole photograph: Python's answer is of its centre square.
-    let face = FoundFace(points: [SIMD2(0, 0), SIMD2(Double(photograph.width), Double(photograph.height))])
     let facing = PhotographFacts(width: photograph.width, height: photograph.height, orientation: 1)
     let decoder = MadeUp(found: facing, stored: photograph)
     let models = caches.appendingPathComponent("models")
     try FileManager.default.createDirectory(at: models.appendingPathComponent("an-older-bundle"), withIntermediateDirectories: true)
-    let age = AgeScreen(openers: [opener], finder: Faces(found: [face]), decoder: decoder, folder: models)
+    let age = AgeScreen(openers: [opener], finder: Faces(found: []), decoder: decoder, folder: models)
     await age.look(at: jpeg, screen.bundle)
     guard case .answer(let answer) = age.state else { return XCTFail("\(age.state)") }
     assertNear([answer.years], [try item.number("expected_age")], absolute: 1e-4, "years")
     XCTAssertEqual(answer.groups.count, 3)
+    XCTAssertNil(answer.decision)
+    XCTAssertEqual(age.note, "This bundle does not say where eyes go: the model saw the centre square.")
     XCTAssertNotNil(age.seen)
     XCTAssertEqual(try FileManager.default.contentsOfDirectory(atPath: models.path), [facts.id])
     let folder = caches.appendingPathComponent("benchmark")
@@ -252,6 +252,29 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertEqual(bench.points.count, 6)
     XCTAssertEqual(bench.thermal, "nominal")
     XCTAssertFalse(FileManager.default.fileExists(atPath: folder.path))
+  }
+
+  /// A bundle that says where eyes go and decides: from a photograph and its eyes to over, under or unsure.
+  @MainActor func testAPhotographGoesTheWholeWayToADecision() async throws {
+    let (opener, item) = (try onnx(), try vectorJson("app/aligned.json"))
+    let (bundle, photograph) = (try verified("app/aligned.json"), try picture(item.at("picture")))
+    var outline = FaceOutline()
+    outline.eyes = try item.items("eyes").map { eye in
+      let place = SIMD2(try XCTUnwrap(eye.list?[0].double), try XCTUnwrap(eye.list?[1].double))
+      return [place - SIMD2(2, 0), place + SIMD2(2, 0)]
+    }
+    let facts = PhotographFacts(width: photograph.width, height: photograph.height, orientation: 1)
+    let (finder, decoder) = (Faces(found: [FoundFace(points: [], outline: outline)]), MadeUp(found: facts, stored: photograph))
+    let models = temporary()
+    defer { try? FileManager.default.removeItem(at: models) }
+    let age = AgeScreen(openers: [opener], finder: finder, decoder: decoder, folder: models)
+    await age.look(at: jpeg, bundle)
+    guard case .answer(let answer) = age.state else { return XCTFail("\(age.state)") }
+    assertNear([answer.years], [try item.number("expected_age")], absolute: 1e-4, "years")
+    XCTAssertEqual(answer.decision?.rawValue, try item.at("decision").words("answer"))
+    XCTAssertEqual(answer.said, "Under 18")
+    XCTAssertTrue(try XCTUnwrap(answer.held).hasSuffix("fitted on (95 % confidence)."))
+    XCTAssertNil(age.note)
   }
 
   /// Words, a photograph's edges, a face's and a sketch: each makes another picture, and a stop stops.

@@ -64,9 +64,11 @@ final class PictureTests: XCTestCase {
       return try looseJson(
         Array(#"{"model_type":"age","iospec":{"inputs":[\#(tensor)],"outputs":\#(outputs)},"postprocessing":\#(post)}"#.utf8))
     }
-    let reader = try AgeReader(manifest: manifest(#"{"schema":"unplug-decision/1","age":57,"over_from":0.25,"under_to":0.125}"#))
+    let version = #""schema":"unplug-decision/1""#
+    let fitted = #"\#(version),"max_fpr":0.07,"max_fnr":0.05,"confidence":null,"models":[{"sha256":"a"}]"#
+    let reader = try AgeReader(manifest: manifest(#"{\#(fitted),"age":57,"over_from":0.25,"under_to":0.125}"#))
     let said: (Float) -> Tensors = { ["age_logits": .floats([0, 0, 0.6931472]), "expected_age": .floats([$0])] }
-    let answer = try reader.answer(said(21.5))
+    let answer = try reader.answer(said(21.5), file: "a")
     XCTAssertEqual(answer.years, 21.5)
     XCTAssertEqual(answer.groups.map(\.name), ["0–12", "13", "14 and over"])
     assertNear(answer.groups.map(\.probability), [0.25, 0.25, 0.5], absolute: 1e-7, "groups")
@@ -74,15 +76,23 @@ final class PictureTests: XCTestCase {
     XCTAssertEqual(overProbability([0.25, 0.25, 0.5], [0, 13, 14, 100], 57), 0.25)
     XCTAssertEqual(overProbability([0.5, 0.5], [0, 18, 100], 18), 0.5)
     func logits(_ last: Float) -> Tensors { ["age_logits": .floats([0, 0, last]), "expected_age": .floats([30])] }
-    XCTAssertEqual(try [5, 0, -2].map { try reader.answer(logits($0)).decision }, [.over, .unsure, .under])
-    XCTAssertNil(try AgeReader(manifest: manifest("null")).answer(said(30)).decision)
-    let version = #""schema":"unplug-decision/1""#
+    let answers = try [5, 0, -2].map { try reader.answer(logits($0), file: "a") }
+    XCTAssertEqual(answers.map(\.decision), [.over, .unsure, .under])
+    XCTAssertEqual(answers.map(\.said), ["Over 57", "Unsure whether over 57", "Under 57"])
+    let holds = "At most 7 % of minors are called over 57 and 5 % of adults under it, of people like those it was fitted on"
+    XCTAssertEqual(answers[0].held, "\(holds) (on average over draws of them).")
+    let other = try reader.answer(logits(5), file: "b")
+    XCTAssertEqual([other.years, Double(other.groups.count)], [30, 3])
+    XCTAssertNil(other.decision ?? other.said)
+    XCTAssertEqual(other.held, "No decision: the limits in this bundle were fitted on other files than the one that answers here.")
+    let silent = try AgeReader(manifest: manifest("null")).answer(said(30), file: "a")
+    XCTAssertNil(silent.decision ?? silent.said ?? silent.held)
     for wrong in [
-      #"{\#(version),"age":18,"over_from":0.1,"under_to":0.9}"#, #"{\#(version),"age":100,"over_from":0.9,"under_to":0.1}"#, "{}",
+      #"{\#(fitted),"age":18,"over_from":0.1,"under_to":0.9}"#, #"{\#(fitted),"age":100,"over_from":0.9,"under_to":0.1}"#, "{}",
     ] {
       XCTAssertThrowsError(try AgeReader(manifest: manifest(wrong)), wrong)
     }
-    XCTAssertThrowsError(try reader.answer(["age_logits": .floats([0]), "expected_age": .floats([.nan])]))
+    XCTAssertThrowsError(try reader.answer(["age_logits": .floats([0]), "expected_age": .floats([.nan])], file: "a"))
     let grey = Picture(width: 2, height: 2, rgb: [255, 0, 0, 255, 0, 0, 255, 0, 0, 255, 0, 0])
     XCTAssertEqual(reader.tensor(grey), [1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1])
   }

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--decision", "decided", type=click.Path(path_type=Path), metavar="FILE",
-    help="What `unplug threshold` wrote: over, under or unsure (default: the one that a bundle carries).",
+    help="What `unplug threshold` wrote: over, under or unsure, of the models that it names (default: the one that a bundle "
+    "carries).",
 )  # fmt: skip
 @trust_option
 @click.option(
@@ -63,18 +64,21 @@ def run(
     inputs: Any = common.seed if random else array or images
     model, record, framed = _opened(model, trusted)
     record = record if decided is None else read_decision(decided)
-    rule = None if record is None else record.rule
+    holds = record is not None and record.fitted_on(_sha256(model))
+    rule = record.rule if record is not None and holds else None
     frame = framed or Frame() if aligned else framed
     answer = answer_of(
         model, inputs, box=box, landmarker=face_landmarker, margin=margin, frame=frame, decision=rule
     )  # fmt: skip
     for out in outs:
         answer.save(out)
-    holds = record is not None and _sha256(model) in {item.sha256 for item in record.models}
     value: dict[str, Any] = {"model": str(model), "results": list(answer.results), "outputs": answer.summary()}
     if record is not None:
         value["decision_holds"] = holds
-    return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(_lines(answer, outs, record, holds)))
+    lines = _lines(answer, outs, record, holds)
+    if framed is not None and images and box is None and face_landmarker is None:
+        lines.append("note: this bundle puts eyes in their place, and nothing found any here; give --face-landmarker FILE")
+    return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(lines))
 
 
 def _opened(model: Path, trusted: tuple[Path, ...]) -> tuple[Path, DecisionRecord | None, Frame | None]:
@@ -115,7 +119,7 @@ def _lines(answer: Answer, outs: tuple[Path, ...], record: DecisionRecord | None
     if record is not None and answer.results:
         lines.append(
             f"the decision holds: {record.limit()}" if holds
-            else "note: the decision was fitted on other models than this one; nothing is shown to hold here"
+            else "note: no decision, for it was fitted on other models than this one, and nothing shows what it holds here"
         )  # fmt: skip
     if not answer.results:
         cells = [

@@ -111,6 +111,10 @@ class DecisionRecord:
         """The rule itself; `InputError` where its ends cross."""
         return Decision(age=self.age, over_from=self.over_from, under_to=self.under_to)
 
+    def fitted_on(self, sha256: str) -> bool:
+        """Whether it names a model, by the SHA-256 of its weights or bytes: about any other it decides nothing."""
+        return any(item.sha256 == sha256 for item in self.models)
+
     def limit(self) -> str:
         """What it holds, in one clause.
 

@@ -23,6 +23,41 @@ public struct Frame: Equatable, Sendable {
   }
 }
 
+/// Middles of a face's eyes in pixels of a picture, left and right as it shows them.
+public struct Eyes: Equatable, Sendable {
+  public let left: SIMD2<Double>
+  public let right: SIMD2<Double>
+
+  public init(left: SIMD2<Double>, right: SIMD2<Double>) { (self.left, self.right) = (left, right) }
+
+  /// Of the outlines of two eyes, in either order: halfway between the corners of each, its two points that are farthest apart.
+  init?(outlines: [[SIMD2<Double>]]) {
+    let middles = outlines.compactMap { points -> SIMD2<Double>? in
+      let pairs = points.indices.flatMap { one in points[one...].map { (points[one], $0) } }
+      return pairs.max { distance($0.0, $0.1) < distance($1.0, $1.1) }.map { ($0.0 + $0.1) / 2 }
+    }
+    guard middles.count == 2 else { return nil }
+    self = middles[0].x <= middles[1].x ? Eyes(left: middles[0], right: middles[1]) : Eyes(left: middles[1], right: middles[0])
+  }
+}
+
+extension Frame {
+  /// The frame in a manifest's `preprocessing`; nothing where it says nothing of eyes.
+  ///
+  /// - Throws: `Failure` where what it says frames no face.
+  public init?(preprocessing: Json?) throws {
+    guard let said = preprocessing?["eyes"] else { return nil }
+    let eyes = (said.list ?? []).map { eye in (eye.list ?? []).map { $0.double ?? .nan } }
+    func least(_ name: ExactText, _ usual: Double) -> Double { preprocessing?[name].map { $0.double ?? .nan } ?? usual }
+    let (leastEyes, leastLight) = (least("least_eyes", 16), least("least_light", 24))
+    guard eyes.count == 2, eyes.allSatisfy({ $0.count == 2 }), leastEyes.isFinite, leastLight.isFinite else {
+      throw Failure("The bundle", "its preprocessing frames no face", "Get another release")
+    }
+    try self.init(
+      left: SIMD2(eyes[0][0], eyes[0][1]), right: SIMD2(eyes[1][0], eyes[1][1]), leastEyes: leastEyes, leastLight: leastLight)
+  }
+}
+
 private let mostSteps = 16.0
 
 private func distance(_ one: SIMD2<Double>, _ other: SIMD2<Double>) -> Double {
@@ -87,6 +122,22 @@ extension Picture {
     var sum = 0
     for at in stride(from: 0, to: rgb.count, by: 3) { sum += 299 * Int(rgb[at]) + 587 * Int(rgb[at + 1]) + 114 * Int(rgb[at + 2]) }
     return Double(sum) / Double(1000 * width * height)
+  }
+}
+
+extension Picture {
+  /// The one face of a photograph in its frame.
+  ///
+  /// - Parameter faces: all that were found.
+  /// - Throws: `Failure` where it cannot be judged: no face, several, one without eyes, too small or too dark.
+  func onlyFace(_ faces: [FoundFace], size: Int, frame: Frame) throws -> Picture {
+    func unjudged(_ why: String) -> Failure { Failure("The photograph", why, "Choose one of a single face, near and well lit") }
+    if faces.count == 1, faces[0].eyes == nil { throw unjudged("the eyes of its face were not found") }
+    let eyes = faces.count == 1 ? faces[0].eyes! : Eyes(left: SIMD2(0, 0), right: SIMD2(1, 0))
+    let made = try aligned(left: eyes.left, right: eyes.right, size: size, frame: frame)
+    let problem = Face.problem(faces: faces.count, left: eyes.left, right: eyes.right, aligned: made, frame: frame)
+    if let problem { throw unjudged(problem) }
+    return made
   }
 }
 

@@ -31,6 +31,13 @@ public struct Limits: Equatable, Sendable {
   /// The smallest P(age >= T) that is answered over, and the largest that is answered under.
   public let overFrom: Double
   public let underTo: Double
+  /// Shares of minors called over and of adults called under, at most, of people like those that it was fitted on.
+  public let maxFpr: Double
+  public let maxFnr: Double
+  /// With which that holds over the draw of those people; nothing where it holds on average over draws.
+  public let confidence: Double?
+  /// SHA-256 of the checkpoints and files that it was fitted on: about others it decides nothing.
+  let models: Set<String>
 
   /// - Parameters:
   ///   - postprocessing: of the manifest; nothing where it carries no limits.
@@ -39,9 +46,21 @@ public struct Limits: Equatable, Sendable {
   init?(_ postprocessing: Json?, _ edges: [Double]) throws {
     guard let said = postprocessing?["decision"], said != .null else { return nil }
     guard said["schema"] == .text("unplug-decision/1"), let age = said["age"]?.double, let over = said["over_from"]?.double,
-      let under = said["under_to"]?.double, under < over, let first = edges.first, let last = edges.last, first < age, age < last
+      let under = said["under_to"]?.double, under < over, let first = edges.first, let last = edges.last, first < age, age < last,
+      let fpr = said["max_fpr"]?.double, let fnr = said["max_fnr"]?.double, let named = said["models"]?.list,
+      case let hashes = named.compactMap({ $0["sha256"]?.string }), hashes.count == named.count
     else { throw Failure("The bundle", "its limits of a decision do not hold", "Get another release") }
-    (self.age, overFrom, underTo) = (age, over, under)
+    (self.age, overFrom, underTo, maxFpr, maxFnr, confidence) = (age, over, under, fpr, fnr, said["confidence"]?.double)
+    models = Set(hashes)
+  }
+
+  /// What it holds, in a sentence.
+  var held: String {
+    func percent(_ share: Double) -> String { ecmaScript((1e4 * share).rounded() / 100) }
+    let sure = confidence.map { "\(percent($0)) % confidence" } ?? "on average over draws of them"
+    return
+      "At most \(percent(maxFpr)) % of minors are called over \(ecmaScript(age)) and \(percent(maxFnr)) % of adults under it, "
+      + "of people like those it was fitted on (\(sure))."
   }
 
   /// Of P(age >= T).
@@ -69,7 +88,11 @@ public struct AgeGroup: Equatable, Sendable, Identifiable {
 public struct AgeAnswer: Equatable, Sendable {
   public let years: Double
   public let groups: [AgeGroup]
+  /// Nothing where the manifest carries no limits, or none that were fitted on the file that answered.
   public let decision: Decision?
+  /// What was decided in words, and what that holds, or why nothing was.
+  public let said: String?
+  public let held: String?
 }
 
 /// An age predictor: a picture of a face in, years out; as unplug.sdk.inference has it.
@@ -77,6 +100,8 @@ public struct AgeReader: Sendable {
   public let input: TensorSpec
   let edges: [Double]
   public let limits: Limits?
+  /// Where the eyes of a face go; nothing where the manifest has the centre square taken.
+  public let frame: Frame?
 
   /// - Parameter manifest: of the bundle, whose model is of the type `age`.
   public init(manifest: Json) throws {
@@ -88,6 +113,16 @@ public struct AgeReader: Sendable {
     input = iospec.inputs[0]
     edges = manifest["postprocessing"]?["age_edges"]?.list?.compactMap { $0.double } ?? []
     limits = try Limits(manifest["postprocessing"], edges)
+    frame = try Frame(preprocessing: manifest["preprocessing"])
+  }
+
+  /// What the model is shown of a photograph: its one face, with the eyes where the manifest says; without a word of it the centre square.
+  ///
+  /// - Parameter faces: all that were found; without a frame nobody asks.
+  /// - Throws: `Failure` where the face cannot be judged.
+  func shown(_ picture: Picture, _ faces: [FoundFace]) throws -> Picture {
+    let size = input.axis("H")
+    return try frame.map { try picture.onlyFace(faces, size: size, frame: $0) } ?? picture.square(size)
   }
 
   /// Pixels of the centre square as the model takes them: low + (high - low) (byte / 255), channels first.
@@ -95,7 +130,8 @@ public struct AgeReader: Sendable {
     conditionInput(picture.square(input.axis("H")), range: input.range ?? [0, 1])
   }
 
-  public func answer(_ outputs: Tensors) throws -> AgeAnswer {
+  /// - Parameter file: SHA-256 of the file that answered: what the limits must name.
+  public func answer(_ outputs: Tensors, file: String) throws -> AgeAnswer {
     guard let logits = outputs["age_logits"]?.floats, let years = outputs["expected_age"]?.floats?.first, years.isFinite else {
       throw Failure("The model", "it gave no age", "Choose another precision")
     }
@@ -104,7 +140,14 @@ public struct AgeReader: Sendable {
     guard limits == nil || edges.count == shares.count + 1, shares.allSatisfy(\.isFinite) else {
       throw Failure("The model", "its groups are not those of its manifest", "Get another bundle")
     }
-    return AgeAnswer(years: Double(years), groups: groups, decision: limits.map { $0.decide(overProbability(shares, edges, $0.age)) })
+    guard let limits else { return AgeAnswer(years: Double(years), groups: groups, decision: nil, said: nil, held: nil) }
+    guard limits.models.contains(file) else {
+      let why = "No decision: the limits in this bundle were fitted on other files than the one that answers here."
+      return AgeAnswer(years: Double(years), groups: groups, decision: nil, said: nil, held: why)
+    }
+    let decision = limits.decide(overProbability(shares, edges, limits.age))
+    let said = ["over": "Over", "under": "Under", "unsure": "Unsure whether over"][decision.rawValue]! + " \(ecmaScript(limits.age))"
+    return AgeAnswer(years: Double(years), groups: groups, decision: decision, said: said, held: limits.held)
   }
 }
 

@@ -8,16 +8,23 @@ public actor AgeWorker {
 
   public init() {}
 
-  func answer(_ reader: AgeReader, _ picture: Picture, _ file: URL, _ spec: IOSpec, _ opener: any Opener, _ delegate: String) throws
-    -> AgeAnswer
-  {
-    let asked = "\(file.path) \(delegate)"
+  func answer(_ reader: AgeReader, _ picture: Picture, _ model: PlacedModel, _ delegate: String) throws -> AgeAnswer {
+    let asked = "\(model.file.path) \(delegate)"
     if opened != asked || engine == nil {
-      engine = try opener.open(file, iospec: spec, delegate: delegate, threads: 2)
+      engine = try model.opener.open(model.file, iospec: model.iospec, delegate: delegate, threads: 2)
       opened = asked
     }
-    return try reader.answer(engine!.runChannelsFirst([reader.input.name: .floats(reader.tensor(picture))]))
+    let outputs = try engine!.runChannelsFirst([reader.input.name: .floats(reader.tensor(picture))])
+    return try reader.answer(outputs, file: model.sha256)
   }
+}
+
+/// An artifact of a bundle on disk, with what its card says and who opens it.
+struct PlacedModel: Sendable {
+  let file: URL
+  let sha256: String
+  let iospec: IOSpec
+  let opener: any Opener
 }
 
 /// A face that was found in a picture.
@@ -27,6 +34,9 @@ public struct FoundFace: Equatable, Sendable {
   public let outline: FaceOutline
 
   public init(points: [SIMD2<Double>], outline: FaceOutline = FaceOutline()) { (self.points, self.outline) = (points, outline) }
+
+  /// Nothing where not both were found.
+  public var eyes: Eyes? { Eyes(outlines: outline.eyes) }
 }
 
 /// Finds faces in a picture; the app's is Apple's Vision.
@@ -66,6 +76,8 @@ public final class AgeScreen {
   public private(set) var state = State.idle
   /// What the model was shown.
   public private(set) var seen: Picture?
+  /// What the reader should know of what it was shown; nothing where there is nothing to tell.
+  public private(set) var note: String?
   public var delegate: String
   private let openers: [any Opener]
   private let finder: any FaceFinder
@@ -83,22 +95,21 @@ public final class AgeScreen {
   ///   - photograph: a file as the camera or the library gives it; nothing where it gave none.
   ///   - bundle: whose model is asked.
   public func look(at photograph: Data?, _ bundle: Verified?) async {
-    (state, seen) = (.looking, nil)
+    (state, seen, note) = (.looking, nil, nil)
     do {
       guard let bundle else { throw Failure("The age", "no bundle is open", "Open one first") }
       let reader = try AgeReader(manifest: bundle.manifest)
       let picture = try await read(photograph, decoder)
-      guard let face = Face.square(try await finder.only(picture).points, in: picture) else {
-        throw Failure("The photograph", "its face lies outside of it", "Choose another")
-      }
-      seen = face.square(reader.input.axis("H"))
-      let (file, spec, opener) = try place(bundle)
-      state = .answer(try await worker.answer(reader, face, file, spec, opener, delegate))
+      let faces = reader.frame == nil ? [] : try await finder.faces(picture)
+      let shown = try await Task.detached { try reader.shown(picture, faces) }.value
+      seen = shown
+      if reader.frame == nil { note = "This bundle does not say where eyes go: the model saw the centre square." }
+      state = .answer(try await worker.answer(reader, shown, try place(bundle), delegate))
     } catch { state = .failed(line(of: error)) }
   }
 
   /// The first artifact that an opener takes, on disk; each bundle has a folder of its own.
-  private func place(_ bundle: Verified) throws -> (URL, IOSpec, any Opener) {
+  private func place(_ bundle: Verified) throws -> PlacedModel {
     for (suffix, runtime) in [(".mlpackage", "coreml-app"), (".onnx", "onnx-app")] {
       guard let opener = openers.first(where: { $0.runtime == runtime }), opener.delegates.contains(delegate),
         let card = bundle.cards().first(where: { $0.artifact.hasSuffix(suffix) })
@@ -112,7 +123,8 @@ public final class AgeScreen {
           try? FileManager.default.removeItem(at: folder.appendingPathComponent(name))
         }
       }
-      return (place, try IOSpec(card.value["iospec"], what: card.artifact), opener)
+      let iospec = try IOSpec(card.value["iospec"], what: card.artifact)
+      return PlacedModel(file: place, sha256: card.value["sha256"]?.string ?? "", iospec: iospec, opener: opener)
     }
     throw Failure("The bundle", "it holds nothing that this app can run on \(delegate)", "Export it with --to coreml")
   }

@@ -1,4 +1,5 @@
 // A bundle that was dropped on the page: checked against its manifest, then offered like a server's plan.
+import { readFrame } from "./demo/align";
 import { readDecision } from "./demo/decision";
 import { relaid } from "./layout";
 import precisions from "./precisions.json";
@@ -20,6 +21,7 @@ interface Manifest {
   schema: string;
   iospec: IOSpec;
   files: Record<string, { sha256: string; bytes: number }>;
+  preprocessing?: Record<string, unknown>;
   postprocessing?: Record<string, unknown>;
 }
 
@@ -198,6 +200,8 @@ export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}, s
   const own = manifest === null ? null : checkIospec(manifest.iospec, "manifest.json");
   const decision = manifest?.postprocessing?.["decision"];
   readDecision(decision, manifest?.postprocessing?.["age_edges"]);
+  const preprocessing = manifest?.preprocessing;
+  readFrame(preprocessing);
   const found = await artifacts(files);
   if (found.length === 0) throw new Error("there is no .tflite or .onnx file with a card in it; drop a bundle that unplug release wrote");
   const jobs: Job[] = [];
@@ -206,7 +210,7 @@ export async function bundleOffer(dropped: Files, changes: Partial<Plan> = {}, s
     const digest = await digestInputs(await samples(), item.card.iospec);
     for (const delegate of DELEGATES) {
       const job = jobOf(item, jobs.length, delegate, samples, digest, own === null ? "first_run" : "checkpoint");
-      jobs.push(decision === undefined ? job : { ...job, config: { ...job.config, decision } });
+      jobs.push({ ...job, config: { ...job.config, ...(decision === undefined ? {} : { decision }), ...(preprocessing === undefined ? {} : { preprocessing }) } });
     }
   }
   const checked = manifest === null

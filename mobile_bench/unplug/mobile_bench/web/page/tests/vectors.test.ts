@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { inflateRawSync } from "node:zlib";
-import { align, faceProblem, type Frame, light } from "../src/demo/align";
+import { align, faceProblem, type Frame, light, readFrame } from "../src/demo/align";
 import { answered, overProbability, readDecision } from "../src/demo/decision";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
@@ -120,10 +120,11 @@ test("edges are OpenCV's", () => {
 interface Faces {
   align: { width: number; height: number; rgb: string; left: [number, number]; right: [number, number]; size: number; frame: Frame; aligned: string; light: number }[];
   problems: { faces: number; apart: number; colour: number; problem: string | null }[];
+  manifests: { what: string; preprocessing: unknown; refused: boolean; frame: Frame | null }[];
 }
 
 test("faces are put in their frame as in Python", () => {
-  const { align: cases, problems } = read<Faces>("../faces/faces.json");
+  const { align: cases, problems, manifests } = read<Faces>("../faces/faces.json");
   const bytes = (text: string): Uint8Array => new Uint8Array(inflateRawSync(Buffer.from(text, "base64")));
   assert.equal(cases.length, 8);
   for (const { width, height, rgb, left, right, size, frame, aligned, light: wanted } of cases) {
@@ -137,6 +138,12 @@ test("faces are put in their frame as in Python", () => {
     assert.equal(faceProblem(faces, [10, 10], [10 + apart, 10], shown), problem);
   }
   assert.throws(() => align({ width: 1, height: 1, rgb: new Uint8Array(3) }, [5, 5], [5, 5], 8), /lie on each other/);
+  assert.equal(manifests.length, 18);
+  for (const { what, preprocessing, refused, frame } of manifests) {
+    if (refused) assert.throws(() => readFrame(preprocessing), /frames no face/, what);
+    else assert.deepEqual(readFrame(preprocessing), frame, what);
+  }
+  assert.equal(readFrame(undefined), null);
 });
 
 interface Decisions {
@@ -144,19 +151,22 @@ interface Decisions {
   cases: { what: string; edges: number[]; age_logits: number[]; age: number; over_from: number; under_to: number; over: number; answer: string }[];
   record: { edges: number[]; decision: unknown };
   refused: { what: string; edges: number[]; decision: unknown }[];
+  models: { what: string; decision: unknown; sha256: string; fitted: boolean }[];
 }
 
 test("over, under or unsure at an age", () => {
-  const { tolerance, cases, record, refused } = read<Decisions>("../decision/decision.json");
+  const { tolerance, cases, record, refused, models } = read<Decisions>("../decision/decision.json");
   assert.equal(cases.length, 54);
   for (const { what, edges, age_logits, age, over, answer, ...ends } of cases) {
     const found = overProbability(age_logits, edges, age);
     near(what, [found], [over], 0, tolerance);
     assert.equal(answered(ends, found), answer, what);
   }
-  assert.deepEqual(readDecision(record.decision, record.edges), { age: 18, over_from: 0.92, under_to: 0.31, max_fpr: 0.01, max_fnr: 0.05 });
+  assert.deepEqual(readDecision(record.decision, record.edges), { age: 18, over_from: 0.92, under_to: 0.31, max_fpr: 0.01, max_fnr: 0.05, models: ["1".repeat(64)] });
   assert.equal(readDecision(undefined, record.edges), null);
-  assert.equal(refused.length, 10);
+  assert.equal(refused.length, 16);
   for (const { what, edges, decision } of refused) assert.throws(() => readDecision(decision, edges), /the bundle's decision/, what);
+  assert.equal(models.length, 6);
+  for (const { what, decision, sha256, fitted } of models) assert.equal(readDecision(decision, record.edges)?.models.includes(sha256), fitted, what);
   assert.equal(answered({ over_from: 0.9, under_to: 0.1 }, NaN), "unsure");
 });

@@ -13,10 +13,24 @@ export interface Rgb {
   rgb: Uint8Array;
 }
 
-type Point = readonly [number, number];
+export type Point = readonly [number, number];
 
 export const FRAME: Frame = { left: [0.3045, 0.3037], right: [0.6831, 0.3037], least_eyes: 16, least_light: 24 };
 const MAX_STEPS = 16;
+
+// The frame in a manifest's preprocessing; null where it says nothing of eyes, an error where what it says frames no face.
+export function readFrame(preprocessing: unknown): Frame | null {
+  const said = (preprocessing ?? {}) as Record<string, unknown>;
+  if (!("eyes" in said)) return null;
+  const { eyes, least_eyes = FRAME.least_eyes, least_light = FRAME.least_light } = said;
+  const isPlace = (eye: unknown): eye is [number, number] => Array.isArray(eye) && eye.length === 2 && eye.every((at) => typeof at === "number" && at >= 0 && at <= 1);
+  const [left, right] = Array.isArray(eyes) && eyes.length === 2 ? (eyes as unknown[]) : [];
+  const limits = [least_eyes, least_light].every(Number.isFinite);
+  if (!isPlace(left) || !isPlace(right) || !limits || Math.hypot(right[0] - left[0], right[1] - left[1]) < 0.05) {
+    throw new Error("the bundle's preprocessing frames no face. Get another release");
+  }
+  return { left, right, least_eyes: least_eyes as number, least_light: least_light as number };
+}
 
 // Eyes in pixels of the picture (pixel i covers i to i + 1); a side of the result in pixels.
 export function align(picture: Rgb, left: Point, right: Point, size: number, frame: Frame = FRAME): Rgb {

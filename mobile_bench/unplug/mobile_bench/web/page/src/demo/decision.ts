@@ -10,6 +10,8 @@ export interface Decision {
   under_to: number;
   max_fpr: number;
   max_fnr: number;
+  /** SHA-256 of the checkpoints and files that it was fitted on: about others it decides nothing. */
+  models: string[];
 }
 
 /** p = sum over groups g of softmax(logits)_g * clip((high_g - T) / (high_g - low_g), 0, 1), in double precision. */
@@ -42,7 +44,9 @@ export function readDecision(value: unknown, edges: unknown): Decision | null {
   if (said["schema"] !== SCHEMA) refuse(`is not of version ${SCHEMA}`);
   const names = ["age", "over_from", "under_to", "max_fpr", "max_fnr"] as const;
   for (const name of names) if (typeof said[name] !== "number") refuse(`has no number ${name}`);
-  const rule = Object.fromEntries(names.map((name) => [name, said[name]])) as unknown as Decision;
+  const models = Array.isArray(said["models"]) ? (said["models"] as unknown[]).map((model) => (model as Record<string, unknown> | null)?.["sha256"]) : [null];
+  if (!models.every((sha256) => typeof sha256 === "string")) refuse("names no models by their hashes");
+  const rule = { ...Object.fromEntries(names.map((name) => [name, said[name]])), models } as Decision;
   if (!(rule.under_to < rule.over_from)) refuse("has ends that cross");
   if (!Array.isArray(edges) || !(edges[0] < rule.age && rule.age < edges[edges.length - 1])) refuse("is about an age of which no group speaks");
   return rule;

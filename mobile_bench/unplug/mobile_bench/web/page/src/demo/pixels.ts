@@ -1,7 +1,8 @@
 // A picture as a tensor: centre square, scaled, in the range and the layout that the model's card names.
 import type { TensorSpec } from "../types";
+import type { Rgb } from "./align";
 
-const axis = (spec: TensorSpec, name: string): number => spec.shape[spec.layout.indexOf(name)] ?? 1;
+export const axis = (spec: TensorSpec, name: string): number => spec.shape[spec.layout.indexOf(name)] ?? 1;
 
 export const isImage = (spec: TensorSpec): boolean =>
   spec.shape.length === 4 && [..."NCHW"].every((name) => spec.layout.includes(name)) && axis(spec, "C") === 3;
@@ -32,4 +33,18 @@ export function crop(canvas: HTMLCanvasElement, picture: CanvasImageSource, widt
   context.imageSmoothingQuality = "high";
   context.drawImage(picture, (width - side) / 2, (height - side) / 2, side, side, 0, 0, canvas.width, canvas.height);
   return context.getImageData(0, 0, canvas.width, canvas.height);
+}
+
+/** Without alpha, as faces are aligned. */
+export function rgbOf({ width, height, data }: ImageData): Rgb {
+  const rgb = new Uint8Array(3 * width * height);
+  for (let place = 0; place < width * height; place++) rgb.set(data.subarray(4 * place, 4 * place + 3), 3 * place);
+  return { width, height, rgb };
+}
+
+/** As a canvas takes it. */
+export function imageOf({ width, height, rgb }: Rgb): ImageData {
+  const found = new ImageData(width, height);
+  found.data.forEach((_, at) => (found.data[at] = at % 4 === 3 ? 255 : rgb[3 * (at >> 2) + (at % 4)]!));
+  return found;
 }

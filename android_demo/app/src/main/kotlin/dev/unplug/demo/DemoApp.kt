@@ -1,8 +1,8 @@
 package dev.unplug.demo
 
 import android.app.Application
-import dev.unplug.demo.age.FaceFinder
-import dev.unplug.demo.age.FrameworkFaces
+import dev.unplug.demo.age.EyeFinder
+import dev.unplug.demo.age.FrameworkEyes
 import dev.unplug.demo.bundle.Shelf
 import dev.unplug.demo.draw.GeneratorShelf
 import dev.unplug.demo.engine.Engines
@@ -24,8 +24,8 @@ class DemoApp : Application() {
     /** Where adb puts what is to be taken in. */
     val inbox: File? get() = getExternalFilesDir(null)?.let { File(it, "inbox") }
 
-    /** Finds faces; another one may be set, MediaPipe's say. */
-    var faces: FaceFinder = FrameworkFaces
+    /** Finds faces by their eyes; another one may be set, MediaPipe's say. */
+    var eyes: EyeFinder = FrameworkEyes
 
     private fun asset(name: String): InputStream? =
         try {

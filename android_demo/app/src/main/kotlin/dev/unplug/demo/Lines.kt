@@ -8,6 +8,7 @@ import android.view.View
 import android.widget.TextView
 import java.io.FileNotFoundException
 import java.io.IOException
+import java.text.NumberFormat
 import java.util.Locale
 
 /** What went wrong, as one line for whoever holds the phone. */
@@ -35,3 +36,6 @@ fun TextView.show(line: String?) {
 
 /** A number with so many digits behind the point, as the user's language writes it. */
 fun Double.digits(count: Int): String = String.format(Locale.getDefault(), "%.${count}f", this)
+
+/** A number with as few digits as it needs, two behind the point at most. */
+fun Double.plain(): String = NumberFormat.getInstance().apply { maximumFractionDigits = 2 }.format(this)

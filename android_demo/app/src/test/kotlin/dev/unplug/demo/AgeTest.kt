@@ -1,46 +1,186 @@
 package dev.unplug.demo
 
-import ai.unplug.core.picture.Box
+import ai.unplug.core.Json
+import ai.unplug.core.age.AgeModel
+import ai.unplug.core.picture.Eyes
+import ai.unplug.core.picture.Point
 import android.app.Activity
 import android.content.Intent
 import android.graphics.Bitmap
 import android.graphics.Color
+import android.media.FaceDetector
 import android.net.Uri
+import android.os.Bundle
 import android.os.Looper
 import android.provider.MediaStore
+import android.view.MotionEvent
+import android.widget.ImageView
 import dev.unplug.demo.age.AgeActivity
 import dev.unplug.demo.age.AgeState
-import dev.unplug.demo.age.FaceFinder
-import dev.unplug.demo.age.FrameworkFaces
+import dev.unplug.demo.age.EyeFinder
+import dev.unplug.demo.age.FrameworkEyes
 import dev.unplug.demo.age.decode
 import dev.unplug.demo.age.decodeBefore28
 import dev.unplug.demo.bundle.CertificateActivity
+import dev.unplug.demo.engine.Runs
 import org.junit.Assert.assertEquals
+import org.junit.Assert.assertFalse
 import org.junit.Assert.assertNotSame
 import org.junit.Assert.assertNull
 import org.junit.Assert.assertTrue
 import org.junit.Test
 import org.robolectric.Shadows.shadowOf
+import org.robolectric.annotation.Config
+import org.robolectric.annotation.Implementation
+import org.robolectric.annotation.Implements
+import org.robolectric.util.ReflectionHelpers
 import java.io.ByteArrayOutputStream
 import java.io.File
 import java.nio.ByteBuffer
 import java.util.zip.CRC32
 import java.util.zip.DeflaterOutputStream
 
+/** The eyes of the drawn face. */
+private val DRAWN = Eyes(Point(200.0, 256.0), Point(312.0, 256.0))
+
+/** Stands for the detector's own library: a face in the middle, and one that it is not sure of. */
+@Implements(FaceDetector::class)
+class Detector {
+    @Implementation
+    fun findFaces(
+        picture: Bitmap,
+        faces: Array<FaceDetector.Face?>,
+    ): Int {
+        assertEquals(Triple(480, 299, Bitmap.Config.RGB_565), Triple(picture.width, picture.height, picture.config))
+        for ((at, confidence) in listOf(0.5f, 0.3f).withIndex()) {
+            faces[at] =
+                ReflectionHelpers.callConstructor(FaceDetector.Face::class.java).also { face ->
+                    for ((name, value) in listOf("mConfidence" to confidence, "mMidPointX" to 200f, "mMidPointY" to 90f, "mEyesDist" to 40f)) {
+                        ReflectionHelpers.setField(face, name, value)
+                    }
+                }
+        }
+        return 2
+    }
+}
+
 class AgeTest : OnPhone() {
     private fun looked(uri: Uri): AgeState = AgeState(app, uri).also { settle() }
 
     @Test
-    fun `the age of a photograph is Python's`() {
+    fun `where the manifest says nothing of eyes, nobody looks for them and the centre square is told`() {
         settleIn()
-        app.faces =
-            FaceFinder { picture ->
+        app.eyes = EyeFinder { throw AssertionError("nobody asked for eyes") }
+        val answered = checkNotNull(looked(photoUri()).answered)
+        assertEquals(AGE_BUNDLE["expected_age"].number, answered.answer.age, 1e-4)
+        assertEquals("ONNX Runtime, CPU", answered.runtime)
+        val words = open(AgeActivity::class.java, photographed()).get().words()
+        assertTrue(words.toString(), "This bundle does not say where eyes go: the model saw the centre square." in words)
+        assertFalse(words.toString(), words.any { it.startsWith("Over") || it.startsWith("Under") || it.startsWith("Unsure") })
+    }
+
+    /** What a screen keeps of a photograph that was chosen. */
+    private fun photographed(uri: Uri = photoUri()) = Bundle().apply { putParcelable("photo", uri) }
+
+    @Test
+    fun `from a photograph and its eyes to over, under or unsure, as in Python`() {
+        settleIn(ALIGNED)
+        app.eyes =
+            EyeFinder {
                 assertNotSame("not on the main thread", Looper.getMainLooper().thread, Thread.currentThread())
-                MIDDLE.find(picture)
+                listOf(EYES)
             }
         val answered = checkNotNull(looked(photoUri()).answered)
-        assertEquals(AGE_BUNDLE["face"]["expected_age"].number, answered.answer.age, 1e-4)
-        assertEquals("ONNX Runtime, CPU", answered.runtime)
+        assertEquals(ALIGNED["expected_age"].number, answered.answer.age, 1e-4)
+        assertEquals(ALIGNED["decision"]["answer"].string, answered.answer.decision?.word)
+        app.eyes = EyeFinder { listOf(DRAWN) }
+        val screen = open(AgeActivity::class.java, photographed(fileOf("portrait.png", encoded(portrait())))).get()
+        assertNull(screen.alert())
+        screen.shot("age-decision")
+        assertTrue(screen.words().toString(), screen.words().any { it in setOf("Over 18", "Under 18", "Unsure whether over 18") })
+        val limit = "At most 1 % of minors are called over 18 and 5 % of adults under it, of people like those it was fitted on (95 % confidence)."
+        assertTrue(screen.words().toString(), limit in screen.words().map { it.replace('\u00a0', ' ') })
+    }
+
+    @Test
+    fun `who cannot be judged gets no answer and the reason`() {
+        settleIn(ALIGNED)
+        val dark = Bitmap.createBitmap(64, 64, Bitmap.Config.ARGB_8888).apply { eraseColor(Color.BLACK) }
+        val near = Eyes(Point(15.0, 14.0), Point(25.0, 14.0))
+        val fix = "Choose one of a single face, near and well lit."
+        for ((case, why) in mapOf(
+            (photoUri() to emptyList<Eyes>()) to "no face found",
+            (photoUri() to listOf(EYES, near)) to "2 faces found",
+            (photoUri() to listOf(near)) to "the face is too small: 10 pixels between the eyes, and 16 are needed",
+            (fileOf("dark.png", encoded(dark)) to listOf(EYES)) to "the face is too dark",
+        )) {
+            app.eyes = EyeFinder { case.second }
+            val state = looked(case.first)
+            assertNull(why, state.answered)
+            assertEquals("Photograph: $why. $fix", state.line)
+        }
+    }
+
+    @Test
+    fun `where no face was found somebody taps both eyes`() {
+        settleIn(ALIGNED)
+        app.eyes = EyeFinder { emptyList() }
+        val screen = open(AgeActivity::class.java, photographed(fileOf("portrait.png", encoded(portrait())))).get()
+        assertEquals("Photograph: no face found. Choose one of a single face, near and well lit.", screen.alert())
+        assertTrue("If it shows one face, tap the middle of each eye." in screen.words())
+        screen.shot("age-eyes-asked")
+        val photo = screen.findViewById<ImageView>(R.id.photo)
+        photo.tap(2f, 2f)
+        assertTrue("beside the photograph is no eye", "If it shows one face, tap the middle of each eye." in screen.words())
+        val side = photo.height - 2f * photo.paddingTop
+        for (x in listOf(0.61f, 0.39f)) {
+            photo.tap(photo.width / 2f + (x - 0.5f) * side, photo.paddingTop + 0.5f * side)
+            if (x > 0.5f) assertTrue("Now tap the other eye." in screen.words())
+        }
+        settle()
+        assertNull(screen.alert())
+        assertTrue(screen.words().toString(), screen.words().any { it.endsWith(" years") })
+    }
+
+    private fun ImageView.tap(
+        x: Float,
+        y: Float,
+    ) {
+        for (action in listOf(MotionEvent.ACTION_DOWN, MotionEvent.ACTION_UP)) dispatchTouchEvent(MotionEvent.obtain(0, 0, action, x, y, 0))
+    }
+
+    @Test
+    fun `a decision that was fitted on other files is none`() {
+        settleIn(ALIGNED)
+        val bundle = app.shelf.need("age")
+        val decided = (bundle.manifest.postprocessing["decision"] as Json.Obj).fields
+        val others = Json.Obj(bundle.manifest.postprocessing.fields + ("decision" to Json.Obj(decided + ("models" to Json.Arr(emptyList())))))
+        val artifact = bundle.artifacts[0]
+        app.engines.open(Runs.ONNX_CPU, artifact.path, bundle.read(artifact.path)).use { engine ->
+            val model = AgeModel(engine, artifact.iospec, artifact.sha256, bundle.manifest.preprocessing, others)
+            val answer = model.answer(model.shown(PHOTO, listOf(EYES)))
+            assertEquals(ALIGNED["expected_age"].number, answer.age, 1e-4)
+            assertNull(answer.decision)
+            assertTrue(model.isOfOthers)
+        }
+    }
+
+    @Test
+    @Config(shadows = [Detector::class])
+    fun `the platform's detector gives eyes in pixels of the photograph`() {
+        val found = FrameworkEyes.find(Bitmap.createBitmap(1601, 1000, Bitmap.Config.ARGB_8888))
+        val (left, right) = found.single()
+        val (across, down) = 1601 / 480.0 to 1000 / 299.0
+        near(Point(across * 180, down * 90), left)
+        near(Point(across * 220, down * 90), right)
+    }
+
+    private fun near(
+        wanted: Point,
+        found: Point,
+    ) {
+        assertEquals(wanted.x, found.x, 1e-3)
+        assertEquals(wanted.y, found.y, 1e-3)
     }
 
     @Test
@@ -52,7 +192,6 @@ class AgeTest : OnPhone() {
         val asked = screen.started()
         assertEquals(Intent.ACTION_OPEN_DOCUMENT to "image/*", asked.action to asked.type)
         shadowOf(screen).receiveResult(asked, Activity.RESULT_OK, Intent().setData(fileOf("portrait.png", encoded(portrait()))))
-        app.faces = FaceFinder { Box(82.0, 56.0, 430.0, 404.0) }
         settle()
         screen.shot("age-answer")
         assertTrue(screen.words().toString(), screen.words().any { it.endsWith(" years") })
@@ -98,12 +237,6 @@ class AgeTest : OnPhone() {
             settle()
             assertEquals(line, state.line)
         }
-        app.faces = FrameworkFaces
-        state.look(photoUri())
-        settle()
-        assertEquals("Photograph: no face was found in it. Choose one with a face from the front.", state.line)
-        assertNull(screen.alert())
-        app.faces = MIDDLE
         state.look(photoUri())
         settle()
         assertNull(state.line)

@@ -2,12 +2,13 @@ package dev.unplug.demo
 
 import ai.unplug.core.Json
 import ai.unplug.core.bundle.Trust
-import ai.unplug.core.picture.Box
+import ai.unplug.core.picture.Eyes
 import ai.unplug.core.picture.Picture
+import ai.unplug.core.picture.Point
 import ai.unplug.core.text
 import android.graphics.Bitmap
 import android.net.Uri
-import dev.unplug.demo.age.FaceFinder
+import dev.unplug.demo.age.EyeFinder
 import dev.unplug.demo.age.bitmap
 import java.io.ByteArrayOutputStream
 import java.io.File
@@ -39,8 +40,9 @@ val Json.files: Map<String, ByteArray> get() = (this["files"] as Json.Obj).field
 val AGE_BUNDLE by lazy { Vectors.json("app/bundle.json") }
 val PHOTO by lazy { AGE_BUNDLE["picture"].let { Picture(it["width"].number.toInt(), it["height"].number.toInt(), it["rgb"].bytes) } }
 
-/** The middle of a picture is its face: of the photograph, the box that Python cut out. */
-val MIDDLE = FaceFinder { picture -> minOf(picture.width, picture.height).toDouble().let { side -> Box((picture.width - side) / 2, 0.0, (picture.width + side) / 2, side) } }
+/** The same model in a bundle that says where eyes go and decides at 18; and the eyes of the photograph. */
+val ALIGNED by lazy { Vectors.json("app/aligned.json") }
+val EYES by lazy { ALIGNED["eyes"].items.map { eye -> Point(eye.items[0].number, eye.items[1].number) }.let { (left, right) -> Eyes(left, right) } }
 
 fun zipOf(files: Map<String, ByteArray>): ByteArray {
     val bytes = ByteArrayOutputStream()
@@ -73,7 +75,7 @@ fun settleIn(
     generator: Boolean = true,
 ) {
     app.now = { Instant.parse(bundle["now"].string) }
-    app.faces = MIDDLE
+    app.eyes = EyeFinder { listOf(EYES) }
     Trust.of((bundle["trust"] as Json.Obj).text()).keys.forEach(app.shelf::trust)
     app.shelf.take(zipOf(bundle.files).inputStream())
     if (generator) app.generators.take(generatorZip())

@@ -48,7 +48,7 @@ class AppVectorsTest {
 
                 override fun run(inputs: Map<String, Tensor>) = emptyMap<String, FloatTensor>()
             }
-        return AgeModel(silent, spec, jsonOf("age_edges" to edges, "unit" to "years"))
+        return AgeModel(silent, spec, "", jsonOf(), jsonOf("age_edges" to edges, "unit" to "years"))
     }
 
     private fun outputs(case: Json) =

@@ -5,6 +5,7 @@ import ai.unplug.core.age.Decision
 import ai.unplug.core.age.DecisionRule
 import ai.unplug.core.age.overProbability
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Test
@@ -16,6 +17,7 @@ class DecisionTest {
     private fun model(
         edges: Json,
         decision: Json,
+        sha256: String = "1".repeat(64),
     ): AgeModel {
         val silent =
             object : Engine {
@@ -25,7 +27,7 @@ class DecisionTest {
             }
         val groups = edges.items.size - 1
         val spec = IOSpec(listOf(TensorSpec("image", listOf(1, 3, 16, 16), "NCHW")), listOf(TensorSpec("age_logits", listOf(1, groups), "NC")))
-        return AgeModel(silent, spec, jsonOf("age_edges" to edges, "unit" to "years", "decision" to decision))
+        return AgeModel(silent, spec, sha256, jsonOf(), jsonOf("age_edges" to edges, "unit" to "years", "decision" to decision))
     }
 
     private fun outputs(logits: FloatArray) = mapOf("age_logits" to FloatTensor(listOf(1, logits.size), logits), "expected_age" to FloatTensor(listOf(1, 1), floatArrayOf(30f)))
@@ -47,7 +49,7 @@ class DecisionTest {
     fun `a model answers by the rule of its manifest, and by none where there is none`() {
         val (edges, decision) = vectors["record"].let { it["edges"] to it["decision"] }
         val told = model(edges, decision)
-        assertEquals(DecisionRule(18.0, 0.92, 0.31, 0.01, 0.05, 0.95), told.rule)
+        assertEquals(DecisionRule(18.0, 0.92, 0.31, 0.01, 0.05, 0.95, setOf("1".repeat(64))), told.rule)
         for (at in 0 until edges.items.size - 1) {
             val logits = FloatArray(edges.items.size - 1) { if (it == at) 20f else 0f }
             val wanted = if (edges.doubles[at] >= 18) Decision.OVER else Decision.UNDER
@@ -60,7 +62,21 @@ class DecisionTest {
     @Test
     fun `what no app may decide by is refused`() {
         val cases = vectors["refused"].items
-        assertEquals(10, cases.size)
+        assertEquals(16, cases.size)
         for (case in cases) assertThrows(DataError::class.java, { model(case["edges"], case["decision"]) }, case["what"].string)
+    }
+
+    @Test
+    fun `a rule decides about the models that it names, and of others only the age is told`() {
+        val edges = vectors["record"]["edges"]
+        val cases = vectors["models"].items
+        assertEquals(6, cases.size)
+        for (case in cases) {
+            val found = model(edges, case["decision"], case["sha256"].string)
+            val fitted = case["fitted"] == Json.Bool(true)
+            assertEquals(fitted to !fitted, (found.rule != null) to found.isOfOthers, case["what"].string)
+            assertEquals(fitted, found.read(outputs(FloatArray(edges.items.size - 1))).decision != null)
+        }
+        assertFalse(model(edges, Json.Null).isOfOthers)
     }
 }

@@ -1,6 +1,7 @@
 package dev.unplug.demo.age
 
 import ai.unplug.core.age.Decision
+import ai.unplug.core.age.DecisionRule
 import android.content.ActivityNotFoundException
 import android.content.ClipData
 import android.content.Intent
@@ -15,6 +16,7 @@ import dev.unplug.demo.R
 import dev.unplug.demo.Screen
 import dev.unplug.demo.bundle.CertificateActivity
 import dev.unplug.demo.digits
+import dev.unplug.demo.plain
 import dev.unplug.demo.show
 
 /** A photograph in, an age out, and one tap away what the model forgot. */
@@ -89,30 +91,36 @@ class AgeActivity : Screen<AgeState>() {
     }
 
     private fun show() {
-        val answered = model.answered
+        val (answered, shown) = model.answered to model.shown
         findViewById<TextView>(R.id.alert).show(model.line)
         findViewById<View>(R.id.busy).visibility = if (model.busy) View.VISIBLE else View.GONE
-        findViewById<View>(R.id.photo_hint).visibility = if (answered == null && !model.busy) View.VISIBLE else View.GONE
+        findViewById<View>(R.id.photo_hint).visibility = if (shown == null && !model.busy) View.VISIBLE else View.GONE
         findViewById<View>(R.id.answer).visibility = if (answered == null) View.GONE else View.VISIBLE
         findViewById<View>(R.id.forgotten).visibility = if (answered == null) View.GONE else View.VISIBLE
         val photo = findViewById<ImageView>(R.id.photo)
-        photo.setImageBitmap(answered?.photo)
-        photo.contentDescription = answered?.let { getString(R.string.age_photo_of) }
-        photo.importantForAccessibility = if (answered == null) View.IMPORTANT_FOR_ACCESSIBILITY_NO else View.IMPORTANT_FOR_ACCESSIBILITY_YES
+        photo.setImageBitmap(shown)
+        photo.contentDescription = shown?.let { getString(if (answered == null) R.string.age_photo else R.string.age_photo_of) }
+        photo.importantForAccessibility = if (shown == null) View.IMPORTANT_FOR_ACCESSIBILITY_NO else View.IMPORTANT_FOR_ACCESSIBILITY_YES
+        photo.setOnTouchListener(if (model.eyesAsked > 0) EyeTaps(model::show) else null)
+        findViewById<TextView>(R.id.eyes).show(listOf(null, R.string.age_second_eye, R.string.age_eyes)[model.eyesAsked]?.let(::getString))
         answered?.let(::showAnswer)
     }
 
     private fun showAnswer(answered: Answered) {
         findViewById<TextView>(R.id.years).text = getString(R.string.age_years, answered.answer.age.digits(0))
-        val decision =
+        val (rule, model) = answered.model.rule to answered.model
+        val said =
             when (answered.answer.decision) {
                 Decision.OVER -> R.string.age_over
                 Decision.UNDER -> R.string.age_under
                 Decision.UNSURE -> R.string.age_unsure
                 null -> null
             }
-        findViewById<TextView>(R.id.decision).show(decision?.let(::getString))
+        findViewById<TextView>(R.id.decision).show(said?.let { getString(it, rule?.age?.plain()) })
+        val others = if (model.isOfOthers) getString(R.string.age_of_others) else null
+        findViewById<TextView>(R.id.limit).show(rule?.let(::limit) ?: others)
         findViewById<BarsView>(R.id.groups).show(answered.answer.groups)
+        findViewById<TextView>(R.id.square).show(if (model.frame == null) getString(R.string.age_square) else null)
         findViewById<TextView>(R.id.how).text = getString(R.string.age_how, answered.millis.digits(1), answered.runtime)
         val manifest = answered.bundle.manifest
         val forgot = manifest.lineage.forgetSamples.toInt()
@@ -124,6 +132,12 @@ class AgeActivity : Screen<AgeState>() {
                 manifest.gates.count { it.holds },
                 manifest.gates.size,
             )
+    }
+
+    /** What a decision holds. */
+    private fun limit(rule: DecisionRule): String {
+        val sure = rule.confidence?.let { getString(R.string.age_sure, (100 * it).plain()) } ?: getString(R.string.age_sure_on_average)
+        return getString(R.string.age_limit, (100 * rule.maxFpr).plain(), rule.age.plain(), (100 * rule.maxFnr).plain(), sure)
     }
 
     private companion object {

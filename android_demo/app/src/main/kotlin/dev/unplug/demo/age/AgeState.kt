@@ -4,23 +4,41 @@ import ai.unplug.core.DataError
 import ai.unplug.core.age.AgeAnswer
 import ai.unplug.core.age.AgeModel
 import ai.unplug.core.bundle.Bundle
+import ai.unplug.core.picture.Eyes
+import ai.unplug.core.picture.Point
 import android.graphics.Bitmap
 import android.graphics.Canvas
 import android.graphics.Paint
-import android.graphics.RectF
+import android.graphics.Path
 import android.net.Uri
 import dev.unplug.demo.DemoApp
 import dev.unplug.demo.Running
 import dev.unplug.demo.Watched
 import dev.unplug.demo.line
 
-/** What the age screen shows. */
+/**
+ * What the model said of a photograph.
+ *
+ * @property model whose engine is closed: its rule and its frame are what is asked for.
+ */
 class Answered(
-    val photo: Bitmap,
     val answer: AgeAnswer,
+    val model: AgeModel,
     val millis: Double,
     val runtime: String,
     val bundle: Bundle,
+)
+
+/**
+ * A photograph that was looked at.
+ *
+ * @property photo with what the model saw of it; as it is where nothing was answered.
+ * @property answered null where its face cannot be judged: somebody may then show where the eyes are.
+ */
+private class Looked(
+    val photo: Bitmap,
+    val answered: Answered?,
+    val unjudged: DataError? = null,
 )
 
 /**
@@ -35,31 +53,67 @@ class AgeState(
 ) : Watched() {
     var answered: Answered? = null
         private set
+
+    /** The photograph as it is shown, or null. */
+    var shown: Bitmap? = null
+        private set
     var line: String? = null
         private set
     val busy: Boolean get() = running != null
     private var running: Running? = null
+    private var plain: Bitmap? = null
+
+    /** The first eye of two that somebody shows. */
+    private var firstEye: Point? = null
+
+    /** How many eyes are to be shown, where no answer is given without. */
+    val eyesAsked: Int get() = if (plain == null) 0 else if (firstEye == null) 2 else 1
 
     /** The file that a camera was asked to write. */
     var taking: Uri? = null
 
     init {
-        photo?.let(::look)
+        photo?.let { look(it) }
     }
 
-    /** Answers for another photograph; an answer that is still under way counts no more. */
-    fun look(uri: Uri) {
+    /**
+     * Answers for another photograph; an answer that is still under way counts no more.
+     *
+     * @param eyes of its one face, where somebody has shown them.
+     */
+    fun look(
+        uri: Uri,
+        eyes: Eyes? = null,
+    ) {
         photo = uri
         line = null
+        firstEye = null
         running?.stop()
         running =
-            app.work.run({ answer(uri) }) { result ->
+            app.work.run({ answer(uri, eyes) }) { result ->
                 if (photo != uri) return@run
                 running = null
-                answered = result.getOrNull()
-                line = result.exceptionOrNull()?.let { app.line(it) }
+                val looked = result.getOrNull()
+                answered = looked?.answered
+                shown = looked?.photo
+                plain = looked?.unjudged?.let { looked.photo }
+                line = (looked?.unjudged ?: result.exceptionOrNull())?.let { app.line(it) }
                 changed()
             }
+        changed()
+    }
+
+    /** Somebody shows an eye, in pixels of [shown]; after the second one the photograph is looked at again. */
+    fun show(eye: Point) {
+        val (picture, uri) = (plain ?: return) to (photo ?: return)
+        val first = firstEye
+        if (first != null) {
+            val (left, right) = listOf(first, eye).sortedBy { it.x }
+            plain = null
+            return look(uri, Eyes(left, right))
+        }
+        firstEye = eye
+        shown = marked(picture, emptyList(), listOf(eye))
         changed()
     }
 
@@ -69,30 +123,58 @@ class AgeState(
         changed()
     }
 
-    private fun answer(uri: Uri): Answered {
+    private fun answer(
+        uri: Uri,
+        eyes: Eyes?,
+    ): Looked {
         val bundle = app.shelf.need("age")
         val photo = decode(app.contentResolver, uri)
-        val face = app.faces.find(photo) ?: throw DataError("photograph", "no face was found in it", "Choose one with a face from the front")
         val (artifact, way) = app.engines.choose(bundle.artifacts)
         app.engines.open(way, artifact.path, bundle.read(artifact.path)).use { engine ->
+            val model = AgeModel(engine, artifact, bundle.manifest)
+            val faces = if (model.frame == null) emptyList() else eyes?.let(::listOf) ?: app.eyes.find(photo)
+            val shown =
+                try {
+                    model.shown(photo.whole(), faces)
+                } catch (unjudged: DataError) {
+                    return Looked(photo, null, unjudged)
+                }
             val begun = System.nanoTime()
-            val answer = AgeModel(engine, artifact.iospec, bundle.manifest.postprocessing).answer(photo.part(face))
-            return Answered(framed(photo, face), answer, (System.nanoTime() - begun) / 1e6, way.shown, bundle)
+            val answered = Answered(model.answer(shown), model, (System.nanoTime() - begun) / 1e6, way.shown, bundle)
+            return Looked(seen(photo, model, faces), answered)
         }
     }
 
-    private fun framed(
+    /** The photograph with what the model saw of it: the frame around the eyes, or the centre square. */
+    private fun seen(
         photo: Bitmap,
-        face: ai.unplug.core.picture.Box,
+        model: AgeModel,
+        faces: List<Eyes>,
+    ): Bitmap {
+        model.frame?.let { frame -> return marked(photo, frame.corners(faces.single()), faces.flatMap { listOf(it.left, it.right) }) }
+        val side = minOf(photo.width, photo.height).toDouble()
+        val (left, top) = (photo.width - side) / 2 to (photo.height - side) / 2
+        return marked(photo, listOf(Point(left, top), Point(left + side, top), Point(left + side, top + side), Point(left, top + side)), emptyList())
+    }
+
+    private fun marked(
+        photo: Bitmap,
+        corners: List<Point>,
+        eyes: List<Point>,
     ): Bitmap {
         val copy = photo.copy(Bitmap.Config.ARGB_8888, true)
+        val canvas = Canvas(copy)
         val width = maxOf(copy.width, copy.height) / 160f
-        val box = RectF(face.left.toFloat(), face.top.toFloat(), face.right.toFloat(), face.bottom.toFloat())
+        val path = Path()
+        corners.forEachIndexed { at, (x, y) -> if (at == 0) path.moveTo(x.toFloat(), y.toFloat()) else path.lineTo(x.toFloat(), y.toFloat()) }
+        if (corners.isNotEmpty()) path.close()
+        for ((x, y) in eyes) path.addCircle(x.toFloat(), y.toFloat(), 2.5f * width, Path.Direction.CW)
         val paint = Paint(Paint.ANTI_ALIAS_FLAG).apply { style = Paint.Style.STROKE }
         for ((color, stroke) in listOf(0x99000000.toInt() to 2 * width, 0xffffffff.toInt() to width)) {
             paint.color = color
             paint.strokeWidth = stroke
-            Canvas(copy).drawRoundRect(box, 6 * width, 6 * width, paint)
+            paint.strokeJoin = Paint.Join.ROUND
+            canvas.drawPath(path, paint)
         }
         return copy
     }

@@ -1,7 +1,6 @@
 package dev.unplug.demo.age
 
 import ai.unplug.core.DataError
-import ai.unplug.core.picture.Box
 import ai.unplug.core.picture.Picture
 import android.content.ContentResolver
 import android.graphics.Bitmap
@@ -17,7 +16,6 @@ import java.io.IOException
 import java.io.InputStream
 import java.nio.ByteBuffer
 import kotlin.math.max
-import kotlin.math.roundToInt
 
 private const val MAX_SIDE = 1600
 private const val MAX_PIXELS = 400L * 1000 * 1000
@@ -102,19 +100,6 @@ private fun sampling(
 private fun unreadable(): DataError {
     val heic = if (Build.VERSION.SDK_INT < Build.VERSION_CODES.P) "; Android reads HEIC from 9 on" else ""
     return DataError("photograph", "it is no picture that this phone can read$heic", "Choose a JPEG, PNG, WebP or HEIC photograph")
-}
-
-/** Part of a bitmap as the models take pictures; what the box has beyond the bitmap repeats its border. */
-fun Bitmap.part(box: Box): Picture {
-    val side = max(box.right - box.left, box.bottom - box.top).roundToInt().coerceIn(1, 2 * MAX_SIDE)
-    val (left, top) = box.left.roundToInt() to box.top.roundToInt()
-    val all = IntArray(width * height).also { getPixels(it, 0, width, 0, 0, width, height) }
-    val argb = IntArray(side * side)
-    for (y in 0 until side) {
-        val row = (top + y).coerceIn(0, height - 1) * width
-        for (x in 0 until side) argb[y * side + x] = all[row + (left + x).coerceIn(0, width - 1)]
-    }
-    return Picture.ofArgb(side, side, argb)
 }
 
 /** All of a bitmap. */

@@ -6,8 +6,13 @@ import ai.unplug.core.Fields
 import ai.unplug.core.FloatTensor
 import ai.unplug.core.IOSpec
 import ai.unplug.core.Json
+import ai.unplug.core.bundle.Artifact
+import ai.unplug.core.bundle.Manifest
+import ai.unplug.core.picture.Eyes
+import ai.unplug.core.picture.Frame
 import ai.unplug.core.picture.Picture
 import ai.unplug.core.picture.centreSquare
+import ai.unplug.core.picture.onlyFace
 import ai.unplug.core.picture.toTensor
 
 /** Whether somebody is over an age, as far as a limit of errors allows to say. */
@@ -31,7 +36,7 @@ public data class AgeGroup(
  *
  * @property age expected, in years.
  * @property groups in rising order of age.
- * @property decision null where the manifest carries no rule.
+ * @property decision null where the manifest carries no rule, or none that was fitted on this file.
  */
 public data class AgeAnswer(
     val age: Double,
@@ -44,38 +49,65 @@ public data class AgeAnswer(
  *
  * @param engine of an artifact with `age_logits` and `expected_age`.
  * @param iospec of that artifact.
- * @param postprocessing of the bundle's manifest.
+ * @param sha256 of that artifact: what a decision must name.
+ * @param preprocessing of the bundle's manifest.
+ * @param postprocessing of it.
  * @throws DataError the manifest says something else than an age model's.
  */
 public class AgeModel(
     private val engine: Engine,
     private val iospec: IOSpec,
+    sha256: String,
+    preprocessing: Json.Obj,
     postprocessing: Json.Obj,
 ) : AutoCloseable {
     private val edges: List<Double>
 
-    /** What is answered where somebody asks whether a person is over an age. */
+    /** Where the eyes of a face go; null where the manifest has the centre square taken. */
+    public val frame: Frame? = Frame.of(preprocessing)
+
+    /** What is answered where somebody asks whether a person is over an age; null where nothing is. */
     public val rule: DecisionRule?
+
+    /** Whether the manifest carries a rule that was fitted on other models than this one, so that it decides nothing here. */
+    public val isOfOthers: Boolean
 
     init {
         val fields = Fields(postprocessing, "postprocessing", setOf("age_edges", "unit", "decision"))
         edges = fields.numbers("age_edges")
         if (edges.size < 2 || edges.zipWithNext().any { (low, high) -> low >= high }) fields.wrong("its age_edges do not rise")
-        rule = if (fields.has("decision")) DecisionRule.of(fields.any("decision"), edges) else null
+        val carried = if (fields.has("decision")) DecisionRule.of(fields.any("decision"), edges) else null
+        rule = carried?.takeIf { sha256 in it.models }
+        isOfOthers = carried != null && rule == null
         if (iospec.inputs.size != 1 || !iospec.inputs[0].isImage) fields.wrong("its model takes something else than one picture")
     }
+
+    /** Of a bundle's file. */
+    public constructor(engine: Engine, artifact: Artifact, manifest: Manifest) :
+        this(engine, artifact.iospec, artifact.sha256, manifest.preprocessing, manifest.postprocessing)
 
     /** Side of the pictures that it looks at. */
     public val size: Int get() = iospec.inputs[0].axis('H')
 
     /**
-     * Of the picture's centre square: cut it to the face before, with `faceBox` or by hand.
+     * What the model is shown of a photograph: its one face, with the eyes where the manifest says; without a word of it the centre square.
+     *
+     * @param faces the eyes of every face that was found; without a frame nobody asks.
+     * @throws DataError no face, several, one that is too small or too dark.
+     */
+    public fun shown(
+        picture: Picture,
+        faces: List<Eyes>,
+    ): Picture = frame?.let { onlyFace(picture, faces, size, it) } ?: centreSquare(picture, size)
+
+    /**
+     * Of a picture of its size, see [shown].
      *
      * @throws DataError the model gives something else than an age.
      */
-    public fun answer(picture: Picture): AgeAnswer {
+    public fun answer(shown: Picture): AgeAnswer {
         val spec = iospec.inputs[0]
-        return read(engine.run(mapOf(spec.name to toTensor(centreSquare(picture, size), spec))))
+        return read(engine.run(mapOf(spec.name to toTensor(shown, spec))))
     }
 
     /** What the outputs say. */

@@ -33,6 +33,7 @@ public fun overProbability(
  * @property maxFpr share of minors that is called over, at most; of people like those that the rule was fitted on.
  * @property maxFnr the same of adults called under.
  * @property confidence with which that holds over the draw of those people; null where it holds on average over draws.
+ * @property models SHA-256 of the checkpoints and files that it was fitted on: about others it decides nothing.
  */
 public data class DecisionRule(
     val age: Double,
@@ -41,6 +42,7 @@ public data class DecisionRule(
     val maxFpr: Double,
     val maxFnr: Double,
     val confidence: Double?,
+    val models: Set<String> = emptySet(),
 ) {
     /** The answer to P(age >= T); what is no number is unsure. */
     public fun decide(over: Double): Decision = if (over >= overFrom) Decision.OVER else if (over <= underTo) Decision.UNDER else Decision.UNSURE
@@ -82,10 +84,16 @@ public data class DecisionRule(
                     maxFpr = fields.number("max_fpr"),
                     maxFnr = fields.number("max_fnr"),
                     confidence = if (fields.has("confidence")) fields.number("confidence") else null,
+                    models = fields.list("models").map { model(it, fields) }.toSet(),
                 )
             if (found.underTo >= found.overFrom) fields.wrong("its ends cross")
             if (found.age <= edges.first() || found.age >= edges.last()) fields.wrong("no age group speaks of its age")
             return found
         }
+
+        private fun model(
+            value: Json,
+            fields: Fields,
+        ): String = ((value as? Json.Obj)?.fields?.get("sha256") as? Json.Str)?.value ?: fields.wrong("it names a model without its hash")
     }
 }

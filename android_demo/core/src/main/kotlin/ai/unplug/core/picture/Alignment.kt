@@ -1,7 +1,9 @@
 package ai.unplug.core.picture
 
 import ai.unplug.core.DataError
+import ai.unplug.core.Fields
 import ai.unplug.core.InputError
+import ai.unplug.core.Json
 import ai.unplug.core.ecmaNumber
 import kotlin.math.ceil
 import kotlin.math.floor
@@ -13,6 +15,12 @@ private const val MAX_STEPS = 16.0
 public data class Point(
     val x: Double,
     val y: Double,
+)
+
+/** Middles of a face's eyes in pixels of a picture, left and right as it shows them. */
+public data class Eyes(
+    val left: Point,
+    val right: Point,
 )
 
 /**
@@ -32,6 +40,44 @@ public data class Frame(
         val inside = listOf(left.x, left.y, right.x, right.y).all { it in 0.0..1.0 }
         val apart = Point(right.x - left.x, right.y - left.y).let { sqrt(it.x * it.x + it.y * it.y) }
         if (!inside || apart < 0.05) throw InputError("frame", "eyes at $left and $right frame no face", "Give both in 0 to 1, apart")
+    }
+
+    /** What the model sees of a photograph, as the four corners in its pixels, going round. */
+    public fun corners(eyes: Eyes): List<Point> {
+        val (across, down) = right.x - left.x to right.y - left.y
+        val (wide, high) = eyes.right.x - eyes.left.x to eyes.right.y - eyes.left.y
+        val whole = across * across + down * down
+        val (real, imaginary) = (wide * across + high * down) / whole to (high * across - wide * down) / whole
+        return listOf(0.0 to 0.0, 1.0 to 0.0, 1.0 to 1.0, 0.0 to 1.0).map { (x, y) ->
+            val (fromX, fromY) = x - left.x to y - left.y
+            Point(eyes.left.x + real * fromX - imaginary * fromY, eyes.left.y + imaginary * fromX + real * fromY)
+        }
+    }
+
+    public companion object {
+        /**
+         * The frame in a manifest's `preprocessing`, or null where it says nothing of eyes.
+         *
+         * @throws DataError what it says frames no face.
+         */
+        public fun of(preprocessing: Json.Obj): Frame? {
+            if ("eyes" !in preprocessing.fields) return null
+            val fields = Fields(preprocessing, "preprocessing", preprocessing.fields.keys)
+            val eyes = fields.list("eyes").map { eye -> (eye as? Json.Arr)?.items?.map { (it as? Json.Num)?.value ?: Double.NaN }.orEmpty() }
+            if (eyes.size != 2 || eyes.any { it.size != 2 }) fields.wrong("its eyes are no two places")
+            val (left, right) = eyes.map { (x, y) -> Point(x, y) }
+            val none = Frame()
+
+            fun least(
+                name: String,
+                usual: Double,
+            ) = if (name in preprocessing.fields) fields.number(name) else usual
+            return try {
+                Frame(left, right, least("least_eyes", none.leastEyes), least("least_light", none.leastLight))
+            } catch (wrong: InputError) {
+                fields.wrong(wrong.why)
+            }
+        }
     }
 }
 
@@ -111,4 +157,22 @@ public fun faceProblem(
         light(aligned) < frame.leastLight -> "the face is too dark"
         else -> null
     }
+}
+
+/**
+ * The one face of a photograph in its frame.
+ *
+ * @param faces the eyes of every face that was found.
+ * @throws DataError it cannot be judged: no face, several, one that is too small or too dark.
+ */
+public fun onlyFace(
+    picture: Picture,
+    faces: List<Eyes>,
+    size: Int,
+    frame: Frame,
+): Picture {
+    val (left, right) = faces.singleOrNull() ?: Eyes(Point(0.0, 0.0), Point(1.0, 0.0))
+    val made = align(picture, left, right, size, frame)
+    val problem = faceProblem(faces.size, left, right, made, frame) ?: return made
+    throw DataError("photograph", problem, "Choose one of a single face, near and well lit")
 }

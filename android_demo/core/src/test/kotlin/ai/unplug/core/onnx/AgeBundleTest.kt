@@ -1,5 +1,6 @@
 package ai.unplug.core.onnx
 
+import ai.unplug.core.DataError
 import ai.unplug.core.Json
 import ai.unplug.core.TestVectors
 import ai.unplug.core.Vectors
@@ -11,9 +12,13 @@ import ai.unplug.core.bundle.Source
 import ai.unplug.core.bundle.Trust
 import ai.unplug.core.bundle.Verdict
 import ai.unplug.core.double
+import ai.unplug.core.doubles
 import ai.unplug.core.floats
 import ai.unplug.core.get
+import ai.unplug.core.items
 import ai.unplug.core.picture
+import ai.unplug.core.picture.Eyes
+import ai.unplug.core.picture.Point
 import ai.unplug.core.string
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNotNull
@@ -42,7 +47,9 @@ class AgeBundleTest {
             val parity = TestVectors.check(engine, samples, TestVectors.minPsnrDb(artifact.precision))
             println("age, ${samples.size} test vectors: ${parity.db?.let { "%.1f dB".format(it) } ?: "equal"}")
             assertNull(parity.reason)
-            val answer = AgeModel(engine, artifact.iospec, bundle.manifest.postprocessing).answer(case["picture"].picture())
+            val model = AgeModel(engine, artifact, bundle.manifest)
+            assertNull(model.frame)
+            val answer = model.answer(model.shown(case["picture"].picture(), emptyList()))
             assertEquals(case["expected_age"].double, answer.age, 1e-4)
             assertEquals(3, answer.groups.size)
             assertEquals(1.0, answer.groups.sumOf { it.probability }, 1e-9)
@@ -50,6 +57,23 @@ class AgeBundleTest {
         assertTrue(checkNotNull(bundle.card()).startsWith("# A tiny"))
         assertNotNull(bundle.report("audit.json"))
         assertEquals("face-age", bundle.manifest.publication.name)
+    }
+
+    @Test
+    fun `a photograph whose eyes are known goes the whole way to a decision`() {
+        val told = Vectors.json("app/aligned.json")
+        val signed = (told["files"] as Json.Obj).fields.mapValues { it.value.base64 }
+        val bundle = Bundle.open(Source.of(signed), Trust.of(told["trust"]), Instant.parse(told["now"].string))
+        val artifact = checkNotNull(bundle.artifact("onnx"))
+        OnnxEngine(bundle.read(artifact.path)).use { engine ->
+            val model = AgeModel(engine, artifact, bundle.manifest)
+            val (left, right) = told["eyes"].items.map { eye -> eye.doubles.let { Point(it[0], it[1]) } }
+            val answer = model.answer(model.shown(told["picture"].picture(), listOf(Eyes(left, right))))
+            assertEquals(told["expected_age"].double, answer.age, 1e-4)
+            assertEquals(told["decision"]["answer"].string, answer.decision?.word)
+            assertEquals(told["decision"]["age"].double, model.rule?.age)
+            assertThrows(DataError::class.java) { model.shown(told["picture"].picture(), emptyList()) }
+        }
     }
 
     @Test

@@ -24,11 +24,19 @@ from torch import Tensor, nn
 from unplug.core import InputError, read_json, table, versions, write_json
 from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.fleet import Job, Result
-from unplug.sdk.studies.leaderboard import METRICS, RUN_FILE, Bench, Oracle, Pool, measure, measure_pool, unlearning_seeds
+from unplug.sdk.studies.leaderboard import (
+    METRICS,
+    RUN_FILE,
+    Bench,
+    Board,
+    Oracle,
+    Pool,
+    measure,
+    measure_pool,
+    unlearning_seeds,
+)
 from unplug.sdk.training import Batch, draw_augment
 from unplug.sdk.unlearning import ForgetProblem, Lens, apply_method, summary
-
-from .board import Board
 
 SCHEMA, NONE = "unplug-ablation/1", "-"
 

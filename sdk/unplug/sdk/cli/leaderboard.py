@@ -136,9 +136,8 @@ def _methods(text: str) -> tuple[str, ...]:
     from unplug.core import InputError
     from unplug.sdk.studies.leaderboard import ORACLE, all_methods
 
-    chosen = tuple(dict.fromkeys(names(text)))
-    if chosen == ("all",):
-        return all_methods()
+    given = names(text)
+    chosen = tuple(dict.fromkeys(own for name in given for own in (all_methods() if name == "all" else (name,))))
     if not chosen or ORACLE in chosen:
         why = "retraining is the oracle and always there" if chosen else "it names no method"
         raise InputError(f"--methods {text}", why, "Name methods of `unplug list methods`, or all")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from benchmarks import ablation, leaderboard
 from benchmarks.ablation import VARIANTS, ablate
-from benchmarks.leaderboard import command_of, main, standing
+from benchmarks.leaderboard import SOURCES, command_of, main, standing
 from benchmarks.spaces import PUBLISHED, SPACES, Between
 from benchmarks.tune import run, tuned_settings
 from click.testing import CliRunner
@@ -65,6 +65,32 @@ def test_the_page_is_written_from_a_board(made: Made, tmp_path: Path) -> None:
     assert command.startswith(f"unplug leaderboard --protocol {report.protocol} ") and command.endswith(" --out DIR")
     assert f"--models {len(report.seeds['retrained'])} --originals {len(report.seeds['originals'])}" in command
     assert f"--epochs {report.recipe['epochs']}" in command and "--methods" in command
+
+
+def test_the_page_in_docs_is_the_one_that_the_stored_boards_make(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[4] / "docs"
+    main(tmp_path / "leaderboard.md", [docs / "data" / name for name in SOURCES])
+    fix = "run: python -m benchmarks.leaderboard docs/leaderboard.md with what SOURCES names"
+    assert (tmp_path / "leaderboard.md").read_text() == (docs / "leaderboard.md").read_text(), fix
+
+
+def test_the_board_of_docs_holds_its_own_rules() -> None:
+    """As many originals as models; an exact method scores as the null does; settings are those that tuning found."""
+    data = Path(__file__).parents[4] / "docs" / "data"
+    report, tuning = read_leaderboard(data / "leaderboard-people.json"), json.loads((data / "tuning.json").read_text())
+    seeds = report.seeds
+    assert len(seeds["originals"]) == len(seeds["retrained"]) == len(seeds["unlearning"]) == 64
+    exact = report.row("retrain@exact").metrics["f_ratio"]
+    assert exact.low is not None and exact.high is not None and exact.low <= 1.0 <= exact.high
+    assert tuning["data"]["digest"] != report.data["digest"] and tuning["trials"] == 30
+    tuned = {row["method"]: row for row in tuning["rows"]}
+    for row in report.rows:
+        if row.rank is None:
+            continue
+        assert (row.models, row.originals, row.budget) == (64, 64, 0.05), row.name
+        assert len(tuned[row.name]["trials"]) == 30
+        chosen = tuned[row.name]["trials"][tuned[row.name]["best"]]["settings"]
+        assert all(str(row.settings[key]) == value or float(row.settings[key]) == float(value) for key, value in chosen.items())
 
 
 def test_our_own_method_is_placed_by_every_number(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:

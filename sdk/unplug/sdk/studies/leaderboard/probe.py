@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from unplug.sdk.auditing import gather
 from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result, write_result
 from unplug.sdk.statistics import auc
-from unplug.sdk.training import new_model, pictures, predict
+from unplug.sdk.training import SampleSet, new_model, pictures, predict
 
 from .binding import bound_sha256, weights_of
 from .intervals import as_measure, cluster_mean
@@ -26,6 +26,7 @@ from .report import Measure
 if TYPE_CHECKING:
     from .jobs import Bench
 
+Views = tuple[tuple[SampleSet, SampleSet], ...]
 PROBED = 16
 """Models of a row that are asked again."""
 FOLDER = "probes"
@@ -42,7 +43,7 @@ def probe_rows(out: Path, rows: Sequence[Sequence[str]], local: Bench, given: st
         local: data and task.
         given: fingerprint of the results.
     """
-    done = 0
+    done, views = 0, None
     if not weights_of(read_result(out / "models", rows[0][0])):
         return done
     for names in rows:
@@ -52,18 +53,18 @@ def probe_rows(out: Path, rows: Sequence[Sequence[str]], local: Bench, given: st
             result = read_result(out / "models", name)
             if result.refused is not None or not weights_of(result):
                 continue
+            views = views or gather(local.sets, local.dataset, local.task).views  # type: ignore[arg-type]
             order = Order(job=Job(name=name, target="unplug:probe"), fingerprint=given, given=given)
-            write_result(out / FOLDER, name, pack(_ask(result, name, local), order))
+            write_result(out / FOLDER, name, pack(_ask(result, name, local, views), order))
             done += 1
     return done
 
 
-def _ask(result: Result, name: str, local: Bench) -> Result:
+def _ask(result: Result, name: str, local: Bench, views: Views) -> Result:
     """The scores of both probes; facts say which weights were asked."""
     sha256 = bound_sha256(result, name)
     model = new_model(local.task, local.whole, 0)
     model.load_state_dict({key: torch.from_numpy(value) for key, value in weights_of(result).items()})
-    views = gather(local.sets, local.dataset, local.task).views  # type: ignore[arg-type]
     says = [[_score(model.eval(), part) for part in pair] for pair in views]
     tensors = {f"views_{part}": np.mean([pair[side] for pair in says], axis=0) for side, part in enumerate(("forget", "test"))}
     round_weights(model)
@@ -72,8 +73,8 @@ def _ask(result: Result, name: str, local: Bench) -> Result:
     return Result(tensors={key: value.astype(np.float32) for key, value in tensors.items()}, facts={"weights_sha256": sha256})
 
 
-def _score(model: nn.Module, part: object) -> np.ndarray:
-    says = predict(model, pictures(part))  # type: ignore[arg-type]
+def _score(model: nn.Module, part: SampleSet) -> np.ndarray:
+    says = predict(model, pictures(part))
     error_N = np.zeros(len(says.log_prob_N)) if np.isnan(says.error_N).any() else says.error_N
     return np.asarray(says.log_prob_N - error_N / YEARS)
 

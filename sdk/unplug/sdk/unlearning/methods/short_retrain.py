@@ -8,8 +8,8 @@ from typing import ClassVar
 from torch import nn
 
 from unplug.sdk.tasks import Need
+from unplug.sdk.training import new_model
 
-from ..anatomy import reset
 from ..descent import Repair
 from ..method import ForgetProblem
 from ..settings import Stepped
@@ -34,8 +34,6 @@ class ShortRetrain(Stepped):
     needs: ClassVar[tuple[Need, ...]] = ("retain data", "labels")
 
     def __call__(self, model: nn.Module, problem: ForgetProblem) -> nn.Module:
-        """Draws every layer of `model` anew and trains it in place."""
-        for module in model.modules():
-            if hasattr(module, "reset_parameters"):
-                reset(module)
-        return Repair(batch_size=self.batch_size, lr=self.lr, shape="up-down", optimizer=self.optimizer)(model, problem)
+        """Ignores `model`; the first weights follow from the problem's seed, as the oracle's do."""
+        fresh = new_model(problem.task, problem.retain, problem.seed)
+        return Repair(batch_size=self.batch_size, lr=self.lr, shape="up-down", optimizer=self.optimizer)(fresh, problem)

@@ -95,9 +95,10 @@ def leaderboard(
         raise InputError("--budget nan", "not a number", "Give a fraction of retraining such as 0.05")
     if cluster is not None and backend != "ray":
         raise InputError(f"--cluster {cluster}", f"the backend is {backend}", "Add --backend ray")
-    chosen_methods, changed = _methods(methods), _settings(pairs, file)
+    chosen_methods, changed = _methods(methods), _settings(pairs)
     if idle := sorted(set(changed) - set(chosen_methods)):
         raise InputError(f"--set {idle[0]}:...", "that method is not among --methods", "Add it there, or leave the setting out")
+    changed = {name: {**_in_file(file).get(name, {}), **changed.get(name, {})} for name in chosen_methods}
     recipe = {"image_size": image_size, "epochs": epochs, "size": size}
     chosen = PROTOCOLS.get(protocol).with_(recipe=recipe, models=models, originals=originals, budget=budget)
     config = LeaderboardConfig(
@@ -144,19 +145,23 @@ def _methods(text: str) -> tuple[str, ...]:
     return chosen
 
 
-def _settings(pairs: tuple[str, ...], file: Path | None = None) -> dict[str, dict[str, str]]:
+def _in_file(file: Path | None) -> dict[str, dict[str, str]]:
+    """Settings by method; those of methods that do not run here are left alone."""
     from unplug.core import InputError, read_json
 
+    given = {} if file is None else read_json(file)
+    if not isinstance(given, dict) or not all(
+        isinstance(own, dict) and all(isinstance(value, str) for value in own.values()) for own in given.values()
+    ):
+        why = "it is not a JSON object of methods and their settings"
+        raise InputError(str(file), why, 'Write {"msg": {"lr": "0.001"}}')
+    return given
+
+
+def _settings(pairs: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    from unplug.core import InputError
+
     found: dict[str, dict[str, str]] = {}
-    if file is not None:
-        given = read_json(file)
-        if not isinstance(given, dict) or not all(
-            isinstance(own, dict) and all(isinstance(value, str) for value in own.values()) for own in given.values()
-        ):
-            raise InputError(
-                str(file), "it is not a JSON object of methods and their settings", 'Write {"msg": {"lr": "0.001"}}'
-            )
-        found = {method: dict(own) for method, own in given.items()}
     for pair, value in settings(pairs).items():
         method, colon, key = pair.partition(":")
         if not colon or not key:

@@ -81,8 +81,8 @@ As an entry point of the group `unplug.methods` ([methods](methods.md)) it is ru
 unplug leaderboard --protocol people --methods finetune,msg --out DIR
 ```
 
-As a folder of predictions it stays where it is. The first line writes the originals of a finished board as checkpoints,
-and `split.json` with the ids to forget, to retain and to answer for; the second scores the answers of the models that
+As a folder of predictions it stays where it is. The first line writes the originals of a finished board as checkpoints
+(`unplug forget` takes them), and `split.json` with the ids to forget, to retain and to answer for; the second scores the answers of the models that
 were unlearned from them, and writes `DIR/submission-NAME.json` with a row beside the board's:
 
 ```console

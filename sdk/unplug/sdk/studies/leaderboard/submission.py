@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from unplug.core import InputError, OutputError, versions, write_json
 from unplug.plugins import save_checkpoint
 from unplug.sdk.auditing import MIN_MODELS
-from unplug.sdk.data import keyed
 from unplug.sdk.fleet import Result
 from unplug.sdk.training import ClassPredictions
 
@@ -56,11 +55,11 @@ def write_originals(board: Board, folder: Path) -> int:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OutputError(str(folder), "it is there and not empty", "Choose another --models-out")
     local, split = board.local, board.local.split
-    whole = replace(split, forget=())
+    whole = replace(split, forget=())  # in clear: others have no key of ours, and nobody is forgotten yet
     for seed in board.report.seeds["originals"]:
         record = local.task.facts() | {  # type: ignore[attr-defined]
             "schema": local.task.schema, "role": "original", "seed": seed, "data": local.dataset.facts,  # type: ignore[attr-defined]
-            "split": keyed(whole).to_dict(), "recipe": local.task.recipe.to_dict(), "versions": versions(),
+            "split": whole.to_dict(), "recipe": local.task.recipe.to_dict(), "versions": versions(),
         }  # fmt: skip
         card = f"An original of an `unplug leaderboard --protocol {board.report.protocol}`, training seed {seed}.\n"
         save_checkpoint(local.original(seed), folder / original_name(seed), record=record, card=card)

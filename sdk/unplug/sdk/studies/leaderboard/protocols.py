@@ -128,8 +128,8 @@ PEOPLE = BenchmarkProtocol(
     summary=(
         "Synthetic faces of people with two pictures each; a random 8 % of the training set is forgotten, whole people. One "
         "unlearned model is made of each original, so that an exact method scores as retraining does. The network is a plain "
-        "one of 34,000 weights at 32 pixels that knows its training set by heart (flips alone): the smallest in which "
-        "memorisation is real, so that a board of hundreds of models takes one thread an evening."
+        "one of 34,000 weights at 32 pixels that knows its training set by heart (flips alone), so that "
+        "memorisation is real and a board of thousands of models takes hours of one thread."
     ),
     kind="age",
     recipe=Recipe(

@@ -31,9 +31,11 @@ from unplug.sdk.studies.leaderboard import (
     Board,
     Oracle,
     Pool,
+    arrays_of,
     measure,
     measure_pool,
     unlearning_seeds,
+    weights_sha256,
 )
 from unplug.sdk.training import Batch, draw_augment
 from unplug.sdk.unlearning import ForgetProblem, Lens, apply_method, summary
@@ -106,7 +108,10 @@ def unlearn(context: Bench, *, settings: Mapping[str, Any], budget: float, origi
     model, cost = apply_method(
         Variant(**settings), context.original(original), context.sets, context.task, retrain, budget, seed=seed
     )
-    facts = {"settings": dict(settings), "original": original, "seed": seed, "cost": summary(cost, retrain, budget)}
+    facts = {
+        "settings": dict(settings), "original": original, "seed": seed, "cost": summary(cost, retrain, budget),
+        "weights_sha256": weights_sha256(arrays_of(model)),
+    }  # fmt: skip
     return Result(tensors=measure(model, context.sets), facts=facts)
 
 

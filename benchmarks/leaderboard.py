@@ -20,6 +20,7 @@ from unplug.sdk.studies.leaderboard import METRICS, PROTOCOLS, LeaderboardReport
 
 from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown
+from .requests_in_row import SCHEMA as REQUESTS
 from .tune import SCHEMA as TUNING
 
 OWN = "lens"
@@ -33,6 +34,7 @@ UNPLACED = (
 )  # differences from what is there, and costs
 SOURCES = (
     "leaderboard-people.json", "leaderboard-people-10.json", "leaderboard-people-20.json", "leaderboard-people-others.json",
+    "leaderboard-requests.json",
     "tuning.json", "leaderboard-utkface.json", "ablation.json",
 )  # fmt: skip
 """What docs/leaderboard.md is made of, in docs/data."""
@@ -104,7 +106,7 @@ LACKS = """
 ### What this board does not have
 
 One network, one size, drawn faces: `small` at 64 pixels, a second network and UTKFace at that size need more than two hardware
-threads. Forget sets are random people; the youngest, the most memorised and requests in a row are not here. Relearning was not
+threads. Forget sets are random people; the youngest and the most memorised are not here. Relearning was not
 timed. A retraining takes seconds here, within which the clock's 5 s of grace forgive everything: wall times are shown, and the
 budget that binds is compute. The exact designs ([forgettable models](forgettable.md)) are other models with other originals;
 what attacks see of one stands in [attacks](attacks.md). The methods are tuned for the score, which is F times accuracies and
@@ -116,7 +118,7 @@ boards, and sixteen models come from four originals: this board says less than t
 """
 
 
-def page(reports: list[LeaderboardReport], tuning: dict[str, Any] | None = None) -> str:
+def page(reports: list[LeaderboardReport], tuning: dict[str, Any] | None = None, requests: dict[str, Any] | None = None) -> str:
     """The whole of docs/leaderboard.md but the ablation, from the JSON of its runs."""
     lines = [
         f"| {item.label}{f', {item.unit}' if item.unit else ''} | {_cell(item.says)} | {item.better} |"
@@ -126,6 +128,7 @@ def page(reports: list[LeaderboardReport], tuning: dict[str, Any] | None = None)
     first_part = _section(main) + ("" if tuning is None else tuning_markdown(tuning))
     same = [report for report in others if report.protocol == main.protocol]
     first_part += "".join(again(main, report) for report in same)
+    first_part += "" if requests is None else requests_markdown(requests)
     rest = [_section(report) for report in others if report.protocol != main.protocol]
     return HEAD + "\n".join(lines) + "\n" + OTHERS + first_part + LACKS + "".join(rest)
 
@@ -237,6 +240,35 @@ def stability(one: LeaderboardReport, other: LeaderboardReport, name: str) -> tu
     return float(kendalltau(*bad).statistic), len(both)
 
 
+def requests_markdown(found: dict[str, Any]) -> str:
+    """One request beside ten in a row."""
+    names = {"score": "score", "f": "F", "retain_ratio": "RA ratio", "test_ratio": "TA ratio", "test_mae_gap": "test MAE"}
+    lines = [
+        "| method | requests | score | F | RA ratio | TA ratio | test MAE, minus retrained, years |",
+        "|---|--:|" + "--:|" * 5,
+    ]
+    for row in found["rows"]:
+        for way, count in (("one", 1), ("row", len(found["requests"]))):
+            cells = [f"{row[way][name]:.2f}" if name == "test_mae_gap" else f"{row[way][name]:.3f}" for name in names]
+            lines.append(f"| {row['method']} | {count} | {' | '.join(cells)} |")
+    return (
+        f"""
+### Requests in a row
+
+The same forget set as {len(found["requests"])} requests, each of which is forgotten from the model that the one before left,
+with the board's budget every time: so ten times as much in all. The first {found["models"]} originals against as many
+retrained models, so the numbers stand on another scale than the ranking's; no intervals.
+
+```console
+python -m benchmarks.requests_in_row --board DIR --methods salun,rurk,msg,lens --out docs/data/leaderboard-requests.json
+```
+
+"""
+        + "\n".join(lines)
+        + "\n"
+    )
+
+
 def tuning_markdown(tuning: dict[str, Any]) -> str:
     """What every method's budget of trials found."""
     lines = ["| method | trials | refused | seconds | default | best | settings of the best |", "|---|--:|--:|--:|--:|--:|---|"]
@@ -327,10 +359,12 @@ def _cell(text: str) -> str:
 def main(out: Path, sources: list[Path]) -> None:
     """Reads the reports and writes the page, tuning behind the first board and ablations last."""
     kinds = {path: read_json(path).get("schema") for path in sources}
-    reports = [read_leaderboard(path) for path, kind in kinds.items() if kind not in (ABLATION, TUNING)]
-    tuning = next((read_json(path) for path, kind in kinds.items() if kind == TUNING), None)
+    reports = [read_leaderboard(path) for path, kind in kinds.items() if kind not in (ABLATION, TUNING, REQUESTS)]
+    tuning, requests = (
+        next((read_json(path) for path, kind in kinds.items() if kind == own), None) for own in (TUNING, REQUESTS)
+    )
     ablations = [ablation_markdown(read_json(path)) for path, kind in kinds.items() if kind == ABLATION]
-    _write(out, page(reports, tuning) + "".join(ablations))
+    _write(out, page(reports, tuning, requests) + "".join(ablations))
 
 
 def _write(path: Path, text: str) -> None:

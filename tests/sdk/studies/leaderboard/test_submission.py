@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.requests_in_row import compare, requests
 from click.testing import CliRunner
 from safetensors.numpy import save_file
 from tests.once import once
@@ -98,6 +99,21 @@ def test_a_method_once_more_has_a_row_and_no_rank(board: Board) -> None:
     assert row.rank is None and "finetune once more" in row.note and row.settings["lr"] == 1e-5
     assert board.report.row("finetune").rank == 1 and board.report.row("finetune").metrics != row.metrics
     assert {"phi_shift", "phi_sd", "retain_mae_gap"} <= set(row.metrics)
+
+
+def test_requests_in_a_row_are_whole_people_and_end_without_all_of_them(board: Board) -> None:
+    asked = requests(board, 2, seed=0)
+    forget = board.local.sets.forget
+    assert sorted(name for part in asked for name in part) == sorted(forget.ids) and asked != requests(board, 2, seed=1)
+    people = dict(zip(forget.ids, board.truths.forget.subject_N.tolist(), strict=True))
+    first, second = ({people[name] for name in part} for part in asked)
+    assert first and second and not first & second
+    found = compare(board, "finetune", 4, asked)
+    alone = compare(board, "finetune", 4, [list(forget.ids)])
+    assert found["one"] == alone["one"] and found["row"] != alone["row"]
+    assert found["one"]["retain_ratio"] == pytest.approx(board.report.row("finetune").metrics["retain_ratio"].value)
+    with pytest.raises(InputError, match="people"):
+        requests(board, 99, seed=0)
 
 
 def nan(seed: int, own: Arrays) -> Arrays:

@@ -1,3 +1,5 @@
+from .binding import arrays_of as arrays_of
+from .binding import weights_sha256 as weights_sha256
 from .finished import Board as Board
 from .jobs import Bench as Bench
 from .jobs import bench as bench

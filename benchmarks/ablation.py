@@ -24,11 +24,21 @@ from torch import Tensor, nn
 from unplug.core import InputError, read_json, table, versions, write_json
 from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.fleet import Job, Result
-from unplug.sdk.studies.leaderboard import METRICS, RUN_FILE, Bench, Oracle, Pool, measure, measure_pool, unlearning_seeds
+from unplug.sdk.studies.leaderboard import (
+    METRICS,
+    RUN_FILE,
+    Bench,
+    Board,
+    Oracle,
+    Pool,
+    arrays_of,
+    measure,
+    measure_pool,
+    unlearning_seeds,
+    weights_sha256,
+)
 from unplug.sdk.training import Batch, draw_augment
 from unplug.sdk.unlearning import ForgetProblem, Lens, apply_method, summary
-
-from .board import Board
 
 SCHEMA, NONE = "unplug-ablation/1", "-"
 
@@ -98,7 +108,10 @@ def unlearn(context: Bench, *, settings: Mapping[str, Any], budget: float, origi
     model, cost = apply_method(
         Variant(**settings), context.original(original), context.sets, context.task, retrain, budget, seed=seed
     )
-    facts = {"settings": dict(settings), "original": original, "seed": seed, "cost": summary(cost, retrain, budget)}
+    facts = {
+        "settings": dict(settings), "original": original, "seed": seed, "cost": summary(cost, retrain, budget),
+        "weights_sha256": weights_sha256(arrays_of(model)),
+    }  # fmt: skip
     return Result(tensors=measure(model, context.sets), facts=facts)
 
 

@@ -1,7 +1,7 @@
 """``docs/leaderboard.md`` from leaderboards that were run: ``python -m benchmarks.leaderboard docs/leaderboard.md JSON...``.
 
-Each JSON is the leaderboard.json of ``unplug leaderboard``, or what ``benchmarks.ablation`` wrote. Nothing in the page is typed
-in by hand but what it explains.
+Each JSON is the leaderboard.json of ``unplug leaderboard``, or what ``benchmarks.tune`` or ``benchmarks.ablation``
+wrote. Nothing in the page is typed in by hand but what it explains.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ import math
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from unplug.core import NONE, atomic_path, percent, read_json, seconds
-from unplug.sdk.report import leaderboard_markdown, number
+from scipy.stats import kendalltau
+
+from unplug.core import NONE, atomic_path, read_json, seconds
+from unplug.sdk.report import interval_note, leaderboard_markdown, number, title_of
 from unplug.sdk.studies.leaderboard import METRICS, PROTOCOLS, LeaderboardReport, Measure, all_methods, read_leaderboard
 
 from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown
+from .requests_in_row import SCHEMA as REQUESTS
+from .tune import SCHEMA as TUNING
 
 OWN = "lens"
 UNPLACED = (
@@ -27,6 +32,19 @@ UNPLACED = (
     "wall",
     "wall_s",
 )  # differences from what is there, and costs
+SOURCES = (
+    "leaderboard-people.json", "leaderboard-people-10.json", "leaderboard-people-20.json", "leaderboard-people-others.json",
+    "leaderboard-requests.json",
+    "tuning.json", "leaderboard-utkface.json", "ablation.json",
+)  # fmt: skip
+"""What docs/leaderboard.md is made of, in docs/data."""
+EXACT = "retrain@exact"
+DETAILED = ("people",)
+BESIDE = (
+    "loss_auc", "rmia_auc", "ulira_auc", "views_auc", "two_versions_auc", "rounded_auc", "retain_mae_gap", "retain_ratio",
+    "test_ratio", "wall_s",
+)  # fmt: skip
+ORDERS = ("score", "f_ratio", "phi_shift", "loss_auc", "rmia_auc", "ulira_auc", "klom_forget", "test_mae_gap")
 RECIPE = ("size", "image_size", "epochs")  # what the command can change of a recipe
 
 HEAD = """# Leaderboards
@@ -38,10 +56,11 @@ own, and the spread between them is in the JSON. Intervals are 95 %: of means wi
 scores and attacks by bootstrap over subjects and clusters (34 draws for each of three seeds, whose limits are averaged).
 
 A second call does only what is missing, so more models, more methods or other settings can be added later; results are
-in `DIR/models`, one file a model. They are known by method, settings, budget and seeds: after a change to a method's
-*code*, remove its files there. A method that was refused (over budget, or it needs what is not there) is shown with the
-reason and has no rank; so is one that had a larger budget than the others. Runs that took too long by the clock are tried
-again by the next call: the machine may be quieter.
+in `DIR/models`, one file a model, small networks with their weights. They are known by method, settings, budget and seeds:
+after a change to a method's *code*, remove its files there. A method that was refused (over budget, or it needs what is not
+there) is shown with the reason and has no rank; so is one that had a larger budget than the others, and a method that stands
+there once more with other settings (`msg@published`). Runs that took too long by the clock are tried again by the next call:
+the machine may be quieter.
 
 **Read F / F_null, not F.** Perfect unlearning does not score 1: two sets of retrained models are told apart by chance
 about as often as F_null says. Wherever a column has the oracle's value as its aim, both sides of it are worse: an attack
@@ -55,14 +74,86 @@ has are left out.
 |---|---|---|
 """
 
+OTHERS = """
+## A method of your own on a board
 
-def page(reports: list[LeaderboardReport]) -> str:
-    """The whole of docs/leaderboard.md, from the JSON of its runs."""
+As an entry point of the group `unplug.methods` ([methods](methods.md)) it is run, metered and ranked like all others:
+
+```console
+unplug leaderboard --protocol people --methods finetune,msg --out DIR
+```
+
+As a folder of predictions it stays where it is. The first line writes the originals of a finished board as checkpoints
+(`unplug forget` takes them), and `split.json` with the ids to forget, to retain and to answer for; the second scores
+the answers of the models that were unlearned from them, and writes `DIR/submission-NAME.json` with a row beside the
+board's:
+
+```console
+unplug leaderboard --protocol people --out DIR --models-out originals
+unplug leaderboard --protocol people --out DIR --submission my-method
+```
+
+`my-method` holds one `original-SEED.safetensors` or `.npz` for every original: `logits` (N, G), `age` (N,) in years,
+and the N ids (of a safetensors file as JSON in its metadata, under `ids`), of all samples of `answer` in any order. The
+row has no rank, since what the method cost was not measured; it says which place the score would have. Refused, with
+the reason and the number needed: answers for other samples, values that are not numbers, a model given twice, an
+original left out, a board of under four originals, files with labels in them, and answers on the test set that are
+better than those of every model of the board by more than three standard deviations between them: whoever knows it that
+well has read it. All models of a board of small networks lie in `DIR/models`.
+"""
+
+LACKS = """
+### What this board does not have
+
+One network, one size, drawn faces: `small` at 64 pixels, a second network and UTKFace at that size need more than two hardware
+threads. Forget sets are random people; the youngest and the most memorised are not here. Relearning was not
+timed. A retraining takes seconds here, within which the clock's 5 s of grace forgive everything: wall times are shown, and the
+budget that binds is compute. The exact designs ([forgettable models](forgettable.md)) are other models with other originals;
+what attacks see of one stands in [attacks](attacks.md). The methods are tuned for the score, which is F times accuracies and
+not years: read the error and the shift of phi beside it.
+"""
+EARLIER = """
+**Of before the common budget of tuning.** The other methods had about four hand-picked trials each, ours was designed on such
+boards, and sixteen models come from four originals: this board says less than the first one.
+"""
+
+
+def page(reports: list[LeaderboardReport], tuning: dict[str, Any] | None = None, requests: dict[str, Any] | None = None) -> str:
+    """The whole of docs/leaderboard.md but the ablation, from the JSON of its runs."""
     lines = [
         f"| {item.label}{f', {item.unit}' if item.unit else ''} | {_cell(item.says)} | {item.better} |"
         for item in METRICS.values()
     ]
-    return HEAD + "\n".join(lines) + "\n" + "".join(_section(report) for report in reports)
+    main, *others = reports
+    first_part = _section(main) + ("" if tuning is None else tuning_markdown(tuning))
+    same = [report for report in others if report.protocol == main.protocol]
+    first_part += "".join(again(main, report) for report in same)
+    first_part += "" if requests is None else requests_markdown(requests)
+    rest = [_section(report) for report in others if report.protocol != main.protocol]
+    return HEAD + "\n".join(lines) + "\n" + OTHERS + first_part + LACKS + "".join(rest)
+
+
+def again(main: LeaderboardReport, report: LeaderboardReport) -> str:
+    """The first board once more: with a larger budget, or on other people."""
+    budget, count = 100 * float(report.settings["budget"]), len(report.seeds["retrained"])
+    command = f"```console\n{command_of(report)}\n```\n"
+    if report.data["spec"] == main.data["spec"]:
+        head = (
+            f"\n### With {budget:g} % of retraining\n\nThe first five of the ranking, the same originals and retrained models, "
+            f"and the settings that were tuned for {100 * float(main.settings['budget']):g} %.\n\n"
+        )
+        return head + command + "\n" + leaderboard_markdown(report)
+    taus = [(METRICS[name].label, *stability(main, report, name)) for name in ORDERS]
+    said = ", ".join(f"{label} {tau:.2f}" for label, tau, _ in taus)
+    ranked = [row for row in report.rows if row.rank is not None]
+    best = ", ".join(f"`{row.name}` ({number(row.metrics['score'], METRICS['score'])})" for row in ranked[:5])
+    own = next((f"; `{OWN}` is place {row.rank}" for row in ranked if row.name == OWN), "")
+    return (
+        f"\n### On other people\n\nThe same methods and settings on `{report.data['spec']}`, on which nothing was tuned, "
+        f"{count} originals and {count} retrained models:\n\n{command}\nThe first five by score: {best}{own}. Kendall's tau "
+        f"between the two orders, over {taus[0][2]} methods: {said}. Scores of {count} and of {len(main.seeds['retrained'])} "
+        "models are on different scales; their orders can be compared.\n"
+    )
 
 
 def _section(report: LeaderboardReport) -> str:
@@ -74,29 +165,136 @@ def _section(report: LeaderboardReport) -> str:
         f"per method: {report.recipe['size']} at {report.recipe['image_size']} px, {report.recipe['epochs']} epochs. One "
         f"retraining took {seconds(float(report.retraining['wall_s']))} on {report.data.get('device')}."
     )
+    earlier = "" if report.protocol in DETAILED else EARLIER
     notes = "".join(f"\n{note}\n" for note in report.notes)
     command = f"```console\n{command_of(report)}\n```\n"
-    table = leaderboard_markdown(report) + published_gap(report) + standing(report)
-    return f"\n## {report.protocol}\n\n{report.summary}\n\n{command}\n{facts}\n{notes}\n{table}"
+    table = leaderboard_markdown(report) + numbers(report) + agreement(report) + standing(report)
+    return f"\n## {report.protocol}\n\n{first(report)}{report.summary}\n{earlier}\n{command}\n{facts}\n{notes}\n{table}"
 
 
-def published_gap(report: LeaderboardReport) -> str:
-    """Why the starting kit's numbers are others here."""
-    if report.protocol != "starting-kit":
+def first(report: LeaderboardReport) -> str:
+    """Where our own method does not lead, before anything else is said; and whether an exact method scores as it has to."""
+    ranked = {row.rank: row for row in report.rows if row.rank is not None}
+    own = next((row for row in ranked.values() if row.name == OWN), None)
+    lines = []
+    if own is not None and own.rank != 1 and "score_gap" in own.metrics:
+        gap = own.metrics["score_gap"]
+        away = "" if gap.high is not None and gap.high < 0 else ", which chance may explain"
+        lines.append(
+            f"**Ours does not lead.** `{OWN}` is place {own.rank} of {len(ranked)}; the first is `{ranked[1].name}`, and the "
+            f"difference of their scores is {_with_interval('score_gap', gap)}{away}."
+        )
+    exact = next((row for row in report.rows if row.name == EXACT), None)
+    if exact is not None and "f_ratio" in exact.metrics:
+        lines.append(
+            f"The board's check of itself: {exact.models} more models that were retrained, entered as if they were a method "
+            f"(`{EXACT}`), have F / F_null {_with_interval('f_ratio', exact.metrics['f_ratio'])} and a shift of phi of "
+            f"{_with_interval('phi_shift', exact.metrics['phi_shift'])}."
+        )
+    return "".join(f"{line}\n\n" for line in lines)
+
+
+def _with_interval(name: str, item: Measure) -> str:
+    note = interval_note(item, METRICS[name])
+    return number(item, METRICS[name]) + (f" ({note})" if note else "")
+
+
+def numbers(report: LeaderboardReport) -> str:
+    """What stands beside the ranking: attacks and the retain side, without intervals, which are in the JSON."""
+    there = [name for name in BESIDE if any(name in row.metrics for row in report.rows)]
+    if not there or report.protocol not in DETAILED:
         return ""
-    said = {row.name: percent(row.metrics["test_accuracy"].value, 0) for row in report.rows if "test_accuracy" in row.metrics}
-    original, tuned, oracle = (said.get(name, NONE) for name in ("original", "finetune", "retrained"))
-    gone, kept = int(report.forget["samples"]), int(report.data["retain"])
-    unseen = int(report.data["test"]) + int(report.data["validation"])
-    return f"""
-Why they differ. The published networks saw 50,000 pictures; these saw {gone + kept:,} JPEG copies (by name the first
-{(gone + kept) // 10} of every class in train and the first {unseen // 10} in test), which two cores can train five times
-in half an hour. With fewer pictures the gap between training and test is wider (test accuracy of the original: {original}), and
-that gap is what the attack reads. The kit's fine-tuning (SGD 0.1) has
-{5 * math.ceil(kept / 128)} steps in its five epochs instead of some 1,800; it ends at {tuned} where retraining has {oracle}:
-the attack is gone with the skill. The retrained models' value is the attack's own zero; {gone} forget samples leave it that
-much noise.
+    heads = [METRICS[name].label + (f" ({METRICS[name].unit})" if METRICS[name].unit else "") for name in there]
+    lines = [f"| method | {' | '.join(heads)} |", f"|---|{'--:|' * len(heads)}"]
+    for row in report.rows:
+        cells = [number(row.metrics[name], METRICS[name]) if name in row.metrics else NONE for name in there]
+        if row.metrics:
+            lines.append(f"| {title_of(row)} | {' | '.join(cells)} |")
+    head = "\nBeside the ranking (intervals are in the JSON); of attacks the retrained models' value is the aim:\n\n"
+    return head + "\n".join(lines) + "\n"
+
+
+def agreement(report: LeaderboardReport) -> str:
+    """Kendall's tau between the orders that different numbers give the ranked methods."""
+    ranked = [row for row in report.rows if row.rank is not None]
+    names = [name for name in ORDERS if all(name in row.metrics for row in ranked)]
+    if len(ranked) < 5 or len(names) < 2 or report.protocol not in DETAILED:
+        return ""
+    values = {name: [_badness(row.metrics[name], METRICS[name].better) for row in ranked] for name in names}
+    lines = [f"| | {' | '.join(METRICS[name].label for name in names)} |", f"|---|{'--:|' * len(names)}"]
+    for name in names:
+        cells = [f"{float(kendalltau(values[name], values[other]).statistic):.2f}" for other in names]
+        lines.append(f"| {METRICS[name].label} | {' | '.join(cells)} |")
+    head = f"\nDo the numbers agree? Kendall's tau between the orders of the {len(ranked)} ranked methods:\n\n"
+    return head + "\n".join(lines) + "\n"
+
+
+def stability(one: LeaderboardReport, other: LeaderboardReport, name: str) -> tuple[float, int]:
+    """Kendall's tau of one number between two boards, and over how many methods."""
+    both = [
+        (row.metrics[name], other.row(row.name).metrics[name])
+        for row in one.rows
+        if row.rank is not None and any(item.name == row.name and name in item.metrics for item in other.rows)
+    ]
+    bad = [[_badness(item, METRICS[name].better) for item in side] for side in zip(*both, strict=True)]
+    return float(kendalltau(*bad).statistic), len(both)
+
+
+def requests_markdown(found: dict[str, Any]) -> str:
+    """One request beside ten in a row."""
+    names = {"score": "score", "f": "F", "retain_ratio": "RA ratio", "test_ratio": "TA ratio", "test_mae_gap": "test MAE"}
+    lines = [
+        "| method | requests | score | F | RA ratio | TA ratio | test MAE, minus retrained, years |",
+        "|---|--:|" + "--:|" * 5,
+    ]
+    for row in found["rows"]:
+        for way, count in (("one", 1), ("row", len(found["requests"]))):
+            cells = [f"{row[way][name]:.2f}" if name == "test_mae_gap" else f"{row[way][name]:.3f}" for name in names]
+            lines.append(f"| {row['method']} | {count} | {' | '.join(cells)} |")
+    return (
+        f"""
+### Requests in a row
+
+The same forget set as {len(found["requests"])} requests, each of which is forgotten from the model that the one before left,
+with the board's budget every time: so ten times as much in all. The first {found["models"]} originals against as many
+retrained models, so the numbers stand on another scale than the ranking's; no intervals.
+
+```console
+python -m benchmarks.requests_in_row --board DIR --methods salun,rurk,msg,lens --out docs/data/leaderboard-requests.json
+```
+
 """
+        + "\n".join(lines)
+        + "\n"
+    )
+
+
+def tuning_markdown(tuning: dict[str, Any]) -> str:
+    """What every method's budget of trials found."""
+    lines = ["| method | trials | refused | seconds | default | best | settings of the best |", "|---|--:|--:|--:|--:|--:|---|"]
+    for row in tuning["rows"]:
+        trials, best = row["trials"], row["trials"][row["best"]]
+        refused = sum("refused" in trial for trial in trials)
+        settings = ", ".join(f"{name} {value}" for name, value in best["settings"].items()) or "the default's"
+        lines.append(
+            f"| {row['method']} | {len(trials)} | {refused} | {sum(trial['s'] for trial in trials):.0f} | "
+            f"{trials[0]['score']:.3f} | {best['score']:.3f} | {settings} |"
+        )
+    trials, models, spec = tuning["trials"], tuning["models"], tuning["data"]["spec"]
+    head = f"""
+### How the methods were tuned
+
+Every method had the same budget: {trials} trials of Optuna ({tuning["sampler"]}), the first of them its default, in a space
+that was declared before (benchmarks/spaces.py), on other people (`{spec}`): {models} originals against {tuning["retrained"]}
+retrained models, by the score that ranks. The best of {trials} on so few models is too good to be true, for all methods
+alike: the ranking is on people whom nobody had looked at. All trials: [tuning](data/tuning.json).
+
+```console
+python -m benchmarks.tune --board DIR --out docs/data/tuning.json --settings docs/data/leaderboard-settings.json
+```
+
+"""
+    return head + "\n".join(lines) + "\n"
 
 
 def standing(report: LeaderboardReport) -> str:
@@ -130,13 +328,15 @@ def command_of(report: LeaderboardReport) -> str:
     protocol = PROTOCOLS.get(report.protocol)
     usual, settings, seeds = protocol.recipe.to_dict(), report.settings, report.seeds
     ran = [row.name for row in report.rows if row.role == "unlearned"]
+    set_apart = (report.protocol in DETAILED and "settings") or None
     options = {
         "data": None if report.data["spec"] == protocol.default_data else report.data["spec"],
-        "methods": None if set(ran) == set(all_methods()) else ",".join(sorted(ran)),
+        "methods": _methods(ran),
         "models": len(seeds["retrained"]),
         "originals": len(seeds["originals"]),
         "budget": None if settings["budget"] == protocol.budget else settings["budget"],
         **{name: value for name in RECIPE if (value := report.recipe.get(name)) != usual[name]},
+        "settings": set_apart and "docs/data/leaderboard-settings.json",
         "challenge-rule": None if settings["challenge_rule"] == "code" else settings["challenge_rule"],
         "seed": seeds["split"][0] or None,
     }
@@ -144,15 +344,27 @@ def command_of(report: LeaderboardReport) -> str:
     return " ".join(["unplug leaderboard --protocol", report.protocol, *given, "--out DIR"])
 
 
+def _methods(ran: list[str]) -> str | None:
+    """As ``--methods`` takes them; None where all is meant."""
+    more, whole = sorted(set(ran) - set(all_methods())), set(ran) >= set(all_methods())
+    if not whole:
+        return ",".join(sorted(ran))
+    return ",".join(["all", *more]) if more else None
+
+
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
 def main(out: Path, sources: list[Path]) -> None:
-    """Reads the reports and writes the page, ablations last."""
-    ablations = [path for path in sources if read_json(path).get("schema") == ABLATION]
-    reports = [read_leaderboard(path) for path in sources if path not in ablations]
-    _write(out, page(reports) + "".join(ablation_markdown(read_json(path)) for path in ablations))
+    """Reads the reports and writes the page, tuning behind the first board and ablations last."""
+    kinds = {path: read_json(path).get("schema") for path in sources}
+    reports = [read_leaderboard(path) for path, kind in kinds.items() if kind not in (ABLATION, TUNING, REQUESTS)]
+    tuning, requests = (
+        next((read_json(path) for path, kind in kinds.items() if kind == own), None) for own in (TUNING, REQUESTS)
+    )
+    ablations = [ablation_markdown(read_json(path)) for path, kind in kinds.items() if kind == ABLATION]
+    _write(out, page(reports, tuning, requests) + "".join(ablations))
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,107 +1,149 @@
-"""Which settings suit each method within its budget: a small grid, on data that no published leaderboard is made of.
+"""The same tuning budget for every method: Optuna (TPE), a declared space, on people that no ranking is made of.
 
-``python -m benchmarks.tune --board DIR --models 8 --out docs/data/tuning.json``, where DIR is a finished
-``unplug leaderboard --protocol challenge --data synth:n=2000,subjects=1000,seed=11 --methods finetune -o DIR``. (The defaults
-of this version come from a smaller search by hand on the same data, four models a setting.) Results are kept in DIR/tuning; a
-second call does only what is missing.
+``python -m benchmarks.tune --board DIR --out docs/data/tuning.json``, where DIR is a finished ``unplug leaderboard --protocol
+people --data synth:n=800,subjects=400,seed=11 --seed 11 --models 8 --originals 8 --methods finetune --out DIR``. The objective
+is what the board ranks by, the challenge score, of the first few originals against all retrained models of that board. All
+trials are kept in the JSON, which is written after every method; a second call does only the methods that it lacks.
+
+Shapes: U unlearned models, N retrained models, S forget samples.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
+import torch
 
-from unplug.core import table, versions, write_json
-from unplug.sdk.studies.leaderboard import PROTOCOLS, Entry, entry, measure_pool, unlearned_names, unlearning_jobs
+from unplug.core import NONE, InputError, UnplugError, read_json, table, versions, write_json
+from unplug.sdk.auditing import challenge
+from unplug.sdk.studies.leaderboard import Board, Pool, Truths, unlearn
 
-from .board import Board
+from .spaces import PUBLISHED, SPACES, Space
 
-SHOWN = ("score", "f_ratio", "test_ratio", "retain_ratio", "test_mae_gap", "rmia_auc")
-
-
-def rates(*values: float, **fixed: float) -> list[dict[str, str]]:
-    """Settings that differ in the learning rate."""
-    return [{"lr": f"{value:g}", **{name: f"{item:g}" for name, item in fixed.items()}} for value in values]
-
-
-GRID: dict[str, list[dict[str, str]]] = {
-    "finetune": rates(5e-4, 1e-3, 2e-3, 4e-3),
-    "cf-k": rates(1e-3, 3e-3, 1e-2),
-    "eu-k": rates(1e-3, 3e-3, 1e-2),
-    "neggrad": rates(5e-6, 2e-5, 5e-5),
-    "neggrad+": rates(5e-4, 1e-3, 2e-3, alpha=0.99) + rates(5e-4, alpha=0.95),
-    "scrub": rates(2e-4, 4e-4, 5e-4, 7e-4),
-    "scrub+r": rates(2e-4, 3e-4, 4e-4, 5e-4),
-    "salun": rates(3e-5, 1e-4, 3e-4),
-    "ssd": [{"alpha": value} for value in ("6", "7", "8", "10")],
-    "ssd-label-free": [{"alpha": value} for value in ("5", "7", "8", "10")],
-    "l1-sparse": rates(1e-3, 3e-3, 5e-3),
-    "bad-teacher": rates(1e-4, 2e-4, 3e-4),
-    "unsir": [{"impair_lr": value, "lr": value} for value in ("5e-4", "1e-3", "2e-3")],
-    "laf": rates(5e-5, 2e-4, 3e-4),
-    "iau": rates(5e-3, 1e-2, 1.3e-2),
-    "acu": [{}],
-    "distil-to-delete": rates(1e-4, 2e-4, 3e-4),
-    "blindspot": rates(2e-4, 5e-4, 7e-4),
-    "gaussian-amnesiac": rates(5e-4, 1e-3, 3e-3),
-    "rurk": rates(5e-4, 1e-3, alpha=0.99) + rates(3e-4, alpha=0.95),
-    "fcs": [{}, {"contrast_lr": "3e-4", "flatten_lr": "6e-4"}, {"lr": "1e-3"}],
-    "msg": [{"lr": rate, "ratio": ratio} for rate in ("1e-3", "1.5e-3", "3e-3") for ratio in ("0.02", "0.05")],
-    "cfw": [{"sigma": sigma, "lr": rate} for sigma in ("0.05", "0.2") for rate in ("1e-3", "3e-3")],
-    "prmq": [{"ratio": ratio, "lr": rate} for ratio in ("0.02", "0.05") for rate in ("1e-3", "3e-3")],
-    "ct": rates(3e-3, 6e-3),
-    "kde": rates(3e-3, 6e-3),
-    "rni": rates(1e-3, 3e-3, sigma=0.02) + rates(3e-3, sigma=0.04),
-    "lens": [{"lenses": count, "weight": weight} for count in ("1", "2") for weight in ("0.5", "1")],
-}
+SCHEMA = "unplug-tuning/2"
+TRIALS, MODELS, SEED = 30, 4, 0
+WINNERS = ("msg", "fcs", "neggrad+", "scrub", "salun")
+"""What a board shows once more with the settings of its authors."""
 
 
-def tune(board: Path, grid: Mapping[str, list[dict[str, str]]], models: int, **fleet: Any) -> dict[str, Any]:
-    """Runs what is missing of a grid and scores it against the board's retrained models.
+def score_of(pool: Pool, oracle: Pool) -> dict[str, float]:
+    """The challenge score and its parts, without intervals: F RA_U / RA_R TA_U / TA_R."""
+    f = challenge(pool.margin("forget"), oracle.margin("forget"), replicates=2).forgetting.value
+    ratios = {
+        f"{part}_ratio": float(pool.per_model(f"{part}_accuracy").mean() / oracle.per_model(f"{part}_accuracy").mean())
+        for part in ("retain", "test")
+    }
+    gap = float(pool.per_model("test_mae").mean() - oracle.per_model("test_mae").mean())
+    return {"score": f * ratios["retain_ratio"] * ratios["test_ratio"], "f": f, **ratios, "test_mae_gap": gap}
+
+
+def tune(board: Board, method: str, space: Space, *, trials: int, models: int) -> dict[str, Any]:
+    """All trials of one method; those that the method refuses count, with the worst score.
 
     Args:
-        board: folder of a finished leaderboard.
-        grid: settings as text, per method.
-        models: of each setting.
-        fleet: for `run_jobs`.
+        board: a finished leaderboard.
+        method: its name.
+        space: what to choose from.
+        trials: the budget, the default settings among them.
+        models: U, of as many originals.
     """
-    opened = Board.open(board)
-    protocol, budget = PROTOCOLS.get(opened.report.protocol), {"budget": f"{opened.budget:g}"}
-    entries = [entry(protocol, name, budget | settings) for name, rows in grid.items() for settings in rows]
-    done = opened.run(unlearning_jobs(entries, opened.seed, opened.originals, models), "tuning", **fleet)
+    import optuna
 
-    def row(item: Entry) -> dict[str, Any]:
-        pool, refused = opened.pool("tuning", unlearned_names(item, opened.seed, opened.originals, models), done)
-        found = {name: asdict(value) for name, value in (measure_pool(pool, opened.oracle)[0] if len(pool) else {}).items()}
-        return {"method": item.method, "settings": item.given, "metrics": found, "refused": next(iter(refused.values()), None)}
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    truths = Truths.of(board.local.sets)
+    seeds = board.report.seeds["originals"][:models]
+    rows: list[dict[str, Any]] = []
 
-    rows = [row(item) for item in entries]
-    return {"schema": "unplug-tuning/1", **opened.facts(), "models": models, "rows": rows, "versions": versions()}
+    def objective(trial: Any) -> float:
+        settings = {name: item.draw(trial, name) for name, item in space.items()} if trial.number else {}
+        began = time.monotonic()
+        try:
+            results = [
+                unlearn(board.local, method=method, settings=settings, budget=board.budget, original=own, seed=20_000 + own)
+                for own in seeds
+            ]
+            found = score_of(Pool(models=tuple(results), clusters=tuple(seeds), truths=truths), board.oracle.pool)
+            refused = None
+        except UnplugError as error:
+            found, refused = {"score": 0.0}, error.why
+        seconds = round(time.monotonic() - began, 2)
+        rows.append({"settings": settings, **{key: float(f"{value:.5g}") for key, value in found.items()}, "s": seconds})
+        if refused is not None:
+            rows[-1]["refused"] = refused
+        return found["score"]
+
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=SEED))
+    study.enqueue_trial({}, skip_if_exists=False)
+    study.optimize(objective, n_trials=trials)
+    best = max(range(len(rows)), key=lambda number: (rows[number]["score"], -number))
+    return {"method": method, "space": {key: repr(item) for key, item in space.items()}, "best": best, "trials": rows}
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    shown = (row["metrics"].get(name) for name in SHOWN)
-    settings = " ".join(f"{name}={value}" for name, value in row["settings"].items())
-    return (row["method"], settings, *("-" if item is None else f"{item['value']:.3f}" for item in shown))
+def tuned_settings(tuning: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """The best settings of each method, as ``--set`` takes them; empty where the default was best."""
+    return {row["method"]: row["trials"][row["best"]]["settings"] for row in tuning["rows"]}
+
+
+def _start(board: Board, out: Path, trials: int, models: int) -> dict[str, Any]:
+    """What is there of this tuning, or an empty one; `InputError` where the file is another one's."""
+    facts = {"schema": SCHEMA, **board.facts(), "trials": trials, "models": models, "sampler": f"TPE, seed {SEED}"}
+    if not out.exists():
+        return {**facts, "rows": [], "versions": versions()}
+    there: dict[str, Any] = read_json(out)
+    if any(there.get(name) != value for name, value in facts.items() if name != "data"):
+        raise InputError(str(out), "it holds another tuning", "Choose another --out")
+    return there
+
+
+def run(board: Board, methods: list[str], out: Path, *, trials: int, models: int, say: Any = print) -> dict[str, Any]:
+    """Tunes what is not there yet, and writes after every method."""
+    if not 2 <= models <= min(len(board.oracle.pool), board.originals):
+        raise InputError(f"models {models}", f"the board has {board.originals} originals", "Use 2 up to that many")
+    found = _start(board, out, trials, models)
+    for method in methods:
+        if any(row["method"] == method for row in found["rows"]):
+            continue
+        row = tune(board, method, SPACES[method], trials=trials, models=models)
+        found["rows"].append(row)
+        write_json(out, found)
+        best = row["trials"][row["best"]]
+        default = row["trials"][0]["score"]
+        say(f"{method}: {default:.4f} by default, {best['score']:.4f} with {best['settings'] or 'the default'}")
+    return found
 
 
 @click.command()
 @click.option("--board", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of a finished leaderboard.")
-@click.option("--methods", help="Comma-separated; all of the grid otherwise.")
-@click.option("--models", default=8, show_default=True, help="Unlearned models of each setting.")
+@click.option("--methods", help="Comma-separated; all otherwise, in the order of benchmarks/spaces.py.")
+@click.option("--trials", default=TRIALS, show_default=True, help="Of each method.")
+@click.option("--models", default=MODELS, show_default=True, help="Unlearned models of each trial, of as many originals.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
-@click.option("--workers", type=int, help="Models at once (default: one a core).")
-def main(board: Path, methods: str | None, models: int, out: Path, workers: int | None) -> None:
-    """Runs the grid, prints it and writes the numbers."""
-    chosen = GRID if methods is None else {name: GRID[name] for name in methods.split(",")}
-    found = tune(board, chosen, models, backend="processes", workers=workers, show=sys.stderr.isatty())
-    write_json(out, found)
-    print(table(("method", "settings", *SHOWN), [_cells(row) for row in found["rows"]]))
+@click.option("--settings", type=click.Path(path_type=Path), help="Write the best here, for `unplug leaderboard --settings`.")
+def main(board: Path, methods: str | None, trials: int, models: int, out: Path, settings: Path | None) -> None:
+    """Tunes, prints and writes."""
+    torch.set_num_threads(1)
+    chosen = list(SPACES) if methods is None else methods.split(",")
+    found = run(Board.open(board), chosen, out, trials=trials, models=models, say=lambda text: print(text, file=sys.stderr))
+    if settings is not None:
+        again = {f"{name}@published": PUBLISHED[name] for name in WINNERS}
+        write_json(settings, {**tuned_settings(found), **again, "retrain@exact": {"budget": "2"}})
+    lines = []
+    for row in found["rows"]:
+        default, best = row["trials"][0], row["trials"][row["best"]]
+        cells = (
+            row["method"],
+            f"{default['score']:.3f}",
+            f"{best['score']:.3f}",
+            f"{np.sum([one['s'] for one in row['trials']]):.0f}",
+        )
+        lines.append((*cells, " ".join(f"{name}={value}" for name, value in best["settings"].items()) or NONE))
+    print(table(("method", "default", "best", "seconds", "settings"), lines))
 
 
 if __name__ == "__main__":

@@ -149,7 +149,8 @@ def test_every_command_takes_what_a_document_gives_it() -> None:
         words = shlex.split(line, comments=True)[1:]
         parse(main, words, line)
         given = dict(itertools.pairwise(words))
-        assert set(given.get("--methods", given.get("--method", "msg")).split(",")) <= {*METHODS, "shrink"}, line
+        named = given.get("--methods", given.get("--method", "msg")).split(",")
+        assert {name.partition("@")[0] for name in named} <= {*METHODS, "shrink", "all"}, line
     assert {line.split()[1] for line in COMMANDS} >= set(COMMAND_LINES) - {"demo"}
 
 

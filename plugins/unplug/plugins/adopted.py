@@ -1,8 +1,8 @@
 """Networks that were built elsewhere, as the inside of an age predictor: a factory, what it is called with, a normalization.
 
-A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists. ``package.module:factory`` is code that a file
-names, so it is imported only where the operator trusts it: listed in ``$UNPLUG_FACTORIES`` (commas between), or in the file
-beside the operator's key, to which `unplug adopt` adds it.
+A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists, ``unplug:plain`` is a plain network of ours.
+``package.module:factory`` is code that a file names, so it is imported only where the operator trusts it: listed in
+``$UNPLUG_FACTORIES`` (commas between), or in the file beside the operator's key, to which `unplug adopt` adds it.
 """
 
 from __future__ import annotations
@@ -143,7 +143,17 @@ def _of_torchvision(name: str, groups: int) -> Callable[..., Any]:
     return lambda **arguments: models.get_model(name, weights=None, num_classes=groups, **arguments)
 
 
-LISTS: dict[str, Callable[[str, int], Callable[..., Any]]] = {"timm": _of_timm, "torchvision": _of_torchvision}
+def _of_unplug(name: str, groups: int) -> Callable[..., Any]:
+    if name != "plain":
+        raise InputError(f"unplug:{name}", "there is no such network", "Use unplug:plain, or one of our sizes")
+    from .plain import PlainNetwork
+
+    return lambda: PlainNetwork(groups)
+
+
+LISTS: dict[str, Callable[[str, int], Callable[..., Any]]] = {
+    "timm": _of_timm, "torchvision": _of_torchvision, "unplug": _of_unplug,
+}  # fmt: skip
 
 
 class Normalized(nn.Module):

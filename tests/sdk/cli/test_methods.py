@@ -126,6 +126,16 @@ def test_wrong_usage(tmp_path: Path, more: tuple[str, ...], says: str) -> None:
     assert not (out / "models").exists()
 
 
+def test_a_file_of_settings_is_checked(tmp_path: Path) -> None:
+    for text, says in (('{"msg": {"lr": 1}}', "not a JSON object of methods"), ('{"msg": {"odd": "1"}}', "no setting 'odd'")):
+        (tmp_path / "given.json").write_text(text)
+        assert says in fail(*board(tmp_path / "b", "--methods", "msg", "--settings", tmp_path / "given.json")).line
+    (tmp_path / "given.json").write_text('{"msg": {"lr": "0.001"}, "lens": {"odd": "1"}}')  # of a method that does not run here
+    more = ("--methods", "msg", "--settings", tmp_path / "given.json", "--set", "msg:ratio=2")
+    assert "msg ratio=2.0" in fail(*board(tmp_path / "b", *more)).line
+    assert not (tmp_path / "b" / "models").exists()
+
+
 def test_protocols_without_data_say_what_to_give(tmp_path: Path) -> None:
     assert "Give --data mufac:DIR" in fail("leaderboard", "--protocol", "mufac", "--out", tmp_path / "b").line
     assert "Did you mean mufac" in fail("leaderboard", "--protocol", "mufak", "--out", tmp_path / "b").line

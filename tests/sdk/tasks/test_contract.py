@@ -51,7 +51,20 @@ def same(one: nn.Module, other: nn.Module) -> bool:
 
 
 def test_which_methods_work_is_what_the_docs_say() -> None:
-    named = {"retrain", "finetune", "cf-k", "eu-k", "neggrad", "neggrad+", "ssd", "l1-sparse", "iau", "msg", "ct"}
+    named = {
+        "retrain",
+        "finetune",
+        "cf-k",
+        "eu-k",
+        "neggrad",
+        "neggrad+",
+        "ssd",
+        "l1-sparse",
+        "iau",
+        "msg",
+        "ct",
+        "short-retrain",
+    }
     assert set(WORKING) == named
 
 

@@ -15,6 +15,7 @@ from .inputs import Inputs as Inputs
 from .inputs import collect as collect
 from .leaderboard_page import write_page as write_page
 from .leaderboard_table import cell as cell
+from .leaderboard_table import interval_note as interval_note
 from .leaderboard_table import leaderboard_markdown as leaderboard_markdown
 from .leaderboard_table import main_columns as main_columns
 from .leaderboard_table import number as number

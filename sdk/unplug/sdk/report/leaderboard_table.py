@@ -15,23 +15,35 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "nomus": ("nomus", "test_accuracy", "logistic_accuracy", "f_ratio"),
     "attack": ("attack_distance", "logistic_accuracy", "test_accuracy", "f_ratio"),
     "age": ("test_mae_gap",),
+    "phi": ("phi_shift", "phi_sd"),
     "class": ("test_accuracy_gap",),
     "cost": ("compute", "wall"),
-    "attacks": ("loss_auc", "logistic_accuracy", "attack_distance", "rmia_auc", "ulira_auc"),
+    "attacks": (
+        "loss_auc", "logistic_accuracy", "attack_distance", "rmia_auc", "ulira_auc", "two_versions_auc", "views_auc",
+        "rounded_auc",
+    ),
     "distances": ("klom_forget", "klom_validation", "klom_retain", "distance_forget", "distance_test"),
     "utility": (
-        "test_accuracy", "test_accuracy_gap", "test_mae", "test_mae_gap", "retain_ratio", "test_ratio", "nomus",
+        "test_accuracy", "test_accuracy_gap", "test_mae", "test_mae_gap", "retain_mae_gap", "retain_ratio",
+        "test_ratio", "nomus",
     ),
 }  # fmt: skip
+
+CLASS_METHODS = frozenset({"unsir"})
+"""What was published for forgetting a whole class, and is asked to forget people here."""
 
 
 def main_columns(report: LeaderboardReport) -> tuple[str, ...]:
     """The columns of the ranking."""
-    return (*COLUMNS[report.rank], *COLUMNS[report.kind], *COLUMNS["cost"])
+    there = {name for row in report.rows for name in row.metrics}
+    phi = [name for name in COLUMNS["phi"] if name in there]  # boards of before had none
+    return (*COLUMNS[report.rank], *phi, *COLUMNS[report.kind], *COLUMNS["cost"])
 
 
 def title_of(row: Row) -> str:
     """A row's name as a reader knows it."""
+    if row.name in CLASS_METHODS:
+        return f"{plain(row.name)} (made to forget a class)"
     return "retrained (oracle)" if row.role == "retrained" else plain(row.name)
 
 

@@ -159,6 +159,7 @@ METHODS: Registry[Callable[[], Method]] = Registry(
     "method",
     {
         "retrain": "unplug.sdk.unlearning.methods.retrain:Retrain",
+        "short-retrain": "unplug.sdk.unlearning.methods.short_retrain:ShortRetrain",
         "finetune": "unplug.sdk.unlearning.methods.finetune:Finetune",
         "cf-k": "unplug.sdk.unlearning.methods.cf_k:CFk",
         "eu-k": "unplug.sdk.unlearning.methods.eu_k:EUk",

@@ -11,33 +11,48 @@ from typing import Any
 import pytest
 from benchmarks import ablation, leaderboard
 from benchmarks.ablation import VARIANTS, ablate
-from benchmarks.leaderboard import command_of, main, standing
-from benchmarks.tune import GRID, tune
+from benchmarks.leaderboard import SOURCES, command_of, main, standing
+from benchmarks.spaces import PUBLISHED, SPACES, Between
+from benchmarks.tune import run, tuned_settings
 from click.testing import CliRunner
 
 from unplug.core import InputError
-from unplug.sdk.studies.leaderboard import read_leaderboard
+from unplug.sdk.studies.leaderboard import Board, read_leaderboard
 from unplug.sdk.unlearning import METHODS, build_method
 
 from .conftest import Made
 
 
-def test_the_grid_covers_every_method_with_settings_that_it_has() -> None:
-    assert set(GRID) == set(METHODS) - {"retrain", "sisa", "folds"}  # the oracle, what no 5 % pay for, what needs a fleet
-    for name, rows in GRID.items():
-        built = [build_method(name, settings) for settings in rows]
-        assert len(set(built)) == len(rows), f"{name}: a setting stands there twice"
+def test_every_method_has_a_space_whose_ends_it_takes() -> None:
+    assert set(SPACES) == set(METHODS) - {"retrain", "sisa", "folds"}  # the oracle, what no 5 % pay for, what needs a fleet
+    for name, space in SPACES.items():
+        for end in ("low", "high"):
+            chosen = {
+                key: f"{getattr(item, end):g}" if isinstance(item, Between) else item.values[-1 if end == "high" else 0]
+                for key, item in space.items()
+            }
+            build_method(name, chosen)
+    for name, settings in PUBLISHED.items():
+        build_method(name, settings)
 
 
 @pytest.mark.slow
-def test_every_setting_gets_a_row_of_its_own(made: Made, tmp_path: Path) -> None:
-    board = Path(shutil.copytree(made.out, tmp_path / "board"))
-    grid = {"finetune": [{"lr": "1e-3"}, {"lr": "3e-3"}]}
-    found = tune(board, grid, 4, backend="loop", show=False)
-    first, second = found["rows"]
-    assert [row["settings"] for row in (first, second)] == grid["finetune"]
-    assert first["refused"] is None and first["metrics"]["test_mae"]["value"] != second["metrics"]["test_mae"]["value"]
-    assert found["models"] == 4 and found["retrained"] == 4
+def test_every_method_gets_the_same_trials_and_the_default_is_the_first(made: Made, tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    board = Board.open(Path(shutil.copytree(made.out, tmp_path / "board")))
+    out = tmp_path / "tuning.json"
+    found = run(board, ["finetune"], out, trials=3, models=2, say=lambda text: None)
+    trials = found["rows"][0]["trials"]
+    assert len(trials) == 3 and trials[0]["settings"] == {} and trials[1]["settings"] != trials[2]["settings"]
+    best = trials[found["rows"][0]["best"]]
+    assert best["score"] == max(trial["score"] for trial in trials)
+    assert tuned_settings(found) == {"finetune": best["settings"]}
+    more = run(board, ["finetune", "ssd"], out, trials=3, models=2, say=lambda text: None)
+    assert more["rows"][0] == found["rows"][0] and [row["method"] for row in more["rows"]] == ["finetune", "ssd"]
+    with pytest.raises(InputError, match="another tuning"):
+        run(board, ["finetune"], out, trials=4, models=2)
+    with pytest.raises(InputError, match="2 originals"):
+        run(board, ["finetune"], out, trials=3, models=9)
 
 
 def test_the_page_is_written_from_a_board(made: Made, tmp_path: Path) -> None:
@@ -50,6 +65,32 @@ def test_the_page_is_written_from_a_board(made: Made, tmp_path: Path) -> None:
     assert command.startswith(f"unplug leaderboard --protocol {report.protocol} ") and command.endswith(" --out DIR")
     assert f"--models {len(report.seeds['retrained'])} --originals {len(report.seeds['originals'])}" in command
     assert f"--epochs {report.recipe['epochs']}" in command and "--methods" in command
+
+
+def test_the_page_in_docs_is_the_one_that_the_stored_boards_make(tmp_path: Path) -> None:
+    docs = Path(__file__).parents[4] / "docs"
+    main(tmp_path / "leaderboard.md", [docs / "data" / name for name in SOURCES])
+    fix = "run: python -m benchmarks.leaderboard docs/leaderboard.md with what SOURCES names"
+    assert (tmp_path / "leaderboard.md").read_text() == (docs / "leaderboard.md").read_text(), fix
+
+
+def test_the_board_of_docs_holds_its_own_rules() -> None:
+    """As many originals as models; an exact method scores as the null does; settings are those that tuning found."""
+    data = Path(__file__).parents[4] / "docs" / "data"
+    report, tuning = read_leaderboard(data / "leaderboard-people.json"), json.loads((data / "tuning.json").read_text())
+    seeds = report.seeds
+    assert len(seeds["originals"]) == len(seeds["retrained"]) == len(seeds["unlearning"]) == 64
+    exact = report.row("retrain@exact").metrics["f_ratio"]
+    assert exact.low is not None and exact.high is not None and exact.low <= 1.0 <= exact.high
+    assert tuning["data"]["digest"] != report.data["digest"] and tuning["trials"] == 30
+    tuned = {row["method"]: row for row in tuning["rows"]}
+    for row in report.rows:
+        if row.rank is None:
+            continue
+        assert (row.models, row.originals, row.budget) == (64, 64, 0.05), row.name
+        assert len(tuned[row.name]["trials"]) == 30
+        chosen = tuned[row.name]["trials"][tuned[row.name]["best"]]["settings"]
+        assert all(str(row.settings[key]) == value or float(row.settings[key]) == float(value) for key, value in chosen.items())
 
 
 def test_our_own_method_is_placed_by_every_number(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ WRONG = {
     "folds": f"{STEPS} weight=-1 weight=101 weight=nan forget_size=0",
     "lens": f"{STEPS} lenses=0 lenses=65 strength=0 strength=65 weight=-1 weight=101 weight=nan clear=-0.1 clear=1.1"
     " forget_size=0",
-    **dict.fromkeys(("finetune", "ct"), "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4"),
+    **dict.fromkeys(("finetune", "short-retrain", "ct"), "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4"),
     "msg": "lr=0 lr=-1 lr=nan lr=inf batch_size=0 batch_size=-4 ratio=0 ratio=1 ratio=nan keep=-0.1 keep=1.5",
     **dict.fromkeys(("fcs", "cfw", "prmq", "kde", "rni", "unsir", "iau", "laf", *AGES_ALONE), "lr=0 lr=nan lr=-1"),
     **dict.fromkeys(("ssd", "ssd-label-free"), "alpha=0 alpha=nan alpha=-1"),

@@ -1,6 +1,10 @@
+from .binding import arrays_of as arrays_of
+from .binding import weights_sha256 as weights_sha256
+from .finished import Board as Board
 from .jobs import Bench as Bench
 from .jobs import bench as bench
 from .jobs import measure as measure
+from .jobs import unlearn as unlearn
 from .membership import Oracle as Oracle
 from .metrics import METRICS as METRICS
 from .metrics import RANKED_BY as RANKED_BY
@@ -28,3 +32,5 @@ from .run import RUN_FILE as RUN_FILE
 from .run import LeaderboardConfig as LeaderboardConfig
 from .run import run_leaderboard as run_leaderboard
 from .score import measure_pool as measure_pool
+from .submission import score_submission as score_submission
+from .submission import write_originals as write_originals

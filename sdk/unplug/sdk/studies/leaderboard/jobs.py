@@ -38,7 +38,9 @@ from .plan import original_name
 from .protocol import PROTOCOLS
 
 ORIGINALS = ("original",)
-MAX_CACHED = 16  # originals in memory per worker
+MAX_CACHED = 64  # originals in memory per worker
+KEPT = 100_000
+"""Weights up to which every result keeps its model: whoever wants to attack a board's models finds them there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,10 +157,10 @@ def train(context: Bench, *, role: str, seed: int) -> Result:
 
 
 def trained(context: Bench, role: str, seed: int, model: nn.Module, wall_s: float) -> Result:
-    """The result of a training, bound to the weights that came of it; originals keep them."""
+    """The result of a training, bound to the weights that came of it; originals keep them, and all small models."""
     tensors, weights = measure(model, context.sets), arrays_of(model)
-    if role in ORIGINALS:
-        tensors |= {f"{WEIGHT}{name}": value for name, value in weights.items()}
+    if role in ORIGINALS or _small(weights):
+        tensors |= _kept(weights)
     facts = {
         "role": role, "seed": seed, "wall_s": wall_s, "passes": context.task.recipe.epochs * len(context.training_set(role)),
         "weights_sha256": weights_sha256(weights),
@@ -178,12 +180,22 @@ def unlearn(
         Meter(retrain, budget).charge(forward=passes, backward=passes)
     before = context.original(original) if hook is None else context.hooked(hook, method, original)
     model, cost = apply_method(built, before, context.sets, context.task, retrain, budget, seed=seed)
+    weights = arrays_of(model)
     facts = {
         "role": "unlearned", "method": method, "original": original, "seed": seed, "wall_s": cost.wall_s,
-        "cost": summary(cost, retrain, budget), "weights_sha256": weights_sha256(arrays_of(model)),
+        "cost": summary(cost, retrain, budget), "weights_sha256": weights_sha256(weights),
         "original_sha256": None if hook is not None else weights_sha256(arrays_of(before)),
     }  # fmt: skip
-    return Result(tensors=measure(model, context.sets), facts=facts)
+    kept = _kept(weights) if _small(weights) else {}
+    return Result(tensors={**measure(model, context.sets), **kept}, facts=facts)
+
+
+def _small(weights: Mapping[str, np.ndarray]) -> bool:
+    return sum(value.size for value in weights.values()) <= KEPT
+
+
+def _kept(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {f"{WEIGHT}{name}": value for name, value in weights.items()}
 
 
 def measure(model: nn.Module, sets: Sets) -> dict[str, np.ndarray]:

@@ -139,6 +139,23 @@ def loss_auc(pool: Pool, matches: tuple[Match, ...]) -> tuple[Mean, float]:
     return over_seeds(means)
 
 
+def two_versions(pool: Pool, before: Pool, oracle: Oracle) -> Measure:
+    """AUC of phi(original) - phi(model), forget against unseen samples; retrained models meet the originals in their order."""
+    ours = [_falls(pool, before, item) for item in oracle.matches]
+    theirs = [_falls(oracle.pool, before, item) for item in oracle.matches]
+    mean, spread = over_seeds([cluster_mean(values, pool.clusters) for values in ours])
+    return as_measure(mean, float(np.mean(theirs)), spread)
+
+
+def _falls(pool: Pool, before: Pool, item: Match) -> Array:
+    found = []
+    for number, (own, cluster) in enumerate(zip(pool.says, pool.clusters, strict=True)):
+        old = before.says[before.clusters.index(cluster) if cluster in before.clusters else number % len(before)]
+        falls = [old[part].confidence_N - own[part].confidence_N for part in ("forget", "test")]
+        found.append(auc(falls[0][item.forget], falls[1][item.unseen]))
+    return np.array(found)
+
+
 def accuracies(pool: Pool, matches: tuple[Match, ...]) -> list[Array]:
     """Accuracy of the logistic attack on the loss (M,), per evaluation seed (folds, and draw of the unseen samples)."""
     return [

@@ -67,6 +67,30 @@ METRICS: dict[str, Metric] = {
         label="test MAE", unit="minus retrained, years", better="lower", digits=2, sign=True,
         says="test error minus the retrained models'",
     ),
+    "retain_mae_gap": Metric(
+        label="retain MAE", unit="minus retrained, years", better="lower", digits=2, sign=True,
+        says="error on the retain set minus the retrained models'; below 0 is what longer training on it does",
+    ),
+    "phi_shift": Metric(
+        label="shift of phi", unit="sd", better="oracle", digits=2,
+        says="|mean phi of unlearned - of retrained models| per forget sample, in the latter's sd; half the models a side",
+    ),
+    "phi_sd": Metric(
+        label="sd ratio of phi", better="oracle", digits=2,
+        says="spread of phi over unlearned models, over that of retrained ones; half the models a side",
+    ),
+    "two_versions_auc": Metric(
+        label="two versions AUC", better="oracle",
+        says="AUC of phi(original) - phi(this model), forget against unseen samples: who holds both files",
+    ),
+    "views_auc": Metric(
+        label="views AUC", better="oracle",
+        says="AUC of the mean score over shifts by 1 and 2 px and crops; of the first models whose weights are kept",
+    ),
+    "rounded_auc": Metric(
+        label="loss AUC after int8", better="oracle",
+        says="loss AUC after weights were rounded to 8 bits per output channel; of the same models as views",
+    ),
     "loss_auc": Metric(
         label="loss AUC", better="oracle", says="AUC of the loss, forget against unseen samples of the same groups or classes"
     ),

@@ -22,6 +22,7 @@ TRAIN = "unplug.sdk.studies.leaderboard.jobs:train"
 RETRAINED_FROM = 10_000  # training seeds of the oracle, apart from those of the originals
 UNLEARNED_FROM = 20_000
 EVALUATION_SEEDS = (0, 1, 2)
+TAG = re.compile(r"[a-z0-9][a-z0-9-]{0,30}")
 MAX_BUDGET = 100.0  # as in `Meter`
 ORACLE = "retrain"
 """The method that is the oracle itself; it has a row of its own and is never run as a method."""
@@ -33,6 +34,7 @@ class Entry:
 
     Args:
         method: its name.
+        label: of its row: the name, or "NAME@TAG" where a board has the same method twice.
         given: settings as text, the caller's over the protocol's.
         settings: every hyperparameter.
         needs: what it reads.
@@ -41,6 +43,7 @@ class Entry:
     """
 
     method: str
+    label: str
     given: dict[str, str]
     settings: dict[str, Any]
     needs: tuple[str, ...]
@@ -60,17 +63,22 @@ def all_methods() -> tuple[str, ...]:
     return tuple(name for name in METHODS if name != ORACLE and "out-of-fold answers" not in METHODS.get(name)().needs)
 
 
-def entry(protocol: BenchmarkProtocol, method: str, given: Mapping[str, str]) -> Entry:
+def entry(protocol: BenchmarkProtocol, label: str, given: Mapping[str, str]) -> Entry:
     """A method with the protocol's settings and the caller's over them; ``budget`` among them is the method's own budget.
+
+    A label of ``NAME@TAG`` is the method NAME, in a row of its own.
 
     Raises:
         InputError: an unknown method or setting, or a value out of range.
     """
+    method, at, tag = label.partition("@")
+    if at and not TAG.fullmatch(tag):
+        raise InputError(f"method {label!r}", "what stands behind the @ is no short name", "Write for example msg@published")
     text = protocol.settings_of(method, given)
     own = text.pop("budget", None)
     built: Any = build_method(method, text)
     return Entry(
-        method=method, given=text, settings={item.name: getattr(built, item.name) for item in fields(built)},
+        method=method, label=label, given=text, settings={item.name: getattr(built, item.name) for item in fields(built)},
         needs=tuple(built.needs), budget=protocol.budget_of(method) if own is None else _budget(method, own),
         hooked=isinstance(built, TrainingHook),
     )  # fmt: skip

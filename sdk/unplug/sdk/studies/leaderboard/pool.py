@@ -92,9 +92,10 @@ class Pool:
         return np.stack([own[part].age_N for own in self.says])
 
     def per_model(self, name: str) -> Array:
-        """A number of every model (M,): retain_accuracy, test_accuracy, test_mae, compute, wall or wall_s."""
+        """A number of every model (M,): retain_accuracy, retain_mae, test_accuracy, test_mae, compute, wall or wall_s."""
         makers = {
             "retain_accuracy": lambda number: self.models[number].tensors["retain_correct"].mean(),
+            "retain_mae": lambda number: abs(self.models[number].tensors["retain_age"] - self.truths.retain.age_N).mean(),
             "test_accuracy": lambda number: self.says[number]["test"].correct_N.mean(),
             "test_mae": lambda number: self.says[number]["test"].error_N.mean(),
             "compute": lambda number: self.models[number].facts["cost"]["compute_fraction"],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unplug.core import InputError, Registry
+from unplug.plugins import ADOPTED
 from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.tasks import AgeTask, ClassTask
@@ -50,6 +51,7 @@ class BenchmarkProtocol:
         originals: K originals, each of its own training seed.
         models: N retrained models, and N unlearned models of each method, spread over the originals.
         width: of the ResNet-18 (class protocols).
+        network: of recipes of size "adopted", as `unplug.plugins.Adopted` is written down.
         overrides: per method.
         published: what others report, shown apart.
 
@@ -70,6 +72,7 @@ class BenchmarkProtocol:
     originals: int = 8
     models: int = 64
     width: int = 64
+    network: Mapping[str, Any] | None = None
     overrides: Mapping[str, Override] = field(default_factory=dict)
     published: tuple[PublishedNumber, ...] = ()
 
@@ -98,7 +101,8 @@ class BenchmarkProtocol:
             InputError: the data has no labels of the protocol's kind.
         """
         if self.kind == "age":
-            return AgeTask(recipe=self.recipe, edges=borders(dataset))
+            adopted = self.network if self.recipe.size == ADOPTED else None
+            return AgeTask(recipe=self.recipe, edges=borders(dataset), adopted=adopted)
         if not dataset.classes:
             raise InputError(f"data {dataset.spec}", "it has no classes", f"Give --data {self.data_help}")
         return ClassTask.of(recipe=self.recipe, classes=len(dataset.classes), width=self.width)
@@ -139,6 +143,7 @@ def borders(dataset: Dataset) -> tuple[float, ...]:
 PROTOCOLS: Registry[BenchmarkProtocol] = Registry(
     "protocol",
     {
+        "people": "unplug.sdk.studies.leaderboard.protocols:PEOPLE",
         "challenge": "unplug.sdk.studies.leaderboard.protocols:CHALLENGE",
         "starting-kit": "unplug.sdk.studies.leaderboard.protocols:STARTING_KIT",
         "mufac": "unplug.sdk.studies.leaderboard.protocols:MUFAC",

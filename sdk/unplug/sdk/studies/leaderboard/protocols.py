@@ -1,4 +1,4 @@
-"""The five protocols that come with unplug, after the splits and forget sets that they are made of."""
+"""The six protocols that come with unplug, after the splits and forget sets that they are made of."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from unplug.core import DataError
+from unplug.plugins import ADOPTED, Adopted
 from unplug.sdk.data import Dataset, Split, make_split, pick_forget, resolve_names
 from unplug.sdk.training import Recipe
 
@@ -121,6 +122,29 @@ CHALLENGE = BenchmarkProtocol(
     overrides=TUNED,
 )
 """The 2023 challenge's setting: children are to be forgotten, and hundreds of models say whether they are."""
+
+PEOPLE = BenchmarkProtocol(
+    name="people",
+    summary=(
+        "Synthetic faces of people with two pictures each; a random 8 % of the training set is forgotten, whole people. One "
+        "unlearned model is made of each original, so that an exact method scores as retraining does. The network is a plain "
+        "one of 34,000 weights at 32 pixels that knows its training set by heart (flips alone), so that "
+        "memorisation is real and a board of thousands of models takes hours of one thread."
+    ),
+    kind="age",
+    recipe=Recipe(
+        size=ADOPTED, image_size=32, epochs=24, batch_size=64, augment="flip", dropout=0.0, lr=3e-3, weight_decay=0.05
+    ),
+    network=Adopted(factory="unplug:plain").to_dict(),
+    default_data="synth:n=800,subjects=400,seed=1",
+    data_help="any data with ages and subjects, for example utkface:DIR",
+    split=random_split,
+    pick=fraction(0.08),
+    rank="challenge",
+    originals=64,
+    models=64,
+)
+"""The fair board: K = N = 64, methods tuned with one budget on another draw of people."""
 
 UTKFACE = BenchmarkProtocol(
     name="utkface",

@@ -14,7 +14,8 @@ from unplug.sdk.auditing import Variant
 from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, run_jobs
 
 from .jobs import Bench, bench, train_stacked
-from .plan import TRAIN, entry, training_jobs, unlearning_jobs
+from .plan import TRAIN, entry, training_jobs, unlearned_names, unlearning_jobs
+from .probe import probe_rows
 from .protocol import BenchmarkProtocol
 from .report import LeaderboardReport
 
@@ -94,6 +95,11 @@ def run_leaderboard(config: LeaderboardConfig, say: Callable[[str], None], *, sh
     unlearning = unlearning_jobs(entries, config.seed, protocol.originals, protocol.models)
     say(f"unlearning: {len(entries)} methods, {protocol.models} models each")
     failed = fleet.run(unlearning, say, show)
+    rows = [[job.name for job in training if job.arguments["role"] == role] for role in ("retrained", "original")]
+    pairs = (unlearned_names(item, config.seed, protocol.originals, protocol.models) for item in entries)
+    rows += [[name for name, _ in own] for own in pairs]
+    if asked := probe_rows(config.out, rows, local, given):
+        say(f"asked {asked} models about views and after rounding")
     say("scoring")
     report = score_all(config, entries, local, failed, show=show)
     report.save(config.out / "leaderboard.json")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from unplug.core import InputError
 from unplug.sdk.auditing import MIN_MODELS, challenge, forgetting_gap, klom, ulira, years_from_oracle
+from unplug.sdk.statistics import Estimate, interval, subject_weights
 
 from .intervals import Mean, as_measure, cluster_mean, difference, of_comparisons, of_estimates
 from .membership import REPLICATES, Oracle, membership
@@ -40,6 +41,7 @@ def measure_pool(pool: Pool, oracle: Oracle) -> Found:
     found = _utility(pool, oracle)
     attacks, missing = membership(pool, oracle)
     found |= attacks
+    found |= _spread(pool, oracle)
     if len(pool) < MIN_MODELS:
         few = f"{len(pool)} models; a distribution takes {MIN_MODELS} or more"
         return found, missing | {name: few for names in DISTRIBUTIONS.values() for name in names}
@@ -70,15 +72,19 @@ def has_ages(pool: Pool) -> bool:
 
 def _utility(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
     found = {}
-    names = ("test_accuracy", "retain_accuracy", *(("test_mae",) if has_ages(pool) else ()))
+    ages = ["test_mae"] if has_ages(pool) else []
+    if ages and all("retain_age" in model.tensors for own in (pool, oracle.pool) for model in own.models):
+        ages.append("retain_mae")
+    names = ("test_accuracy", "retain_accuracy", *ages)
     for name in names:
         ours = cluster_mean(pool.per_model(name), pool.clusters)
         theirs = cluster_mean(oracle.pool.per_model(name), oracle.pool.clusters)
         gap = replace(theirs, value=0.0) if pool is oracle.pool else difference(ours, theirs)
-        if name != "retain_accuracy":
+        if name.startswith("test"):
             found[name] = as_measure(ours, theirs.value)
+        if name != "retain_accuracy":
             found[f"{name}_gap"] = as_measure(gap, 0.0)
-        if name != "test_mae" and theirs.value > 0:
+        if name.endswith("accuracy") and theirs.value > 0:
             found[f"{name.partition('_')[0]}_ratio"] = _ratio(gap, theirs.value)
     return found
 
@@ -140,6 +146,44 @@ def _ulira(pool: Pool, oracle: Oracle, use: Mapping[str, Measure]) -> dict[str, 
     phi_US, phi_NS, subjects_S = _forget(pool, oracle)
     games = [ulira(phi_US, phi_NS, subjects_S, replicates=REPLICATES, seed=seed) for seed in EVALUATION_SEEDS]
     return {"ulira_auc": of_comparisons([item.auc for item in games], pool is oracle.pool)}
+
+
+def _spread(pool: Pool, oracle: Oracle) -> dict[str, Measure]:
+    """How far phi lies from the retrained models', and how widely it varies: half the models a side, as in F / F_null.
+
+    shift = mean_s |mean phi_U(s) - mean phi_N(s)| / mean_s sd phi_N(s);  ratio = mean_s sd phi_U(s) / mean_s sd phi_N(s).
+    Intervals are over subjects.
+    """
+    phi_US, phi_NS, subjects_S = _forget(pool, oracle)
+    half = min(len(phi_US), len(phi_NS) // 2)
+    if half < 2:
+        return {}
+    shifts: list[tuple[Estimate, float]] = []
+    ratios: list[tuple[Estimate, float]] = []
+    for seed in EVALUATION_SEEDS:
+        rng = np.random.default_rng([seed, 93])
+        order_N = rng.permutation(len(phi_NS))
+        first_HS, other_HS = phi_NS[order_N[:half]], phi_NS[order_N[half : 2 * half]]
+        own_HS = other_HS if pool is oracle.pool else phi_US[rng.permutation(len(phi_US))[:half]]
+        weight_RS = np.vstack([np.ones(len(subjects_S)), subject_weights(subjects_S, REPLICATES, rng)])
+        for found, numerator in ((shifts, _shift), (ratios, _deviation)):
+            scale_R = weight_RS @ np.maximum(_deviation(first_HS, first_HS), 1e-12)
+            own_R, null_R = (weight_RS @ numerator(side, first_HS) / scale_R for side in (own_HS, other_HS))
+            low, high = interval(own_R[1:])
+            value = float(own_R[0])
+            found.append((Estimate(value=value, low=min(low, value), high=max(high, value)), float(null_R[0])))
+    return {
+        name: of_estimates([own for own, _ in found], float(np.mean([null for _, null in found])))
+        for name, found in (("phi_shift", shifts), ("phi_sd", ratios))
+    }
+
+
+def _shift(own_HS: Array, first_HS: Array) -> Array:
+    return np.asarray(abs(own_HS.mean(axis=0) - first_HS.mean(axis=0)))
+
+
+def _deviation(own_HS: Array, first_HS: Array) -> Array:
+    return np.asarray(own_HS.std(axis=0, ddof=1))
 
 
 def _forget(pool: Pool, oracle: Oracle) -> tuple[Array, Array, NDArray[np.int64]]:

@@ -17,7 +17,7 @@ from unplug.sdk.training import describe_device
 
 from .intervals import as_measure, cluster_mean
 from .jobs import Bench
-from .membership import MAX_RMIA, REPLICATES, Oracle
+from .membership import MAX_RMIA, REPLICATES, Oracle, two_versions
 from .metrics import METRICS, RANKING, Rank
 from .plan import (
     EVALUATION_SEEDS,
@@ -30,6 +30,7 @@ from .plan import (
     unlearning_seeds,
 )
 from .pool import Pool, Truths, read_pool
+from .probe import probed_measures
 from .protocol import BenchmarkProtocol
 from .report import LeaderboardReport, Row
 from .score import MAX_FORGET, MAX_SAMPLES, behind, measure_cost, measure_pool
@@ -62,12 +63,16 @@ def score_all(
     rows, pools = [], {}
     for item in tqdm(entries, desc="score", unit="method", disable=not show, leave=False):
         names = unlearned_names(item, config.seed, protocol.originals, protocol.models)
-        pools[item.method], refused = read_pool(config.models, names, truths, failed, {} if item.hooked else made_from)
-        rows.append(method_row(item, pools[item.method], refused, oracle, protocol.budget))
+        pool, refused = read_pool(config.models, names, truths, failed, {} if item.hooked else made_from)
+        pools[item.label], row = pool, method_row(item, pool, refused, oracle, protocol.budget)
+        rows.append(with_more(row, pool, before, oracle, config, names, local))
     placed = ranked(rows, protocol.rank)
     if protocol.rank == "challenge":
         placed = compared(placed, pools, oracle)
-    last = [_plain_row("original", before, oracle), _plain_row("retrained", oracle.pool, oracle)]
+    last = [
+        with_more(_plain_row(name, pool, oracle), pool, before, oracle, config, names, local)
+        for name, pool, names in (("original", before, originals), ("retrained", oracle.pool, oracles))
+    ]
     return LeaderboardReport(
         protocol=protocol.name,
         summary=protocol.summary,
@@ -92,15 +97,44 @@ def score_all(
 def method_row(item: Entry, pool: Pool, refused: Mapping[str, str], oracle: Oracle, budget: float) -> Row:
     """The row of one method; with refusals it keeps the numbers of the runs that came through."""
     row = Row(
-        name=item.method, role="unlearned", models=len(pool), originals=len(set(pool.clusters)), settings=item.settings,
+        name=item.label, role="unlearned", models=len(pool), originals=len(set(pool.clusters)), settings=item.settings,
         needs=item.needs, budget=item.budget, refused=_refusal(refused, len(pool) + len(refused)),
-        note=f"may spend {100 * item.budget:.3g} % of retraining, others {100 * budget:.3g} %" if item.budget > budget else "",
+        note=_note(item, budget),
         weights_sha256=pool.weights_sha256,
     )  # fmt: skip
     if not len(pool):
         return row
     metrics, missing = measure_pool(pool, oracle)
     return replace(row, metrics={**metrics, **measure_cost(pool)}, missing=missing)
+
+
+def with_more(
+    row: Row,
+    pool: Pool,
+    before: Pool,
+    oracle: Oracle,
+    config: LeaderboardConfig,
+    names: Sequence[tuple[str, int]],
+    local: Bench,
+) -> Row:
+    """The row with what needs the originals' answers, or the models themselves, beside it."""
+    found = {}
+    if len(pool) and row.role != "original" and all(item.enough for item in oracle.matches):
+        found["two_versions_auc"] = two_versions(pool, before, oracle)
+    found |= probed_measures(config.out, [name for name, _ in names], oracle, retrained_first(config))
+    return replace(row, metrics={**row.metrics, **found})
+
+
+def retrained_first(config: LeaderboardConfig) -> list[str]:
+    """Names of the retrained models."""
+    return [retrained_name(seed) for seed in retrained_seeds(config.seed, config.protocol.models)]
+
+
+def _note(item: Entry, budget: float) -> str:
+    """Why a row has no rank: it might spend more than the others, or it is a method that stands there already."""
+    if item.budget > budget:
+        return f"may spend {100 * item.budget:.3g} % of retraining, others {100 * budget:.3g} %"
+    return "" if item.label == item.method else f"{item.method} once more, with other settings than the ranked row"
 
 
 def _refusal(refused: Mapping[str, str], runs: int) -> str | None:

@@ -10,18 +10,13 @@ from typing import Any
 
 from unplug.core import InputError, read_json
 from unplug.sdk.fleet import Context, Job, Summary, run_jobs
-from unplug.sdk.studies.leaderboard import (
-    RUN_FILE,
-    Bench,
-    LeaderboardReport,
-    Oracle,
-    Pool,
-    Truths,
-    bench,
-    read_leaderboard,
-    read_pool,
-    retrained_name,
-)
+
+from .jobs import Bench, bench
+from .membership import Oracle
+from .plan import Entry, original_name, retrained_name, unlearned_names
+from .pool import Pool, Truths, read_pool
+from .report import LeaderboardReport, Row, read_leaderboard
+from .run import RUN_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +77,21 @@ class Board:
         """The retrained models, which every method is compared with."""
         names = [(retrained_name(own), own) for own in self.report.seeds["retrained"]]
         return Oracle(read_pool(self.folder / "models", names, self.truths)[0])
+
+    @cached_property
+    def before(self) -> Pool:
+        """The originals."""
+        names = [(original_name(own), own) for own in self.report.seeds["originals"]]
+        return read_pool(self.folder / "models", names, self.truths)[0]
+
+    def unlearned(self, row: Row) -> Pool:
+        """The models of a method's row."""
+        known = Entry(
+            method=row.name.partition("@")[0], label=row.name, given={}, settings=row.settings, needs=row.needs,
+            budget=self.budget if row.budget is None else row.budget,
+        )  # fmt: skip
+        names = unlearned_names(known, self.seed, self.originals, len(self.oracle.pool))
+        return read_pool(self.folder / "models", names, self.truths)[0]
 
     def run(self, jobs: Sequence[Job], into: str, **fleet: Any) -> Summary:
         """Runs the jobs that have no result in the folder `into` of the board yet."""

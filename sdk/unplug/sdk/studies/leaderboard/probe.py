@@ -1,0 +1,121 @@
+"""What needs the models themselves: pictures moved by a pixel or two, and weights rounded to 8 bits.
+
+Asked of the first few models of a row, where their results keep their weights (small networks). Shapes: F forget, T test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unplug.sdk.auditing import gather
+from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result, write_result
+from unplug.sdk.statistics import auc
+from unplug.sdk.training import SampleSet, new_model, pictures, predict
+
+from .binding import bound_sha256, weights_of
+from .intervals import as_measure, cluster_mean
+from .membership import Match, Oracle
+from .report import Measure
+
+if TYPE_CHECKING:
+    from .jobs import Bench
+
+Views = tuple[tuple[SampleSet, SampleSet], ...]
+PROBED = 16
+"""Models of a row that are asked again."""
+FOLDER = "probes"
+STEPS = 127
+YEARS = 10.0  # that weigh as much as one nat, as in the task's loss
+
+
+def probe_rows(out: Path, rows: Sequence[Sequence[str]], local: Bench, given: str) -> int:
+    """Asks the first models of every row that were not asked yet; how many those were.
+
+    Args:
+        out: folder of the board.
+        rows: names of the results, the retrained models' first: where they keep no weights nobody is asked, for want of an aim.
+        local: data and task.
+        given: fingerprint of the results.
+    """
+    done, views = 0, None
+    if not weights_of(read_result(out / "models", rows[0][0])):
+        return done
+    for names in rows:
+        for name in names[:PROBED]:
+            if not has_result(out / "models", name, given) or has_result(out / FOLDER, name, given):
+                continue
+            result = read_result(out / "models", name)
+            if result.refused is not None or not weights_of(result):
+                continue
+            views = views or gather(local.sets, local.dataset, local.task).views  # type: ignore[arg-type]
+            order = Order(job=Job(name=name, target="unplug:probe"), fingerprint=given, given=given)
+            write_result(out / FOLDER, name, pack(_ask(result, name, local, views), order))
+            done += 1
+    return done
+
+
+def _ask(result: Result, name: str, local: Bench, views: Views) -> Result:
+    """The scores of both probes; facts say which weights were asked."""
+    sha256 = bound_sha256(result, name)
+    model = new_model(local.task, local.whole, 0)
+    model.load_state_dict({key: torch.from_numpy(value) for key, value in weights_of(result).items()})
+    says = [[_score(model.eval(), part) for part in pair] for pair in views]
+    tensors = {f"views_{part}": np.mean([pair[side] for pair in says], axis=0) for side, part in enumerate(("forget", "test"))}
+    round_weights(model)
+    for part, data in (("forget", local.sets.forget), ("test", local.sets.test)):
+        tensors[f"rounded_{part}"] = predict(model, pictures(data)).log_prob_N
+    return Result(tensors={key: value.astype(np.float32) for key, value in tensors.items()}, facts={"weights_sha256": sha256})
+
+
+def _score(model: nn.Module, part: SampleSet) -> np.ndarray:
+    says = predict(model, pictures(part))
+    error_N = np.zeros(len(says.log_prob_N)) if np.isnan(says.error_N).any() else says.error_N
+    return np.asarray(says.log_prob_N - error_N / YEARS)
+
+
+@torch.no_grad()
+def round_weights(model: nn.Module) -> None:
+    """Rounds the weights of convolutions and linear layers in place, symmetrically, one scale an output channel.
+
+    w <- s round(w / s), s = max |w| / 127.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> _ = layer.weight.data.copy_(torch.tensor([[1.27, 0.014]]))
+        >>> round_weights(layer)
+        >>> [round(value, 3) for value in layer.weight[0].tolist()]
+        [1.27, 0.01]
+    """
+    for module in model.modules():
+        if isinstance(module, (nn.Conv2d, nn.Linear)):
+            weight: Tensor = module.weight
+            scale = weight.flatten(1).abs().amax(dim=1).clamp_min(1e-12).view(-1, *[1] * (weight.ndim - 1)) / STEPS
+            weight.copy_((weight / scale).round() * scale)
+
+
+def probed_measures(out: Path, names: Sequence[str], oracle: Oracle, oracles: Sequence[str]) -> dict[str, Measure]:
+    """Views AUC and loss AUC after rounding of a row, with the retrained models' beside it; empty where nobody was asked."""
+    own, theirs = _read(out, names), _read(out, oracles)
+    if not own or not theirs or not all(item.enough for item in oracle.matches):
+        return {}
+    found = {}
+    for kind in ("views", "rounded"):
+        values_M = [_auc(result, kind, oracle.matches[0]) for result in own]
+        aim = float(np.mean([_auc(result, kind, oracle.matches[0]) for result in theirs]))
+        found[f"{kind}_auc"] = as_measure(cluster_mean(values_M, list(range(len(values_M)))), aim)
+    return found
+
+
+def _read(out: Path, names: Sequence[str]) -> list[Result]:
+    return [read_result(out / FOLDER, name) for name in names[:PROBED] if (out / FOLDER / f"{name}.safetensors").exists()]
+
+
+def _auc(result: Result, kind: str, item: Match) -> float:
+    forget, test = (result.tensors[f"{kind}_{part}"].astype(np.float64) for part in ("forget", "test"))
+    return float(auc(forget[item.forget], test[item.unseen]))

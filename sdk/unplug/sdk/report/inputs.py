@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unplug.export import Card, ParityReport
     from unplug.mobile_bench import Baselines, BenchReport
     from unplug.sdk.assurance import EvaluationReport
-    from unplug.sdk.auditing import AuditReport, Certification
+    from unplug.sdk.auditing import AuditReport, CanaryReport, Certification
     from unplug.sdk.studies.control import ComparisonReport
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -38,6 +38,7 @@ KINDS = {
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
     "unplug-certification/1": "unplug.sdk.auditing.certification:Certification",
     "unplug-evaluation/1": "unplug.sdk.assurance.records:EvaluationReport",
+    "unplug-canaries/1": "unplug.sdk.auditing.planting:CanaryReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
@@ -71,6 +72,7 @@ class Inputs:
     comparisons: tuple[ComparisonReport, ...] = ()
     certifications: tuple[Certification, ...] = ()
     evaluations: tuple[EvaluationReport, ...] = ()
+    canaries: tuple[CanaryReport, ...] = ()
     baselines: Baselines | None = None
 
     def only(self, *schemas: str) -> bool:
@@ -118,7 +120,9 @@ def collect(paths: Sequence[Path]) -> Inputs:
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
     records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
-    audits, parities, benches, cards, faces, releases, comparisons, certifications, evaluations = map(tuple, found.values())
+    audits, parities, benches, cards, faces, releases, comparisons, certifications, evaluations, canaries = map(
+        tuple, found.values()
+    )
     _check_same_split(audits)
     for record in records:
         _check_audited(record, audits)
@@ -126,7 +130,7 @@ def collect(paths: Sequence[Path]) -> Inputs:
     return Inputs(
         sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
         faces=faces, releases=releases, comparisons=comparisons, certifications=certifications,
-        evaluations=evaluations,
+        evaluations=evaluations, canaries=canaries,
     )  # fmt: skip
 
 

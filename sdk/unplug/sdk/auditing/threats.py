@@ -55,7 +55,7 @@ def threat_model(report: AuditReport) -> tuple[Threat, ...]:
     Args:
         report: an audit; what it holds decides, not what was asked for.
     """
-    ran = {name for model in report.models for name in model.attacks}
+    ran = {name for model in report.models for name in (*model.attacks, *model.further)}
     measured = _measures(report)
     return tuple(_threat(row, ran | measured, report.skipped) for row in ROWS)
 

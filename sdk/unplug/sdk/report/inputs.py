@@ -205,12 +205,12 @@ def _check_rows(value: Any, where: str) -> None:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or notes on a file", _AGAIN)
     audited = (model for model in getattr(value, "models", ()) if hasattr(model, "attacks"))
     for model in audited:
-        if max([len(model.attacks), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
+        if max([len(model.attacks), len(model.further), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or age groups", "Make one report for each part")
         for place in (item for row in model.people for item in (row.confidence, row.error) if item is not None):
             if not 2 <= place.models <= MAX_STRANGERS or len(place.others) not in (0, place.models):
                 raise ReportError(where, "it ranks a person among models that it does not tell of", _AGAIN)
-        for name, attack in model.attacks.items():
+        for name, attack in (*model.attacks.items(), *model.further.items()):
             if bool(attack.forget_scores) != bool(attack.unseen_scores):  # a published audit has neither
                 raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only", _AGAIN)
             if not all(0.0 <= part <= 1.0 for part in (attack.auc.value, attack.auc.low, attack.auc.high) if part is not None):

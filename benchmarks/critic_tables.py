@@ -38,6 +38,8 @@ def _model_lines(facts: Mapping[str, Any], columns: Sequence[tuple[str, str]]) -
     found = []
     for label, part in (("share of the forget set used", "forget"), ("share of the retain set used", "retain")):
         shares = [rows[column]["usage"] for column in columns]
+        if not any(shares):
+            continue
         found.append(_line([label, *("" if item is None else _span(item[part], 2) for item in shares)]))
     found.append(_line(["test MAE, years", *(f"{rows[column]['test_mae']['value']:.2f}" for column in columns)]))
     return found

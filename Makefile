@@ -59,7 +59,7 @@ fast-tests: $(VENV)/.ready-dev
 
 # What `make test` leaves out and CI runs behind it; the slow ones are left to `make test-all`.
 long-tests: $(VENV)/.ready-dev
-	$(PYTEST) -m "long and not slow"
+	$(PYTEST) -m "long and not slow" --durations 40
 
 test-all: lint
 	$(PYTEST)

@@ -19,7 +19,7 @@ import click
 import torch
 from safetensors.torch import load_file
 
-from unplug.core import UnplugError, table, versions, write_json
+from unplug.core import BudgetExceeded, read_json, table, versions, write_json
 from unplug.export import export_checkpoint
 from unplug.plugins import Checkpoint
 from unplug.sdk.bundle import WAYS, apply_delta, make_delta
@@ -31,6 +31,7 @@ from unplug.sdk.training import Recipe, describe_device, predict, to_tensors
 from unplug.sdk.unlearning import OutOfFold, forget, train_forgettable
 
 SCHEMA = "unplug-deltas/1"
+Rows = list[dict[str, Any]]
 CPU = torch.device("cpu")
 PERSONAL, TRUNK, PLUGIN = "synth:n=240,subjects=80,seed=1", "synth:n=120,subjects=40,seed=9", "synth:n=60,subjects=60,seed=11"
 SIDE, SAMPLES, BUDGET = 48, 16, 0.5
@@ -99,7 +100,7 @@ def person_of(dataset: Dataset, split: Split) -> list[str]:
     return [name for name in split.retain if people[name] == people[split.retain[0]]]
 
 
-def of_age(size: str, folder: Path) -> Iterator[dict[str, Any]]:
+def of_age(size: str, folder: Path) -> Iterator[Rows]:
     """The designs and the methods on one age predictor."""
     dataset, consented = (load_dataset(spec, SIDE, show=False) for spec in (PERSONAL, TRUNK))
     split, recipe, files = make_split(dataset), Recipe(size=size, image_size=SIDE, epochs=1), Files(folder, dataset)
@@ -111,22 +112,26 @@ def of_age(size: str, folder: Path) -> Iterator[dict[str, Any]]:
             device=CPU, restart=False, show=False,
         )  # fmt: skip
         after = forget(before, dataset, gone, None, folder / f"{design}-after", device=CPU, show=False)
-        yield from files.compare(f"age {size}", design, before, after)
+        yield files.compare(f"age {size}", design, before, after)
     original = train_age(dataset, split, recipe, folder / "original", seed=0, device=CPU, show=False)
     outside = None
     for method, options in METHODS:
         more: dict[str, Any] = {} if method == "retrain" else {"budget": BUDGET}
-        after = forget(
-            original, dataset, gone, method, folder / method, options=options, device=CPU, show=False,
-            outside=outside if method == "folds" else None, **more,
-        )  # fmt: skip
+        try:
+            after = forget(
+                original, dataset, gone, method, folder / method, options=options, device=CPU, show=False,
+                outside=outside if method == "folds" else None, **more,
+            )  # fmt: skip
+        except BudgetExceeded as error:
+            yield [{"model": f"age {size}", "way": named(method, options), "refused": str(error)}]
+            continue
         if method == "retrain":  # it never saw the person: what it says of her is an out-of-fold answer
             said = predict(after.model, to_tensors(dataset, gone, after.model.age_edges, CPU))
             outside = OutOfFold(ids=tuple(gone), logits_FG=torch.as_tensor(said.logits_NG), facts={})
-        yield from files.compare(f"age {size}", named(method, options), original, after)
+        yield files.compare(f"age {size}", named(method, options), original, after)
 
 
-def of_plugin(folder: Path) -> Iterator[dict[str, Any]]:
+def of_plugin(folder: Path) -> Iterator[Rows]:
     """The methods on a conditioning plugin beside the base that ships."""
     base = load_base("small", device=CPU)
     dataset = load_dataset(PLUGIN, image_size_of(base), show=False)
@@ -138,11 +143,15 @@ def of_plugin(folder: Path) -> Iterator[dict[str, Any]]:
     for method in OF_PLUGIN:
         options = {} if method in WHOLE else {"batch_size": "4"}
         more: dict[str, Any] = {} if method == "retrain" else {"budget": BUDGET}
-        after = forget(
-            original, dataset, gone, method, folder / method, options=options if more else {}, task=task, device=CPU,
-            show=False, **more,
-        )  # fmt: skip
-        yield from files.compare("plugin", method, original, after)
+        try:
+            after = forget(
+                original, dataset, gone, method, folder / method, options=options if more else {}, task=task, device=CPU,
+                show=False, **more,
+            )  # fmt: skip
+        except BudgetExceeded as error:
+            yield [{"model": "plugin", "way": method, "refused": str(error)}]
+            continue
+        yield files.compare("plugin", method, original, after)
 
 
 def named(method: str, options: dict[str, str]) -> str:
@@ -176,23 +185,23 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.option("--models", default="nano,small,base,plugin", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/deltas.json"), show_default=True)
 def main(models: str, out: Path) -> None:
-    """Trains, forgets, exports and measures; the JSON is written after every model."""
-    rows: list[dict[str, Any]] = []
-    refused: dict[str, str] = {}
-    for model in models.split(","):
+    """Trains, forgets, exports and measures; rows of other models in the JSON stay, and it is written after every way."""
+    names = models.split(",")
+    measured = {"plugin" if name == "plugin" else f"age {name}" for name in names}
+    kept = [row for row in (read_json(out)["rows"] if out.exists() else []) if row["model"] not in measured]
+    for name in names:
         with tempfile.TemporaryDirectory(prefix="unplug-deltas-") as folder:
-            try:
-                rows += of_plugin(Path(folder)) if model == "plugin" else of_age(model, Path(folder))
-            except UnplugError as error:
-                refused[model] = str(error)
-                click.echo(f"{model}: {error}", err=True)
-        write_json(
-            out,
-            {
-                "schema": SCHEMA, "target": TARGET, "data": {"personal": PERSONAL, "trunk": TRUNK, "plugin": PLUGIN},
-                "budget": BUDGET, "rows": rows, "refused": refused, "device": describe_device(CPU), "versions": versions(),
-            },
-        )  # fmt: skip
+            for rows in of_plugin(Path(folder)) if name == "plugin" else of_age(name, Path(folder)):
+                kept += rows
+                write_json(
+                    out,
+                    {
+                        "schema": SCHEMA, "target": TARGET, "data": {"personal": PERSONAL, "trunk": TRUNK, "plugin": PLUGIN},
+                        "budget": BUDGET, "rows": [row for row in kept if "refused" not in row],
+                        "refused": {f"{row['model']}, {row['way']}": row["refused"] for row in kept if "refused" in row},
+                        "device": describe_device(CPU), "versions": versions(),
+                    },
+                )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from tests.once import once
 
 from unplug.core import DataError, GateFailed, InputError, write_json
 from unplug.sdk.auditing import Certification, CertifyConfig, certify, read_certification
-from unplug.sdk.auditing.certification import surrogates
+from unplug.sdk.auditing.surrogates import surrogates
 from unplug.sdk.bundle import CERTIFIED, RANKED, Gate
 from unplug.sdk.bundle.binding import certification_problems, gate_problems
 from unplug.sdk.cli import main
@@ -133,15 +133,15 @@ def people(count: int, ages: bool = True) -> Any:
 
 
 def test_surrogates_are_nobody_twice_and_of_about_the_same_age() -> None:
-    drawn = surrogates(people(100), CertifyConfig(people=5, requests=20), range(100))
+    drawn = surrogates(people(100), range(100), requests=20, count=5)
     assert drawn.shape == (20, 5) and len(np.unique(drawn)) == 100
-    more = surrogates(people(12), CertifyConfig(people=5, requests=20), range(12))
+    more = surrogates(people(12), range(12), requests=20, count=5)
     assert more.shape == (20, 5) and all(len(set(row)) == 5 for row in more.tolist())
-    like = CertifyConfig(people=2, requests=50, like=("0", "1", "198", "199"))  # the youngest and the oldest
-    alike = surrogates(people(100), like, range(100))
+    ends = ("0", "1", "198", "199")  # the youngest and the oldest
+    alike = surrogates(people(100), range(100), requests=50, count=2, like=ends)
     assert set(alike[:, 0]) <= set(range(1, 31)) and set(alike[:, 1]) <= set(range(69, 99))
     with pytest.raises(DataError, match="left to draw requests"):
-        surrogates(people(5), CertifyConfig(people=3), range(5))
+        surrogates(people(5), range(5), requests=200, count=3)
 
 
 def test_wrong_questions(world: World, place: Path, tmp_path: Path) -> None:

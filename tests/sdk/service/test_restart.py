@@ -134,10 +134,14 @@ def test_a_killed_worker_and_a_killed_service_lose_and_double_nothing(
     killed_and_nothing_lost(make_place(None if where == "sqlite" else request.getfixturevalue("postgresql"), automatic=True))
 
 
-def test_workers_end_with_their_server(place: Place) -> None:
+@pytest.mark.parametrize("when", ["ready", "starting"])
+def test_workers_end_with_their_server(place: Place, when: str) -> None:
     running = Running(place, _free_port())
-    running.until_ready()
-    workers = running.workers()
+    if when == "ready":
+        running.until_ready()
+    deadline = time.monotonic() + 120
+    while len(workers := running.workers()) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)  # and they have not imported anything yet
     os.kill(running.process.pid, signal.SIGKILL)
     running.process.wait(30)
     _, alive = psutil.wait_procs(workers, timeout=40)

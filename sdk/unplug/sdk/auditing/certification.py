@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from unplug.core import (
     STRICT,
-    DataError,
     InputError,
     TrainingError,
     json_sha256,
@@ -42,6 +41,7 @@ from unplug.sdk.unlearning import RetrainCost, apply_method, build_method, estim
 from .attack import Array
 from .pooled import Leak, Verdict, exact_passes, judge
 from .report import EQUIVALENCE
+from .surrogates import surrogates
 
 FILE = "certification.json"
 JOB = "unplug.sdk.auditing.certification:request_job"
@@ -49,8 +49,6 @@ CONTEXT = "unplug.sdk.auditing.certification:request_context"
 LEAST_REQUESTS, MOST_REQUESTS = 10, 2000
 LEAST_ROUNDS = 4
 MAX_BYTES = 2**20
-LIKE = 30
-"""A surrogate of somebody is drawn among the so many people of the nearest age."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +163,9 @@ def certify(
     task = task_of(original, device=device, base=base)
     world = _world(original, dataset, task, fleet, device)
     _check_wanted(config, world)
-    chosen_MN = surrogates(world.sets.train, config, world.people)
+    chosen_MN = surrogates(
+        world.sets.train, world.people, requests=config.requests, count=config.people, like=config.like, seed=config.seed
+    )  # fmt: skip
     place = {"original": str(original.path.resolve()), "base": base, "device": str(device), "fleet": str(fleet.resolve())}
     context = Context(target=CONTEXT, arguments={**place, "spec": dataset.spec, "on_bad": on_bad})
     step = {"method": config.method, "options": dict(config.options), "budget": config.budget}
@@ -303,47 +303,6 @@ def _check_wanted(config: CertifyConfig, world: _World) -> None:
     if record.models // record.folds < LEAST_ROUNDS + 1:
         why = f"{record.models // record.folds} models never saw a person, one of which may be what she is fitted to"
         raise InputError("references", why, f"{LEAST_ROUNDS + 1} are needed: grow them with a larger --models")
-
-
-def surrogates(train: SampleSet, config: CertifyConfig, people: Sequence[int]) -> NDArray[np.int64]:
-    """Whom each of M requests names (M, n), as subject numbers: nobody twice in one request, nor in two while there are enough.
-
-    Args:
-        train: the training set.
-        config: see there.
-        people: who may be drawn.
-
-    Raises:
-        DataError: a request would name more people than there are to draw from.
-    """
-    rng = np.random.default_rng([config.seed, 47])
-    named = {who for name, who in zip(train.ids, train.subject_N.tolist(), strict=True) if name in set(config.like)}
-    rest = np.array([who for who in people if who not in named], np.int64)
-    if len(rest) < 2 * config.people:
-        why = f"{len(rest)} people are left to draw requests of {config.people} from"
-        raise DataError("certification", why, "Certify smaller requests")
-    if not named:
-        pool = np.concatenate([rng.permutation(rest) for _ in range(1 + config.people * config.requests // len(rest))])
-        rows = pool[: len(pool) // config.people * config.people].reshape(-1, config.people)[: config.requests]
-        return np.array([row if len(set(row.tolist())) == len(row) else rng.choice(rest, len(row), False) for row in rows])
-    age_T = getattr(train, "age_N", None)
-    if age_T is None:
-        return np.array([rng.choice(rest, config.people, replace=False) for _ in range(config.requests)])
-    ages = {who: float(age_T[torch.from_numpy(train.subject_N == who)].double().mean()) for who in (*rest.tolist(), *named)}
-    models = [ages[who] for who in sorted(named)]
-    return np.array([_alike(rng, rest, ages, models, config.people) for _ in range(config.requests)])
-
-
-def _alike(
-    rng: np.random.Generator, rest: NDArray[np.int64], ages: Mapping[int, float], models: Sequence[float], count: int
-) -> list[int]:
-    """One request: for each of its people somebody else of about that age, nobody twice."""
-    found: list[int] = []
-    for number in range(count):
-        wanted = models[number % len(models)]
-        near = sorted((who for who in rest.tolist() if who not in found), key=lambda who: abs(ages[who] - wanted))[:LIKE]
-        found.append(int(rng.choice(near)))
-    return found
 
 
 def _numbers(said: Predictions) -> Array:

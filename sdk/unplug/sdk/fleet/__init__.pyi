@@ -3,11 +3,11 @@ from .job import Context as Context
 from .job import Job as Job
 from .job import job_fingerprint as job_fingerprint
 from .many import fit_many as fit_many
-from .references import ReferenceCost as ReferenceCost
-from .references import ReferenceRecord as ReferenceRecord
-from .references import References as References
-from .references import load_references as load_references
-from .references import out_of_fold as out_of_fold
+from .reference_answers import ReferenceCost as ReferenceCost
+from .reference_answers import ReferenceRecord as ReferenceRecord
+from .reference_answers import References as References
+from .reference_answers import load_references as load_references
+from .reference_answers import out_of_fold as out_of_fold
 from .references import train_references as train_references
 from .result import Order as Order
 from .result import Result as Result

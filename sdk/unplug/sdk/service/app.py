@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
+import multiprocessing
 import signal
 from collections.abc import AsyncIterator, Mapping
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def make_app(settings: ServeSettings) -> FastAPI:
         if settings.recipe is not None:
             work = JobThread(settings, settings.recipe, here.jobs, here.ledger)
             work.start()
-        orphaned = asyncio.create_task(_end_with_parent(os.getppid()))
+        orphaned = asyncio.create_task(_end_with_parent(multiprocessing.parent_process()))
         try:
             yield
         finally:
@@ -110,9 +111,15 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
     )  # fmt: skip
 
 
-async def _end_with_parent(parent: int) -> None:
-    """A worker whose server was killed ends as well: it would hold the port, and nobody would mend it."""
-    while os.getppid() == parent:
+async def _end_with_parent(server: BaseProcess | None) -> None:
+    """A worker whose server was killed ends as well: it would hold the port, and nobody would mend it.
+
+    The server is known by its pipe, not by its number: it may be dead before this worker has imported anything. A server that
+    answers by itself has none, and outlives the shell that started it.
+    """
+    if server is None:
+        return
+    while server.is_alive():
         await asyncio.sleep(0.5)
     signal.raise_signal(signal.SIGTERM)
 

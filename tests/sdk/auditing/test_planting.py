@@ -83,7 +83,7 @@ def test_a_bound_of_models_before_and_after(place: Path, tmp_path: Path) -> None
         assert f"{row['bound']['correct']} of {row['bound']['guesses']}" in done.stdout
     write_report([out], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "Planted people" in page and "never saw them" in page
+    assert "Planted people" in page and "never saw them" in page and "Bounded from below" in page and "95 % confidence" in page
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def canaries(found: CanaryReport, number: int) -> Section:
 
 def _table(found: CanaryReport) -> Table:
     columns = [
-        Column(label="Model", number=False), Column(label="", number=False), Column(label="guessed right"),
+        Column(label="Model", number=False), Column(label="what it did", number=False), Column(label="guessed right"),
         Column(label="epsilon", unit="at least"), Column(label="most it could be", unit="epsilon"),
     ]  # fmt: skip
     caption = "What each model gives away about planted people, at least"
@@ -49,7 +49,7 @@ def _cells(row: CanaryRow) -> list[Cell]:
 
 def _notes(found: CanaryReport) -> list[str]:
     return [
-        f"With {percent(found.confidence)} confidence and delta {found.delta:g}, no smaller epsilon fits what was seen. Zero "
+        f"With {100 * found.confidence:g} % confidence and delta {found.delta:g}, no smaller epsilon fits what was seen. Zero "
         "says that these guesses saw nothing, not that nothing is left.",
         "Of a model before forgetting the bound is on its training; of the others on what is left of those who were trained "
         "on, against never having been there.",

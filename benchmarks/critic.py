@@ -73,13 +73,16 @@ def model_rows(report: AuditReport, design: str) -> list[dict[str, Any]]:
 class Bench:
     """The models of one run, in one folder; what is there already is not made again."""
 
-    def __init__(self, work: Path, seed: int, say: Callable[[str], None]) -> None:
-        self.work, self.seed, self.say = work, seed, say
-        self.dataset = load_dataset(SPEC, RECIPE.image_size, show=False)
+    def __init__(
+        self, work: Path, seed: int, say: Callable[[str], None], *, spec: str = SPEC, trunk: str = TRUNK_SPEC,
+        recipe: Recipe = RECIPE, fraction: float = FRACTION,
+    ) -> None:  # fmt: skip
+        self.work, self.seed, self.say, self.recipe, self.trunk = work, seed, say, recipe, trunk
+        self.dataset = load_dataset(spec, recipe.image_size, show=False)
         self.split = make_split(self.dataset, seed=seed)
-        names = pick_forget(self.dataset, self.split, fraction=FRACTION, seed=seed)
+        names = pick_forget(self.dataset, self.split, fraction=fraction, seed=seed)
         self.ids = resolve_names(names, self.dataset, "benchmark")
-        self.task = AgeTask(recipe=RECIPE, edges=edges_of(self.dataset))
+        self.task = AgeTask(recipe=recipe, edges=edges_of(self.dataset))
 
     def made(self, name: str, make: Callable[[Path], Checkpoint]) -> Checkpoint:
         """A checkpoint of the folder, made where it is not there."""
@@ -93,17 +96,18 @@ class Bench:
         """An ordinary network."""
         return self.made(
             "original",
-            lambda path: train_age(self.dataset, self.split, RECIPE, path, seed=self.seed, device=CPU, show=False),
+            lambda path: train_age(self.dataset, self.split, self.recipe, path, seed=self.seed, device=CPU, show=False),
         )
 
     def exact(self) -> Checkpoint:
         """A closed-form head over a trunk of other people's procedural faces."""
 
         def make(path: Path) -> Checkpoint:
-            others = load_dataset(TRUNK_SPEC, RECIPE.image_size, show=False)
+            others = load_dataset(self.trunk, self.recipe.image_size, show=False)
             return train_forgettable(
-                "closed-form", self.dataset, self.split, RECIPE, path, trunk_data=others, seed=self.seed, device=CPU, show=False
-            )
+                "closed-form", self.dataset, self.split, self.recipe, path, trunk_data=others, seed=self.seed, device=CPU,
+                show=False,
+            )  # fmt: skip
 
         return self.made("closed-form", make)
 

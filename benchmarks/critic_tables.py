@@ -11,6 +11,9 @@ import click
 
 FILE = Path(__file__).parents[1] / "docs" / "data" / "critic.json"
 ORDINARY = ("original", "msg", "finetune", "retrained")
+"""Columns of `benchmarks.critic`; those of `benchmarks.critic_models` stand in its JSON."""
+MODELS = ("critic-demo.json", "critic-utkface.json")
+"""Of `benchmarks.critic_models`, beside `FILE`."""
 DESIGNED = {"original": "closed-form", "unlearned": "closed-form, forgot", "retrained": "closed-form, refitted"}
 
 
@@ -19,9 +22,11 @@ def attack_markdown(facts: Mapping[str, Any]) -> str:
     cells: dict[tuple[str, str, str], str] = {}
     for row in facts["attacks"]:
         cells[row["design"], row["model"], row["attack"]] = _against(row["auc"], row["minus_retrained"])
-    columns = [("none", name) for name in ORDINARY] + [("closed-form", name) for name in DESIGNED]
+    ordinary = facts.get("columns", ORDINARY)
+    designed = DESIGNED if any(row["design"] == "closed-form" for row in facts["models"]) else {}
+    columns = [("none", name) for name in ordinary] + [("closed-form", name) for name in designed]
     names = sorted({attack for _, _, attack in cells})
-    head = ["attack", *ORDINARY, *DESIGNED.values()]
+    head = ["attack", *ordinary, *designed.values()]
     lines = [_line(head), f"|---|{'--:|' * len(columns)}"]
     lines += [_line([f"`{name}`", *(cells.get((*column, name), "") for column in columns)]) for name in names]
     return "\n".join([*lines, *_model_lines(facts, columns)])
@@ -33,6 +38,8 @@ def _model_lines(facts: Mapping[str, Any], columns: Sequence[tuple[str, str]]) -
     found = []
     for label, part in (("share of the forget set used", "forget"), ("share of the retain set used", "retain")):
         shares = [rows[column]["usage"] for column in columns]
+        if not any(shares):
+            continue
         found.append(_line([label, *("" if item is None else _span(item[part], 2) for item in shares)]))
     found.append(_line(["test MAE, years", *(f"{rows[column]['test_mae']['value']:.2f}" for column in columns)]))
     return found
@@ -90,10 +97,12 @@ def _line(cells: Sequence[str]) -> str:
 
 @click.command()
 def main() -> None:
-    """Prints all four tables."""
+    """Prints all tables."""
     facts = json.loads(FILE.read_text(encoding="utf-8"))
     for table in (attack_markdown, batch_markdown, noise_markdown, canary_markdown):
         click.echo(f"{table(facts)}\n")
+    for name in MODELS:
+        click.echo(f"{attack_markdown(json.loads(FILE.with_name(name).read_text(encoding='utf-8')))}\n")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from benchmarks.age_accuracy import with_table as with_accuracy
 from benchmarks.artifacts import markdown as artifacts_table
 from benchmarks.assurance import with_tables
 from benchmarks.certifications import markdown as certifications_table
-from benchmarks.critic_tables import attack_markdown, batch_markdown, canary_markdown, noise_markdown
+from benchmarks.critic_tables import MODELS, attack_markdown, batch_markdown, canary_markdown, noise_markdown
 from benchmarks.designs import accuracy_markdown, cost_markdown
 from benchmarks.forget_sweep import markdown as sweep_table
 from benchmarks.gate_calibration import SIZES
@@ -92,6 +92,9 @@ def test_the_tables_of_evidence_are_those_of_the_committed_runs() -> None:
     critic = json.loads((ROOT / "docs/data/critic.json").read_text(encoding="utf-8"))
     page = (ROOT / "docs/attacks.md").read_text(encoding="utf-8")
     assert all(table(critic) in page for table in (attack_markdown, batch_markdown, noise_markdown, canary_markdown))
+    for name in MODELS:
+        facts = json.loads((ROOT / "docs/data" / name).read_text(encoding="utf-8"))
+        assert attack_markdown(facts) in page and facts["command"] in page, name
     recipes = json.loads((ROOT / "docs/data/recipes.json").read_text(encoding="utf-8"))
     assert recipes_table(recipes) in (ROOT / "docs/training.md").read_text(encoding="utf-8")
     assert chosen(recipes["rows"]) == recipes["chosen"]

@@ -30,6 +30,7 @@ from unplug.sdk.releasing.gates import (
     bench_gate,
     budget_gate,
     forgetting_gates,
+    further_gate,
     parity_gate,
     relearn_gates,
     rounding_gates,
@@ -278,3 +279,39 @@ def test_gates_from_text() -> None:
 def test_gates_that_cannot_be_read(key: str, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         gates_from({key: text}, 0.05)
+
+
+def criticised(**gaps: tuple[float, float]) -> AuditReport:
+    """An audit with attacks that read more than its sets, by the ends of their intervals."""
+    plain = model("unlearned", "unlearned", 0.5, 0.5)
+    further = {
+        name.replace("_", "-"): replace(
+            plain.attacks["loss"], minus_retrained_together=Estimate(value=(low + high) / 2, low=low, high=high)
+        )
+        for name, (low, high) in gaps.items()
+    }
+    return report(replace(plain, further=further), model("retrained", "retrained", 0.5))
+
+
+@pytest.mark.parametrize(
+    ("gaps", "seen"),
+    [
+        ({"views": (-0.4, 0.4), "features": (-0.1, 0.0)}, 0),  # wide is not seen: equivalence is asked of the others
+        ({"views": (0.01, 0.4), "features": (-0.1, 0.0)}, 1),
+        ({"views": (0.01, 0.4), "features": (-0.1, -0.01), "best_view": (-0.2, 0.2)}, 2),
+        ({"two_versions": (0.3, 0.4), "head_difference": (0.3, 0.4), "views": (-0.1, 0.1)}, 0),
+    ],
+)
+def test_a_further_attack_refuses_where_it_surely_tells(gaps: dict[str, tuple[float, float]], seen: int) -> None:
+    (gate,) = further_gate(criticised(**gaps))
+    assert gate.value == seen and gate.passed is (seen == 0) and not gate.inconclusive
+    assert ("not judged: head-difference, two-versions" in gate.detail) is ("two_versions" in gaps)
+    found = forgetting_gates(Gates(), criticised(**gaps))
+    assert gate in found and sum(item.name == "further attacks" for item in found) == 1
+
+
+def test_no_further_gate_where_nothing_could_be_judged() -> None:
+    assert further_gate(report(model("unlearned", "unlearned", 0.5, 0.5))) == []
+    assert further_gate(criticised(two_versions=(0.3, 0.4))) == []
+    few = criticised(views=(0.1, 0.2))
+    assert further_gate(replace(few, skipped={"forget interval": "under five people"})) == []

@@ -29,11 +29,17 @@ from .exports import Inputs as Inputs
 from .exports import form_of as form_of
 from .exports import make_exports as make_exports
 from .exports import not_run_here as not_run_here
+from .further import criticise as criticise
+from .further import inherent as inherent
 from .half_samples import MIN_MODELS as MIN_MODELS
 from .klom_metric import klom as klom
 from .klom_metric import years_from_oracle as years_from_oracle
 from .people import person_rows as person_rows
 from .people import standing as standing
+from .planting import CanaryReport as CanaryReport
+from .planting import CanaryRow as CanaryRow
+from .planting import canary_report as canary_report
+from .planting import plant as plant
 from .pooled import Leak as Leak
 from .pooled import exact_passes as exact_passes
 from .pooled import judge as judge

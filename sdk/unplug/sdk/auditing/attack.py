@@ -88,6 +88,7 @@ class Attack(Protocol):
         min_references: how many reference models it needs.
 
     One that reads more than the sets of a split names it in ``reads``: "views", "others", "inside" or "before" of `Signals`.
+    One that succeeds on a retrained model as well sets ``inherent``: no forget step is held to it.
     """
 
     min_references: ClassVar[int]

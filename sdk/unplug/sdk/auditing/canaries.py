@@ -27,6 +27,8 @@ DELTA = 1e-5
 LARGEST, HALVINGS = 50.0, 60
 LEAST_YEARS = 10.0
 """By which a wrong age is off: a smaller step is what a model says of anybody."""
+LEAST_RANGE = 2.5 * LEAST_YEARS
+"""Of ages, so that everybody has wrong ones to draw from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +63,14 @@ def choose_included(canaries: int, seed: int) -> NDArray[np.bool_]:
 
 
 def wrong_ages(true_M: Array, seed: int, *, low: float = 1.0, high: float = 85.0) -> Array:
-    """An age for each canary (M,), uniform on [low, high] but for `LEAST_YEARS` on both sides of the truth."""
+    """An age for each canary (M,), uniform on [low, high] but for `LEAST_YEARS` on both sides of the truth.
+
+    Raises:
+        InputError: [low, high] has no room for that.
+    """
+    if high - low < LEAST_RANGE:
+        why = f"the ages go from {low:g} to {high:g} years, and a wrong one must be {LEAST_YEARS:g} off"
+        raise InputError("canaries", why, f"Give data whose ages span {LEAST_RANGE:g} years or more")
     rng = np.random.default_rng([seed, 102])
     found = rng.uniform(low, high, len(true_M))
     while (near := np.abs(found - true_M) < LEAST_YEARS).any():
@@ -69,20 +78,22 @@ def wrong_ages(true_M: Array, seed: int, *, low: float = 1.0, high: float = 85.0
     return found
 
 
-def check_canaries(true_M: Array, given_M: Array) -> None:
+def check_canaries(true_M: Array, given_M: Array, *, least: float = 0.0) -> None:
     """Refuses canaries that a model could know without having seen them.
 
     Args:
         true_M: ages or classes that are true.
         given_M: those that are trained on.
+        least: a label that is off by no more is not wrong.
 
     Raises:
         InputError: labels that are not wrong, or fewer canaries than `LEAST`.
     """
     _check_count(len(true_M))
-    right = int((np.abs(np.asarray(given_M) - np.asarray(true_M)) == 0).sum())
+    right = int((np.abs(np.asarray(given_M) - np.asarray(true_M)) <= least).sum())
     if right:
-        why = f"{right} of {len(true_M)} have their true label, which a model may know without having seen them"
+        theirs = "their true label" if least == 0.0 else f"a label within {least:g} years of their true one"
+        why = f"{right} of {len(true_M)} have {theirs}, which a model may know without having seen them"
         raise InputError("canaries", why, "Give every canary a wrong label: `wrong_ages`")
 
 

@@ -148,7 +148,7 @@ def audit_model(
             "forget": _utility(own.forget, sets.forget.subject_N, edges, seed),
             "test": _utility(own.unseen, sets.test.subject_N, edges, seed),
         },
-        attacks=_attacks(one, oracle, draws),
+        attacks=attack_results(one, oracle, draws),
         logistic_accuracy=None if isinstance(logistic, Refused) else logistic,
         distance=None
         if oracle is None
@@ -159,7 +159,8 @@ def audit_model(
     )
 
 
-def _attacks(one: Measured, oracle: Measured | None, draws: Resamples) -> dict[str, AttackResult]:
+def attack_results(one: Measured, oracle: Measured | None, draws: Resamples) -> dict[str, AttackResult]:
+    """Every attack on one model, beside the oracle's where there is one, with intervals for each and for all at once."""
     together: dict[str, Estimate] = {}
     if oracle is not None:
         gaps = {

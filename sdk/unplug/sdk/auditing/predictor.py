@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -142,6 +142,12 @@ class ArtifactPredictor:
         """What the file says of views and other pictures; it shows no features."""
         parts = evidence.parts
         return evidence.said(own, self.task.predict_artifact(self.artifact, parts)) if parts else own
+
+
+def fitted_to(predictors: Sequence[Predictor]) -> set[str]:
+    """The reference models, by the SHA-256 of their files, whose answers some audited model was fitted to."""
+    steps = [item.checkpoint.record.get("forget") or {} for item in predictors if isinstance(item, CheckpointPredictor)]
+    return {name for step in steps for name in (step.get("outside") or {}).get("models", ())}
 
 
 def check_finite(name: str, parts: Iterable[Predictions]) -> None:

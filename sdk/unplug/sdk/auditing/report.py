@@ -166,6 +166,8 @@ class ModelAudit:
         people: every forgotten person, in the order of the forget set; empty without references that left people out.
         usage: shares of the forget and the retain set that it still uses, beside the original; null without one.
         vulnerable: those whom models remember most; null without a fleet.
+        further: attacks of a release that read more than the sets of the split, with intervals that hold for all of *these* at
+            once; they are held to no equivalence.
     """
 
     name: str
@@ -183,6 +185,7 @@ class ModelAudit:
     people: tuple[PersonRow, ...] = ()
     usage: Usage | None = None
     vulnerable: Vulnerable | None = None
+    further: dict[str, AttackResult] = field(default_factory=dict)
 
     @property
     def most_standing_out(self) -> tuple[PersonRow, float] | None:
@@ -350,6 +353,9 @@ class AuditReport:
                     utility={name: use for name, use in model.utility.items() if name == "test"},
                     attacks={
                         name: replace(attack, forget_scores=(), unseen_scores=()) for name, attack in model.attacks.items()
+                    },
+                    further={
+                        name: replace(attack, forget_scores=(), unseen_scores=()) for name, attack in model.further.items()
                     },
                     worst_subject=None,
                     people=(),

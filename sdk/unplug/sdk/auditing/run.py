@@ -22,14 +22,14 @@ from .evidence import Evidence
 from .exports import Exports
 from .measure import FALSE_POSITIVE_RATES, Measured, audit_model, measure, run_attacks
 from .people import composites, person_rows, stays
-from .predictor import ArtifactPredictor, Asked, CheckpointPredictor, FleetPredictor, Predictor, check_finite
+from .predictor import ArtifactPredictor, Asked, FleetPredictor, Predictor, check_finite, fitted_to
 from .privacy import add_privacy
 from .report import Alarm, AuditReport, Estimate, ModelAudit, Rounding
 from .rounding import Compared, Said, measure_rounding
 from .threats import threat_model
 
 LOGISTIC_FOLDS = 10
-NO_EVIDENCE = "it needs more than the sets of the split, which only `unplug audit` gathers"
+NO_EVIDENCE = "it needs more than the sets of the split, which was not gathered"
 MIN_FORGET = 2  # an interval over one sample says nothing, and AUC over one sample is a rank
 
 
@@ -78,7 +78,7 @@ def audit(
     """
     check_forget_size(len(sets.forget), exact=exact or fleet is not None)
     if fleet is not None:
-        fleet = fleet.apart(_targets(predictors))
+        fleet = fleet.apart(fitted_to(predictors))
     strangers = [] if fleet is None else composites(fleet, sets)
     never_saw = len(strangers)
     if fleet is not None and not any(item.role == "retrained" for item in predictors):
@@ -87,8 +87,8 @@ def audit(
     skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
     # By position, because two models may share a name.
     bar = tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)
-    signals = with_old_file([_signals(item, sets, evidence) for item in bar], predictors, evidence)
-    others = [_signals(item, sets) for item in references]
+    signals = with_old_file([signals_of(item, sets, evidence) for item in bar], predictors, evidence)
+    others = [signals_of(item, sets) for item in references]
     check_references(others)
     draws = resamples(sets.forget.subject_N, sets.test.subject_N, seed=seed)
     oracles = [number for number, item in enumerate(predictors) if item.role == "retrained"]
@@ -135,12 +135,6 @@ def audit(
     return replace(report, threats=threat_model(report))
 
 
-def _targets(predictors: Sequence[Predictor]) -> set[str]:
-    """The reference models, by the SHA-256 of their files, whose answers some audited model was fitted to."""
-    steps = [item.checkpoint.record.get("forget") or {} for item in predictors if isinstance(item, CheckpointPredictor)]
-    return {name for step in steps for name in (step.get("outside") or {}).get("models", ())}
-
-
 def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:
     record = fleet.record
     return {
@@ -177,7 +171,8 @@ def enough_people(sets: Sets) -> bool:
     return all(len(np.unique(part.subject_N)) >= MIN_SUBJECTS for part in (sets.forget, sets.test))
 
 
-def _signals(item: Predictor, sets: Sets, evidence: Evidence | None = None) -> Signals:
+def signals_of(item: Predictor, sets: Sets, evidence: Evidence | None = None) -> Signals:
+    """What a model says of the sets, and of the evidence where it can be asked; refuses what is of other sets, or no number."""
     own = item.signals(sets)
     if evidence is not None and isinstance(item, Asked):
         own = item.further(own, sets, evidence)

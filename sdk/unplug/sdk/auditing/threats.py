@@ -37,7 +37,7 @@ ROWS = (
     Row(holds="the pictures of those who stay", measures=("retain privacy",)),
     Row(
         holds="a say in what is trained on (planted people)",
-        never="it needs people with wrong labels in the training set, see canaries in docs/attacks.md",
+        never="it needs people with wrong labels in the training set: `unplug canaries` plants them, for a model of its own",
     ),
     Row(
         holds="several later versions, or many requests in a row",
@@ -55,7 +55,7 @@ def threat_model(report: AuditReport) -> tuple[Threat, ...]:
     Args:
         report: an audit; what it holds decides, not what was asked for.
     """
-    ran = {name for model in report.models for name in model.attacks}
+    ran = {name for model in report.models for name in (*model.attacks, *model.further)}
     measured = _measures(report)
     return tuple(_threat(row, ran | measured, report.skipped) for row in ROWS)
 

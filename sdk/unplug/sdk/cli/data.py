@@ -17,7 +17,7 @@ def data() -> None:
 
     A data spec is KIND:ARGUMENT: synth:n=3000,subjects=600,seed=0, utkface:DIR, agedb:DIR, appa-real:DIR, fairface:DIR,
     fairface-midpoints:DIR, imdb-wiki:DIR, lagenda:DIR, mufac:DIR, mucac:DIR, facesynthetics:DIR, cifar10:DIR,
-    imagefolder:DIR, csv:FILE, captions:DIR, webdataset:SHARDS.
+    imagefolder:DIR, csv:FILE, captions:DIR, webdataset:SHARDS, canaries:DIR.
     """
 
 

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "references": ("unplug.sdk.cli.references:references", "Train models of person folds once, evidence for later requests."),
     "evaluate": ("unplug.sdk.cli.evaluate:evaluate", "Judge age models at age limits, by year and group."),
     "audit": ("unplug.sdk.cli.audit:audit", "Attack a checkpoint or an exported file; compare with retraining."),
+    "canaries": ("unplug.sdk.cli.canaries:canaries", "Plant people with wrong ages; bound epsilon from one training run."),
     "export": ("unplug.sdk.cli.export:export", "Convert a checkpoint to LiteRT, Core ML and ONNX."),
     "parity": ("unplug.sdk.cli.export:parity", "Compare exported files with their checkpoint."),
     "run": ("unplug.sdk.cli.run:run", "Run any exported file or checkpoint on pictures or arrays."),

@@ -53,6 +53,7 @@ DECISION_GATES = {"max_decision_shift", "max_group_shift", "max_calibration_shif
 @click.option("--precision", "precisions", default="fp32,fp16", show_default=True, help="Comma-separated precisions.")
 @click.option("--gate", "gate_pairs", multiple=True, metavar="KEY=VALUE", help="A threshold, e.g. max_mae_above_retrained=0.5.")
 @click.option("--rounding/--no-rounding", default=True, show_default=True, help="Measure what export did to the edit.")
+@click.option("--others", help="Data spec of other pictures of the same people, which no model saw, for one more attack.")
 @click.option(
     "--decision", type=click.Path(path_type=Path), metavar="FILE",
     help="What `unplug threshold` said of CHECKPOINT: nothing may move it, and it ships, fitted anew.",
@@ -87,9 +88,9 @@ DECISION_GATES = {"max_decision_shift", "max_group_shift", "max_calibration_shif
 def release(
     checkpoint: Path, spec: str, on_bad: Any, forget_file: Path, method: str | None, budget: float, pairs: tuple[str, ...],
     retrained: Path | None, references: int, fleet: Path | None, oracle: bool, certification: Path | None, targets: str,
-    precisions: str, gate_pairs: tuple[str, ...], rounding: bool, decision: Path | None, decision_data: str | None,
-    evaluate: str | None, faces: bool, base: str | None, restart: bool, out: Path, key: str | None, where: str | None,
-    requests: tuple[str, ...], all_open: bool, overrides: tuple[str, ...],
+    precisions: str, gate_pairs: tuple[str, ...], rounding: bool, others: str | None, decision: Path | None,
+    decision_data: str | None, evaluate: str | None, faces: bool, base: str | None, restart: bool, out: Path,
+    key: str | None, where: str | None, requests: tuple[str, ...], all_open: bool, overrides: tuple[str, ...],
     reasons: tuple[str, ...], dry_run: bool, hourly: float | None, explained: bool, common: Common, **said: Any,
 ) -> Outcome:  # fmt: skip
     """Forget, audit, export, check, time and bundle; refuse (exit 1) where a gate does not hold.
@@ -113,8 +114,8 @@ def release(
     config = ReleaseConfig(
         method=method, options=settings(pairs), budget=budget, references=references, targets=names(targets),
         precisions=names(precisions), gates=gates_from(limits, budget), overrides=_reasons(overrides, reasons),
-        rounding=rounding, faces=faces, seed=common.seed, fleet=fleet, oracle=oracle, certification=certification,
-        decision=decision, decision_data=decision_data, evaluate=evaluate,
+        rounding=rounding, others=others, faces=faces, seed=common.seed, fleet=fleet, oracle=oracle,
+        certification=certification, decision=decision, decision_data=decision_data, evaluate=evaluate,
     )  # fmt: skip
     original = load_checkpoint(checkpoint)
     given = load_checkpoint(retrained, expect=original.model_type) if retrained else None

@@ -22,6 +22,7 @@ from .people import held_in_cache as held_in_cache
 from .people import note_people as note_people
 from .people import picked as picked
 from .people import purge as purge
+from .people import whole_spec as whole_spec
 from .request import describe_request as describe_request
 from .request import pick_forget as pick_forget
 from .request import read_forget_file as read_forget_file
@@ -36,6 +37,8 @@ from .source import Problem as Problem
 from .source import Sample as Sample
 from .source import Source as Source
 from .source import parse_spec as parse_spec
+from .sources.canaries import CanariesSource as CanariesSource
+from .sources.canaries import Planted as Planted
 from .sources.files import image_files as image_files
 from .sources.synth import SynthSource as SynthSource
 from .split import Split as Split

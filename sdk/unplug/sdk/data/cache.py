@@ -139,7 +139,8 @@ def pixels(
     Returns:
         A read-only memory map (N, size, size, 3), and position to reason of those that do not decode (their rows are 0).
     """
-    key = hashlib.sha256(f"{FORMAT}/{type(source).__name__}/{size}".encode())
+    owner = getattr(source, "pictures_of", source)
+    key = hashlib.sha256(f"{FORMAT}/{type(owner).__name__}/{size}".encode())
     for item in prints:
         key.update(item)
     stem = use_cache() / f"{key.hexdigest()[:32]}-{size}px"

@@ -55,10 +55,10 @@ def note_people(entry: Path, spec: str, samples: Sequence[Sample]) -> None:
     if not note.exists():
         subjects = sorted({sample.subject for sample in samples if sample.subject is not None})
         ids = [sample.id for sample in samples]
-        write_json(note, {"schema": SCHEMA, "data": _whole(spec), "ids": ids, "subjects": subjects})
+        write_json(note, {"schema": SCHEMA, "data": whole_spec(spec), "ids": ids, "subjects": subjects})
 
 
-def _whole(spec: str) -> str:
+def whole_spec(spec: str) -> str:
     """A data spec that means the same in every folder."""
     kind, colon, argument = spec.partition(":")
     path = Path(argument).expanduser()
@@ -118,7 +118,11 @@ def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[st
     wanted, specs = set(people), set[str]()
     if data is not None:
         kind, colon, argument = data.partition(":")
-        specs = {data, _whole(data), f"{kind}{colon}{Path(argument).expanduser().resolve()}"}  # also of data that are deleted
+        specs = {
+            data,
+            whole_spec(data),
+            f"{kind}{colon}{Path(argument).expanduser().resolve()}",
+        }  # also of data that are deleted
     return tuple(item for item in held if item.data in specs or item.names & wanted)
 
 

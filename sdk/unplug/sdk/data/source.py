@@ -83,7 +83,10 @@ class Listing:
 
 
 class Source(Protocol):
-    """A kind of data. `parallel` says what decodes it: threads (C code) or processes (Python code)."""
+    """A kind of data. `parallel` says what decodes it: threads (C code) or processes (Python code).
+
+    One that only says other things of another source's pictures names that source in ``pictures_of``; they are cached once.
+    """
 
     parallel: Literal["thread", "process"]
 
@@ -122,6 +125,7 @@ SOURCES: Registry[Callable[[str], Source]] = Registry(
         "cifar10": "unplug.sdk.data.sources.cifar10:CIFAR10Source",
         "imagefolder": "unplug.sdk.data.sources.imagefolder:ImageFolderSource",
         "csv": "unplug.sdk.data.sources.csv:CSVSource",
+        "canaries": "unplug.sdk.data.sources.canaries:CanariesSource",
         "captions": "unplug.sdk.data.sources.captions:CaptionsSource",
         "webdataset": "unplug.sdk.data.sources.webdataset:WebDatasetSource",
     },

@@ -1,6 +1,7 @@
 from .deciding import Decided as Decided
 from .demo import DEMO_RECIPE as DEMO_RECIPE
 from .demo import DEMO_SPEC as DEMO_SPEC
+from .demo import DEMO_TRUNK as DEMO_TRUNK
 from .demo import DemoConfig as DemoConfig
 from .demo import run_demo as run_demo
 from .explain import Explanation as Explanation

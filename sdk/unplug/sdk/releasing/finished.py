@@ -80,7 +80,7 @@ class Progress:
         self, work: Path, common: Mapping[str, Any], say: Say, *, restart: bool = False,
         finished: Callable[[str, StageRecord], object] = lambda _name, _record: None,
     ) -> None:  # fmt: skip
-        self._work, self._common, self._say, self._tell = work, dict(common), say, finished
+        self._work, self._common, self._say, self._finish = work, dict(common), say, finished
         self.seconds: dict[str, float] = {}
         """Wall time of each stage, of the run in which it ran."""
         self._records = StageRecords()
@@ -88,6 +88,10 @@ class Progress:
             (work / FILE).unlink(missing_ok=True)
         with contextlib.suppress(InputError):  # there is none, or it is not whole: then nothing is known to be finished
             self._records = read_dataclass(StageRecords, work / FILE, ReportError, max_bytes=MAX_BYTES)
+
+    def tell(self, line: str) -> None:
+        """One more line beside those of the stages."""
+        self._say(line)
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
@@ -111,7 +115,7 @@ class Progress:
         if (found := self._finished(name, made_from)) is not None:
             self._say(f"{name}: finished by an earlier run, used again")
             self.seconds[name] = found.seconds
-            self._tell(name, found)
+            self._finish(name, found)
             return load(found.facts)
         with self.timed(name):
             left = make()
@@ -123,7 +127,7 @@ class Progress:
         )
         self._records = replace(self._records, stages={**self._records.stages, name: record})
         write_json(self._work / FILE, asdict(self._records))
-        self._tell(name, record)
+        self._finish(name, record)
         return load(record.facts)
 
     def has(self, name: str, made_from: Mapping[str, Any]) -> bool:

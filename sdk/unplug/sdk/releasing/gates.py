@@ -12,7 +12,16 @@ from unplug.core import InputError
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport, at_fault
 from unplug.plugins import Checkpoint
-from unplug.sdk.auditing import EQUIVALENCE, SWITCHED_OFF, AttackResult, AuditReport, Certification, ModelAudit, Utility
+from unplug.sdk.auditing import (
+    EQUIVALENCE,
+    SWITCHED_OFF,
+    AttackResult,
+    AuditReport,
+    Certification,
+    ModelAudit,
+    Utility,
+    inherent,
+)
 from unplug.sdk.bundle import CERTIFIED, RANKED, Gate
 
 STANDS_OUT = 0.05
@@ -113,6 +122,8 @@ class ReleaseConfig:
         bench_iterations, bench_repeats, threads: of the host bench.
         workers: targets converted at the same time.
         rounding: export the original and the oracle alike, to measure what export did to the edit.
+        others: data spec of other pictures of the same people, which no model saw, for the attack that reads them; None has
+            them of procedural faces alone.
         decision: what `unplug threshold` said of the original: nothing may move it, and it ships, fitted anew.
         decision_data: people that no model learned from, by whom that is judged; None takes the test set.
         evaluate: an age protocol, `fate-aev`: what the original, what ships and the oracle are worth at age limits goes into
@@ -137,6 +148,7 @@ class ReleaseConfig:
     threads: int = 2
     workers: int = 2
     rounding: bool = True
+    others: str | None = None
     decision: Path | None = None
     decision_data: str | None = None
     evaluate: str | None = None
@@ -174,10 +186,29 @@ def forgetting_gates(gates: Gates, report: AuditReport, certified: Certification
         results += _person_gates(unlearned, report)
     elif gates.worst_person:
         results += _worst_person_gate(unlearned, report)
+    results += further_gate(report)
     trained = retrained.sha256 != (report.settings.get("fleet") or {}).get("sha256")
     base, whose = (retrained, "the oracle's") if trained else (report.model("original"), "the original's")
     results.append(utility_gate(gates, unlearned.utility["test"], base.utility["test"], whose=whose))
     return [*results, *retain_gates(gates, unlearned.utility["retain"], base.utility["retain"], whose)]
+
+
+def further_gate(report: AuditReport) -> list[Gate]:
+    """No attack that reads more than the sets of the split surely tells the forgotten; no gate where none could be judged.
+
+    Held to what is seen alone, not to equivalence: an interval that holds zero passes, however wide it is. What an exact
+    retraining fails too (`inherent`) is named and not judged.
+    """
+    further = report.model("unlearned").further
+    gaps = {name: item.minus_retrained_together for name, item in sorted(further.items()) if not inherent(name)}
+    known = {name: gap for name, gap in gaps.items() if gap is not None and gap.low is not None and gap.high is not None}
+    if not known or report.too_few:
+        return []
+    seen = [name for name, gap in known.items() if (gap.low or 0.0) > 0.0 or (gap.high or 0.0) < 0.0]
+    told = ", ".join(f"{name} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" for name, gap in known.items())
+    alone = ", ".join(sorted(set(further) - set(known)))
+    detail = f"minus the oracle's: {told}" + (f"; not judged: {alone}" if alone else "")
+    return [_upto("further attacks", float(len(seen)), 0.0, " attacks tell the forgotten from strangers", detail)]
 
 
 def _certified_gate(gates: Gates, certified: Certification) -> Gate:

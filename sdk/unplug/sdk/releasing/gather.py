@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from unplug.core import ReportError, installed_versions, read_dataclass, versions, write_json
+from unplug.core import ReportError, installed_versions, read_dataclass, seconds, versions, write_json
 from unplug.export import TARGETS, Artifact, ParityReport, card_path, load_artifact
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
@@ -141,7 +142,7 @@ def _audited(
         "models": {name: item.sha256 for name, item in models.items()}, "references": [item.sha256 for item in references],
         "artifacts": _as_here(artifacts), "rounding": stages.config.rounding, "seed": stages.config.seed,
         "converters": _converters(), "fleet": None if stages.fleet is None else stages.fleet.sha256,
-        "relearn": stages.config.gates.min_relearn_of_retrained is not None,
+        "relearn": stages.config.gates.min_relearn_of_retrained is not None, "others": stages.config.others,
     }  # fmt: skip
 
     def compare() -> Left:
@@ -149,7 +150,11 @@ def _audited(
         return Left(files=[folder] if made else [], facts={"made": [_facts(item, stages) for item in made], "unable": unable})
 
     def make(compared: Compared) -> Left:
-        stages.audit(models, references, artifacts, parity, compared)
+        report = stages.audit(models, references, artifacts, parity, compared)
+        started = time.perf_counter()
+        report = stages.criticise(report, models)
+        progress.tell(f"audit: {seconds(time.perf_counter() - started)} of it for attacks beyond the sets of the split")
+        report.save(path)
         return Left(files=[path])
 
     compared: Compared = [], {"rounding": SWITCHED_OFF}

@@ -25,13 +25,15 @@ from unplug.sdk.auditing import (
     Exports,
     Inputs,
     audit,
+    criticise,
     form_of,
+    gather,
     make_exports,
     read_certification,
     relearn_times,
 )
 from unplug.sdk.conditions import example_inputs, real_inputs
-from unplug.sdk.data import Dataset, Split, keyed
+from unplug.sdk.data import Dataset, Split, keyed, load_dataset
 from unplug.sdk.fleet import References, load_references
 from unplug.sdk.inference import DecisionRecord
 from unplug.sdk.report import FaceSheet
@@ -255,8 +257,18 @@ class Stages:
             learned = {name: item for name, item in models.items() if name != "original"}
             times = relearn_times(self.original, learned, sets, task, self.config.seed)
             report = replace(report, models=tuple(replace(item, relearning=times.get(item.name)) for item in report.models))
-        report.save(self.work / "audit.json")
         return report
+
+    def criticise(self, report: AuditReport, models: dict[str, Checkpoint]) -> AuditReport:
+        """The audit with the attacks that read more than its sets, on the checkpoints; of models of pictures alone."""
+        task, config = self.task, self.config
+        others = None if config.others is None else load_dataset(config.others, task.image_size, show=self.show)
+        sets = task.sets(self.dataset, self.split, self.device, show=self.show)
+        evidence = gather(sets, self.dataset, task, others=others)
+        if "views" in evidence.missing:
+            return report
+        named = [CheckpointPredictor(name=role, role=role, checkpoint=item, task=task) for role, item in models.items()]  # type: ignore[arg-type]
+        return criticise(report, named, sets, evidence, fleet=self.fleet, seed=config.seed)
 
     def decide(self, record: DecisionRecord, unlearned: Checkpoint, artifacts: Sequence[Artifact], path: Path) -> None:
         """Whether the decision moved, and the one that ships, to `path`."""

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from unplug.core import NONE, fixed, percent, plain, span
-from unplug.sdk.auditing import AttackResult, Estimate, ModelAudit
+from unplug.sdk.auditing import AttackResult, Estimate, ModelAudit, inherent
 from unplug.sdk.statistics import roc
 
 from .inputs import Inputs
@@ -122,6 +122,8 @@ def attacks(inputs: Inputs) -> Section | Missing:
         figures.append(_forest(name, number, models, audit.oracle_band.get(name, ())))
         blocks.append(FigureGrid(figures=figures, columns=2))
     blocks.append(_attack_table(models, names))
+    if further := sorted({name for model in models for name in model.further}):
+        blocks.append(_further_table(models, further))
     if len(names) > len(drawn_names):
         blocks.append(Notes(lines=[f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."]))
     notes = list(
@@ -174,6 +176,30 @@ def _forest(name: str, number: int, models: Sequence[ModelAudit], band: tuple[fl
         spoken=spoken + (f" Oracle band {min(band):.3f} to {max(band):.3f}." if band else ""),
     )  # fmt: skip
     return both_widths(draw, WIDTHS, name=f"forest-{number}", caption=_band(band))
+
+
+def _further_table(models: tuple[ModelAudit, ...], names: Sequence[str]) -> Table:
+    """Attacks that read more than the sets of the split; those that a retrained model fails too are marked."""
+    columns = [
+        Column(label="Model", number=False), Column(label="AUC"), Column(label="minus oracle"),
+        Column(label="against oracle", number=False),
+    ]  # fmt: skip
+    groups = []
+    for name in names:
+        known = {model.name: (model, model.further[name]) for model in models if name in model.further}
+        alone = inherent(name)
+        rows = [
+            [
+                Cell(text=model_label(model), role=model.role), estimate_cell(item.auc),
+                estimate_cell(item.minus_retrained, sign=True),
+                Cell(text="reported alone") if alone else _against(model, item.minus_retrained_together),
+            ]
+            for model, item in known.values()
+        ]  # fmt: skip
+        note = ": a retrained model shows it too" if alone else ""
+        groups.append((f"{_title(name)}{note}", rows))
+    caption = "Attacks of somebody who holds more: other views and pictures, the weights, the old file"
+    return Table(caption=caption, columns=columns, groups=groups)
 
 
 def _attack_table(models: tuple[ModelAudit, ...], names: tuple[str, ...]) -> Table:

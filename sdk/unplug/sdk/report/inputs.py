@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unplug.export import Card, ParityReport
     from unplug.mobile_bench import Baselines, BenchReport
     from unplug.sdk.assurance import EvaluationReport
-    from unplug.sdk.auditing import AuditReport, Certification
+    from unplug.sdk.auditing import AuditReport, CanaryReport, Certification
     from unplug.sdk.studies.control import ComparisonReport
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -38,6 +38,7 @@ KINDS = {
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
     "unplug-certification/1": "unplug.sdk.auditing.certification:Certification",
     "unplug-evaluation/1": "unplug.sdk.assurance.records:EvaluationReport",
+    "unplug-canaries/1": "unplug.sdk.auditing.planting:CanaryReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 
@@ -71,6 +72,7 @@ class Inputs:
     comparisons: tuple[ComparisonReport, ...] = ()
     certifications: tuple[Certification, ...] = ()
     evaluations: tuple[EvaluationReport, ...] = ()
+    canaries: tuple[CanaryReport, ...] = ()
     baselines: Baselines | None = None
 
     def only(self, *schemas: str) -> bool:
@@ -118,7 +120,9 @@ def collect(paths: Sequence[Path]) -> Inputs:
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name
         sources.append(Source(name=name, schema=schema, sha256=sha256_file(path)))
     records = tuple(found.pop(RECORDS[0]) + found.pop(RECORDS[1]))
-    audits, parities, benches, cards, faces, releases, comparisons, certifications, evaluations = map(tuple, found.values())
+    audits, parities, benches, cards, faces, releases, comparisons, certifications, evaluations, canaries = map(
+        tuple, found.values()
+    )
     _check_same_split(audits)
     for record in records:
         _check_audited(record, audits)
@@ -126,7 +130,7 @@ def collect(paths: Sequence[Path]) -> Inputs:
     return Inputs(
         sources=tuple(sources), audits=audits, records=records, parities=parities, benches=benches, cards=cards,
         faces=faces, releases=releases, comparisons=comparisons, certifications=certifications,
-        evaluations=evaluations,
+        evaluations=evaluations, canaries=canaries,
     )  # fmt: skip
 
 
@@ -201,12 +205,12 @@ def _check_rows(value: Any, where: str) -> None:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or notes on a file", _AGAIN)
     audited = (model for model in getattr(value, "models", ()) if hasattr(model, "attacks"))
     for model in audited:
-        if max([len(model.attacks), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
+        if max([len(model.attacks), len(model.further), *(len(use.per_group) for use in model.utility.values())]) > MAX_PARTS:
             raise ReportError(where, f"it has more than {MAX_PARTS} attacks or age groups", "Make one report for each part")
         for place in (item for row in model.people for item in (row.confidence, row.error) if item is not None):
             if not 2 <= place.models <= MAX_STRANGERS or len(place.others) not in (0, place.models):
                 raise ReportError(where, "it ranks a person among models that it does not tell of", _AGAIN)
-        for name, attack in model.attacks.items():
+        for name, attack in (*model.attacks.items(), *model.further.items()):
             if bool(attack.forget_scores) != bool(attack.unseen_scores):  # a published audit has neither
                 raise ReportError(where, f"attack {name[:60]!r} on {model.name[:60]!r} has scores of one side only", _AGAIN)
             if not all(0.0 <= part <= 1.0 for part in (attack.auc.value, attack.auc.low, attack.auc.high) if part is not None):

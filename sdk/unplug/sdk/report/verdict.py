@@ -74,6 +74,9 @@ _LEADS: dict[str, tuple[Chip, str]] = {
 _COMPARED = "Controls of a frozen text-to-image base, trained alike and measured on the same pictures."
 
 
+_PLANTED = "Planted people show what a model gives away at least. What else was tried of it, an audit says."
+
+
 _TIMED = "No audit was given: nothing here is about forgetting."
 
 
@@ -131,6 +134,8 @@ def verdict(inputs: Inputs) -> Verdict:
         return Verdict(**assurance_words(inputs.evaluations[0]))
     if inputs.timed_only:
         return Verdict(word="Benchmark", chip="neutral", lead=_timed(inputs), sentence="", facts=(_TIMED,))
+    if inputs.only("unplug-canaries/1"):
+        return Verdict(word="Bounded from below", chip="neutral", lead=_PLANTED, sentence="", facts=())
     audited = main_audit(inputs)
     if not models and inputs.certifications:
         return _of_method(inputs.certifications[0])

@@ -1,9 +1,10 @@
 """The JSON Schemas of this package's files, generated from their dataclasses."""
 
 from unplug.sdk.assurance import EvaluationReport
-from unplug.sdk.auditing import AuditReport, Certification
+from unplug.sdk.auditing import AuditReport, CanaryReport, Certification
 from unplug.sdk.bundle import Manifest, PackRecord, Patches, TrustFile
 from unplug.sdk.certificates import Certificate, CertificatePolicy
+from unplug.sdk.data import Planted
 from unplug.sdk.device import Pipeline
 from unplug.sdk.fleet import ReferenceRecord
 from unplug.sdk.inference import DecisionRecord
@@ -16,6 +17,7 @@ from unplug.sdk.studies.leaderboard import LeaderboardReport
 SCHEMAS: dict[str, type] = {
     "unplug-audit-1.json": AuditReport,
     "unplug-bundle-2.json": Manifest,
+    "unplug-canaries-1.json": CanaryReport,
     "unplug-certificate-1.json": Certificate,
     "unplug-certificate-policy-1.json": CertificatePolicy,
     "unplug-certification-1.json": Certification,
@@ -31,6 +33,7 @@ SCHEMAS: dict[str, type] = {
     "unplug-pack-1.json": PackRecord,
     "unplug-patches-1.json": Patches,
     "unplug-pipeline-1.json": Pipeline,
+    "unplug-planted-1.json": Planted,
     "unplug-plugin-1.json": PluginRecord,
     "unplug-references-1.json": ReferenceRecord,
     "unplug-release-1.json": ReleaseRecord,

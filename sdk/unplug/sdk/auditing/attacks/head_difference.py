@@ -36,6 +36,7 @@ class HeadDifferenceAttack:
 
     min_references: ClassVar[int] = 0
     reads: ClassVar[str] = "inside"
+    inherent: ClassVar[bool] = True
 
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
         """How well each picture lies in the difference, of forget (F,) and unseen (U,)."""

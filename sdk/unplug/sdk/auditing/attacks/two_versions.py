@@ -25,6 +25,7 @@ class TwoVersionsAttack:
 
     min_references: ClassVar[int] = 0
     reads: ClassVar[str] = "before"
+    inherent: ClassVar[bool] = True
 
     def __call__(self, target: Signals, references: Sequence[Signals]) -> tuple[Array, Array]:
         """Falls of phi, of forget (F,) and unseen (U,)."""

@@ -94,7 +94,7 @@ def test_it_is_trained_here_where_it_has_no_weights(here: Path) -> None:
     ("more", "why"),
     [
         (("--weights", "mine.safetensors"), "nobody said which of these pictures trained the network"),
-        (("--weights", "none.safetensors", "--split", "split.json"), "No such file"),
+        (("--weights", "none.safetensors", "--split", "split.json"), "none.safetensors: no such file"),
         (("--edges", "0,18,100"), "it answers a picture with [4] where the borders make 2 groups"),
         (("--edges", "0,adult"), "it is no list of years"),
         (("--mean", "1,2"), "it is not three numbers"),

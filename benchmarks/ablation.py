@@ -59,11 +59,11 @@ class Variant(Lens):
     retain: bool = True
 
     def norms(self, model: nn.Module) -> AbstractContextManager[None]:
-        """Held or not."""
+        """Batch-norm statistics held as they are, or left to move where the variant says so."""
         return super().norms(model) if self.fixed else nullcontext()
 
     def kept(self, model: nn.Module, problem: ForgetProblem, batch: Batch) -> Tensor:
-        """There or not."""
+        """The loss on the retain set, or zero in the variant that does without it."""
         return super().kept(model, problem, batch) if self.retain else torch.zeros((), device=batch.age_B.device)
 
     def targets(self, model: nn.Module, problem: ForgetProblem) -> Tensor:
@@ -191,7 +191,7 @@ def _digits(name: str) -> int:
 
 
 def ablation_markdown(found: Mapping[str, Any]) -> str:
-    """The section of ``docs/leaderboard.md``."""
+    """The table of variants in ``docs/leaderboard.md``, from the JSON that `main` wrote."""
     head = ("variant", "what it is", *COLUMNS.values())
     lines = [head, ("---", "---", *("--:" for _ in COLUMNS)), *ablation_cells(found)]
     text = "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -93,7 +93,7 @@ class Bench:
         return make(path)
 
     def original(self) -> Checkpoint:
-        """An ordinary network."""
+        """The model under audit: an ordinary network, trained on everybody, with nothing made to forget."""
         return self.made(
             "original",
             lambda path: train_age(self.dataset, self.split, self.recipe, path, seed=self.seed, device=CPU, show=False),

@@ -97,7 +97,7 @@ def _line(cells: Sequence[str]) -> str:
 
 @click.command()
 def main() -> None:
-    """Prints all tables."""
+    """Prints the tables of docs/attacks.md, in their order there, from the JSON of `benchmarks.critic`."""
     facts = json.loads(FILE.read_text(encoding="utf-8"))
     for table in (attack_markdown, batch_markdown, noise_markdown, canary_markdown):
         click.echo(f"{table(facts)}\n")

@@ -87,7 +87,7 @@ class Files:
         return self._known[checkpoint.sha256]
 
     def compare(self, model: str, name: str, before: Checkpoint, after: Checkpoint) -> list[dict[str, Any]]:
-        """One row a precision."""
+        """What it takes to ship one model after the other: a row for the file of each precision."""
         old, new, share = self.of(before), self.of(after), moved(before, after)
         rows = [{"model": model, "way": name, "precision": item, "moved": share, **sizes(old[item], new[item])} for item in new]
         click.echo(table(HEADER, [shown(row) for row in rows]))

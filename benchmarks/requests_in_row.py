@@ -73,7 +73,7 @@ def compare(board: Board, method: str, models: int, asked: list[list[str]]) -> d
 @click.option("--models", default=16, show_default=True, help="Originals that are asked.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
 def main(board: Path, methods: str, models: int, out: Path) -> None:
-    """Runs, prints and writes."""
+    """Answers ten requests in a row by each method, beside the one request of its board, and writes what both score."""
     torch.set_num_threads(1)
     opened = Board.open(board)
     asked = requests(opened, REQUESTS, seed=0)

@@ -64,7 +64,7 @@ def models(spec: str, work: Path) -> tuple[Checkpoint, Checkpoint, Checkpoint, l
 
 
 def limits_of(method: Any, limit: float, youngest: float) -> Limits:
-    """One row's question."""
+    """What a threshold is asked to hold in one row of the table: the same limit for minors and for adults."""
     return Limits(age=AGE, max_fpr=limit, max_fnr=limit, method=method, minors_from=youngest)
 
 

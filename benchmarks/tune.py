@@ -126,7 +126,7 @@ def run(board: Board, methods: list[str], out: Path, *, trials: int, models: int
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
 @click.option("--settings", type=click.Path(path_type=Path), help="Write the best here, for `unplug leaderboard --settings`.")
 def main(board: Path, methods: str | None, trials: int, models: int, out: Path, settings: Path | None) -> None:
-    """Tunes, prints and writes."""
+    """Searches settings for each method by the same number of trials; writes all trials, and the best of each."""
     torch.set_num_threads(1)
     chosen = list(SPACES) if methods is None else methods.split(",")
     found = run(Board.open(board), chosen, out, trials=trials, models=models, say=lambda text: print(text, file=sys.stderr))

@@ -200,7 +200,7 @@ def explanations(summary: dict[str, Any], limits: Gates, given: dict[str, str]) 
 
 
 def planned(plan: Plan, hourly: float | None, requests: tuple[str, ...]) -> Outcome:
-    """What --dry-run shows."""
+    """What --dry-run shows: each step with its time and where that is known from, and what the machine would cost."""
     rows = [
         [step.what, "finished" if step.finished else "?" if step.seconds is None else seconds(step.seconds), step.source]
         for step in plan.steps

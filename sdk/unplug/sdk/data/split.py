@@ -235,9 +235,9 @@ def check_forget(split: Split, ids: Sequence[str]) -> None:
     """
     if not ids:
         raise DataError("forget set", "it is empty", "Name at least one sample or subject")
-    wanted, train = set(ids), set(split.train)
+    wanted, train, held_out = set(ids), set(split.train), split.held_out
     outside = [name for name in ids if name not in train]
-    held = sum(name in split.held_out for name in outside)
+    held = sum(name in held_out for name in outside)
     why = f"{len(outside)} of {len(ids)} samples were not trained on" + (
         f" (first: {outside[0]}; {held} are held out)" if outside else ""
     )

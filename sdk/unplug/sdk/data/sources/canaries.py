@@ -68,7 +68,7 @@ class CanariesSource:
 
     @property
     def parallel(self) -> Literal["thread", "process"]:
-        """As the data's own."""
+        """How pictures are decoded side by side: as the data do in which the canaries are planted."""
         return self.pictures_of.parallel
 
     def listing(self) -> Listing:
@@ -85,5 +85,5 @@ class CanariesSource:
         return self.pictures_of.fingerprint(sample)
 
     def decode(self, sample: Sample, size: int) -> NDArray[np.uint8]:
-        """As the data's own."""
+        """A picture (size, size, 3), as the data give it in which the canaries are planted."""
         return self.pictures_of.decode(sample, size)

@@ -80,7 +80,7 @@ class Board:
 
     @cached_property
     def before(self) -> Pool:
-        """The originals."""
+        """What the originals say, before anything was forgotten."""
         names = [(original_name(own), own) for own in self.report.seeds["originals"]]
         return read_pool(self.folder / "models", names, self.truths)[0]
 

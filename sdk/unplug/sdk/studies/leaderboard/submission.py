@@ -153,7 +153,7 @@ def _load(path: Path) -> _Said:
         raise InputError(str(path), f"it is no file of up to {MAX_FILE} bytes", "Save float32 numbers of the samples alone")
     try:
         arrays, ids = _safetensors(path) if path.suffix == ".safetensors" else _npz(path)
-    except (ValueError, OSError, KeyError, TypeError, AttributeError, RecursionError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, KeyError, TypeError, AttributeError, RecursionError, MemoryError, zipfile.BadZipFile) as error:
         raise InputError(str(path), f"it cannot be read ({str(error)[:120]})", "Write it again, without pickle") from error
     if other := sorted(set(arrays) - KNOWN):
         why = f"it holds {other[0]!r}, which no prediction needs"

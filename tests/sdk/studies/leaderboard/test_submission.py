@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,12 @@ def test_whoever_knows_the_test_set_is_refused(board: Board, answers: dict[int, 
 def test_hostile_files_are_refused(board: Board, answers: dict[int, Arrays], tmp_path: Path) -> None:
     folder = write(tmp_path / "sent", answers)
     np.savez(folder / "original-1.npz", ids=np.array([{}], dtype=object), logits=np.zeros((1, 2)))
+    with pytest.raises(InputError, match="cannot be read"):
+        score_submission(board, folder)
+    lie = io.BytesIO()  # a header that promises 146 TiB
+    np.lib.format.write_array_header_1_0(lie, {"descr": "<f4", "fortran_order": False, "shape": (10**13, 4)})
+    with zipfile.ZipFile(folder / "original-1.npz", "w") as archive:
+        archive.writestr("logits.npy", lie.getvalue())
     with pytest.raises(InputError, match="cannot be read"):
         score_submission(board, folder)
     (folder / "original-1.npz").write_bytes(b"PK\x03\x04 nothing")

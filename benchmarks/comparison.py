@@ -121,10 +121,10 @@ def _attributes(report: ComparisonReport) -> str:
 
 
 def _trainings(report: ComparisonReport, page: Path) -> str:
-    steps, batch, name = report.recipe["steps"], report.recipe["batch_size"], f"curves-{report.condition['kind']}.png"
+    batch, name = report.recipe["batch_size"], f"curves-{report.condition['kind']}.png"
     there = has_curves(report) and (page.parent / "images" / name).is_file()
     curves = f"![Validation loss of each training against steps and seconds](images/{name})\n\n" if there else ""
-    return f"{curves}Trainings: {steps:,} steps of {batch} samples each.\n\n{_table(TRAINING_HEADER, training_cells(report))}"
+    return f"{curves}Trainings: steps of {batch} samples.\n\n{_table(TRAINING_HEADER, training_cells(report))}"
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: bool = True) -> str:
@@ -142,6 +142,7 @@ def command_of(report: ComparisonReport) -> str:
     options += [(name.replace("_", "-"), recipe[name]) for name in OPTIONS if recipe[name] != getattr(usual, name)]
     options += [("lr", f"{row.name}={_rates(row)}") for row in controls if row.trainings]
     options += [("zero-rate", f"{row.name}={_factors(row)}") for row in controls if _factors(row) != "1"]
+    options += [("control-steps", f"{name}={steps}") for name, steps in settings.get("control_steps", {}).items()]
     options += [(name, value) for name in ("search-steps", "curve-every") if (value := settings.get(name.replace("-", "_")))]
     options += [("seeds", len(settings["training_seeds"])), ("pictures", len(report.pictures))]
     options += [("sampling-steps", settings["sampling_steps"]), ("guidance", f"{settings['guidance']:g}")]

@@ -37,6 +37,13 @@ from .options import ConfiguredCommand, data_option, out_option
     metavar="NAME=FACTOR[,FACTOR...]",
     help="Factor on the learning rate of a control's kernels that start at zero; of several, each is tried with each --lr.",
 )
+@click.option(
+    "--control-steps",
+    "own_steps",
+    multiple=True,
+    metavar="NAME=STEPS",
+    help="Steps of one control instead of --steps; may be repeated. Rows say how many each had.",
+)
 @click.option("--search-steps", type=click.IntRange(1), help="Steps of trainings that only choose among rates [default: all].")
 @click.option(
     "--curve-every",
@@ -60,9 +67,9 @@ from .options import ConfiguredCommand, data_option, out_option
 @command
 def compare_control(
     spec: str, on_bad: Any, kind: str, pairs: tuple[str, ...], base_name: str, controls: str, out: Path,
-    rates: tuple[str, ...], factors: tuple[str, ...], search_steps: int | None, curve_every: int, seeds: int,
-    pictures: int, sampling_steps: int | None, guidance: float | None, rounds: int, judge_steps: int | None,
-    plugin: Path | None, split: Path | None, common: Common, **recipe_options: Any,
+    rates: tuple[str, ...], factors: tuple[str, ...], own_steps: tuple[str, ...], search_steps: int | None,
+    curve_every: int, seeds: int, pictures: int, sampling_steps: int | None, guidance: float | None, rounds: int,
+    judge_steps: int | None, plugin: Path | None, split: Path | None, common: Common, **recipe_options: Any,
 ) -> Outcome:  # fmt: skip
     """Train ControlNet, T2I-Adapter and the plugin beside one frozen base, and compare them.
 
@@ -81,8 +88,8 @@ def compare_control(
     request = CompareRequest(
         base=base_name, spec=spec, condition=kind, options=settings(pairs), out=out, controls=names(controls),
         recipe=ControlRecipe(**given(**recipe_options)), lrs=_rates(rates, "--lr"), zero_rates=_rates(factors, "--zero-rate"),
-        search_steps=search_steps, curve_every=curve_every, seed=common.seed, seeds=seeds, pictures=pictures,
-        rounds=rounds, plugin=plugin, split=split, on_bad=on_bad,
+        steps=_steps(own_steps), search_steps=search_steps, curve_every=curve_every, seed=common.seed, seeds=seeds,
+        pictures=pictures, rounds=rounds, plugin=plugin, split=split, on_bad=on_bad,
         **given(sampling_steps=sampling_steps, guidance=guidance),
     )  # fmt: skip
     if judge_steps is not None:
@@ -104,4 +111,18 @@ def _rates(pairs: tuple[str, ...], option: str) -> dict[str, tuple[float, ...]]:
             fix = f"Write for example {option} controlnet=0.0003,0.001"
             raise InputError(f"{option} {pair}", "it is not NAME=VALUE or NAME=VALUE,VALUE", fix) from error
         found[name.strip()] = found.get(name.strip(), ()) + values
+    return found
+
+
+def _steps(pairs: tuple[str, ...]) -> dict[str, int]:
+    from unplug.core import InputError
+
+    found: dict[str, int] = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        if not text.strip().isdigit():
+            raise InputError(
+                f"--control-steps {pair}", "it is not NAME=STEPS", "Write for example --control-steps controlnet=8000"
+            )
+        found[name.strip()] = int(text)
     return found

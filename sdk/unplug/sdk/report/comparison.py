@@ -314,5 +314,5 @@ def _attributes(report: ComparisonReport) -> Table:
 def _trainings(report: ComparisonReport) -> Table:
     columns = [Column(label=label, number=0 < place < 8) for place, label in enumerate(TRAINING_HEADER)]
     rows = [[Cell(text=text) for text in cells] for cells in training_cells(report)]
-    steps, batch = report.recipe.get("steps"), report.recipe.get("batch_size")
-    return Table(caption=f"Trainings: {steps} steps of {batch} samples each", columns=columns, groups=[("", rows)])
+    batch = report.recipe.get("batch_size")
+    return Table(caption=f"Trainings: steps of {batch} samples", columns=columns, groups=[("", rows)])

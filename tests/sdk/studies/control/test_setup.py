@@ -12,7 +12,7 @@ import pytest
 from unplug.core import InputError
 from unplug.sdk.data import load_dataset, make_split, save_split
 from unplug.sdk.statistics import Estimate
-from unplug.sdk.studies.control import Measure, Row, Setup, prepare, summary
+from unplug.sdk.studies.control import CompareRequest, Measure, Row, Setup, prepare, summary
 from unplug.sdk.studies.control.report import Verdict
 from unplug.sdk.studies.control.setup import first_of_each, of_other_subjects
 from unplug.sdk.studies.control.summary import seen_by_base, verdicts_of
@@ -54,6 +54,19 @@ def test_too_few_people_are_refused_before_anything_is_trained(ask: Ask, tmp_pat
     save_split(split, tmp_path / "split.json")
     with pytest.raises(InputError, match=r"4 pictures .* of 2 people, and distances need 4"):
         prepare(ask(tmp_path, spec=spec, split=tmp_path / "split.json"), device=CPU, show=False, say=lambda _: None)
+
+
+def test_a_control_may_have_steps_of_its_own(tmp_path: Path) -> None:
+    request = CompareRequest(
+        base="small", spec=SPEC, condition="canny", out=tmp_path, steps={"controlnet": 8000}, search_steps=400
+    )
+    assert request.recipe_with("controlnet", 1e-3).steps == 8000
+    assert request.recipe_with("plugin", 1e-3).steps == request.recipe.steps
+    assert request.recipe_with("controlnet", 1e-3, search=True).steps == 400
+    with pytest.raises(InputError, match="not among --controls"):
+        CompareRequest(base="small", spec=SPEC, condition="canny", out=tmp_path, controls=("plugin",), steps={"controlnet": 9})
+    with pytest.raises(InputError, match="steps"):
+        CompareRequest(base="small", spec=SPEC, condition="canny", out=tmp_path, steps={"plugin": 0})
 
 
 # What the base was trained on

@@ -125,7 +125,7 @@ def contender(setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 
         TrainingError, OutputError: see `fit_control` and `save_checkpoint`.
     """
     control = CONTROLS.get(name)()
-    recipe = setup.request.recipe_with(lr, search=search)
+    recipe = setup.request.recipe_with(name, lr, search=search)
     own = zero_rate == 1.0 and recipe.steps == setup.request.recipe.steps
     first = seed == setup.request.seed
     if name == "plugin" and setup.plugin is not None and own and first and lr == given_rate(setup, setup.plugin):

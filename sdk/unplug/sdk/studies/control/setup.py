@@ -56,6 +56,7 @@ class CompareRequest:
             lowest loss on the validation set is measured.
         zero_rates: factors by control on the learning rate of kernels that start at zero; of several, each is tried with each
             learning rate.
+        steps: optimizer steps by control, instead of the recipe's: a control that starts late may need several times as many.
         search_steps: steps of the trainings that only choose among rates; None trains each to the end.
         curve_every: steps between two points of the validation curve; 0 keeps none.
         seed: of the first training, the pictures and the judge.
@@ -81,6 +82,7 @@ class CompareRequest:
     recipe: ControlRecipe = field(default_factory=ControlRecipe)
     lrs: Mapping[str, Sequence[float]] = field(default_factory=dict)
     zero_rates: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
     search_steps: int | None = None
     curve_every: int = 0
     seed: int = 0
@@ -102,9 +104,10 @@ class CompareRequest:
         for option, rates_by in (("--lr", self.lrs), ("--zero-rate", self.zero_rates)):
             if empty := sorted(name for name, rates in rates_by.items() if not rates):
                 raise InputError(f"{option} {empty[0]}=", "it names no rate", f"Write for example {option} {empty[0]}=0.3,1")
-            if idle := sorted(set(rates_by) - set(self.controls)):
+        for option, named in (("--lr", self.lrs), ("--zero-rate", self.zero_rates), ("--control-steps", self.steps)):
+            if idle := sorted(set(named) - set(self.controls)):
                 raise InputError(
-                    f"{option} {idle[0]}=...", "that control is not among --controls", "Add it there, or leave the rate out"
+                    f"{option} {idle[0]}=...", "that control is not among --controls", "Add it there, or leave it out"
                 )
         if bad := [factor for rates in self.zero_rates.values() for factor in rates if not 0 < factor <= 1000]:
             raise InputError(f"--zero-rate {bad[0]:g}", "out of range", "Use more than 0, and 1000 at most")
@@ -125,7 +128,7 @@ class CompareRequest:
             raise InputError("--plugin", "plugin is not among --controls", "Add it there, or leave the folder out")
         for name in self.controls:
             for lr in self.rates_of(name):
-                self.recipe_with(lr)
+                self.recipe_with(name, lr)
 
     @property
     def training_seeds(self) -> tuple[int, ...]:
@@ -151,9 +154,9 @@ class CompareRequest:
         factors = tuple(dict.fromkeys(self.zero_rates.get(control, (1.0,))))
         return tuple((lr, factor) for lr in self.rates_of(control) for factor in factors)
 
-    def recipe_with(self, lr: float, *, search: bool = False) -> ControlRecipe:
-        """The recipe with a learning rate; with the steps of the search where it is one."""
-        recipe = replace(self.recipe, lr=lr)
+    def recipe_with(self, control: str, lr: float, *, search: bool = False) -> ControlRecipe:
+        """The recipe of a control with a learning rate; with the steps of the search where it is one."""
+        recipe = replace(self.recipe, lr=lr, steps=self.steps.get(control, self.recipe.steps))
         if not search or self.search_steps is None:
             return recipe
         return replace(recipe, steps=self.search_steps, warmup=min(recipe.warmup, self.search_steps))

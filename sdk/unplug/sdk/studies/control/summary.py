@@ -12,7 +12,7 @@ from unplug.core import DataError, versions
 from unplug.core import installed_versions as installed
 from unplug.plugins.conditions import build_condition, portable
 from unplug.sdk.data import SynthSource, make_split, parse_spec
-from unplug.sdk.diffusion import base_record
+from unplug.sdk.diffusion import CONTROLS, base_record
 from unplug.sdk.statistics import CONFIDENCE
 from unplug.sdk.training import describe_device
 
@@ -178,6 +178,7 @@ def _settings(setup: Setup) -> dict[str, Any]:
         "guidance": request.guidance,
         "seed": request.seed,
         "training_seeds": list(request.training_seeds),
+        "control_steps": dict(request.steps),
         "search_steps": request.search_steps,
         "curve_every": request.curve_every,
         "timing_rounds": request.rounds,
@@ -196,6 +197,11 @@ def _notes(setup: Setup, rows: tuple[Row, ...], features: FeatureFacts, judge: J
         f"All controls were trained beside the same frozen base on the same {len(setup.train)} samples, with the same batches, "
         f"noise and noise levels; learning rates differ and stand in the table of trainings.",
     ]
+    if request.steps:
+        own = ", ".join(f"{CONTROLS.get(name)().label} {steps:,}" for name, steps in request.steps.items())
+        notes.append(
+            f"Steps of its own ({own}); all others have {request.recipe.steps:,}, and see the first of the same batches."
+        )
     if any(row.tried for row in rows):
         notes.append(
             f"Of several learning rates the one with the lowest loss on {min(len(setup.validation), VALIDATED)} "

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unplug.core import DataError, InputError
-from unplug.sdk.data import SOURCES, Dataset, SynthSource, load_dataset, parse_spec
+from unplug.core import DataError, InputError, OutputError
+from unplug.sdk.data import SOURCES, Dataset, SynthSource, load_dataset, parse_spec, write_faces
 from unplug.sdk.data.sources.cifar10 import BATCHES
 
 from .conftest import Draw, load, reasons
@@ -332,3 +332,17 @@ def test_damaged_batches_are_data_errors_whatever_the_damage(tmp_path: Path) -> 
         (root / "data_batch_1").write_bytes(damaged)
         with pytest.raises(DataError):  # the other batches are missing: an undamaged one is refused as well
             load_dataset(f"cifar10:{root}", 8, show=False)
+
+
+def test_synthetic_faces_take_the_place_of_their_like_alone(tmp_path: Path) -> None:
+    """Somebody's own table beside pictures of the usual names is no folder of ours."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "labels.csv").write_text("file,age\nface-1.png,100\n")
+    (mine / "face-1.png").write_bytes(b"a photograph")
+    with pytest.raises(OutputError, match="was not written by this command"):
+        write_faces("synth:n=2,subjects=2", 16, mine, show=False)
+    assert (mine / "face-1.png").read_bytes() == b"a photograph"
+    for count in (3, 2):
+        assert write_faces(f"synth:n={count},subjects=2", 16, tmp_path / "ours", show=False) == count
+    assert len(load_dataset(f"csv:{tmp_path / 'ours' / 'labels.csv'}", 16, show=False)) == 2

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from unplug.core import InputError
-from unplug.sdk.device import XMP, save_marked
+from unplug.core import InputError, OutputError
+from unplug.sdk.device import XMP, claim, save_marked
 
 TYPE = "{http://iptc.org/std/Iptc4xmpExt/2008-02-29/}DigitalSourceType"
 TRAINED = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia"
@@ -49,3 +49,18 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="PNG or JPEG"):
         save_marked(Image.new("RGB", (2, 2)), tmp_path / "a.webp", {})
     assert not list(tmp_path.iterdir())
+
+
+def test_only_pictures_that_a_model_drew_are_replaced(tmp_path: Path) -> None:
+    photo, drawn, folder = tmp_path / "photo.jpg", tmp_path / "drawn.png", tmp_path / "folder.png"
+    Image.new("RGB", (8, 8)).save(photo)
+    folder.mkdir()
+    claim(drawn)
+    save_marked(Image.new("RGB", (8, 8)), drawn, {"prompt": "a child"})
+    claim(drawn, [photo])
+    with pytest.raises(InputError, match="does not say of itself that a model drew it"):
+        claim(photo)
+    with pytest.raises(InputError, match="which it is made from"):
+        claim(drawn, [drawn])
+    with pytest.raises(OutputError, match="it is a folder"):
+        claim(folder)

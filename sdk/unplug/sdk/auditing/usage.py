@@ -54,7 +54,8 @@ def usage(own: Signals, original: Signals, sets: Sets, seed: int = 0) -> Usage |
         gaps = [_gap(model, name, threshold, weight_RN, weight_RU) for model in (own, original)]
         (value, value_R), (whole, whole_R) = gaps
         if interval(whole_R)[0] <= CLEAR:
-            why = f"a threshold tells the {name} set from unseen samples in {100 * whole:.0f} of 100 even in the original"
+            told = f"in {100 * whole:.0f} of 100" if whole >= 0.005 else "no better than chance"
+            why = f"a threshold tells the {name} set from unseen samples {told} even in the original"
             return Refused(reason=f"{why}, too few for a share")
         low, high = interval(value_R / whole_R)
         found[name] = Estimate(value=value / whole, low=low, high=high)

@@ -121,4 +121,6 @@ def pick_forget(checkpoint: Path, spec: str, fraction: float, on_bad: Any, out: 
     picked = draw(dataset, split_of(loaded, dataset), fraction=fraction, seed=common.seed)
     with atomic_path(out) as temporary:
         temporary.write_text("".join(f"{name}\n" for name in picked), encoding="utf-8")
-    return Outcome(value={"out": str(out), "lines": len(picked)}, text=f"{len(picked)} lines in {out}")
+    return Outcome(
+        value={"out": str(out), "lines": len(picked)}, text=f"{len(picked)} line{'s' if len(picked) != 1 else ''} in {out}"
+    )

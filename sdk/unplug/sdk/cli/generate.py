@@ -78,19 +78,25 @@ def generate(
     the same picture on every target. Its noise is not torch's, so a diffusers base draws another picture of the same seed.
     """
     from unplug.core import check_writable
-    from unplug.sdk.device import is_generator, picture_format, save_marked
+    from unplug.sdk.device import claim, is_generator, picture_format, save_marked, untaught
     from unplug.sdk.diffusion import find_plugin
 
     picture_format(out)
+    seeds = [common.seed + index for index in range(count)]
+    singly = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds]
+    for file in {out, *singly}:
+        claim(file, (*conditions, *photos))
     guide_order = GuideOrder(
         plugins=plugins, conditions=conditions, photos=photos, strengths=strengths, settings=settings(pairs), task=task,
         crop=crop, margin=margin,
     )  # fmt: skip
+    guide_order.check_there()
     if is_generator(Path(base_name)):
         check_writable(out.parent)
         order = FilesOrder(
             prompt=prompt, negative=negative, folder=Path(base_name), guides=guide_order, count=count, steps=steps,
             guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, loras=loras, out=out,
+            singly=tuple(singly),
         )  # fmt: skip
         return generate_on_files(order, common)
     if (word := given_option("target", "precision", "threads")) is not None:
@@ -114,7 +120,8 @@ def generate(
     for text in (prompt, negative):
         if (longer := len(base.tokenizer(text).input_ids)) > (most := base.tokenizer.model_max_length):
             common.say(f"{text[:40]!r}... has {longer} tokens: the base reads the first {most} only")
-    seeds = [common.seed + index for index in range(count)]
+        if (line := untaught(_spelled(base.tokenizer, text), len(base.tokenizer))) is not None:
+            common.say(line)
     started = time.perf_counter()
     with tqdm(total=count, desc="draw", unit="picture", disable=not common.show, leave=False) as bar:
         pictures, drawn = draw_pictures(
@@ -126,12 +133,11 @@ def generate(
              "steps": steps, "guidance": guidance, "solver": solver,
              "size": pictures[0].width, "precision": str(dtype).removeprefix("torch."),
              "loras": [str(item) for item in loras]}  # fmt: skip
-    files = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds]
-    for file, picture, seed in zip(files, pictures, seeds, strict=True):
+    for file, picture, seed in zip(singly, pictures, seeds, strict=True):
         save_marked(picture, file, {**facts, "seed": seed})
     if count > 1:
         save_marked(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
-    value = {"out": str(out), "pictures": [str(file) for file in files], "seconds": round(seconds, 3),
+    value = {"out": str(out), "pictures": [str(file) for file in singly], "seconds": round(seconds, 3),
              "guides": [item.to_dict() for item in guides], **facts}  # fmt: skip
     how = f"{seconds:.1f} s, {facts['precision']}"
     return Outcome(value=value, text=f"saved {out} ({count} picture{'s' if count > 1 else ''}, {how})")
@@ -143,6 +149,13 @@ def _kind_of(plugin: str) -> str:
     from unplug.sdk.diffusion import find_plugin
 
     return str(read_config(find_plugin(plugin), expect="plugin")[1].get("condition", ""))
+
+
+def _spelled(tokenizer: Any, text: str) -> tuple[str, ...]:
+    """Words of a text that are no token of their own, see `unplug.sdk.device.Encoded`."""
+    from unplug.sdk.device import normalize, split_words
+
+    return tuple(dict.fromkeys(word for word in split_words(normalize(text)) if len(tokenizer.tokenize(word)) > 1))
 
 
 def _steerings(guides: tuple[Guide, ...]) -> list[Any]:

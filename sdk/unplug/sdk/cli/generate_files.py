@@ -38,13 +38,14 @@ class FilesOrder:
     threads: int
     loras: tuple[Path, ...]
     out: Path
+    singly: tuple[Path, ...]
 
 
 def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     """Draws with the files of one target and precision."""
     from PIL import Image
 
-    from unplug.sdk.device import Words, condition_of, draw, load_pipeline, save_marked
+    from unplug.sdk.device import Words, condition_of, draw, load_pipeline, save_marked, untaught
     from unplug.sdk.diffusion import image_grid
 
     if (name := given_option(*ELSEWHERE)) is not None:
@@ -59,6 +60,8 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
         if (encoded := pipeline.tokenizer.encode(text)).cut:
             short = text if len(text) <= 40 else f"{text[:40]}..."
             common.say(f"{short!r} has {encoded.tokens} tokens: the base reads the first {len(encoded.ids)} only")
+        if (line := untaught(encoded.spelled, len(pipeline.tokenizer.vocabulary))) is not None:
+            common.say(line)
     seeds = tuple(common.seed + index for index in range(order.count))
     with progress_bar("draw", common) as progress:
         drawn = draw(
@@ -74,19 +77,14 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
         "loras": [str(item) for item in order.loras],
     }  # fmt: skip
     pictures = [Image.fromarray(item) for item in drawn.images]
-    files = (
-        [order.out]
-        if order.count == 1
-        else [order.out.with_name(f"{order.out.stem}-{seed}{order.out.suffix}") for seed in seeds]
-    )
-    for file, picture, seed in zip(files, pictures, seeds, strict=True):
+    for file, picture, seed in zip(order.singly, pictures, seeds, strict=True):
         save_marked(picture, file, {**facts, "seed": seed})
     if order.count > 1:
         shown = [Image.fromarray(item.condition_HWC) for item in steers]
         save_marked(image_grid([[*shown, *pictures]]), order.out, {**facts, "seeds": list(seeds)})
     seconds = round(sum(drawn.seconds), 3)
     value = {
-        "out": str(order.out), "pictures": [str(file) for file in files], "seconds": seconds,
+        "out": str(order.out), "pictures": [str(file) for file in order.singly], "seconds": seconds,
         "load_seconds": drawn.load_seconds, "peak_bytes": drawn.peak_bytes, "runtime_version": drawn.runtime_version,
         "prompt_tokens": drawn.prompt_tokens, "tokens_read": min(drawn.prompt_tokens, drawn.length),
         "guides": [item.to_dict() for item in guides], **facts,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from unplug.core import InputError
+from unplug.core import DataError, InputError
 
 if TYPE_CHECKING:
     from unplug.sdk.conditions import FaceFrame
@@ -80,6 +80,12 @@ class GuideOrder:
     task: Path | None = None
     crop: Crop = "auto"
     margin: float | None = None
+
+    def check_there(self) -> None:
+        """Raises `DataError` for a picture that is not there, before anything that takes time."""
+        for path in (*self.conditions, *self.photos):
+            if not path.exists():
+                raise DataError(str(path), "no such file", "Check the path of the condition or photograph")
 
     def guides(self, kind_of: Callable[[str], str]) -> tuple[Guide, ...]:
         """One a plugin.

@@ -49,7 +49,7 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
     samples = [name for name in found.names if not name.startswith(SUBJECT)]
     subjects = [name.removeprefix(SUBJECT) for name in found.names if name.startswith(SUBJECT)]
     write_json(out, {"samples": samples, "subjects": subjects})
-    lines = [f"{len(found.of)} open requests name {len(found.names)} of {spec}: {out}"]
+    lines = [f"{len(found.of)} open request{'s name' if len(found.of) > 1 else ' names'} {len(found.names)} of {spec}: {out}"]
     lines += [f"{name}: {count} of its names are not in these data" for name, count in found.elsewhere.items()]
     lines += [f"{name}: its salt is gone, nobody can tell whom it names" for name in found.shredded]
     lines += [f"After the release: unplug ledger record release {' '.join(found.of)}"]

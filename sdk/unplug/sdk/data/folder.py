@@ -8,13 +8,16 @@ from pathlib import Path
 from PIL import Image
 from tqdm import tqdm
 
-from unplug.core import atomic_dir
+from unplug.core import atomic_dir, write_json
 
 from .dataset import load_dataset
 
+MARKER = "unplug-faces.json"
+"""Beside the table: a folder that has it was written here, and may be replaced."""
+
 
 def write_faces(spec: str, size: int, out: Path, *, show: bool = True) -> int:
-    """Writes the images of a spec as PNG files beside a ``labels.csv``, atomically.
+    """Writes the images of a spec as PNG files beside a ``labels.csv`` and a record of the spec, atomically.
 
     Args:
         spec: a ``synth:`` spec.
@@ -30,9 +33,10 @@ def write_faces(spec: str, size: int, out: Path, *, show: bool = True) -> int:
     """
     dataset = load_dataset(spec, size, show=show)
     with (
-        atomic_dir(out, owner="labels.csv", ours=("face-*.png",)) as folder,
+        atomic_dir(out, owner=MARKER, ours=("labels.csv", "face-*.png")) as folder,
         (folder / "labels.csv").open("w", newline="", encoding="utf-8") as handle,
     ):
+        write_json(folder / MARKER, {"schema": "unplug-faces/1", "spec": spec, "size": size})
         table = csv.writer(handle)
         table.writerow(["path", "age", "subject"])
         for index, sample in enumerate(tqdm(dataset.samples, desc="write", unit="img", disable=not show, leave=False)):

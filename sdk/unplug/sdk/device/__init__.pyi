@@ -16,6 +16,7 @@ from .lora import LoraSlots as LoraSlots
 from .lora import Slot as Slot
 from .lora import pack_loras as pack_loras
 from .marking import XMP as XMP
+from .marking import claim as claim
 from .marking import picture_format as picture_format
 from .marking import save_marked as save_marked
 from .noise import latent as latent
@@ -42,4 +43,7 @@ from .sampler import sampling_table as sampling_table
 from .sampler import timesteps as timesteps
 from .tokenizer import Encoded as Encoded
 from .tokenizer import Tokenizer as Tokenizer
+from .tokenizer import normalize as normalize
+from .tokenizer import split_words as split_words
+from .tokenizer import untaught as untaught
 from .web import web_files as web_files

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import InputError, atomic_path
+from unplug.core import InputError, OutputError, atomic_path
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -25,6 +25,8 @@ TRAINED = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedi
 XMP_KEYWORD = "XML:com.adobe.xmp"
 SUFFIXES = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG"}
 JPEG_QUALITY = 95
+MARK_WITHIN = 2**18
+"""Bytes from a file's beginning: both formats have the mark in front of the pixels."""
 XMP = (
     '<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>'
     '<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
@@ -41,6 +43,30 @@ def picture_format(path: Path) -> str:
     if found is None:
         raise InputError(str(path), "pictures are written as PNG or JPEG", "Give --out a name that ends in .png or .jpg")
     return found
+
+
+def claim(path: Path, inputs: Sequence[Path] = ()) -> None:
+    """Refuses a place that holds anything but a picture of ours: what lies there would be lost.
+
+    Args:
+        path: where a picture shall be.
+        inputs: pictures that it is made from.
+
+    Raises:
+        InputError: it is one of the inputs, or a file that no model drew.
+        OutputError: it is a folder, a device or a pipe.
+    """
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise OutputError(str(path), "it is a folder, a device or a pipe", "Choose an --out that is a file")
+    if any(item.exists() and item.samefile(path) for item in inputs):
+        raise InputError(f"--out {path}", "that is the picture which it is made from", "Give another name")
+    with path.open("rb") as handle:
+        marked = TRAINED.encode() in handle.read(MARK_WITHIN)
+    if not marked:
+        why = "a file is there that does not say of itself that a model drew it"
+        raise InputError(f"--out {path}", why, "Give another name, or remove that file")
 
 
 def save_marked(picture: Image, path: Path, facts: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -19,6 +20,8 @@ CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
 MAX_TOKENS, MAX_VOCABULARY = 1024, 2**20
 MAX_CHARACTERS = 2**16
 """Of a prompt; a longer one is refused. No prompt of L tokens needs as many."""
+FEW_TOKENS = 8192
+"""A vocabulary below this was made from the captions that its base learned; CLIP's, of 49,408, is one of all the web."""
 WHITE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
@@ -43,10 +46,12 @@ class Encoded:
     Args:
         ids: L token ids: the start, the words', the end, padding.
         tokens: that the whole prompt has, start and end included; more than L were cut.
+        spelled: words that are no token of their own, each once: the base spells them, and may never have seen them.
     """
 
     ids: tuple[int, ...]
     tokens: int
+    spelled: tuple[str, ...] = ()
 
     @property
     def cut(self) -> bool:
@@ -115,10 +120,10 @@ class Tokenizer:
             >>> letters = [*LETTERS.values(), *(letter + WORD_END for letter in LETTERS.values())]
             >>> tokens = (*letters, "hi</w>", "<|startoftext|>", "<|endoftext|>")
             >>> bpe = Tokenizer(vocabulary=tokens, merges=("h i</w>",), length=6, start=513, end=514, padding=514)
-            >>> bpe.encode(" Hi  HI").ids, bpe.encode("hi hi hi hi hi").tokens
-            ((513, 512, 512, 514, 514, 514), 7)
+            >>> bpe.encode(" Hi  HI").ids, bpe.encode("hi hi hi hi hi").tokens, bpe.encode("hi ho").spelled
+            ((513, 512, 512, 514, 514, 514), 7, ('ho',))
         """
-        found: list[int] = []
+        found, spelled = list[int](), dict[str, None]()
         if len(text) > MAX_CHARACTERS:
             raise InputError(f"prompt of {len(text)} characters", f"more than {MAX_CHARACTERS}", "Give a shorter one")
         for part in self._apart(text):
@@ -126,9 +131,12 @@ class Tokenizer:
                 found.append(self._ids[part])
             else:
                 for word in split_words(normalize(part)):
-                    found += [self._ids[token] for token in self._merged(word)]
+                    tokens = self._merged(word)
+                    spelled |= {word: None} if len(tokens) > 1 else {}
+                    found += [self._ids[token] for token in tokens]
         kept = [self.start, *found[: self.length - 2], self.end]
-        return Encoded(ids=(*kept, *[self.padding] * (self.length - len(kept))), tokens=len(found) + 2)
+        ids = (*kept, *[self.padding] * (self.length - len(kept)))
+        return Encoded(ids=ids, tokens=len(found) + 2, spelled=tuple(spelled))
 
     def _apart(self, text: str) -> list[str]:
         """The text, cut around the marks where somebody wrote them out: those are tokens and no words."""
@@ -151,6 +159,24 @@ def _joined(parts: list[str], pair: tuple[str, str]) -> list[str]:
         found.append("".join(pair) if both else parts[place])
         place += 1 + both
     return found
+
+
+def untaught(spelled: Sequence[str], vocabulary: int) -> str | None:
+    """A line on words that a base was never taught; None where there are none, or where its vocabulary is a general one.
+
+    Args:
+        spelled: words that are no token of their own.
+        vocabulary: how many tokens there are. A small base has a token for every word of its captions.
+
+    Example:
+        >>> untaught(["dinosaur"], 1000), untaught(["dinosaur"], 49408)
+        ('this base was never taught "dinosaur": expect nothing of it', None)
+    """
+    if not spelled or vocabulary >= FEW_TOKENS:
+        return None
+    more = f" and {len(spelled) - 3} more" if len(spelled) > 3 else ""
+    some = ", ".join(f'"{word[:20]}"' for word in spelled[:3])
+    return f"this base was never taught {some}{more}: expect nothing of {'them' if len(spelled) > 1 else 'it'}"
 
 
 def normalize(text: str) -> str:

@@ -22,7 +22,7 @@ from unplug.sdk.unlearning import forget, train_forgettable
 SPEC, CANARY_SPEC = "synth:n=600,subjects=300,seed=0", "synth:n=160,subjects=160,seed=11"
 TRUNK_SPEC = "synth:n=600,subjects=300,seed=1"
 RECIPE = Recipe(size="nano", image_size=32, epochs=40, batch_size=32, augment="none", dropout=0.0, lr=6e-3)
-METHODS = ("finetune", "msg", "neggrad+")
+METHODS = ("finetune", "msg", "lens", "neggrad+")
 BUDGETS = (0.05, 0.1, 0.2)
 CPU = torch.device("cpu")
 

@@ -41,8 +41,8 @@ SOURCES = (
 EXACT = "retrain@exact"
 DETAILED = ("people",)
 BESIDE = (
-    "loss_auc", "rmia_auc", "ulira_auc", "views_auc", "two_versions_auc", "rounded_auc", "retain_mae_gap", "retain_ratio",
-    "test_ratio", "wall_s",
+    "loss_auc", "rmia_auc", "ulira_auc", "views_auc", "two_versions_auc", "rounded_auc", "relearn", "retain_mae_gap",
+    "retain_ratio", "test_ratio", "wall_s",
 )  # fmt: skip
 ORDERS = ("score", "f_ratio", "phi_shift", "loss_auc", "rmia_auc", "ulira_auc", "klom_forget", "test_mae_gap")
 RECIPE = ("size", "image_size", "epochs")  # what the command can change of a recipe

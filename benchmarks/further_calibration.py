@@ -64,7 +64,8 @@ class Recorded:
         return replace(
             own, views=tuple((_at(forget, self.row_F), unseen) for forget, unseen in self.said.views),
             others=Others(
-                forget=_at(others.forget, hers_O), unseen=others.unseen, person_F=others.person_F[hers_O], person_U=others.person_U
+                forget=_at(others.forget, hers_O), unseen=others.unseen, person_F=others.person_F[hers_O],
+                person_U=others.person_U,
             ),
             inside=replace(inside, forget_FC=inside.forget_FC[self.row_F]),
         )  # fmt: skip

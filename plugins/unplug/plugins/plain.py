@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-WIDTHS = {"plain": (16, 32, 64), "plain-wide": (48, 96, 192)}
+WIDTHS = {"plain": (16, 32, 64), "plain-wide": (32, 64, 128)}
 """Channels of the three convolutions, by the network's name."""
 
 CELLS = 4
@@ -22,7 +22,7 @@ class PlainNetwork(nn.Module):
 
     Args:
         groups: G.
-        widths: channels of the three convolutions; the second network of `WIDTHS` has seven times the weights of the first.
+        widths: channels of the three convolutions; the second network of `WIDTHS` has three times the weights of the first.
 
     Example:
         >>> import torch

@@ -40,7 +40,7 @@ from .protocols import listed
 
 ORIGINALS = ("original",)
 MAX_CACHED = 64  # originals in memory per worker
-KEPT = 100_000
+KEPT = 150_000
 """Weights up to which every result keeps its model: whoever wants to attack a board's models finds them there."""
 
 

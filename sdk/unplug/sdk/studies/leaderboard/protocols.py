@@ -163,9 +163,9 @@ PEOPLE = BenchmarkProtocol(
 
 PEOPLE_WIDE = replace(
     PEOPLE, name="people-wide", network=Adopted(factory="unplug:plain-wide").to_dict(),
-    summary=PEOPLE.summary.replace("a plain one of 34,000 weights", "a plain one of 248,000 weights"),
+    summary=PEOPLE.summary.replace("a plain one of 34,000 weights", "a plain one of 115,000 weights"),
 )  # fmt: skip
-"""The same with a network of seven times as many weights."""
+"""The same with a network of three times as many weights."""
 
 UTKFACE = BenchmarkProtocol(
     name="utkface",

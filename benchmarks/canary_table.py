@@ -1,4 +1,7 @@
-"""Canary people with wrong labels, planted in a small setting: a lower bound on epsilon for every method and budget."""
+"""Canary people with wrong labels, planted in a small setting: a lower bound on epsilon for every method and budget.
+
+A part of `benchmarks.critic`; ``python -m benchmarks.canary_table --work WORK`` makes this part of its JSON again.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import torch
 
+from unplug.core import read_json, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import canary_bound, check_canaries, choose_included, wrong_ages
 from unplug.sdk.auditing.attacks.task_loss import strongest
@@ -96,3 +101,17 @@ def canary_rows(work: Path, seed: int, say: Callable[[str], None]) -> dict[str, 
         made("closed-form-forgot", lambda path: forget(exact, dataset, mine, None, path, device=CPU, show=False)),
     )
     return {"data": SPEC, "canaries": CANARY_SPEC, "recipe": RECIPE.to_dict(), "rows": rows}
+
+
+@click.command()
+@click.option("--work", type=click.Path(path_type=Path), required=True, help="Folder of the models; what is there is used.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--critic", type=click.Path(path_type=Path, exists=True), required=True, help="JSON of `benchmarks.critic`.")
+def main(work: Path, seed: int, critic: Path) -> None:
+    """Plants, trains, forgets and bounds; puts the rows in the place of those that the JSON has."""
+    torch.set_num_threads(1)
+    write_json(critic, read_json(critic) | {"canaries": canary_rows(work, seed, click.echo)})
+
+
+if __name__ == "__main__":
+    main()

@@ -194,12 +194,66 @@ def row_of(design: str, made: Mapping[str, Pool], ordinary: Pool) -> dict[str, A
     }  # fmt: skip
 
 
+COMMAND = """```console
+python -m benchmarks.exact_designs --board DIR --original ORIGINAL --fleet FLEET --work WORK --out docs/data/leaderboard-designs.json
+```
+"""
+
+
+def designs_markdown(found: dict[str, Any]) -> str:
+    """Where models that were made to forget stand, beside ordinary ones."""
+    heads = (
+        "design", "equal to its refit", "score", "F / F_null", "the same, before", "loss AUC (own retrained)",
+        "the same, before", "test MAE, minus ordinary retrained, years", "test accuracy, minus ordinary retrained, points",
+        "compute (of retraining)", "wall time, s",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", f"|---|{'--:|' * (len(heads) - 1)}"]
+    for row in found["rows"]:
+        item = row["metrics"]
+        aim = f" ({item['loss_auc']['oracle']:.3f})"
+        cells = [
+            row["design"], "not exact" if row["equal"] is None else f"{row['equal']} of {row['models']}",
+            span(item["score"], 3), span(item["f_ratio"], 2), span(item["before_f_ratio"], 2),
+            f"{item['loss_auc']['value']:.3f}{aim}", f"{item['before_loss_auc']['value']:.3f}",
+            span(item["test_mae_ordinary_gap"], 2, "+"), span(item["test_accuracy_ordinary_gap"], 1, "+", 100.0),
+            span(item["compute"], 1, "", 100.0) + " %", span(item["wall_s"], 2),
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    what = "\n".join(f"- `{row['design']}`: {row['what']}" for row in found["rows"])
+    return (
+        f"""
+### Models made to forget
+
+The same people are forgotten from models of other kinds ([forgettable models](forgettable.md)), each with {found["models"]}
+originals of its own: F, the score and the attack are beside its *own* retrained models (other seeds, without the forget set),
+which is what an exact method has to equal. Error and accuracy are beside the *ordinary* retrained models of the board (test MAE
+{found["ordinary_test_mae"]:.2f} years, {found["ordinary_s"]:.1f} s each), which is what a user compares with. Compute is of the
+design's own retraining. *Equal to its refit*: weights after forgetting are, bit for bit, those of a refit without the people.
+
+```console
+python -m benchmarks.exact_designs --board DIR --original ORIGINAL --fleet FLEET --work WORK --models {found["models"]} --out docs/data/leaderboard-designs.json
+```
+
+"""
+        + "\n".join(lines)
+        + f"\n\n{what}\n"
+    )
+
+
+def span(item: dict[str, float], digits: int, sign: str = "", scale: float = 1.0) -> str:
+    """A number with its interval, where it has one."""
+    text = f"{scale * item['value']:{sign}.{digits}f}"
+    if item["low"] is None:
+        return text
+    return f"{text} ({scale * item['low']:{sign}.{digits}f} to {scale * item['high']:{sign}.{digits}f})"
+
+
 @click.command()
 @click.option("--board", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of a finished leaderboard.")
 @click.option("--original", type=click.Path(path_type=Path), required=True, help="An original of it, as a checkpoint.")
 @click.option("--fleet", type=click.Path(path_type=Path), required=True, help="References of that original.")
 @click.option("--work", type=click.Path(path_type=Path), required=True, help="Folder of the trunk and of every model.")
-@click.option("--models", default=32, show_default=True, help="K = N of each design.")
+@click.option("--models", default=16, show_default=True, help="K = N of each design.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
 def main(board: Path, original: Path, fleet: Path, work: Path, models: int, out: Path) -> None:
     """Trains, forgets from and refits every design; writes a row of each."""

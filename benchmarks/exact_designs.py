@@ -194,10 +194,7 @@ def row_of(design: str, made: Mapping[str, Pool], ordinary: Pool) -> dict[str, A
     }  # fmt: skip
 
 
-COMMAND = """```console
-python -m benchmarks.exact_designs --board DIR --original ORIGINAL --fleet FLEET --work WORK --out docs/data/leaderboard-designs.json
-```
-"""
+COMMAND = "python -m benchmarks.exact_designs --board DIR --original ORIGINAL --fleet FLEET --work WORK --out"
 
 
 def designs_markdown(found: dict[str, Any]) -> str:
@@ -231,7 +228,7 @@ which is what an exact method has to equal. Error and accuracy are beside the *o
 design's own retraining. *Equal to its refit*: weights after forgetting are, bit for bit, those of a refit without the people.
 
 ```console
-python -m benchmarks.exact_designs --board DIR --original ORIGINAL --fleet FLEET --work WORK --models {found["models"]} --out docs/data/leaderboard-designs.json
+{COMMAND} docs/data/leaderboard-designs.json
 ```
 
 """

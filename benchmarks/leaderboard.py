@@ -22,6 +22,8 @@ from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown
 from .exact_designs import SCHEMA as DESIGNS
 from .exact_designs import designs_markdown
+from .photograph_cost import SCHEMA as PHOTOGRAPHS
+from .photograph_cost import photographs_markdown
 from .requests_in_row import SCHEMA as REQUESTS
 from .requests_in_row import requests_markdown
 from .tune import SCHEMA as TUNING
@@ -40,7 +42,7 @@ SOURCES = (
     "leaderboard-people.json", "leaderboard-people-10.json", "leaderboard-people-20.json", "leaderboard-people-others.json",
     "leaderboard-people-wide.json", "leaderboard-people-nano.json", "leaderboard-people-youngest.json",
     "leaderboard-people-remembered.json", "leaderboard-designs.json", "leaderboard-requests.json",
-    "tuning.json", "leaderboard-utkface.json", "ablation.json",
+    "tuning.json", "leaderboard-utkface.json", "leaderboard-photographs.json", "ablation.json",
 )  # fmt: skip
 """What docs/leaderboard.md is made of, in docs/data."""
 EXACT = "retrain@exact"
@@ -67,7 +69,7 @@ in `DIR/models`, one file a model, small networks with their weights. They are k
 after a change to a method's *code*, remove its files there. A method that was refused (over budget, or it needs what is not
 there) is shown with the reason and has no rank; so is one that had a larger budget than the others, and a method that stands
 there once more with other settings (`msg@published`). Runs that took too long by the clock are tried again by the next call:
-the machine may be quieter.
+the machine may be quieter. `--forget FILE` takes a forget set of your own in the place of the protocol's.
 
 **Read F / F_null, not F.** Perfect unlearning does not score 1: two sets of retrained models are told apart by chance
 about as often as F_null says. Wherever a column has the oracle's value as its aim, both sides of it are worse: an attack
@@ -113,7 +115,7 @@ LACKS = """
 ### What this board does not have
 
 Drawn faces alone, and at 32 pixels: `small` at 64 pixels on photographs is beyond two hardware threads (below). Boards beside
-the first have fewer originals, hence wider intervals, and F on another scale; settings were tuned for the first and for its 5 %.
+the first have fewer originals, so wider intervals, and F on another scale; settings were tuned for the first and for its 5 %.
 A retraining takes seconds here, within which the clock's 5 s of grace forgive everything: wall times are shown, and the
 budget that binds is compute. The methods are tuned for the score, which is F times accuracies and not years: read the error and
 the shift of phi beside it.
@@ -160,7 +162,8 @@ def page(reports: list[LeaderboardReport], more: dict[str, dict[str, Any]]) -> s
     text += "".join(again(main, report) for report in others if _family(main, report))
     text += requests_markdown(more[REQUESTS]) if REQUESTS in more else ""
     rest = [_section(report) for report in others if not _family(main, report)]
-    return HEAD + "\n".join(lines) + "\n" + OTHERS + text + LACKS + "".join(rest)
+    cost = photographs_markdown(more[PHOTOGRAPHS]) if PHOTOGRAPHS in more else ""
+    return HEAD + "\n".join(lines) + "\n" + OTHERS + text + LACKS + "".join(rest) + cost
 
 
 def _family(main: LeaderboardReport, report: LeaderboardReport) -> bool:
@@ -350,7 +353,7 @@ def _cell(text: str) -> str:
 def main(out: Path, sources: list[Path]) -> None:
     """Reads the reports and writes the page, tuning behind the first board and ablations last."""
     kinds = {path: str(read_json(path).get("schema")) for path in sources}
-    beside = (ABLATION, TUNING, REQUESTS, DESIGNS)
+    beside = (ABLATION, TUNING, REQUESTS, DESIGNS, PHOTOGRAPHS)
     reports = [read_leaderboard(path) for path, kind in kinds.items() if kind not in beside]
     more = {kind: read_json(path) for path, kind in kinds.items() if kind in beside}
     _write(out, page(reports, more) + (ablation_markdown(more[ABLATION]) if ABLATION in more else ""))

@@ -20,6 +20,7 @@ from unplug.sdk.auditing import AuditConfig, run_audit
 from unplug.sdk.fleet import train_references
 
 from .critic import OUT, RECIPE, SPEC, Bench
+from .exact_designs import span
 
 METHODS = {"msg": 0.1, "finetune": 0.1, "lens": 0.1}
 MODELS, FOLDS = 16, 4
@@ -30,14 +31,9 @@ def remembered_markdown(facts: dict[str, Any]) -> str:
     """A row for every model: the most remembered people, the difference from the oracle, and all forgotten people together."""
     lines = ["| model | the most remembered | minus the oracle's | all of the forgotten (`person`) |", "|---|--:|--:|--:|"]
     for row in facts["rows"]:
-        gap = "" if row["minus_retrained"] is None else _span(row["minus_retrained"], sign=True)
-        lines.append(f"| {row['model']} | {_span(row['auc'])} | {gap} | {_span(row['person'])} |")
+        gap = "" if row["minus_retrained"] is None else span(row["minus_retrained"], 2, "+")
+        lines.append(f"| {row['model']} | {span(row['auc'], 2)} | {gap} | {span(row['person'], 2)} |")
     return "\n".join(lines)
-
-
-def _span(item: dict[str, float], *, sign: bool = False) -> str:
-    form = "+.2f" if sign else ".2f"
-    return f"{item['value']:{form}} ({item['low']:{form}} to {item['high']:{form}})"
 
 
 @click.command()

@@ -30,10 +30,10 @@ def photographs_markdown(found: dict[str, Any]) -> str:
     """What a board of photographs at 64 pixels would take."""
     one = found["epoch_s"] * found["epochs"]
     return (
-        f"\n**Not at 64 pixels.** `{found['size']}` at {found['image_size']} pixels takes {found['epoch_s']:.1f} s of one "
-        f"thread for an epoch of {found['photographs']:,} photographs ({found['device']}), so {seconds(one)} for {found['epochs']} "
-        f"epochs, and {seconds(found['models'] * one)} for the {found['models']} trainings of a board of 16 originals, 16 "
-        "retrained models and 16 more for its check of itself, before anything is unlearned. It was not run. "
+        f"\n**Not at 64 pixels.** `{found['size']}` at {found['image_size']} pixels takes {found['epoch_s']:.1f} s of "
+        f"one thread for an epoch of {found['photographs']:,} photographs ({found['device']}): {seconds(one)} for "
+        f"{found['epochs']} epochs, {seconds(found['models'] * one)} for the {found['models']} trainings of a board of 16 "
+        "originals, 16 retrained models and 16 more for its check of itself, before anything is unlearned. It was not run. "
         "`python -m benchmarks.photograph_cost --data utkface:DIR --out docs/data/leaderboard-photographs.json`\n"
     )
 

@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.further_calibration --work WORK``. Half of the people of a training set are kept aside; M models are
 trained on the others with seeds of their own, so none of them saw anybody of those kept aside. A draw takes k of these people
-as the forget set, one model in the place of the unlearned one and another as the oracle, runs the attacks that a release runs
-(`criticise`) and asks its gate. Every refusal is a false alarm. Models are asked once about everybody; a draw picks of what
-they said. JSON goes to docs/data/further-calibration.json; docs/auditing.md shows the table.
+as the forget set and other ones as the unseen, one model in the place of the unlearned one and another as the oracle, runs the
+attacks that a release runs (`criticise`) and asks its gate. Every refusal is a false alarm. Models are asked once about all:
+a draw picks of what they said. JSON goes to docs/data/further-calibration.json; docs/auditing.md shows the table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tqdm import tqdm
 
 from unplug.core import versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
-from unplug.sdk.auditing import AuditReport, CheckpointPredictor, audit, criticise
+from unplug.sdk.auditing import AuditReport, CheckpointPredictor, audit, criticise, inherent
 from unplug.sdk.auditing.attack import Others, Signals
 from unplug.sdk.auditing.evidence import Evidence, gather
 from unplug.sdk.data import Split, load_dataset, make_split
@@ -34,40 +34,45 @@ SCHEMA = "unplug-further-calibration/1"
 SPEC = "synth:n=1600,subjects=800,seed=41"
 RECIPE = Recipe(size="nano", image_size=32, epochs=24, batch_size=64, augment="flip", dropout=0.0, lr=6e-3, weight_decay=0.05)
 SIZES = (5, 10, 20, 40)
+UNSEEN = 120
+"""Unseen people of a draw."""
 CPU = torch.device("cpu")
 OUT = Path(__file__).parents[1] / "docs" / "data" / "further-calibration.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A model that was asked about everybody; `row_F` are the samples of this request, `person_F` who is in them."""
+    """A model that was asked about everybody; rows of that are the samples of this request, persons who is in them."""
 
     name: str
     role: Any
     sha256: str
     said: Signals
     row_F: np.ndarray
+    row_U: np.ndarray
     person_F: np.ndarray
+    person_U: np.ndarray
     target: None = None
     precision: None = None
 
     def signals(self, sets: Sets) -> Signals:
         """What it said of the sets."""
-        forget = _at(self.said.forget, self.row_F)
-        return replace(self.said, forget=forget, person_F=self.person_F, views=(), others=None, inside=None)
+        forget, unseen = (_at(self.said.forget, rows) for rows in (self.row_F, self.row_U))
+        own = replace(self.said, forget=forget, unseen=unseen, views=(), others=None, inside=None)
+        return replace(own, person_F=self.person_F, person_U=self.person_U)
 
     def further(self, own: Signals, sets: Sets, evidence: Evidence) -> Signals:
         """The same with what it said of views and other pictures, and the features of its last layer."""
         others, inside = self.said.others, self.said.inside
         assert others is not None and inside is not None
-        hers_O = np.flatnonzero(np.isin(others.person_F, self.person_F))
+        of_F, of_U = (np.flatnonzero(np.isin(others.person_F, people)) for people in (self.person_F, self.person_U))
         return replace(
-            own, views=tuple((_at(forget, self.row_F), unseen) for forget, unseen in self.said.views),
+            own, views=tuple((_at(said, self.row_F), _at(said, self.row_U)) for said, _ in self.said.views),
             others=Others(
-                forget=_at(others.forget, hers_O), unseen=others.unseen, person_F=others.person_F[hers_O],
-                person_U=others.person_U,
+                forget=_at(others.forget, of_F), unseen=_at(others.forget, of_U), person_F=others.person_F[of_F],
+                person_U=others.person_F[of_U],
             ),
-            inside=replace(inside, forget_FC=inside.forget_FC[self.row_F]),
+            inside=replace(inside, forget_FC=inside.forget_FC[self.row_F], unseen_UC=inside.forget_FC[self.row_U]),
         )  # fmt: skip
 
 
@@ -87,15 +92,16 @@ class World:
     task: AgeTask
     said: tuple[tuple[str, Signals], ...]
 
-    def draw(self, people: np.ndarray, numbers: np.ndarray) -> tuple[Sets, list[Recorded]]:
-        """The sets of a request, the candidate and its oracle."""
-        row_F = np.flatnonzero(np.isin(self.sets.forget.subject_N, people))
-        sets = replace(self.sets, forget=self.sets.forget.subset(row_F.tolist()))
+    def draw(self, people: np.ndarray, size: int, numbers: np.ndarray) -> tuple[Sets, list[Recorded]]:
+        """The sets of a request of the first people, the others unseen; the candidate and its oracle."""
+        everybody, person_N = self.sets.forget, np.asarray(self.sets.forget.subject_N)
+        row_F, row_U = (np.flatnonzero(np.isin(person_N, own)) for own in (people[:size], people[size:]))
+        sets = replace(self.sets, forget=everybody.subset(row_F.tolist()), test=everybody.subset(row_U.tolist()))
         roles = zip(("unlearned", "retrained"), numbers.tolist(), strict=True)
         return sets, [
             Recorded(
-                name=role, role=role, sha256=self.said[number][0], said=self.said[number][1], row_F=row_F,
-                person_F=np.asarray(sets.forget.subject_N),
+                name=role, role=role, sha256=self.said[number][0], said=self.said[number][1], row_F=row_F, row_U=row_U,
+                person_F=person_N[row_F], person_U=person_N[row_U],
             )
             for role, number in roles
         ]  # fmt: skip
@@ -136,13 +142,20 @@ def outcomes(world: World, draws: int, seed: int) -> Iterator[dict[str, Any]]:
         for draw in range(draws):
             rng = np.random.default_rng([seed, size, draw])
             numbers = rng.choice(len(world.said), 2, replace=False)
-            sets, models = world.draw(rng.choice(everybody, size, replace=False), numbers)
+            sets, models = world.draw(rng.choice(everybody, size + UNSEEN, replace=False), size, numbers)
             base = base or audit(
                 models, sets, world.split, edges=world.task.edges, data={}, attacks=["loss"], seed=seed, show=False
             )  # of a request of this size; what differs between draws is computed below
             found = criticise(base, models, sets, world.evidence, seed=draw)  # type: ignore[arg-type]
             (gate,) = further_gate(found)
-            yield {"people": size, "refused": not gate.passed, "attacks": int(gate.value or 0), "models": numbers.tolist()}
+            own = found.model("unlearned").further
+            gaps = {name: it.minus_retrained_together for name, it in own.items() if not inherent(name)}
+            seen = [name for name, gap in gaps.items() if gap is not None and _without_zero(gap.low, gap.high)]
+            yield {"people": size, "refused": not gate.passed, "attacks": seen, "models": numbers.tolist()}
+
+
+def _without_zero(low: float | None, high: float | None) -> bool:
+    return (low or 0.0) > 0.0 or (high or 0.0) < 0.0
 
 
 def upper(refused: int, draws: int) -> float:
@@ -179,7 +192,7 @@ def main(work: Path, models: int, draws: int, seed: int, out: Path) -> None:
     runs = list(tqdm(outcomes(world, draws, seed), total=len(SIZES) * draws, unit="draw"))
     facts = {
         "schema": SCHEMA, "data": SPEC, "recipe": RECIPE.to_dict(), "models": models, "draws": draws, "seed": seed,
-        "aside": len(np.unique(world.sets.forget.subject_N)), "unseen": len(np.unique(world.sets.test.subject_N)),
+        "aside": len(np.unique(world.sets.forget.subject_N)), "unseen": UNSEEN,
         "runs": runs, "versions": versions(),
     }  # fmt: skip
     write_json(out, facts)

@@ -93,7 +93,7 @@ METRICS: dict[str, Metric] = {
     ),
     "relearn": Metric(
         label="relearn", unit="epochs", better="oracle", digits=1,
-        says="epochs of fine-tuning on the forget set until the original's loss on it is back, 50 at most; of the same models",
+        says="epochs of fine-tuning on the forget set until the original's loss is back, 50 at most; of the first 8 models",
     ),
     "loss_auc": Metric(
         label="loss AUC", better="oracle", says="AUC of the loss, forget against unseen samples of the same groups or classes"

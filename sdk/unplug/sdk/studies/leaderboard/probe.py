@@ -30,6 +30,8 @@ Views = tuple[tuple[SampleSet, SampleSet], ...]
 PROBED = 16
 """Models of a row that are asked again."""
 FOLDER, RELEARNED = "probes", "relearned"
+RELEARNERS = 8
+"""Models of a row that are trained again."""
 EPOCHS = 50
 """Of relearning at most; a model that needs more counts as this many."""
 STEPS = 127
@@ -64,7 +66,7 @@ def probe_rows(out: Path, rows: Sequence[Sequence[str]], local: Bench, given: st
 def _unasked(out: Path, folder: str, rows: Sequence[Sequence[str]], given: str) -> Iterator[tuple[str, int, Result]]:
     """Name, place in its row and result of the models that keep their weights and were not asked."""
     for names in rows:
-        for number, name in enumerate(names[:PROBED]):
+        for number, name in enumerate(names[: PROBED if folder == FOLDER else RELEARNERS]):
             if has_result(out / "models", name, given) and not has_result(out / folder, name, given):
                 result = read_result(out / "models", name)
                 if result.refused is None and weights_of(result):

@@ -216,6 +216,7 @@ def designs_markdown(found: dict[str, Any]) -> str:
             span(item["compute"], 1, "", 100.0) + " %", span(item["wall_s"], 2),
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
+    mae = found["ordinary_test_mae"]
     what = "\n".join(f"- `{row['design']}`: {row['what']}" for row in found["rows"])
     return (
         f"""
@@ -223,9 +224,11 @@ def designs_markdown(found: dict[str, Any]) -> str:
 
 The same people are forgotten from models of other kinds ([forgettable models](forgettable.md)), each with {found["models"]}
 originals of its own: F, the score and the attack are beside its *own* retrained models (other seeds, without the forget set),
-which is what an exact method has to equal. Error and accuracy are beside the *ordinary* retrained models of the board (test MAE
-{found["ordinary_test_mae"]:.2f} years, {found["ordinary_s"]:.1f} s each), which is what a user compares with. Compute is of the
-design's own retraining. *Equal to its refit*: weights after forgetting are, bit for bit, those of a refit without the people.
+which is what an exact method has to equal; F is of {found["models"]} models and so on another scale than the ranking's.
+Error and accuracy are beside the *ordinary* retrained models of the board (test MAE {mae:.2f} years), which is what a user
+compares with: a design over a trunk also had {found["trunk_pictures"]} pictures of other people, which they had not. Compute
+is of the design's own retraining. *Equal to its refit*: after forgetting the weights are, bit for bit, those of a refit without
+the people. `folds` is on this table because it needs a fleet, which the ranking does not give; its settings are its defaults.
 
 ```console
 {COMMAND} docs/data/leaderboard-designs.json
@@ -239,10 +242,11 @@ design's own retraining. *Equal to its refit*: weights after forgetting are, bit
 
 def span(item: dict[str, float], digits: int, sign: str = "", scale: float = 1.0) -> str:
     """A number with its interval, where it has one."""
-    text = f"{scale * item['value']:{sign}.{digits}f}"
-    if item["low"] is None:
-        return text
-    return f"{text} ({scale * item['low']:{sign}.{digits}f} to {scale * item['high']:{sign}.{digits}f})"
+    text, low, high = (
+        "" if item[name] is None else f"{scale * item[name]:{sign}.{digits}f}".replace("-", "−")
+        for name in ("value", "low", "high")
+    )
+    return f"{text} ({low} to {high})" if low else text
 
 
 @click.command()
@@ -268,7 +272,8 @@ def main(board: Path, original: Path, fleet: Path, work: Path, models: int, out:
     made["folds"] = folds_pools(world, seeds, load_checkpoint(original), fleet)
     rows = [row_of(name, own, ordinary) for name, own in made.items()]
     facts = {
-        "schema": SCHEMA, **opened.facts(), "models": models, "trunk": TRUNK_SPEC, "trunk_recipe": TRUNK_RECIPE.to_dict(),
+        "schema": SCHEMA, **opened.facts(), "models": models, "trunk": TRUNK_SPEC,
+        "trunk_recipe": TRUNK_RECIPE.to_dict(), "trunk_pictures": len(split.train),
         "ordinary_s": float(ordinary.per_model("wall_s").mean()),
         "ordinary_test_mae": float(ordinary.per_model("test_mae").mean()),
     }  # fmt: skip

@@ -40,7 +40,7 @@ UNPLACED = (
 )  # differences from what is there, and costs
 SOURCES = (
     "leaderboard-people.json", "leaderboard-people-10.json", "leaderboard-people-20.json", "leaderboard-people-others.json",
-    "leaderboard-people-wide.json", "leaderboard-people-nano.json", "leaderboard-people-youngest.json",
+    "leaderboard-people-youngest.json",
     "leaderboard-people-remembered.json", "leaderboard-designs.json", "leaderboard-requests.json",
     "tuning.json", "leaderboard-utkface.json", "leaderboard-photographs.json", "ablation.json",
 )  # fmt: skip

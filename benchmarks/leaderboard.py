@@ -235,6 +235,12 @@ def first(report: LeaderboardReport) -> str:
             f"**Ours does not lead.** `{OWN}` is place {own.rank} of {len(ranked)}; the first is `{ranked[1].name}`, and the "
             f"difference of their scores is {_with_interval('score_gap', gap)}{away}."
         )
+    again = None if own is None else own.metrics.get("relearn")
+    if again is not None and again.oracle is not None and again.high is not None and again.high < again.oracle:
+        lines.append(
+            f"**Ours leaves traces.** After {_with_interval('relearn', again)} epochs of fine-tuning on the forget set `{OWN}` "
+            f"has the original's loss on it back; a retrained model needs {again.oracle:.1f}."
+        )
     exact = next((row for row in report.rows if row.name == EXACT), None)
     if exact is not None and "f_ratio" in exact.metrics:
         lines.append(

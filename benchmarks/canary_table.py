@@ -1,7 +1,7 @@
 """Canary people with wrong labels, planted in a small setting: a lower bound on epsilon for every method and budget.
 
-A part of `benchmarks.critic`; ``python -m benchmarks.canary_table --work WORK --methods lens --critic docs/data/critic.json`` adds
-a method to its JSON, from an original that must have the bound of the one there.
+A part of `benchmarks.critic`; ``python -m benchmarks.canary_table --work WORK --methods lens --critic docs/data/critic.json``
+adds a method to its JSON, from an original that must have the bound of the one there.
 """
 
 from __future__ import annotations

@@ -148,14 +148,19 @@ def outcomes(world: World, draws: int, seed: int) -> Iterator[dict[str, Any]]:
             )  # of a request of this size; what differs between draws is computed below
             found = criticise(base, models, sets, world.evidence, seed=draw)  # type: ignore[arg-type]
             (gate,) = further_gate(found)
-            own = found.model("unlearned").further
-            gaps = {name: it.minus_retrained_together for name, it in own.items() if not inherent(name)}
-            seen = [name for name, gap in gaps.items() if gap is not None and _without_zero(gap.low, gap.high)]
-            yield {"people": size, "refused": not gate.passed, "attacks": seen, "models": numbers.tolist()}
+            yield {"people": size, "refused": not gate.passed, "models": numbers.tolist(), "ratios": ratios(found)}
 
 
-def _without_zero(low: float | None, high: float | None) -> bool:
-    return (low or 0.0) > 0.0 or (high or 0.0) < 0.0
+def ratios(report: AuditReport) -> dict[str, float]:
+    """By judged attack |AUC - the oracle's| over half the width of its interval: above 1 the interval leaves out zero."""
+    gaps = {
+        name: item.minus_retrained_together for name, item in report.model("unlearned").further.items() if not inherent(name)
+    }
+    return {
+        name: round(2 * abs(gap.value) / (gap.high - gap.low), 4)
+        for name, gap in gaps.items()
+        if gap is not None and gap.low is not None and gap.high is not None and gap.high > gap.low
+    }
 
 
 def upper(refused: int, draws: int) -> float:

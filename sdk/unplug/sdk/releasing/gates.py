@@ -194,23 +194,21 @@ def forgetting_gates(gates: Gates, report: AuditReport, certified: Certification
 
 
 WIDENING = 1.15
-"""Of the intervals of `further attacks`: as they are, 7.5 % of 400 models that never saw the people were refused
-(benchmarks/further_calibration.py), for resampling a few people covers less than it claims; so widened, 2.5 %."""
+"""As they are, intervals refused 7.5 % of models that never saw the people; so widened, 2.5 % (docs/auditing.md)."""
 
 
 def further_gate(report: AuditReport) -> list[Gate]:
     """No attack that reads more than the sets of the split surely tells the forgotten; no gate where none could be judged.
 
-    Held to what is seen alone, not to equivalence: an interval that holds zero passes, however wide it is. Intervals are
-    widened by `WIDENING`. What an exact retraining fails too (`inherent`) is named and not judged.
+    Held to what is seen alone, not to equivalence: an interval (times `WIDENING`) that holds zero passes, however wide it is.
+    What an exact retraining fails too (`inherent`) is named and not judged.
     """
     further = report.model("unlearned").further
     gaps = {name: item.minus_retrained_together for name, item in sorted(further.items()) if not inherent(name)}
     known = {name: gap for name, gap in gaps.items() if gap is not None and gap.low is not None and gap.high is not None}
     if not known or report.too_few:
         return []
-    widths = {name: (gap.high or 0.0) - (gap.low or 0.0) for name, gap in known.items()}
-    seen = [name for name, gap in known.items() if 2 * abs(gap.value) > WIDENING * widths[name]]
+    seen = [name for name, gap in known.items() if abs(gap.value) > WIDENING / 2 * ((gap.high or 0.0) - (gap.low or 0.0))]
     told = ", ".join(f"{name} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" for name, gap in known.items())
     alone = ", ".join(sorted(set(further) - set(known)))
     detail = f"minus the oracle's: {told}" + (f"; not judged: {alone}" if alone else "")

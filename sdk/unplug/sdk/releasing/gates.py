@@ -200,8 +200,7 @@ WIDENING = 1.15
 def further_gate(report: AuditReport) -> list[Gate]:
     """No attack that reads more than the sets of the split surely tells the forgotten; no gate where none could be judged.
 
-    Held to what is seen alone, not to equivalence: an interval (times `WIDENING`) that holds zero passes, however wide it is.
-    What an exact retraining fails too (`inherent`) is named and not judged.
+    Held to what is seen (intervals times `WIDENING`), not to equivalence; what an exact retraining fails (`inherent`) is named.
     """
     further = report.model("unlearned").further
     gaps = {name: item.minus_retrained_together for name, item in sorted(further.items()) if not inherent(name)}

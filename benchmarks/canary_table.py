@@ -1,16 +1,22 @@
-"""Canary people with wrong labels, planted in a small setting: a lower bound on epsilon for every method and budget."""
+"""Canary people with wrong labels, planted in a small setting: a lower bound on epsilon for every method and budget.
+
+A part of `benchmarks.critic`; ``python -m benchmarks.canary_table --work WORK --methods lens --critic docs/data/critic.json``
+adds a method to its JSON, from an original that must have the bound of the one there.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import torch
 
+from unplug.core import InputError, read_json, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import canary_bound, check_canaries, choose_included, wrong_ages
 from unplug.sdk.auditing.attacks.task_loss import strongest
@@ -22,7 +28,7 @@ from unplug.sdk.unlearning import forget, train_forgettable
 SPEC, CANARY_SPEC = "synth:n=600,subjects=300,seed=0", "synth:n=160,subjects=160,seed=11"
 TRUNK_SPEC = "synth:n=600,subjects=300,seed=1"
 RECIPE = Recipe(size="nano", image_size=32, epochs=40, batch_size=32, augment="none", dropout=0.0, lr=6e-3)
-METHODS = ("finetune", "msg", "neggrad+")
+METHODS = ("finetune", "msg", "lens", "neggrad+")
 BUDGETS = (0.05, 0.1, 0.2)
 CPU = torch.device("cpu")
 
@@ -49,8 +55,18 @@ def planted(seed: int) -> tuple[Dataset, Split, tuple[str, ...], np.ndarray]:
     return whole, replace(split, data_digest=whole.digest, train=(*split.train, *mine)), names, included
 
 
-def canary_rows(work: Path, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
-    """The bound for the originals, the retrained model, and every method and budget that forgot the included canaries."""
+def canary_rows(
+    work: Path, seed: int, say: Callable[[str], None], methods: Sequence[str] = METHODS, *, whole: bool = True
+) -> dict[str, Any]:
+    """The bound for the original and every method and budget that forgot the included canaries.
+
+    Args:
+        work: folder of the models; what is there is used.
+        seed: of everything.
+        say: is told every bound.
+        methods: to forget with.
+        whole: the retrained model and the exact design as well.
+    """
     dataset, split, names, included = planted(seed)
     mine = [name for name, here in zip(names, included, strict=True) if here]
     data = to_tensors(dataset, names, edges_of(dataset), CPU)
@@ -68,11 +84,13 @@ def canary_rows(work: Path, seed: int, say: Callable[[str], None]) -> dict[str, 
 
     original = made("original", lambda path: train_age(dataset, split, RECIPE, path, seed=seed, device=CPU, show=False))
     row("original", None, original)
-    retrained = made(
-        "retrained", lambda path: forget(original, dataset, mine, "retrain", path, seed=seed + 5, device=CPU, show=False)
-    )
-    row("retrained", None, retrained)
-    for method in METHODS:
+    retrained = None
+    if whole:
+        retrained = made(
+            "retrained", lambda path: forget(original, dataset, mine, "retrain", path, seed=seed + 5, device=CPU, show=False)
+        )
+        row("retrained", None, retrained)
+    for method in methods:
         for budget in BUDGETS:
 
             def unlearn(path: Path, method: str = method, budget: float = budget) -> Checkpoint:
@@ -81,6 +99,10 @@ def canary_rows(work: Path, seed: int, say: Callable[[str], None]) -> dict[str, 
                 )
 
             row(method, budget, made(f"{method}-{budget:g}", unlearn))
+
+    facts = {"data": SPEC, "canaries": CANARY_SPEC, "recipe": RECIPE.to_dict(), "rows": rows}
+    if not whole:
+        return facts
 
     def design(path: Path) -> Checkpoint:
         others = load_dataset(TRUNK_SPEC, RECIPE.image_size, show=False)
@@ -95,4 +117,35 @@ def canary_rows(work: Path, seed: int, say: Callable[[str], None]) -> dict[str, 
         None,
         made("closed-form-forgot", lambda path: forget(exact, dataset, mine, None, path, device=CPU, show=False)),
     )
-    return {"data": SPEC, "canaries": CANARY_SPEC, "recipe": RECIPE.to_dict(), "rows": rows}
+    return facts
+
+
+def added(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """The old rows with the new methods behind the other methods, in the place of rows of theirs.
+
+    Raises:
+        InputError: the original is not the one of the old rows.
+    """
+    (original, *rows), names = new["rows"], {row["model"] for row in new["rows"]}
+    if old["rows"][0] != original or any(old[key] != new[key] for key in ("data", "canaries", "recipe")):
+        raise InputError("canaries", "the original has another bound than the one in the JSON", "Run `benchmarks.critic` whole")
+    kept = [row for row in old["rows"] if row["model"] not in names - {"original"}]
+    place = next((number for number, row in enumerate(kept) if row["model"].startswith("closed-form")), len(kept))
+    return old | {"rows": [*kept[:place], *rows, *kept[place:]]}
+
+
+@click.command()
+@click.option("--work", type=click.Path(path_type=Path), required=True, help="Folder of the models; what is there is used.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--methods", required=True, help="Comma-separated.")
+@click.option("--critic", type=click.Path(path_type=Path, exists=True), required=True, help="JSON of `benchmarks.critic`.")
+def main(work: Path, seed: int, methods: str, critic: Path) -> None:
+    """Plants, trains, forgets and bounds; adds the rows to those that the JSON has."""
+    torch.set_num_threads(1)
+    there = read_json(critic)
+    new = canary_rows(work, seed, click.echo, methods.split(","), whole=False)
+    write_json(critic, there | {"canaries": added(there["canaries"], new)})
+
+
+if __name__ == "__main__":
+    main()

@@ -20,8 +20,14 @@ from unplug.sdk.studies.leaderboard import METRICS, PROTOCOLS, LeaderboardReport
 
 from .ablation import SCHEMA as ABLATION
 from .ablation import ablation_markdown
+from .exact_designs import SCHEMA as DESIGNS
+from .exact_designs import designs_markdown
+from .photograph_cost import SCHEMA as PHOTOGRAPHS
+from .photograph_cost import photographs_markdown
 from .requests_in_row import SCHEMA as REQUESTS
+from .requests_in_row import requests_markdown
 from .tune import SCHEMA as TUNING
+from .tune import tuning_markdown
 
 OWN = "lens"
 UNPLACED = (
@@ -34,15 +40,18 @@ UNPLACED = (
 )  # differences from what is there, and costs
 SOURCES = (
     "leaderboard-people.json", "leaderboard-people-10.json", "leaderboard-people-20.json", "leaderboard-people-others.json",
-    "leaderboard-requests.json",
-    "tuning.json", "leaderboard-utkface.json", "ablation.json",
+    "leaderboard-people-youngest.json",
+    "leaderboard-people-remembered.json", "leaderboard-designs.json", "leaderboard-requests.json",
+    "tuning.json", "leaderboard-utkface.json", "leaderboard-photographs.json", "ablation.json",
 )  # fmt: skip
 """What docs/leaderboard.md is made of, in docs/data."""
 EXACT = "retrain@exact"
 DETAILED = ("people",)
+FAMILY = ("people", "people-wide")
+"""Boards of the same people; settings were tuned for the first of them."""
 BESIDE = (
-    "loss_auc", "rmia_auc", "ulira_auc", "views_auc", "two_versions_auc", "rounded_auc", "retain_mae_gap", "retain_ratio",
-    "test_ratio", "wall_s",
+    "loss_auc", "rmia_auc", "ulira_auc", "views_auc", "two_versions_auc", "rounded_auc", "relearn", "retain_mae_gap",
+    "retain_ratio", "test_ratio", "wall_s",
 )  # fmt: skip
 ORDERS = ("score", "f_ratio", "phi_shift", "loss_auc", "rmia_auc", "ulira_auc", "klom_forget", "test_mae_gap")
 RECIPE = ("size", "image_size", "epochs")  # what the command can change of a recipe
@@ -60,7 +69,7 @@ in `DIR/models`, one file a model, small networks with their weights. They are k
 after a change to a method's *code*, remove its files there. A method that was refused (over budget, or it needs what is not
 there) is shown with the reason and has no rank; so is one that had a larger budget than the others, and a method that stands
 there once more with other settings (`msg@published`). Runs that took too long by the clock are tried again by the next call:
-the machine may be quieter.
+the machine may be quieter. `--forget FILE` takes a forget set of your own in the place of the protocol's.
 
 **Read F / F_null, not F.** Perfect unlearning does not score 1: two sets of retrained models are told apart by chance
 about as often as F_null says. Wherever a column has the oracle's value as its aim, both sides of it are worse: an attack
@@ -105,38 +114,76 @@ well has read it. All models of a board of small networks lie in `DIR/models`.
 LACKS = """
 ### What this board does not have
 
-One network, one size, drawn faces: `small` at 64 pixels, a second network and UTKFace at that size need more than two hardware
-threads. Forget sets are random people; the youngest and the most memorised are not here. Relearning was not
-timed. A retraining takes seconds here, within which the clock's 5 s of grace forgive everything: wall times are shown, and the
-budget that binds is compute. The exact designs ([forgettable models](forgettable.md)) are other models with other originals;
-what attacks see of one stands in [attacks](attacks.md). The methods are tuned for the score, which is F times accuracies and
-not years: read the error and the shift of phi beside it.
+Drawn faces alone, and at 32 pixels: `small` at 64 pixels on photographs is beyond two hardware threads (below). One network and
+one size: `--protocol people-wide` (three times the weights) and `--size nano` are there and have not been run. Boards beside
+the first have fewer originals, so wider intervals, and F on another scale; settings were tuned for the first and for its 5 %.
+A retraining takes seconds here, within which the clock's 5 s of grace forgive everything: wall times are shown, and the
+budget that binds is compute. The methods are tuned for the score, which is F times accuracies and not years: read the error and
+the shift of phi beside it.
 """
+UNTUNED = (
+    "The first five of the ranking and exact retraining, with the settings that were tuned for the first board, not again."
+)
+SCALES = "Scores of unequal numbers of models are on different scales; their orders can be compared."
+VARIANTS = {
+    "people-wide": ("A larger network", "The same network with twice the channels, three times the weights."),
+    "nano": ("Another network", "`nano`, the smallest network that ships (depthwise convolutions), at 32 pixels."),
+    "leaderboard-forget-youngest.txt": (
+        "The youngest forgotten",
+        "As many pictures as on the first board, of the youngest people.",
+    ),
+    "leaderboard-forget-remembered.txt": (
+        "The most remembered forgotten",
+        "As many pictures, of the people of whom models that saw them are surest beside models that did not: 32 models of "
+        "person folds say so, none of which is on any board (benchmarks/forget_sets.py).",
+    ),
+}
+"""Title and what differs, by protocol, size or forget file."""
 EARLIER = """
 **Of before the common budget of tuning.** The other methods had about four hand-picked trials each, ours was designed on such
 boards, and sixteen models come from four originals: this board says less than the first one.
 """
 
 
-def page(reports: list[LeaderboardReport], tuning: dict[str, Any] | None = None, requests: dict[str, Any] | None = None) -> str:
-    """The whole of docs/leaderboard.md but the ablation, from the JSON of its runs."""
+def page(reports: list[LeaderboardReport], more: dict[str, dict[str, Any]]) -> str:
+    """The whole of docs/leaderboard.md but the ablation, from the JSON of its runs.
+
+    Args:
+        reports: the board that ranks first, then it again in other settings, then others.
+        more: what else was run on the first, by its schema.
+    """
     lines = [
         f"| {item.label}{f', {item.unit}' if item.unit else ''} | {_cell(item.says)} | {item.better} |"
         for item in METRICS.values()
     ]
     main, *others = reports
-    first_part = _section(main) + ("" if tuning is None else tuning_markdown(tuning))
-    same = [report for report in others if report.protocol == main.protocol]
-    first_part += "".join(again(main, report) for report in same)
-    first_part += "" if requests is None else requests_markdown(requests)
-    rest = [_section(report) for report in others if report.protocol != main.protocol]
-    return HEAD + "\n".join(lines) + "\n" + OTHERS + first_part + LACKS + "".join(rest)
+    text = _section(main)
+    for schema, write in ((DESIGNS, designs_markdown), (TUNING, tuning_markdown)):
+        text += write(more[schema]) if schema in more else ""
+    text += "".join(again(main, report) for report in others if _family(main, report))
+    text += requests_markdown(more[REQUESTS]) if REQUESTS in more else ""
+    rest = [_section(report) for report in others if not _family(main, report)]
+    cost = photographs_markdown(more[PHOTOGRAPHS]) if PHOTOGRAPHS in more else ""
+    return HEAD + "\n".join(lines) + "\n" + OTHERS + text + LACKS + "".join(rest) + cost
+
+
+def _family(main: LeaderboardReport, report: LeaderboardReport) -> bool:
+    return report.protocol == main.protocol or {main.protocol, report.protocol} <= set(FAMILY)
 
 
 def again(main: LeaderboardReport, report: LeaderboardReport) -> str:
-    """The first board once more: with a larger budget, or on other people."""
+    """The first board once more: another network, other people forgotten, a larger budget, or other people altogether."""
     budget, count = 100 * float(report.settings["budget"]), len(report.seeds["retrained"])
-    command = f"```console\n{command_of(report)}\n```\n"
+    command, file = f"```console\n{command_of(report)}\n```\n", str(report.forget.get("file", ""))
+    if file or report.protocol != main.protocol or report.recipe["size"] != main.recipe["size"]:
+        title, what = next((own for key, own in VARIANTS.items() if key in (report.protocol, file, report.recipe["size"])))
+        ages = ", ".join(f"{name}: {number}" for name, number in dict(report.forget["groups"]).items())
+        return (
+            f"\n### {title}\n\n{first(report)}{what} {UNTUNED} {report.forget['samples']} samples of "
+            f"{report.forget['subjects']} people are forgotten ({ages}); {count} originals, {count} retrained models. By "
+            f"score: {_order(report)}; on the first board: {_order(main, {row.name for row in report.rows})}. {SCALES}\n\n"
+            f"{command}\n{leaderboard_markdown(report)}"
+        )
     if report.data["spec"] == main.data["spec"]:
         head = (
             f"\n### With {budget:g} % of retraining\n\nThe first five of the ranking, the same originals and retrained models, "
@@ -154,6 +201,11 @@ def again(main: LeaderboardReport, report: LeaderboardReport) -> str:
         f"between the two orders, over {taus[0][2]} methods: {said}. Scores of {count} and of {len(main.seeds['retrained'])} "
         "models are on different scales; their orders can be compared.\n"
     )
+
+
+def _order(report: LeaderboardReport, among: set[str] | None = None) -> str:
+    """Ranked methods from the best on, of those that are asked for."""
+    return ", ".join(f"`{row.name}`" for row in report.rows if row.rank is not None and (among is None or row.name in among))
 
 
 def _section(report: LeaderboardReport) -> str:
@@ -183,6 +235,12 @@ def first(report: LeaderboardReport) -> str:
         lines.append(
             f"**Ours does not lead.** `{OWN}` is place {own.rank} of {len(ranked)}; the first is `{ranked[1].name}`, and the "
             f"difference of their scores is {_with_interval('score_gap', gap)}{away}."
+        )
+    again = None if own is None else own.metrics.get("relearn")
+    if again is not None and again.oracle is not None and again.high is not None and again.high < again.oracle:
+        lines.append(
+            f"**Ours leaves traces.** After {_with_interval('relearn', again)} epochs of fine-tuning on the forget set `{OWN}` "
+            f"has the original's loss on it back; a retrained model needs {again.oracle:.1f}."
         )
     exact = next((row for row in report.rows if row.name == EXACT), None)
     if exact is not None and "f_ratio" in exact.metrics:
@@ -240,63 +298,6 @@ def stability(one: LeaderboardReport, other: LeaderboardReport, name: str) -> tu
     return float(kendalltau(*bad).statistic), len(both)
 
 
-def requests_markdown(found: dict[str, Any]) -> str:
-    """One request beside ten in a row."""
-    names = {"score": "score", "f": "F", "retain_ratio": "RA ratio", "test_ratio": "TA ratio", "test_mae_gap": "test MAE"}
-    lines = [
-        "| method | requests | score | F | RA ratio | TA ratio | test MAE, minus retrained, years |",
-        "|---|--:|" + "--:|" * 5,
-    ]
-    for row in found["rows"]:
-        for way, count in (("one", 1), ("row", len(found["requests"]))):
-            cells = [f"{row[way][name]:.2f}" if name == "test_mae_gap" else f"{row[way][name]:.3f}" for name in names]
-            lines.append(f"| {row['method']} | {count} | {' | '.join(cells)} |")
-    return (
-        f"""
-### Requests in a row
-
-The same forget set as {len(found["requests"])} requests, each of which is forgotten from the model that the one before left,
-with the board's budget every time: so ten times as much in all. The first {found["models"]} originals against as many
-retrained models, so the numbers stand on another scale than the ranking's; no intervals.
-
-```console
-python -m benchmarks.requests_in_row --board DIR --methods salun,rurk,msg,lens --out docs/data/leaderboard-requests.json
-```
-
-"""
-        + "\n".join(lines)
-        + "\n"
-    )
-
-
-def tuning_markdown(tuning: dict[str, Any]) -> str:
-    """What every method's budget of trials found."""
-    lines = ["| method | trials | refused | seconds | default | best | settings of the best |", "|---|--:|--:|--:|--:|--:|---|"]
-    for row in tuning["rows"]:
-        trials, best = row["trials"], row["trials"][row["best"]]
-        refused = sum("refused" in trial for trial in trials)
-        settings = ", ".join(f"{name} {value}" for name, value in best["settings"].items()) or "the default's"
-        lines.append(
-            f"| {row['method']} | {len(trials)} | {refused} | {sum(trial['s'] for trial in trials):.0f} | "
-            f"{trials[0]['score']:.3f} | {best['score']:.3f} | {settings} |"
-        )
-    trials, models, spec = tuning["trials"], tuning["models"], tuning["data"]["spec"]
-    head = f"""
-### How the methods were tuned
-
-Every method had the same budget: {trials} trials of Optuna ({tuning["sampler"]}), the first of them its default, in a space
-that was declared before (benchmarks/spaces.py), on other people (`{spec}`): {models} originals against {tuning["retrained"]}
-retrained models, by the score that ranks. The best of {trials} on so few models is too good to be true, for all methods
-alike: the ranking is on people whom nobody had looked at. All trials: [tuning](data/tuning.json).
-
-```console
-python -m benchmarks.tune --board DIR --out docs/data/tuning.json --settings docs/data/leaderboard-settings.json
-```
-
-"""
-    return head + "\n".join(lines) + "\n"
-
-
 def standing(report: LeaderboardReport) -> str:
     """Where our own method stands by every number, not by the ranking's alone; a wrecked model may lead by some."""
     ranked = {row.name: row.metrics for row in report.rows if row.rank is not None}
@@ -328,15 +329,15 @@ def command_of(report: LeaderboardReport) -> str:
     protocol = PROTOCOLS.get(report.protocol)
     usual, settings, seeds = protocol.recipe.to_dict(), report.settings, report.seeds
     ran = [row.name for row in report.rows if row.role == "unlearned"]
-    set_apart = (report.protocol in DETAILED and "settings") or None
     options = {
         "data": None if report.data["spec"] == protocol.default_data else report.data["spec"],
+        "forget": f"docs/data/{report.forget['file']}" if "file" in report.forget else None,
         "methods": _methods(ran),
         "models": len(seeds["retrained"]),
         "originals": len(seeds["originals"]),
         "budget": None if settings["budget"] == protocol.budget else settings["budget"],
         **{name: value for name in RECIPE if (value := report.recipe.get(name)) != usual[name]},
-        "settings": set_apart and "docs/data/leaderboard-settings.json",
+        "settings": "docs/data/leaderboard-settings.json" if report.protocol in FAMILY else None,
         "challenge-rule": None if settings["challenge_rule"] == "code" else settings["challenge_rule"],
         "seed": seeds["split"][0] or None,
     }
@@ -358,13 +359,11 @@ def _cell(text: str) -> str:
 
 def main(out: Path, sources: list[Path]) -> None:
     """Reads the reports and writes the page, tuning behind the first board and ablations last."""
-    kinds = {path: read_json(path).get("schema") for path in sources}
-    reports = [read_leaderboard(path) for path, kind in kinds.items() if kind not in (ABLATION, TUNING, REQUESTS)]
-    tuning, requests = (
-        next((read_json(path) for path, kind in kinds.items() if kind == own), None) for own in (TUNING, REQUESTS)
-    )
-    ablations = [ablation_markdown(read_json(path)) for path, kind in kinds.items() if kind == ABLATION]
-    _write(out, page(reports, tuning, requests) + "".join(ablations))
+    kinds = {path: str(read_json(path).get("schema")) for path in sources}
+    beside = (ABLATION, TUNING, REQUESTS, DESIGNS, PHOTOGRAPHS)
+    reports = [read_leaderboard(path) for path, kind in kinds.items() if kind not in beside]
+    more = {kind: read_json(path) for path, kind in kinds.items() if kind in beside}
+    _write(out, page(reports, more) + (ablation_markdown(more[ABLATION]) if ABLATION in more else ""))
 
 
 def _write(path: Path, text: str) -> None:

@@ -67,6 +67,35 @@ def compare(board: Board, method: str, models: int, asked: list[list[str]]) -> d
     return {"method": method, **{name: score_of(pool, oracle) for name, pool in pools.items()}}
 
 
+def requests_markdown(found: dict[str, Any]) -> str:
+    """One request beside ten in a row."""
+    names = {"score": "score", "f": "F", "retain_ratio": "RA ratio", "test_ratio": "TA ratio", "test_mae_gap": "test MAE"}
+    lines = [
+        "| method | requests | score | F | RA ratio | TA ratio | test MAE, minus retrained, years |",
+        "|---|--:|" + "--:|" * 5,
+    ]
+    for row in found["rows"]:
+        for way, count in (("one", 1), ("row", len(found["requests"]))):
+            cells = [f"{row[way][name]:.2f}" if name == "test_mae_gap" else f"{row[way][name]:.3f}" for name in names]
+            lines.append(f"| {row['method']} | {count} | {' | '.join(cells)} |")
+    return (
+        f"""
+### Requests in a row
+
+The same forget set as {len(found["requests"])} requests, each of which is forgotten from the model that the one before left,
+with the board's budget every time: so ten times as much in all. The first {found["models"]} originals against as many
+retrained models, so the numbers stand on another scale than the ranking's; no intervals.
+
+```console
+python -m benchmarks.requests_in_row --board DIR --methods salun,rurk,msg,lens --out docs/data/leaderboard-requests.json
+```
+
+"""
+        + "\n".join(lines)
+        + "\n"
+    )
+
+
 @click.command()
 @click.option("--board", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of a finished leaderboard.")
 @click.option("--methods", required=True, help="Comma-separated; of the board.")

@@ -118,6 +118,34 @@ def run(board: Board, methods: list[str], out: Path, *, trials: int, models: int
     return found
 
 
+def tuning_markdown(tuning: dict[str, Any]) -> str:
+    """What every method's budget of trials found."""
+    lines = ["| method | trials | refused | seconds | default | best | settings of the best |", "|---|--:|--:|--:|--:|--:|---|"]
+    for row in tuning["rows"]:
+        trials, best = row["trials"], row["trials"][row["best"]]
+        refused = sum("refused" in trial for trial in trials)
+        settings = ", ".join(f"{name} {value}" for name, value in best["settings"].items()) or "the default's"
+        lines.append(
+            f"| {row['method']} | {len(trials)} | {refused} | {sum(trial['s'] for trial in trials):.0f} | "
+            f"{trials[0]['score']:.3f} | {best['score']:.3f} | {settings} |"
+        )
+    trials, models, spec = tuning["trials"], tuning["models"], tuning["data"]["spec"]
+    head = f"""
+### How the methods were tuned
+
+Every method had the same budget: {trials} trials of Optuna ({tuning["sampler"]}), the first of them its default, in a space
+that was declared before (benchmarks/spaces.py), on other people (`{spec}`): {models} originals against {tuning["retrained"]}
+retrained models, by the score that ranks. The best of {trials} on so few models is too good to be true, for all methods
+alike: the ranking is on people whom nobody had looked at. All trials: [tuning](data/tuning.json).
+
+```console
+python -m benchmarks.tune --board DIR --out docs/data/tuning.json --settings docs/data/leaderboard-settings.json
+```
+
+"""
+    return head + "\n".join(lines) + "\n"
+
+
 @click.command()
 @click.option("--board", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of a finished leaderboard.")
 @click.option("--methods", help="Comma-separated; all otherwise, in the order of benchmarks/spaces.py.")

@@ -21,10 +21,12 @@ from benchmarks.certifications import markdown as certifications_table
 from benchmarks.critic_tables import MODELS, attack_markdown, batch_markdown, canary_markdown, noise_markdown
 from benchmarks.designs import accuracy_markdown, cost_markdown
 from benchmarks.forget_sweep import markdown as sweep_table
+from benchmarks.further_calibration import further_markdown
 from benchmarks.gate_calibration import SIZES
 from benchmarks.gate_calibration import markdown as chances_table
 from benchmarks.goal import markdown as goal_table
 from benchmarks.methods import with_table
+from benchmarks.most_remembered import remembered_markdown
 from benchmarks.phone_targets import markdown as phone_table
 from benchmarks.plugin_files import markdown as plugin_table
 from benchmarks.plugin_latency import BUDGETS
@@ -82,6 +84,13 @@ def test_the_tables_of_files_are_those_of_the_committed_runs() -> None:
     assert all(runs and sum(runs) <= 0.05 * len(runs) for runs in passed.values()), passed
 
 
+def test_the_gate_of_further_attacks_rarely_refuses_models_that_never_saw_the_people() -> None:
+    facts = json.loads((ROOT / "docs/data/further-calibration.json").read_text(encoding="utf-8"))
+    assert further_markdown(facts) in (ROOT / "docs/auditing.md").read_text(encoding="utf-8")
+    assert len(facts["runs"]) == facts["draws"] * len({run["people"] for run in facts["runs"]})
+    assert sum(run["refused"] for run in facts["runs"]) <= 0.05 * len(facts["runs"])
+
+
 def test_the_tables_of_evidence_are_those_of_the_committed_runs() -> None:
     page = (ROOT / "docs/goal.md").read_text(encoding="utf-8")
     for name in ("goal-synth", "goal-utkface"):
@@ -95,6 +104,10 @@ def test_the_tables_of_evidence_are_those_of_the_committed_runs() -> None:
     for name in MODELS:
         facts = json.loads((ROOT / "docs/data" / name).read_text(encoding="utf-8"))
         assert attack_markdown(facts) in page and facts["command"] in page, name
+    remembered = json.loads((ROOT / "docs/data/critic-remembered.json").read_text(encoding="utf-8"))
+    assert remembered_markdown(remembered) in page
+    above = {row["model"] for row in remembered["rows"] if (row["minus_retrained"] or {"low": 0.0})["low"] > 0.0}
+    assert above == {"original", "lens"} and "`lens` is the only one whose interval is above" in page
     recipes = json.loads((ROOT / "docs/data/recipes.json").read_text(encoding="utf-8"))
     assert recipes_table(recipes) in (ROOT / "docs/training.md").read_text(encoding="utf-8")
     assert chosen(recipes["rows"]) == recipes["chosen"]

@@ -1,6 +1,7 @@
 """Networks that were built elsewhere, as the inside of an age predictor: a factory, what it is called with, a normalization.
 
-A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists, ``unplug:plain`` is a plain network of ours.
+A name of ``timm:`` or ``torchvision:`` picks from those packages' own lists, ``unplug:plain`` and
+``unplug:plain-wide`` are plain networks of ours.
 ``package.module:factory`` is code that a file names, so it is imported only where the operator trusts it: listed in
 ``$UNPLUG_FACTORIES`` (commas between), or in the file beside the operator's key, to which `unplug adopt` adds it.
 """
@@ -144,11 +145,12 @@ def _of_torchvision(name: str, groups: int) -> Callable[..., Any]:
 
 
 def _of_unplug(name: str, groups: int) -> Callable[..., Any]:
-    if name != "plain":
-        raise InputError(f"unplug:{name}", "there is no such network", "Use unplug:plain, or one of our sizes")
-    from .plain import PlainNetwork
+    from .plain import WIDTHS, PlainNetwork
 
-    return lambda: PlainNetwork(groups)
+    if name not in WIDTHS:
+        fix = f"Use {' or '.join(f'unplug:{known}' for known in WIDTHS)}, or one of our sizes"
+        raise InputError(f"unplug:{name}", "there is no such network", fix)
+    return lambda: PlainNetwork(groups, WIDTHS[name])
 
 
 LISTS: dict[str, Callable[[str, int], Callable[..., Any]]] = {

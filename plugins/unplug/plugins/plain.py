@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-WIDTHS = (16, 32, 64)
-"""Channels of the three convolutions."""
+WIDTHS = {"plain": (16, 32, 64), "plain-wide": (32, 64, 128)}
+"""Channels of the three convolutions, by the network's name."""
 
 CELLS = 4
 """Side of the map that the classifier reads: every position has weights of its own, so that small sets are memorised."""
@@ -22,6 +22,7 @@ class PlainNetwork(nn.Module):
 
     Args:
         groups: G.
+        widths: channels of the three convolutions; the second network of `WIDTHS` has three times the weights of the first.
 
     Example:
         >>> import torch
@@ -29,9 +30,9 @@ class PlainNetwork(nn.Module):
         torch.Size([2, 10])
     """
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, groups: int, widths: tuple[int, int, int] = WIDTHS["plain"]) -> None:
         super().__init__()
-        first, second, third = WIDTHS
+        first, second, third = widths
         self.features = nn.Sequential(
             nn.Conv2d(3, first, 4, stride=4, bias=False), nn.BatchNorm2d(first), nn.ReLU(),
             nn.Conv2d(first, second, 3, padding=1, bias=False), nn.BatchNorm2d(second), nn.ReLU(),

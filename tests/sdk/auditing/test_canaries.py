@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.canary_table import added
 
 from unplug.core import InputError
 from unplug.sdk.auditing.canaries import (
@@ -88,3 +90,18 @@ def test_what_is_refused() -> None:
         canary_bound(true, included, delta=1.0)
     with pytest.raises(InputError, match="no picture"):
         person_scores(np.ones(2), np.array([1, 2]), [3])
+
+
+def test_a_method_is_added_to_the_table_beside_the_same_original_alone() -> None:
+    def facts(*names: str, epsilon: float = 1.8) -> dict[str, Any]:
+        rows = [{"model": name, "epsilon": epsilon} for name in names]
+        return {"data": "synth", "canaries": "synth", "recipe": {}, "rows": rows}
+
+    old = facts("original", "retrained", "msg", "closed-form, before", "closed-form")
+    found = added(old, facts("original", "lens", "lens"))
+    assert [row["model"] for row in found["rows"]] == [
+        "original", "retrained", "msg", "lens", "lens", "closed-form, before", "closed-form",
+    ]  # fmt: skip
+    assert added(found, facts("original", "lens", "lens")) == found
+    with pytest.raises(InputError, match="another bound"):
+        added(old, facts("original", "lens", epsilon=1.7))

@@ -20,7 +20,7 @@ from unplug.sdk.auditing.attacks.rmia import RMIA
 from unplug.sdk.auditing.half_samples import draw_halves, weighted_mean, weighted_p95
 from unplug.sdk.auditing.klom_metric import divergence
 from unplug.sdk.auditing.population import held_out_pairs, lira_online
-from unplug.sdk.auditing.relearn import Censored, RelearnTime, forget_loss, relearn
+from unplug.sdk.auditing.relearning import Censored, RelearnTime, forget_loss, relearn
 from unplug.sdk.statistics import auc
 from unplug.sdk.tasks import ClassTask
 from unplug.sdk.training import ClassPredictions, ImageSet, Recipe

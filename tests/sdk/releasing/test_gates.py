@@ -297,8 +297,9 @@ def criticised(**gaps: tuple[float, float]) -> AuditReport:
     ("gaps", "seen"),
     [
         ({"views": (-0.4, 0.4), "features": (-0.1, 0.0)}, 0),  # wide is not seen: equivalence is asked of the others
-        ({"views": (0.01, 0.4), "features": (-0.1, 0.0)}, 1),
-        ({"views": (0.01, 0.4), "features": (-0.1, -0.01), "best_view": (-0.2, 0.2)}, 2),
+        ({"views": (0.01, 0.4), "features": (-0.1, 0.0)}, 0),  # without zero by less than intervals miss of people
+        ({"views": (0.05, 0.4), "features": (-0.1, 0.0)}, 1),
+        ({"views": (0.05, 0.4), "features": (-0.1, -0.01), "best_view": (-0.2, 0.2)}, 2),
         ({"two_versions": (0.3, 0.4), "head_difference": (0.3, 0.4), "views": (-0.1, 0.1)}, 0),
     ],
 )

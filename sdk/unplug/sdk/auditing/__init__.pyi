@@ -50,6 +50,8 @@ from .predictor import NEVER_SAW as NEVER_SAW
 from .predictor import ArtifactPredictor as ArtifactPredictor
 from .predictor import CheckpointPredictor as CheckpointPredictor
 from .predictor import Predictor as Predictor
+from .relearning import forget_loss as forget_loss
+from .relearning import relearn as relearn
 from .report import EQUIVALENCE as EQUIVALENCE
 from .report import SWITCHED_OFF as SWITCHED_OFF
 from .report import AttackResult as AttackResult

@@ -23,7 +23,7 @@ from unplug.sdk.unlearning import check_oracle, forget, request_split
 from .evidence import gather
 from .exports import Exports, Form, Inputs, form_of, load_exports, make_exports, not_run_here
 from .predictor import ArtifactPredictor, CheckpointPredictor, Predictor
-from .relearn import Censored, forget_loss, relearn
+from .relearning import Censored, forget_loss, relearn
 from .report import SWITCHED_OFF, AuditReport, Relearning, Role
 from .run import audit, check_forget_size
 

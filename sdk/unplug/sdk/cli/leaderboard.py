@@ -18,8 +18,17 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--protocol", required=True, metavar="NAME", help="people, challenge, starting-kit, mufac, mucac or utkface.")
+@click.option(
+    "--protocol", required=True, metavar="NAME", help="people, people-wide, challenge, starting-kit, mufac, mucac or utkface."
+)
 @click.option("--data", "spec", metavar="SPEC", help="Data, for example utkface:DIR (default: the protocol's, if it has any).")
+@click.option(
+    "--forget",
+    "forget_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Forget file of the forget set (sample ids, subject:NAME), instead of what the protocol picks.",
+)
 @click.option(
     "--methods",
     default="all",
@@ -74,9 +83,9 @@ if TYPE_CHECKING:
 @out_option("Folder of the leaderboard; a second call does only what is missing there.")
 @command
 def leaderboard(
-    protocol: str, spec: str | None, methods: str, models: int | None, originals: int | None, budget: float | None,
-    image_size: int | None, epochs: int | None, size: str | None, pairs: tuple[str, ...], file: Path | None,
-    submission: Path | None, models_out: Path | None, rule: Any, backend: str,
+    protocol: str, spec: str | None, forget_file: Path | None, methods: str, models: int | None, originals: int | None,
+    budget: float | None, image_size: int | None, epochs: int | None, size: str | None, pairs: tuple[str, ...],
+    file: Path | None, submission: Path | None, models_out: Path | None, rule: Any, backend: str,
     workers: int | None, cluster: str | None, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Run every method under one protocol and rank them.
@@ -102,7 +111,7 @@ def leaderboard(
     recipe = {"image_size": image_size, "epochs": epochs, "size": size}
     chosen = PROTOCOLS.get(protocol).with_(recipe=recipe, models=models, originals=originals, budget=budget)
     config = LeaderboardConfig(
-        protocol=chosen, spec=spec, methods=chosen_methods, settings=changed, out=out, seed=common.seed,
+        protocol=chosen, spec=spec, forget=forget_file, methods=chosen_methods, settings=changed, out=out, seed=common.seed,
         device=common.device, backend=backend, workers=workers, cluster=cluster, rule=rule,
     )  # fmt: skip
     report = run_leaderboard(config, common.say, show=common.show)

@@ -20,7 +20,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "cost": ("compute", "wall"),
     "attacks": (
         "loss_auc", "logistic_accuracy", "attack_distance", "rmia_auc", "ulira_auc", "two_versions_auc", "views_auc",
-        "rounded_auc",
+        "rounded_auc", "relearn",
     ),
     "distances": ("klom_forget", "klom_validation", "klom_retain", "distance_forget", "distance_test"),
     "utility": (

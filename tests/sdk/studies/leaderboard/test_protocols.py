@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from unplug.core import DataError, InputError
+from unplug.plugins import Adopted
 from unplug.sdk.data import Dataset, load_dataset
 from unplug.sdk.studies.leaderboard import (
     METRICS,
@@ -19,6 +20,7 @@ from unplug.sdk.studies.leaderboard import (
     unlearning_seeds,
 )
 from unplug.sdk.studies.leaderboard.plan import original_seeds, retrained_seeds, training_jobs
+from unplug.sdk.studies.leaderboard.protocols import listed
 from unplug.sdk.tasks import AgeTask, ClassTask
 from unplug.sdk.unlearning import PLANNED
 
@@ -43,6 +45,27 @@ def test_every_protocol_says_what_it_is(name: str) -> None:
         with pytest.raises(InputError, match=rf"--data {name if name != 'starting-kit' else 'cifar10'}:DIR"):
             protocol.data(None)
     assert protocol.data("csv:x") == "csv:x"
+
+
+def test_a_forget_set_may_be_listed_if_all_of_it_was_learned() -> None:
+    dataset = load(SPEC)
+    split = PROTOCOLS.get("people").split(dataset, 0)
+    known = {sample.id: sample.subject for sample in dataset.samples}
+    person = known[split.train[3]]
+    chosen = listed([f"subject:{person}", split.train[0]])(dataset, split, 0)
+    assert set(chosen) == {split.train[0], *(name for name in split.train if known[name] == person)}
+    assert list(chosen) == sorted(chosen, key=split.train.index)
+    with pytest.raises(DataError, match="2 of its 3 samples are not in the training set"):
+        listed([*split.test[:2], split.train[0]])(dataset, split, 0)
+    with pytest.raises(DataError, match="nobody"):
+        listed(["nobody"])(dataset, split, 0)
+
+
+def test_the_wider_network_differs_in_nothing_else() -> None:
+    plain, wide = (PROTOCOLS.get(name) for name in ("people", "people-wide"))
+    assert (plain.recipe, plain.default_data, plain.budget) == (wide.recipe, wide.default_data, wide.budget)
+    weights = [sum(value.numel() for value in Adopted.from_dict(own.network).build(10).parameters()) for own in (plain, wide)]
+    assert 3 < weights[1] / weights[0] < 4 and f"{round(weights[1], -3):,}" in wide.summary
 
 
 @pytest.mark.long

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from unplug.core import InputError, OutputError
+from unplug.core import DataError, InputError, OutputError
 from unplug.sdk.fleet import Job, Order, Result, has_result, pack, read_result
 from unplug.sdk.fleet.result import read_record
 from unplug.sdk.studies.leaderboard import PROTOCOLS, LeaderboardConfig, bench, entry, run_leaderboard
 from unplug.sdk.studies.leaderboard.jobs import train_stacked, unlearn
 from unplug.sdk.studies.leaderboard.plan import training_jobs
-from unplug.sdk.studies.leaderboard.run import _arguments
+from unplug.sdk.studies.leaderboard.run import _arguments, check_folder
 
 from . import folders
 from .conftest import Made, config_for
@@ -51,6 +51,25 @@ def test_rows_and_ranks(made: Made) -> None:
     assert gap.low is not None and gap.high is not None and gap.low <= gap.value <= gap.high
     assert rows["finetune"].missing["loss_auc"].startswith("fewer than ten")
     assert "it needs 6 unlearned" in rows["finetune"].missing["ulira_auc"]
+
+
+def test_a_forget_set_of_ones_own_makes_another_board(made: Made, tmp_path: Path) -> None:
+    """Ids go to the workers and into the folder, which is refused without them; a board without a file is as it was."""
+    file, out = tmp_path / "who.txt", tmp_path / "board"
+    usual = bench(**_arguments(config_for(made.out)))
+    chosen = usual.split.train[2:6]
+    file.write_text("".join(f"{name}\n" for name in chosen))
+    config = config_for(out, forget=file)
+    local = bench(**_arguments(config))
+    assert local.split.forget == chosen != usual.split.forget
+    given = check_folder(config, local)
+    assert json.loads((out / "run.json").read_text())["forget"] == list(chosen)
+    assert given != check_folder(config_for(made.out), usual)
+    with pytest.raises(InputError, match="leaderboard of another split"):
+        check_folder(config_for(out), usual)
+    file.write_text(f"{usual.split.test[0]}\n")
+    with pytest.raises(DataError, match="1 of its 1 samples are not in the training set"):
+        bench(**_arguments(config))
 
 
 def test_results_carry_their_seeds_and_originals_their_weights(made: Made) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmarks.exact_designs import World, pools
 from benchmarks.requests_in_row import compare, requests
 from click.testing import CliRunner
 from safetensors.numpy import save_file
@@ -20,15 +21,19 @@ from tests.once import once
 
 from unplug.core import InputError
 from unplug.plugins import load_checkpoint
+from unplug.sdk.auditing import forget_loss
 from unplug.sdk.cli import main
+from unplug.sdk.fleet import read_result
 from unplug.sdk.studies.leaderboard import (
     PROTOCOLS,
     Board,
     LeaderboardConfig,
     read_leaderboard,
+    retrained_name,
     run_leaderboard,
     score_submission,
 )
+from unplug.sdk.studies.leaderboard.probe import EPOCHS, RELEARNED
 from unplug.sdk.training import pictures, predict
 
 from .conftest import SPEC, Made
@@ -101,6 +106,29 @@ def test_a_method_once_more_has_a_row_and_no_rank(board: Board) -> None:
     assert row.rank is None and "finetune once more" in row.note and row.settings["lr"] == 1e-5
     assert board.report.row("finetune").rank == 1 and board.report.row("finetune").metrics != row.metrics
     assert {"phi_shift", "phi_sd", "retain_mae_gap"} <= set(row.metrics)
+
+
+def test_models_that_are_kept_are_asked_how_soon_they_relearn(board: Board) -> None:
+    """What is hardly changed has the original's loss back at once; the original itself is its own aim and is not asked."""
+    slow, oracle = (board.report.row(name).metrics["relearn"] for name in ("finetune@slow", "retrained"))
+    assert slow.value < oracle.value <= EPOCHS and slow.oracle == pytest.approx(oracle.value)
+    assert "relearn" not in board.report.row("original").metrics
+    result = read_result(board.folder / RELEARNED, retrained_name(board.report.seeds["retrained"][1]))
+    assert result.facts["target_loss"] == forget_loss(board.local.original(1), board.local.sets.forget, board.local.task)
+
+
+def test_a_sharded_design_forgets_what_a_refit_never_saw(board: Board, tmp_path: Path) -> None:
+    """Weights after forgetting are those of a refit with the same seed, and not those before, nor of another seed."""
+    work = tmp_path / "work"
+    world = World(board=board, trunk=None, trunk_data=None, work=work)  # type: ignore[arg-type]
+    made = pools(world, "sisa", [0, 1])
+    named = {role: [one.facts["weights_sha256"] for one in pool.models] for role, pool in made.items()}
+    assert named["unlearned"] == named["refitted"]
+    assert len({*named["original"], *named["unlearned"], *named["retrained"]}) == 6
+    times = {path.name: path.stat().st_mtime_ns for path in work.iterdir()}
+    again = pools(world, "sisa", [0, 1])
+    assert {path.name: path.stat().st_mtime_ns for path in work.iterdir()} == times
+    assert again["unlearned"].per_model("compute").tolist() == made["unlearned"].per_model("compute").tolist()
 
 
 def test_requests_in_a_row_are_whole_people_and_end_without_all_of_them(board: Board) -> None:

@@ -46,6 +46,7 @@ class Board:
         arguments = {
             "protocol": report.protocol, "spec": report.data["spec"], "recipe": report.recipe, "width": run["recipe"]["width"],
             "seed": report.seeds["split"][0], "device": "cpu", "models": str((folder / "models").resolve()),
+            "forget": run.get("forget"),
         }  # fmt: skip
         local = bench(**arguments)
         if (local.dataset.digest, local.split.sha256) != (report.data["digest"], report.data["split_sha256"]):

@@ -36,10 +36,11 @@ from unplug.sdk.unlearning import (
 from .binding import WEIGHT, arrays_of, bound_sha256, weights_of, weights_sha256
 from .plan import original_name
 from .protocol import PROTOCOLS
+from .protocols import listed
 
 ORIGINALS = ("original",)
 MAX_CACHED = 64  # originals in memory per worker
-KEPT = 100_000
+KEPT = 150_000
 """Weights up to which every result keeps its model: whoever wants to attack a board's models finds them there."""
 
 
@@ -129,7 +130,10 @@ class Bench:
             return method.train(problem).eval()
 
 
-def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, seed: int, device: str, models: str) -> Bench:
+def bench(
+    *, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, seed: int, device: str, models: str,
+    forget: Sequence[str] | None = None,
+) -> Bench:  # fmt: skip
     """The context of the jobs; all arguments are JSON.
 
     Args:
@@ -140,9 +144,14 @@ def bench(*, protocol: str, spec: str, recipe: Mapping[str, Any], width: int, se
         seed: of the split and of the forget set.
         device: for torch.
         models: folder of the results.
+        forget: ids of the forget set; None picks the protocol's.
+
+    Raises:
+        DataError: some of them are not in the training set.
     """
     chosen = PROTOCOLS.get(protocol)
-    chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), width=width)
+    pick = None if forget is None else listed(forget)
+    chosen = chosen.with_(recipe=Recipe.from_dict(dict(recipe)).to_dict(), width=width, pick=pick)
     dataset = load_dataset(spec, chosen.recipe.image_size, show=False)
     split = chosen.forget_split(dataset, seed)
     task, place = chosen.task(dataset), torch.device(device)

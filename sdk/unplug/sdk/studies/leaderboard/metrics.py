@@ -91,6 +91,10 @@ METRICS: dict[str, Metric] = {
         label="loss AUC after int8", better="oracle",
         says="loss AUC after weights were rounded to 8 bits per output channel; of the same models as views",
     ),
+    "relearn": Metric(
+        label="relearn", unit="epochs", better="oracle", digits=1,
+        says="epochs of fine-tuning on the forget set until the original's loss is back, 50 at most; of the first 8 models",
+    ),
     "loss_auc": Metric(
         label="loss AUC", better="oracle", says="AUC of the loss, forget against unseen samples of the same groups or classes"
     ),

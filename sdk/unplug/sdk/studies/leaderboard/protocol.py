@@ -144,6 +144,7 @@ PROTOCOLS: Registry[BenchmarkProtocol] = Registry(
     "protocol",
     {
         "people": "unplug.sdk.studies.leaderboard.protocols:PEOPLE",
+        "people-wide": "unplug.sdk.studies.leaderboard.protocols:PEOPLE_WIDE",
         "challenge": "unplug.sdk.studies.leaderboard.protocols:CHALLENGE",
         "starting-kit": "unplug.sdk.studies.leaderboard.protocols:STARTING_KIT",
         "mufac": "unplug.sdk.studies.leaderboard.protocols:MUFAC",

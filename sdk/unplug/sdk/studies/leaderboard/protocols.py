@@ -1,8 +1,9 @@
-"""The six protocols that come with unplug, after the splits and forget sets that they are made of."""
+"""The seven protocols that come with unplug, after the splits and forget sets that they are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -57,6 +58,20 @@ def first_rows(count: int) -> Pick:
 
     def pick(dataset: Dataset, split: Split, seed: int) -> tuple[str, ...]:
         return split.train[: count if len(split.train) >= 2 * count else max(1, len(split.train) // 10)]
+
+    return pick
+
+
+def listed(names: Sequence[str]) -> Pick:
+    """Picks these samples, all of which must be in train."""
+
+    def pick(dataset: Dataset, split: Split, seed: int) -> tuple[str, ...]:
+        ids = resolve_names(names, dataset, "forget set")
+        if held := sorted(set(ids) - set(split.train)):
+            why = f"{len(held)} of its {len(ids)} samples are not in the training set (first: {held[0]})"
+            raise DataError("forget set", why, "Name samples of train, or of people who are in train alone")
+        chosen = set(ids)
+        return tuple(name for name in split.train if name in chosen)
 
     return pick
 
@@ -145,6 +160,12 @@ PEOPLE = BenchmarkProtocol(
     models=64,
 )
 """The fair board: K = N = 64, methods tuned with one budget on another draw of people."""
+
+PEOPLE_WIDE = replace(
+    PEOPLE, name="people-wide", network=Adopted(factory="unplug:plain-wide").to_dict(),
+    summary=PEOPLE.summary.replace("a plain one of 34,000 weights", "a plain one of 115,000 weights"),
+)  # fmt: skip
+"""The same with a network of three times as many weights."""
 
 UTKFACE = BenchmarkProtocol(
     name="utkface",

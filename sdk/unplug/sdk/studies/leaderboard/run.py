@@ -11,6 +11,7 @@ import torch
 
 from unplug.core import InputError, OutputError, TrainingError, json_sha256, read_json, write_json
 from unplug.sdk.auditing import Variant
+from unplug.sdk.data import load_dataset, read_forget_file
 from unplug.sdk.fleet import BACKENDS, Context, Job, has_result, run_jobs
 
 from .jobs import Bench, bench, train_stacked
@@ -34,6 +35,7 @@ class LeaderboardConfig:
         methods: names of `METHODS`.
         settings: hyperparameters as text, per method; ``budget`` among them is the method's own budget.
         out: folder of the results.
+        forget: file of the forget set; None picks the protocol's.
         seed: of the split, the forget set and everything that follows.
         device: where models live.
         backend: of `unplug.sdk.fleet.BACKENDS`, or "stacked-train": trainings many at once in this process (see
@@ -48,6 +50,7 @@ class LeaderboardConfig:
     device: torch.device
     spec: str | None = None
     settings: Mapping[str, Mapping[str, str]]
+    forget: Path | None = None
     seed: int = 0
     backend: str = "processes"
     workers: int | None = None
@@ -99,7 +102,7 @@ def run_leaderboard(config: LeaderboardConfig, say: Callable[[str], None], *, sh
     pairs = (unlearned_names(item, config.seed, protocol.originals, protocol.models) for item in entries)
     rows += [[name for name, _ in own] for own in pairs]
     if asked := probe_rows(config.out, rows, local, given):
-        say(f"asked {asked} models about views and after rounding")
+        say(f"asked {asked} models about views, after rounding and how fast they relearn")
     say("scoring")
     report = score_all(config, entries, local, failed, show=show)
     report.save(config.out / "leaderboard.json")
@@ -140,8 +143,14 @@ def _arguments(config: LeaderboardConfig) -> dict[str, Any]:
     return {
         "protocol": config.protocol.name, "spec": config.protocol.data(config.spec), "recipe": config.protocol.recipe.to_dict(),
         "width": config.protocol.width, "seed": config.seed, "device": str(config.device),
-        "models": str(config.models.resolve()),
+        "models": str(config.models.resolve()), "forget": None if config.forget is None else _forget_ids(config, config.forget),
     }  # fmt: skip
+
+
+def _forget_ids(config: LeaderboardConfig, file: Path) -> list[str]:
+    """What a forget file names; workers are given the ids, so that the file may change."""
+    protocol = config.protocol
+    return list(read_forget_file(file, load_dataset(protocol.data(config.spec), protocol.recipe.image_size, show=False)))
 
 
 def check_folder(config: LeaderboardConfig, local: Bench) -> str:
@@ -156,6 +165,8 @@ def check_folder(config: LeaderboardConfig, local: Bench) -> str:
         "recipe": {**config.protocol.recipe.to_dict(), "width": config.protocol.width}, "classes": list(local.task.edges),
         "seed": config.seed,
     }  # fmt: skip
+    if config.forget is not None:
+        facts["forget"] = list(local.split.forget)
     path = config.out / RUN_FILE
     if path.is_file():
         _compare(read_json(path), facts, config.out)

@@ -31,7 +31,6 @@ from .plan import (
 )
 from .pool import Pool, Truths, read_pool
 from .probe import probed_measures
-from .protocol import BenchmarkProtocol
 from .report import LeaderboardReport, Row
 from .score import MAX_FORGET, MAX_SAMPLES, behind, measure_cost, measure_pool
 
@@ -79,13 +78,13 @@ def score_all(
         kind=protocol.kind,
         rank=protocol.rank,
         data=_data(local, config),
-        forget=_forget(local, truths),
+        forget=_forget(local, truths, config),
         recipe=protocol.recipe.to_dict(),
         seeds=_seeds(config),
         retraining=_retraining(oracle.pool, config),
         rows=(*placed, *last),
         published=protocol.published,
-        notes=tuple(_notes(protocol)),
+        notes=tuple(_notes(config)),
         settings={
             "confidence": CONFIDENCE, "replicates": REPLICATES, "max_samples": MAX_SAMPLES, "max_forget_samples": MAX_FORGET,
             "max_rmia_models": MAX_RMIA, "budget": protocol.budget, "challenge_rule": config.rule,
@@ -195,7 +194,7 @@ def _data(local: Bench, config: LeaderboardConfig) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _forget(local: Bench, truths: Truths) -> dict[str, Any]:
+def _forget(local: Bench, truths: Truths, config: LeaderboardConfig) -> dict[str, Any]:
     groups, counts = np.unique(truths.forget.group_N, return_counts=True)
     edges = local.task.edges
     names = local.dataset.classes
@@ -206,6 +205,7 @@ def _forget(local: Bench, truths: Truths) -> dict[str, Any]:
         "subjects": len(np.unique(truths.forget.subject_N)),
         "share": len(truths.forget) / (len(truths.forget) + len(truths.retain)),
         "groups": {names[int(group)]: int(count) for group, count in zip(groups, counts, strict=True)},
+        **({} if config.forget is None else {"file": config.forget.name}),
     }
 
 
@@ -229,8 +229,11 @@ def _retraining(pool: Pool, config: LeaderboardConfig) -> dict[str, Any]:
     }
 
 
-def _notes(protocol: BenchmarkProtocol) -> list[str]:
+def _notes(config: LeaderboardConfig) -> list[str]:
+    protocol = config.protocol
     notes = []
+    if config.forget is not None:
+        notes.append(f"The forget set is that of {config.forget.name}, in the place of the protocol's own.")
     if protocol.originals == 1:
         notes.append("There is one original: intervals are over unlearning seeds alone and say nothing of other originals.")
     if protocol.models < FEW_MODELS:

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import pickle
+import random
 import shutil
 import subprocess
 import time
@@ -315,15 +316,16 @@ def walk_all(scenario: Scenario, place: Path, workers: int = 1, minutes: float =
     done = {(point.number, point.loss) for point in points}
     replayed, cuts = ([item for item in first.worst if (item[1] == "") is killed] for killed in (True, False))
     last = [item for item in cuts if item[0] == first.end]
-    spread = [item for start in (0, 2, 1, 3) for item in cuts[: -len(last) : scenario.every][start::4]]
-    worst = [*last, *(replayed if scenario.replay else [])[:: scenario.every], *spread]
+    worst = [*last, *(replayed if scenario.replay else [])[:: scenario.every], *cuts[: -len(last) : scenario.every]]
     real = range(0, 0 if scenario.replay else len(first.changes), scenario.every)
     kills: list[Task] = [partial(_killed, number=number) for number in real if (number, "") not in done]
     walks = [first]
     for number in range(1, workers):
         shutil.rmtree(place / str(number), ignore_errors=True)
         walks.append(first.copy(place / str(number)))
-    points += in_shards([*kills, *_tasks(first, worst, done)], walks, place, minutes)
+    tasks = [*kills, *_tasks(first, worst, done)]
+    random.Random(0).shuffle(tasks)  # a walk that is stopped has looked everywhere alike
+    points += in_shards(tasks, walks, place, minutes)
     points.sort(key=lambda point: (point.number, point.loss))
     wanted = Counter(bool(loss) for _, loss, _ in worst) + Counter({False: len(real)})
     row: dict[str, Any] = {

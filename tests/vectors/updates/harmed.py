@@ -134,6 +134,7 @@ BEFORE: dict[str, Callable[[random.Random, tuple[str, ...]], Change]] = {
     "values signed": _body, "text signed": _text, "signatures": _whole, "file": _file,
 }  # fmt: skip
 SENT = "bytes sent"
+KINDS = (*BEFORE, SENT)
 SHARES = ("values signed",) * 4 + ("text signed",) * 2 + ("signatures", "file", SENT, SENT)
 
 

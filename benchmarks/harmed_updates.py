@@ -2,8 +2,8 @@
 
     python -m benchmarks.harmed_updates --out docs/data/harmed-updates.json --page docs/hostile.md
 
-What is done to the files says `tests.vectors.updates.harmed`; what must hold, `tests/sdk/updates/test_fuzz.py`, whose judge this
-is: an answer or a typed error of one line, and no file written.
+What is done to the files says `tests.vectors.updates.harmed`; what must hold, `tests/sdk/updates/test_fuzz.py`, whose judge it
+uses: an answer or a typed error of one line, and no file written.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ class Signing:
         now = now or datetime.now(UTC)
         ends = time_of(self.publication.expires)
         if ends is not None and ends <= now:
-            raise InputError(f"--expires {self.publication.expires}", "that time is over", "Give a later one, or leave it out")
+            why = "nobody could use what is signed: that time has passed"
+            raise InputError(f"--expires {self.publication.expires}", why, "Give a later time, and check the clock")
         if self.signer.chain:
             try:
                 check_chain(self.signer.chain, self.trust.roots, now, "--chain")

@@ -27,7 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from unplug.core import UnplugError, processes
+from unplug.core import InputError, UnplugError, processes, versions
 
 from .file_changes import KILLED, Change, ForkedWorker, Watch, in_fork, use_folders
 from .lost_writes import LOSSES, RANDOM, Disk, Tree, build, digest
@@ -247,17 +247,20 @@ Task = Callable[["Walk"], list[Point]]
 
 
 def begun(scenario: Scenario, place: Path) -> tuple[Walk, list[Point]]:
-    """The walk in a folder, and what it found so far: made new, or taken up where it was stopped; by the same code, that is."""
+    """The walk in a folder, and what it found so far: made new, or taken up where it was stopped, if by the same versions."""
     kept = place / "walk"
     if kept.is_file():
-        walk = Walk.__new__(Walk)
-        walk.__dict__ |= pickle.loads(kept.read_bytes()) | {"scenario": scenario}  # noqa: S301 (our own)
+        walk, found = Walk.__new__(Walk), pickle.loads(kept.read_bytes())  # noqa: S301 (our own)
+        if (was := found.pop("versions")) != versions():  # they stand in what is compared
+            raise InputError(str(place), f"the walk there is of other versions ({was['git']})", "Choose another --place")
+        walk.__dict__ |= found | {"scenario": scenario}
         return walk, [point for path in place.glob("*.points") for point in _read(path)]
     shutil.rmtree(place, ignore_errors=True)
     (place / "0").mkdir(parents=True)
     walk = Walk(scenario, place / "0")
     half = place / "half"
-    half.write_bytes(pickle.dumps({name: value for name, value in walk.__dict__.items() if name != "scenario"}))
+    found = {name: value for name, value in walk.__dict__.items() if name != "scenario"}
+    half.write_bytes(pickle.dumps({**found, "versions": versions()}))
     half.replace(kept)
     return walk, []
 

@@ -10,21 +10,24 @@ What a command tells a ledger is a story: what is there after a kill must be its
 from __future__ import annotations
 
 import json
+import math
 import os
 import pickle
+import random
 import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from unplug.core import UnplugError, processes
+from unplug.core import InputError, UnplugError, processes, versions
 
 from .file_changes import KILLED, Change, ForkedWorker, Watch, in_fork, use_folders
 from .lost_writes import LOSSES, RANDOM, Disk, Tree, build, digest
@@ -240,42 +243,95 @@ def _names(root: Path) -> set[str]:
     return {RANDOM.sub("", path.relative_to(root).as_posix()) for path in root.rglob("*")}
 
 
-def _in_shards(tasks: Sequence[Callable[[Walk], Point]], walks: Sequence[Walk]) -> Iterator[Point]:
-    """The points of all tasks, each shard in a process with a walk of its own."""
-    pids = []
+Task = Callable[["Walk"], list[Point]]
+
+
+def begun(scenario: Scenario, place: Path) -> tuple[Walk, list[Point]]:
+    """The walk in a folder, and what it found so far: made new, or taken up where it was stopped, if by the same versions."""
+    kept = place / "walk"
+    if kept.is_file():
+        walk, found = Walk.__new__(Walk), pickle.loads(kept.read_bytes())  # noqa: S301 (our own)
+        if (was := found.pop("versions")) != versions():  # they stand in what is compared
+            raise InputError(str(place), f"the walk there is of other versions ({was['git']})", "Choose another --place")
+        walk.__dict__ |= found | {"scenario": scenario}
+        return walk, [point for path in place.glob("*.points") for point in _read(path)]
+    shutil.rmtree(place, ignore_errors=True)
+    (place / "0").mkdir(parents=True)
+    walk = Walk(scenario, place / "0")
+    half = place / "half"
+    found = {name: value for name, value in walk.__dict__.items() if name != "scenario"}
+    half.write_bytes(pickle.dumps({**found, "versions": versions()}))
+    half.replace(kept)
+    return walk, []
+
+
+def in_shards(tasks: Sequence[Task], walks: Sequence[Walk], place: Path, minutes: float) -> list[Point]:
+    """The points of the tasks that are begun in time, each shard in a process with a walk of its own; kept for `begun`."""
+    until, pids = time.monotonic() + 60.0 * minutes, []
     for number, walk in enumerate(walks):
         pid = os.fork()
         if pid == 0:
-            found = [asdict(task(walk)) for task in tasks[number :: len(walks)]]
-            (walk.place / "points.json").write_text(json.dumps(found))
+            with (place / f"{os.getpid()}.points").open("a") as lines:
+                for task in tasks[number :: len(walks)]:
+                    if time.monotonic() > until:
+                        break
+                    lines.write("".join(json.dumps(asdict(point)) + "\n" for point in task(walk)))
+                    lines.flush()
             os._exit(0)
         pids.append(pid)
     for pid, walk in zip(pids, walks, strict=True):
         if os.waitpid(pid, 0)[1] != 0:
             raise RuntimeError(f"a shard of {walk.scenario.name} ended: {walk.said()}")
-        yield from (Point(**item) for item in json.loads((walk.place / "points.json").read_text()))
+    return [point for pid in pids for point in _read(place / f"{pid}.points")]
 
 
-def walk_all(scenario: Scenario, place: Path, workers: int = 1) -> dict[str, Any]:
+def _read(path: Path) -> list[Point]:
+    """The whole lines of a file of points."""
+    lines = path.read_text().splitlines(keepends=True)
+    return [Point(**json.loads(line)) for line in lines if line.endswith("\n")]
+
+
+def _tasks(walk: Walk, taken: Sequence[tuple[int, str, Tree]], done: set[tuple[int, str]]) -> list[Task]:
+    """What is still to be judged; what lay there alike, of a kill or of a power cut, once."""
+    alike: dict[tuple[str, bool], list[tuple[int, str, Tree]]] = {}
+    for item in taken:
+        if item[:2] not in done:
+            alike.setdefault((digest(item[2]), item[0] == walk.end), []).append(item)
+
+    def task(walk: Walk, items: list[tuple[int, str, Tree]]) -> list[Point]:
+        point = walk.cut(*items[0])
+        return [replace(point, number=number, loss=loss) for number, loss, _ in items]
+
+    return [partial(task, items=items) for items in alike.values()]
+
+
+def walk_all(scenario: Scenario, place: Path, workers: int = 1, minutes: float = math.inf) -> dict[str, Any]:
     """Every kill and every power cut of a scenario: counts, and each point at which something is not well.
 
     Args:
         scenario: what is killed.
-        place: a folder to be.
+        place: a folder to be, or one of a walk that was stopped, which goes on.
         workers: processes that walk at the same time.
+        minutes: no point is begun after them; the row says how many are left.
     """
     started = time.perf_counter()
-    (place / "0").mkdir(parents=True)
-    first = Walk(scenario, place / "0")
+    first, points = begun(scenario, place)
+    done = {(point.number, point.loss) for point in points}
     replayed, cuts = ([item for item in first.worst if (item[1] == "") is killed] for killed in (True, False))
     last = [item for item in cuts if item[0] == first.end]
-    worst = [*(replayed if scenario.replay else [])[:: scenario.every], *cuts[: -len(last) : scenario.every], *last]
+    worst = [*last, *(replayed if scenario.replay else [])[:: scenario.every], *cuts[: -len(last) : scenario.every]]
     real = range(0, 0 if scenario.replay else len(first.changes), scenario.every)
-    kills: list[Callable[[Walk], Point]] = [lambda walk, n=n: walk.kill(n) for n in real]  # type: ignore[misc]
-    tasks: list[Callable[[Walk], Point]] = [lambda walk, item=item: walk.cut(*item) for item in worst]  # type: ignore[misc]
-    walks = [first, *(first.copy(place / str(number)) for number in range(1, workers))]
-    points = sorted(_in_shards([*kills, *tasks], walks), key=lambda point: (point.number, point.loss))
-    return {
+    kills: list[Task] = [partial(_killed, number=number) for number in real if (number, "") not in done]
+    walks = [first]
+    for number in range(1, workers):
+        shutil.rmtree(place / str(number), ignore_errors=True)
+        walks.append(first.copy(place / str(number)))
+    tasks = [*kills, *_tasks(first, worst, done)]
+    random.Random(0).shuffle(tasks)  # a walk that is stopped has looked everywhere alike
+    points += in_shards(tasks, walks, place, minutes)
+    points.sort(key=lambda point: (point.number, point.loss))
+    wanted = Counter(bool(loss) for _, loss, _ in worst) + Counter({False: len(real)})
+    row: dict[str, Any] = {
         "command": scenario.name,
         "changes": len(first.changes),
         "kinds": dict(sorted(Counter(item.event for item in first.changes).items())),
@@ -286,6 +342,14 @@ def walk_all(scenario: Scenario, place: Path, workers: int = 1) -> dict[str, Any
         "wrong": [asdict(point) | {"change": _shown(first, point.number)} for point in points if point.wrong],
         "seconds": round(time.perf_counter() - started),
     }
+    for kind, cut in (("kills", False), ("power_cuts", True)):
+        if left := wanted[cut] - row[kind]["points"]:
+            row[kind]["left"] = left
+    return row
+
+
+def _killed(walk: Walk, number: int) -> list[Point]:
+    return [walk.kill(number)]
 
 
 def _shown(walk: Walk, number: int) -> str:

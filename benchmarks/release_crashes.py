@@ -11,6 +11,7 @@ that a bundle was published, that bundle lies there; and the head in the bundle'
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import secrets
@@ -18,6 +19,7 @@ import shutil
 import tempfile
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ import click
 
 from unplug.core import versions, write_json
 
-from .crash_walk import Call, Scenario, Walk, summary, walk_all
+from .crash_walk import Call, Point, Scenario, Task, Walk, begun, in_shards, summary, walk_all
 from .crashes import DATA, FORGET, ONNX, REQUEST, command, import_what_is_used
 
 MARK = "<!-- releases -->"
@@ -50,12 +52,22 @@ def _key() -> str:
     return made.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
 
 
-def use_keys() -> None:
-    """Makes the keys of this process and its forks: files of a folder that was built again would have other permissions."""
+def use_keys(kept: Path | None = None) -> None:
+    """Makes the keys of this process and its forks: files of a folder that was built again would have other permissions.
+
+    Args:
+        kept: a file that holds them for a walk that goes on.
+    """
     from unplug.sdk.ledger import Signer
 
-    os.environ[KEY] = _key()
-    os.environ["UNPLUG_LEDGER_KEY"] = Signer(name="walk.example", seed=secrets.token_bytes(32)).secret_text
+    if kept is not None and kept.is_file():
+        os.environ |= json.loads(kept.read_text())
+        return
+    keys = {KEY: _key(), "UNPLUG_LEDGER_KEY": Signer(name="walk.example", seed=secrets.token_bytes(32)).secret_text}
+    os.environ |= keys
+    if kept is not None:
+        kept.touch(0o600)
+        kept.write_text(json.dumps(keys))
 
 
 def of_bundle(out: Path) -> str:
@@ -161,17 +173,32 @@ def short(every: int) -> Scenario:
     )  # fmt: skip
 
 
-def at_random(scenario: Scenario, place: Path, moments: int, seed: int) -> dict[str, Any]:
-    """Real kills of a run and all of its processes, at moments that are drawn evenly from the time that it takes."""
+def at_random(scenario: Scenario, place: Path, moments: int, seed: int, minutes: float = math.inf) -> dict[str, Any]:
+    """Real kills of a run and all of its processes, at moments that are drawn evenly from the time that it takes.
+
+    Args:
+        scenario: what is killed.
+        place, minutes: see `walk_all`.
+        moments: so many.
+        seed: of the moments.
+    """
     started = time.perf_counter()
-    place.mkdir()
-    walk = Walk(scenario, place)
-    lasts, drawn = walk.lasts(), random.Random(seed)
-    points = [walk.kill_after(drawn.uniform(0.0, lasts), number) for number in range(moments)]
+    walk, points = begun(scenario, place)
+    timed = place / "lasts"
+    if not timed.is_file():
+        timed.write_text(str(walk.lasts()))
+    lasts, drawn = float(timed.read_text()), random.Random(seed)
+    at, done = [drawn.uniform(0.0, lasts) for _ in range(moments)], {point.number for point in points}
+    left: list[Task] = [partial(_kill_after, number=number, at=at) for number in range(moments) if number not in done]
+    points += in_shards(left, [walk], place, minutes)
     return {
-        "command": scenario.name, "moments": moments, "run_seconds": round(lasts, 1), "kills": summary(points),
+        "command": scenario.name, "moments": len(points), "run_seconds": round(lasts, 1), "kills": summary(points),
         "wrong": [asdict(point) for point in points if point.wrong], "seconds": round(time.perf_counter() - started),
     }  # fmt: skip
+
+
+def _kill_after(walk: Walk, number: int, at: list[float]) -> list[Point]:
+    return [walk.kill_after(at[number], number)]
 
 
 def markdown(facts: dict[str, Any]) -> str:
@@ -183,7 +210,8 @@ def markdown(facts: dict[str, Any]) -> str:
         cells = [row["command"], changes]
         for kind in ("kills", "power_cuts"):
             found = row[kind]
-            cells += [f"{found['points']} computed", f"{found['older']} / {found['new']}"]
+            of = f" of {found['points'] + found['left']}" if "left" in found else ""
+            cells += [f"{found['points']}{of} computed", f"{found['older']} / {found['new']}"]
         lines.append(f"| {' | '.join(cells)} | {row['kills']['wrong'] + row['power_cuts']['wrong']} |")
     lines += ["", "| killed at random | moments | a run takes | older / new | not well |", "|---|---|---|---|---|"]
     for row in facts["random"]:
@@ -198,28 +226,38 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.option("--moments", default=100, show_default=True, help="Random kills of each.")
 @click.option("--only", multiple=True, type=click.Choice(PARTS), help="The rest is taken from --out; may be repeated.")
 @click.option("--workers", default=2, show_default=True)
+@click.option("--minutes", default=math.inf, help="Of each part; no point is begun after them.")
+@click.option(
+    "--place", type=click.Path(path_type=Path), help="Keeps what was found, so that a walk goes on in the same place."
+)
 @click.option("--seed", default=0, show_default=True, help="Of the random moments.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("docs/data/release-crashes.json"), show_default=True)
 @click.option("--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True)
-def main(every: int, moments: int, only: tuple[str, ...], workers: int, seed: int, out: Path, page: Path) -> None:
+def main(
+    every: int, moments: int, only: tuple[str, ...], workers: int, minutes: float, place: Path | None, seed: int, out: Path,
+    page: Path,
+) -> None:  # fmt: skip
     """Walks over a release on record, kills it at random moments, and writes JSON and page."""
     import torch
 
     torch.set_num_threads(1)
     versions()  # asks git, once for all forks
-    use_keys()
-    facts = json.loads(out.read_text()) if out.is_file() else {"schema": "unplug-release-crashes/1", "walks": [], "random": []}
     end, whole = scenarios(every)
+    row: dict[str, Any]
     with tempfile.TemporaryDirectory(prefix="unplug-release-crashes-") as name:
-        place = Path(name)
-        import_what_is_used([*whole.before, whole.command], place / "import")
+        place = place or Path(name)
+        place.mkdir(parents=True, exist_ok=True)
+        use_keys(place / "keys")
+        import_what_is_used([*whole.before, whole.command], Path(name) / "import")
         for part in only or PARTS:
             scenario = end if part.endswith("end") else whole
             if part.startswith("random"):
-                kind, row = "random", at_random(scenario, place / part, moments, seed)
+                kind, row = "random", at_random(scenario, place / part, moments, seed, minutes)
             else:
-                kind, row = "walks", walk_all(scenario, place / part, workers)
+                kind, row = "walks", walk_all(scenario, place / part, workers, minutes)
             click.echo(json.dumps(row, indent=1))
+            empty = {"schema": "unplug-release-crashes/1", "walks": [], "random": []}
+            facts = json.loads(out.read_text()) if out.is_file() else empty
             facts[kind] = [item for item in facts[kind] if item["command"] != row["command"]] + [row]
             write_json(out, {**facts, "versions": versions()})
     text = page.read_text(encoding="utf-8").split(MARK)

@@ -72,7 +72,7 @@ def read_rows(out):
         assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         return " ".join(word for (word,) in opened.execute("SELECT word FROM words ORDER BY rowid"))
 
-case, place = sys.argv[1:]
+case, place, *minutes = sys.argv[1:]
 if case == "no sync":
     from unplug.core import durable as syncs, results
     results.sync_file = results.sync_folder = results.sync_tree = lambda path: None
@@ -89,12 +89,12 @@ scenarios = {
         for name, synchronous in (("database", "FULL"), ("database without syncs", "OFF"))
     },
 }
-print(json.dumps(walk_all(scenarios[case], Path(place))))
+print(json.dumps(walk_all(scenarios[case], Path(place), minutes=float(*minutes or ["inf"]))))
 """
 
 
-def walked(case: str, folder: Path) -> Any:
-    done = subprocess.run([sys.executable, "-c", WALK, case, str(folder / "walk")], capture_output=True, text=True)
+def walked(case: str, folder: Path, *minutes: str) -> Any:
+    done = subprocess.run([sys.executable, "-c", WALK, case, str(folder / "walk"), *minutes], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -128,3 +128,15 @@ def test_what_a_database_does_to_files_is_seen_and_its_syncs_believed(tmp_path: 
     assert min(found[kind][word] for kind in ("kills", "power_cuts") for word in ("older", "new")) > 0
     lost = walked("database without syncs", tmp_path / "b")
     assert lost["kills"]["wrong"] == 0 and lost["power_cuts"]["wrong"] > 0
+
+
+@pytest.mark.long
+def test_a_walk_that_was_stopped_says_what_is_left_and_goes_on(tmp_path: Path) -> None:
+    begun = walked("file", tmp_path, "0")
+    assert begun["kills"]["points"] == begun["power_cuts"]["points"] == 0 and begun["kills"]["left"] == begun["changes"]
+    assert next((tmp_path / "walk").glob("*.points")).read_text() == ""
+    found = walked("file", tmp_path)
+    assert found["wrong"] == [] and found["kills"]["points"] == found["changes"] == begun["changes"]
+    assert found["power_cuts"]["points"] == begun["power_cuts"]["left"]
+    again = walked("file", tmp_path, "0")
+    assert again["kills"] == found["kills"] and again["power_cuts"] == found["power_cuts"]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+from tests.sdk.updates.test_fuzz import judged
+from tests.vectors.updates.harmed import harmed_sets
 
 from .conftest import Built
 
 VECTORS = Path(__file__).parents[2] / "vectors"
+HARMED = 1500
 IN_FOLDERS = '"links"'
 """What a browser is given has no links; a folder on a disk may."""
 
@@ -36,3 +40,12 @@ def judged_in_typescript(built: Built, corpus: str, cases: Path) -> int:
 def test_the_corpus_has_its_verdicts_in_typescript(built: Built, corpus: str, more: int) -> None:
     texts = [path.read_text() for path in (VECTORS / corpus).glob("*.json")]
     assert judged_in_typescript(built, corpus, VECTORS / corpus) == sum(IN_FOLDERS not in text for text in texts) + more
+
+
+@pytest.mark.slow
+def test_harmed_update_metadata_has_pythons_verdict_in_typescript(built: Built, tmp_path: Path) -> None:
+    cases = tmp_path / "cases"
+    cases.mkdir()
+    for number, item in enumerate(harmed_sets(HARMED, 2)):
+        (cases / f"{number:05d}.json").write_text(json.dumps(item.case(*judged(item, tmp_path / "folder"))))
+    assert judged_in_typescript(built, "updates", cases) == HARMED + 1

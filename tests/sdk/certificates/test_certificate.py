@@ -24,6 +24,7 @@ from unplug.sdk.certificates.certificate import Evidence, OverrideLine
 from unplug.sdk.certificates.statements import KINDS, payloads, sealed
 from unplug.sdk.cli import main
 
+from ..bundle.test_chain import DAY, Holder, pem
 from .conftest import LATER, PERSON, REQUEST, Case, a_ledger, a_trace, digest, refile
 
 NOW = LATER + timedelta(hours=1)
@@ -391,3 +392,29 @@ def test_the_page_on_it_has_the_defaults_and_every_property(case: Case) -> None:
     }
     assert found == set(re.findall(r"UNPLUG_[A-Z_]+", page))
     assert set(re.findall(r"\| `(https://[^`]+)` \|", page)) == set(KINDS)
+
+
+def test_a_bundle_under_a_root_certificate_is_certified_and_verified_by_that_root(case: Case) -> None:
+    valid = {"valid": (NOW - DAY, NOW + DAY)}
+    root = Holder("root", authority=True, **valid)  # type: ignore[arg-type]
+    signer = Holder("signer", root, **valid)  # type: ignore[arg-type]
+    chain, trusted = pem(case.folder / "chain.pem", signer, root), pem(case.folder / "root.pem", root)
+    key, out = signer.write(case.folder / "signer.key"), case.folder / "chained"
+    signing = Signing(signer=load_signer(str(key), chain=chain), publication=Publication(name="age", release=1))
+    sign_bundle(case.bundle, signing, case.bundle)
+    ledger = a_ledger(case.folder)
+    ledger.add([PERSON], id=REQUEST)
+    ledger.record("release", [REQUEST], facts={"sha256 manifest.json": bundle_id(case.bundle)})
+    issue = ["certificate", REQUEST, "--ledger", str(case.folder / "ledger.db"), "--bundle", str(case.bundle), "--no-pdf"]
+    (case.folder / "issuer").mkdir()
+    make_key(case.folder / "issuer" / "key")
+    issue += ["--sign", str(case.folder / "issuer" / "key"), "--out", str(out)]
+    refused = CliRunner().invoke(main, issue)
+    assert refused.exit_code == 1 and "--trust ROOT.pem" in refused.stderr and not out.exists()
+    assert CliRunner().invoke(main, [*issue, "--trust", str(trusted)]).exit_code == 0
+    check = ["certificate", "verify", str(out / "certificate.intoto.jsonl"), "--bundle", str(case.bundle)]
+    check += ["--key", str(case.folder / "issuer" / "key.pub")]
+    refused = CliRunner().invoke(main, check)
+    assert refused.exit_code == 1 and "--trust ROOT.pem" in refused.stderr
+    found = CliRunner().invoke(main, [*check, "--trust", str(trusted)])
+    assert found.exit_code == 0, found.output

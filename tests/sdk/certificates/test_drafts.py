@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from unplug.core import InputError
-from unplug.sdk.certificates import write_drafts
+from unplug.core import CheckFailed, InputError
+from unplug.sdk.certificates import certify, write_drafts
 from unplug.sdk.cli import main
 
-from .conftest import PERSON, REQUEST, Case, a_ledger
+from .conftest import PERSON, REQUEST, Case, a_ledger, a_trace
 
 OPEN = "[TO FILL IN: "
 
@@ -48,6 +48,28 @@ def test_a_refusal_says_so_and_why_and_where_to_complain(tmp_path: Path) -> None
     assert "made to forget" not in answer
     with pytest.raises(InputError, match="no such request"):
         write_drafts("TICKET-1", ledger, tmp_path / "other")
+
+
+def test_who_was_only_held_out_is_told_so_and_gets_no_certificate(case: Case, tmp_path: Path) -> None:
+    ledger = a_ledger(tmp_path)
+    ledger.add([PERSON], id=REQUEST)
+    model = {"model_sha256": "1" * 64, "data_digest": "2" * 64}
+    ledger.record("touched", [REQUEST], facts={**model, "samples": "0", "held_out": "3"})
+    ledger.record("step", [REQUEST], facts={"trace_sha256": a_trace(tmp_path / "trace.json")})
+    ledger.record("answered", [REQUEST])
+    drafts = texts(write_drafts(REQUEST, ledger, tmp_path / "drafts"))
+    assert "No model of ours was trained on data about you" in drafts["answer.md"] and "We searched" in drafts["answer.md"]
+    assert "Nothing was released for it" in drafts["record.md"] and "issue a certificate" not in drafts["record.md"]
+    with pytest.raises(CheckFailed, match="unplug certificate templates TICKET-17"):
+        certify(REQUEST, ledger=ledger, bundle=case.bundle, signer=case.signer, out=tmp_path / "certificate", pdf=False)
+    ledger.add([PERSON], id="TICKET-2")
+    for samples, held_out in (("4", "3"), ("0", "0")):
+        ledger.record("touched", ["TICKET-2"], facts={**model, "samples": samples, "held_out": held_out})
+        answer = texts(write_drafts("TICKET-2", ledger, tmp_path / "other"))["answer.md"]
+        assert "No model of ours" not in answer and "issue a certificate" in answer
+    ledger.withdraw("TICKET-2")
+    with pytest.raises(CheckFailed, match="It is withdrawn"):
+        certify("TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=tmp_path / "certificate", pdf=False)
 
 
 def test_the_command_takes_a_certificate_with_its_key_alone(made: Case, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ PREDICATE_TYPE = "https://model_signing/signature/v1.0"
 MAX_SIGNATURE_BYTES = 8 * 2**20
 SHA256 = re.compile(r"[0-9a-f]{64}")
 RESIGN = "Sign it again with `unplug bundle sign`"
+ROOT = "Give the root certificate that it leads to with --trust ROOT.pem, if you have it from somebody you trust"
 
 
 def pae(payload: bytes) -> bytes:
@@ -136,7 +137,9 @@ def read_envelope(raw: bytes, where: str, *, chains: bool = False) -> Envelope:
     need(isinstance(material, dict), "it names no key")
     chain: tuple[bytes, ...] = ()
     if {"certificate", "x509CertificateChain"} & material.keys():
-        need(chains, "its signer is named by a certificate, and no root is given that it could lead to", "certificate")
+        if not chains:
+            why = "its signer is named by a certificate, and no root is given that it could lead to"
+            raise Refused("certificate", where, why, ROOT)
         chain = _chain(material)
         need(bool(chain), "its signer's certificates are not one chain, the signer's own first", "certificate")
     else:

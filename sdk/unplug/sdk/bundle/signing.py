@@ -9,6 +9,7 @@ from typing import Any
 
 from unplug.core import InputError, atomic_path
 
+from .chain import check_chain
 from .envelope import check_signature, envelope, pae, read_envelope, statement
 from .keys import Signer
 from .manifest import Publication
@@ -17,7 +18,9 @@ from .refused import Refused
 from .source import digest, open_source
 from .strict import canonical
 from .trust import Trust
-from .verifier import verify
+from .verifier import time_of, verify
+
+CHAIN = "Give the certificate of the key, which is for code signing, then those above it, all of them valid now"
 
 
 def write_manifest(folder: Path, value: dict[str, Any]) -> None:
@@ -43,6 +46,26 @@ class Signing:
         """Of whoever takes what this signs: the key, and where certificates name it the last of them."""
         return Trust(keys=(self.signer.key,), roots=self.signer.chain[-1:])
 
+    def check(self, now: datetime | None = None) -> None:
+        """What would keep every reader from believing it, found before any work.
+
+        Args:
+            now: the time, UTC; None takes the clock's.
+
+        Raises:
+            InputError: the release has expired already, or its certificates do not lead from the first to the last of them.
+        """
+        now = now or datetime.now(UTC)
+        ends = time_of(self.publication.expires)
+        if ends is not None and ends <= now:
+            why = "nobody could use what is signed: that time has passed"
+            raise InputError(f"--expires {self.publication.expires}", why, "Give a later time, and check the clock")
+        if self.signer.chain:
+            try:
+                check_chain(self.signer.chain, self.trust.roots, now, "--chain")
+            except Refused as error:
+                raise InputError("--chain", error.why, CHAIN) from error
+
     def seal(self, folder: Path) -> None:
         """Writes the signature over all files of a folder, and checks it as every reader will.
 
@@ -63,8 +86,7 @@ class Signing:
             check_signature(read_envelope(made, SIGNATURE, chains=bool(chain)), self.trust, SIGNATURE, datetime.now(UTC))
         except Refused as error:
             if error.verdict == "certificate":
-                fix = "Give the certificate of the key, which is for code signing, then those above it, all of them valid now"
-                raise InputError("--chain", error.why, fix) from error
+                raise InputError("--chain", error.why, CHAIN) from error
             why = "what it signed does not verify with its public key"
             raise InputError("the signing key", why, "Give the private and the public half of one P-256 key") from error
         with atomic_path(folder / SIGNATURE) as temporary:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import CheckFailed
-from unplug.sdk.bundle import Manifest, PublicKey, Trust, bundle_id, read_manifest, time_of, verify_bundle
+from unplug.sdk.bundle import Manifest, PublicKey, Trust, bundle_id, read_manifest, time_of, together, verify_bundle
 from unplug.sdk.ledger import Entry, Verifier
 
 from .certificate import Certificate
@@ -40,7 +40,7 @@ class CheckedCertificate:
 
 def check_certificate(
     file: Path, key: PublicKey, bundle: Path, policy: CertificatePolicy | None = None, *, request: str | None = None,
-    now: datetime | None = None,
+    trust: Trust | None = None, now: datetime | None = None,
 ) -> CheckedCertificate:  # fmt: skip
     """Checks a certificate.
 
@@ -50,6 +50,7 @@ def check_certificate(
         bundle: that it must be about, a folder or a zip file.
         policy: what must hold; None takes the default.
         request: that it must be about; None takes any.
+        trust: who may have signed the bundle beside `key` and the policy's keys: other keys, or roots of certificates.
         now: the time, UTC; None takes the clock's.
 
     Raises:
@@ -65,13 +66,15 @@ def check_certificate(
     if certificate.model.bundle != (id_ := bundle_id(bundle)):
         found.append(f"it is about the bundle {certificate.model.bundle[:16]}, and this is {id_[:16]}")
     else:
-        found += _about_bundle(certificate, bundle, _trusted(bundle, certificate, key, policy))
+        found += _about_bundle(certificate, bundle, _trusted(bundle, certificate, key, policy, trust))
     found += policy.problems(certificate, now or utc_now())
     source = "the policy" if policy.ledger_key else "the certificate itself"
     return CheckedCertificate(certificate=certificate, problems=tuple(found), ledger_key=source)
 
 
-def _trusted(bundle: Path, certificate: Certificate, key: PublicKey, policy: CertificatePolicy) -> Manifest:
+def _trusted(
+    bundle: Path, certificate: Certificate, key: PublicKey, policy: CertificatePolicy, trust: Trust | None
+) -> Manifest:  # fmt: skip
     """The manifest of a bundle that is whole and, where it is signed, signed by a key that counts.
 
     It is judged at the time of the certificate: whether it may be used today is `unplug bundle verify`'s question.
@@ -81,7 +84,8 @@ def _trusted(bundle: Path, certificate: Certificate, key: PublicKey, policy: Cer
     if read_manifest(bundle).publication is None:
         return verify_bundle(bundle)
     keys = (key, *(public_key(text, "the policy's bundle_keys") for text in policy.bundle_keys))
-    return verify_bundle(bundle, Trust(keys=keys), now=time_of(certificate.issued))
+    known = together([Trust(keys=keys), *filter(None, [trust])])
+    return verify_bundle(bundle, known, now=time_of(certificate.issued))
 
 
 def _about_request(certificate: Certificate, entries: tuple[Entry, ...], wanted: str | None, where: str) -> list[str]:

@@ -18,6 +18,7 @@ from unplug.core import atomic_dir, percent
 from unplug.sdk.ledger import Ledger, Request, pick
 
 from .certificate import AttackLine, Certificate
+from .history import only_held_out
 
 HERE = Path(__file__).resolve().parent / "drafts"
 DRAFTS = ("answer.md", "record.md", "annex-edpb-28-2024.md")
@@ -56,6 +57,8 @@ def _filled(name: str, request: Request, certificate: Certificate | None) -> str
         request=request, certificate=certificate, ended=ended, blank=blank, no_advice=NO_ADVICE,
         informed=[entry for entry in request.history if entry.kind == "informed"],
         touched=[entry for entry in request.history if entry.kind == "touched"],
+        searches=[entry for entry in request.history if "trace_sha256" in entry.facts],
+        held_out=certificate is None and only_held_out(request.history),
     )  # fmt: skip
 
 

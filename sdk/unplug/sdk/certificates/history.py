@@ -73,6 +73,10 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
     released = [entry for entry in mine if entry.kind == "release" and bundle in entry.facts.values()]
     if not released:
         fix = f"After the release: unplug ledger record release {id} --file BUNDLE/manifest.json"
+        if only_held_out(mine):
+            fix = f"No model was trained on whom it names: draft the answer by `unplug certificate templates {id}`"
+        elif ended := [entry for entry in mine if entry.kind in ("withdrawn", "refused")]:
+            fix = f"It is {ended[-1].kind} (entry {ended[-1].sequence}): there is nothing to certify"
         raise CheckFailed(where, f"the ledger records no release of the bundle {bundle[:16]} for the request {id}", fix)
     moved = next((entry for entry in mine if entry.kind == "extended"), None)
     answered = next((entry for entry in mine if entry.kind == "answered"), None)
@@ -82,6 +86,17 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
         released=released[-1].at, answered=None if answered is None else answered.at,
         informed=sum(entry.kind == "informed" for entry in mine),
     )  # fmt: skip
+
+
+def only_held_out(entries: Sequence[Entry]) -> bool:
+    """Whether models were looked at for a request, and each has no sample of it, but for what only judged or chose it.
+
+    Args:
+        entries: about the request; of several entries on one model the last counts.
+    """
+    models = {entry.facts.get("model_sha256"): entry.facts for entry in entries if entry.kind == "touched"}
+    held_out = any(facts.get("held_out", "0") != "0" for facts in models.values())
+    return held_out and all(facts.get("samples") == "0" for facts in models.values())
 
 
 def _day(text: str | None, where: str) -> str:

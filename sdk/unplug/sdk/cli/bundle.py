@@ -68,7 +68,9 @@ def signing_of(
         if old is not None and (old.name != said.name or old.release >= said.release):
             why = f"it would take the place of release {old.release} of {old.name!r} as release {said.release} of {said.name!r}"
             raise InputError("--supersedes", why, "Releases count up within one product; give --name or --number")
-    return Signing(signer=signer, publication=said)
+    signing = Signing(signer=signer, publication=said)
+    signing.check()
+    return signing
 
 
 def _published(path: Path) -> tuple[Publication | None, str]:

@@ -72,7 +72,7 @@ def _systems(pairs: tuple[str, ...]) -> dict[str, Path]:
 @click.option("--public", type=click.Path(path_type=Path), help="The public key; needed where the key is a command.")
 @click.option(
     "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
-    help="Whose signature on the bundle counts (default: that of --sign); may be repeated.",
+    help="Whose signature on the bundle counts, as of `bundle verify` (default: that of --sign); may be repeated.",
 )  # fmt: skip
 @click.option("--pdf/--no-pdf", default=True, show_default=True, help="Also as PDF, which needs the extra [certificate].")
 @out_option("Folder to write.")
@@ -106,12 +106,21 @@ def issue(
 @bundle_option
 @click.option("--policy", type=click.Path(path_type=Path), help="Your limits, an unplug-certificate-policy/1 JSON.")
 @click.option("--request", metavar="ID", help="The request that it must be about.")
+@click.option(
+    "--trust", "trusted", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
+    help="Who may have signed the bundle beside the issuer: a public key, or root certificates; may be repeated.",
+)  # fmt: skip
 @command
-def verify(file: Path, key: Path, bundle: Path, policy: Path | None, request: str | None, common: Common) -> Outcome:
+def verify(
+    file: Path, key: Path, bundle: Path, policy: Path | None, request: str | None, trusted: tuple[Path, ...], common: Common
+) -> Outcome:  # fmt: skip
     """Check a certificate against the bundle and your own limits; no network (exit 1: something does not hold)."""
     from unplug.sdk.certificates import check_certificate, read_policy
 
-    done = check_certificate(file, _issuer(key), bundle, read_policy(policy) if policy else None, request=request)
+    from .bundle import trust_of
+
+    limits = read_policy(policy) if policy else None
+    done = check_certificate(file, _issuer(key), bundle, limits, request=request, trust=trust_of(trusted))
     found = done.certificate
     value = {
         "file": str(file), "request": found.request.id, "bundle": found.model.bundle, "problems": list(done.problems),

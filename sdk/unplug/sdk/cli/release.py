@@ -144,7 +144,7 @@ def release(
         lines = explanations(done.summary, config.gates, limits)
     if len(done.summary["tries"]) > 1:
         lines.append(f"try {len(done.summary['tries'])} of this request; the report shows all of them")
-    trust = " --trust KEY.pub" if signing else ""
+    trust = "" if signing is None else " --trust ROOT.pem" if signing.signer.chain else " --trust KEY.pub"
     if done.requests:
         lines.append(
             f"answers {', '.join(done.requests)}; tell them, then: unplug ledger record answered {' '.join(done.requests)}"

@@ -126,10 +126,13 @@ def release(
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is written.
-        InputError: of a release on record, see `begin`; or a request was withdrawn meanwhile.
+        InputError: what signs would be believed by nobody, see `Signing.check`; of a release on record, see `begin`; or a
+            request was withdrawn meanwhile.
         DataError: a forget set that cannot be forgotten or audited.
         OutputError: something else is at `out`.
     """
+    if signing is not None:
+        signing.check()
     sweep_below(work)  # what a kill or a power cut left: stages that are finished do not come by any more
     stages = prepare(
         original, dataset, forget_ids, out, work, config, oracle=oracle, base=base, task=task, device=device, say=say,

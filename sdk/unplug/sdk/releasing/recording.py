@@ -11,7 +11,6 @@ import contextlib
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -27,7 +26,7 @@ from unplug.core import (
     write_json,
 )
 from unplug.plugins import Checkpoint
-from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, bundle_id, time_of, verify_bundle
+from unplug.sdk.bundle import BundleCheckFailed, Gate, Publication, Signing, bundle_id, verify_bundle
 from unplug.sdk.ledger import Entry, Ledger
 
 from .coverage import check_open, cover
@@ -220,10 +219,7 @@ def begin(answering: Answering, stages: Stages, out: Path, signing: Signing | No
 def _checked(signing: Signing | None) -> Signing:
     if signing is None:
         raise InputError("--request", "what answers requests is signed, and no key is given", "Add --sign KEY")
-    until = None if signing.publication.expires is None else time_of(signing.publication.expires)
-    if until is not None and until <= datetime.now(UTC):
-        why = "nobody could use what is signed: that time has passed"
-        raise InputError(f"--expires {signing.publication.expires}", why, "Give a later time, and check the clock")
+    signing.check()
     return signing
 
 

@@ -1,0 +1,73 @@
+"""The whole way under a root certificate, with somebody who was only held out: docs/certificate.md, run as it stands."""
+
+from __future__ import annotations
+
+import csv
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tests.sdk.bundle.test_chain import DAY, Holder, pem
+from tests.test_story import run
+
+from unplug.plugins import load_checkpoint
+from unplug.sdk.bundle import bundle_id, load_signer, read_trust, verify_bundle
+from unplug.sdk.ledger import check_ledger, open_ledger
+from unplug.sdk.training import split_of
+
+pytestmark = pytest.mark.slow
+
+PAGE = Path(__file__).parents[1] / "docs" / "certificate.md"
+BLOCK = re.compile(r"<!-- whole -->\n```sh\n(.*?)```\n", re.DOTALL)
+OWN = {"LEDGER": "ledger.db", "LEDGER_KEY": "ledger-key", "KEY": "operator-key", "CACHE": "cache"}
+
+
+def under_a_root(folder: Path) -> None:
+    """A key, its certificate by an authority in between, and the root."""
+    now = datetime.now(UTC)
+    times = {"valid": (now - DAY, now + 30 * DAY)}
+    root = Holder("root", authority=True, **times)  # type: ignore[arg-type]
+    middle = Holder("middle", root, authority=True, length=0, **times)  # type: ignore[arg-type]
+    signer = Holder("release", middle, **times)  # type: ignore[arg-type]
+    pem(folder / "root.pem", root)
+    pem(folder / "chain.pem", signer, middle, root)
+    signer.write(folder / "release.key")
+    (folder / "release.key.pub").write_text(load_signer(str(folder / "release.key")).key.pem)
+
+
+def test_a_release_under_a_root_forgets_one_who_was_trained_on_and_one_who_was_held_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, file in OWN.items():
+        monkeypatch.setenv(f"UNPLUG_{name}", str(tmp_path / file))
+    under_a_root(tmp_path)
+    (block,) = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
+    lines = block.splitlines()
+    said = {line: run(line, monkeypatch) for line in lines}
+
+    manifest = verify_bundle(Path("face-age.unplug"), read_trust(Path("root.pem")))
+    assert manifest.publication is not None and manifest.publication.requests == ("TICKET-1",)
+    assert manifest.lineage.forget_samples == 2, "what was trained on"
+    before, after = (split_of(load_checkpoint(Path(name))) for name in ("model", ".face-age.unplug.release/unlearned"))
+    with Path("faces/labels.csv").open(encoding="utf-8", newline="") as file:
+        cleos = {row["path"] for row in csv.DictReader(file) if row["subject"] == "person-1"}
+    assert len(cleos) == 2 and cleos <= before.held_out and not cleos & {*after.test, *after.validation, *after.retain}
+    card = (tmp_path / "face-age.unplug" / "README.md").read_text()
+    assert "held out" in card and "person-" not in card
+
+    ledger = open_ledger(str(tmp_path / "ledger.db"))
+    assert check_ledger(ledger, ledger.identity()[1])[1] == ()
+    entries = ledger.entries()
+    touched = [(entry.facts["samples"], entry.facts["held_out"]) for entry in entries if entry.kind == "touched"]
+    assert touched == [("2", "2"), ("0", "2")]
+    (released,) = [entry for entry in entries if entry.kind == "release"]
+    assert released.requests == ("TICKET-1",) and bundle_id(tmp_path / "face-age.unplug") in released.facts.values()
+    assert {name: item.state for name, item in ledger.requests().items()} == {"TICKET-1": "answered", "TICKET-2": "answered"}
+
+    refused = [text for line, text in said.items() if line.endswith(("# exit 1", "# exit 2"))]
+    assert "--trust ROOT.pem" in refused[0] and "No weights hold them" in refused[1]
+    assert "unplug certificate templates TICKET-2" in refused[2]
+    assert not (tmp_path / "second.unplug").exists() and not (tmp_path / "second").exists()
+    assert "No model of ours was trained on data about you" in (tmp_path / "drafts" / "answer.md").read_text()

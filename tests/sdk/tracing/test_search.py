@@ -91,6 +91,8 @@ def test_models_and_what_was_made_of_them_are_known_by_record_and_by_hash(
     shutil.copy(world.original.path / "model.safetensors", folder / "final_v2.bin")
     shutil.copy(world.unlearned.path / "model.safetensors", folder / "final_v3.bin")
     (folder / "somebody.safetensors").write_bytes(b"\x08\0\0\0\0\0\0\0{}      ")
+    with zipfile.ZipFile(folder / "pickled.pth", "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02")
     (folder / "film.mp4").write_bytes(bytes(range(256)))
     with zipfile.ZipFile(folder / "moved.zip", "w") as archive:
         for file in world.original.path.iterdir():
@@ -102,8 +104,9 @@ def test_models_and_what_was_made_of_them_are_known_by_record_and_by_hash(
     }
     kinds = {path: (place.standing, place.kind) for path, place in places.items()}
     assert kinds["a/original"] == kinds["moved.zip/m"] == ("remembers", "checkpoint") and kinds["b"][0] == "forgot"
+    assert "a/original/model.safetensors" not in kinds, "its record says it already"
     assert kinds["final_v2.bin"] == ("remembers", "weights") and "final_v3.bin" not in kinds
-    assert kinds["somebody.safetensors"] == ("unknown", "weights")
+    assert kinds["somebody.safetensors"] == kinds["pickled.pth"] == ("unknown", "weights")
     (rest,) = (place for place in places.values() if place.kind == "files")
     assert rest.goes_by == "1 files of formats that are not read (.mp4 1)"
 
@@ -198,3 +201,33 @@ def test_a_name_is_a_whole_part_of_a_path() -> None:
 
     anna = Person(name="subject:anna", ids=frozenset({"faces/17.jpg"}))
     assert not is_named(Path("/x/annabel/7.jpg"), anna) and is_named(Path("/x/anna/7.jpg"), anna)
+
+
+def test_harmed_files_are_lines_and_never_a_crash(data: str, tmp_path: Path) -> None:
+    """Pictures, archives, records and tables with bytes changed, cut out or doubled: a search ends, and says unknown."""
+    folder, faces = tmp_path / "share", tmp_path / "faces"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "0.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(faces / "anna0.png", "a.png")
+        archive.writestr("unplug.json", json.dumps({"schema": "unplug-checkpoint/1", "split": {"train": ["anna0.png"]}}))
+    for name in ("0.tar", "0.tar.gz", "0.tar.bz2"):
+        with tarfile.open(folder / name, f"w:{name[6:]}", format=tarfile.PAX_FORMAT) as tar:
+            tar.add(faces / "labels.csv", "x/Å" + "y" * 120)
+            tar.add(faces / "anna0.png", "x/a.png")
+    shutil.copy(faces / "anna0.png", folder / "0.png")
+    write_json(folder / "0.json", {"schema": "unplug-bundle/2", "files": {"a": {"sha256": "0"}}, "lineage": []})
+    write_json(folder / "0.people", {"schema": "unplug-references/1", "key": 7, "data": [], "rows": {}})
+    whole, random = [(path.suffix, path.read_bytes()) for path in sorted(folder.iterdir())], np.random.default_rng(5)
+    for number in range(400):
+        suffix, raw = whole[number % len(whole)]
+        harmed, place = bytearray(raw), int(random.integers(len(raw)))
+        if number % 3 == 0:
+            harmed[place] = int(random.integers(256))
+        elif number % 3 == 1:
+            del harmed[place : place + int(random.integers(1, 200))]
+        else:
+            harmed[place:place] = harmed[: int(random.integers(1, 200))]
+        (folder / f"{number + 1}{suffix}").write_bytes(harmed)
+    found = searched(data, folder)
+    assert {place.standing for place in found.values()} == {"holds", "names", "unknown"}
+    assert all(place.goes_by and "\n" not in place.goes_by for place in found.values())

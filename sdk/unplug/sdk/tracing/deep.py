@@ -29,7 +29,8 @@ SIDE = 64
 """Pictures are compared as squares of so many pixels, as a training sees them."""
 WEIGHTS = (".safetensors", ".onnx", ".tflite", ".pte", ".pt", ".pth", ".ckpt", ".bin", ".h5", ".keras", ".gguf", ".npz", ".pkl")
 _PACKED = {b"\xfd7zXZ": "xz", b"7z\xbc\xaf": "7z", b"\x28\xb5\x2f\xfd": "zstd", b"Rar!": "rar"}
-_WORD = re.compile(r"[^\s,;:=\"'()\[\]{}<>|]+")
+_PARTS = [re.compile(f"[^{ends}]+") for ends in (r"\r\n", r"\r\n,;\t", r"\s,;:=\"'()\[\]{}<>|")]
+"""Lines, cells and words of a text, found one after the other: a list of all would be many times as large as the text."""
 
 
 def her_pixels(spec: str, person: Person) -> tuple[frozenset[bytes], list[Place]]:
@@ -68,7 +69,7 @@ class Search:
             try:
                 with open_regular(path, max_bytes=MAX_FILE_BYTES) as handle:
                     head = handle.read(HEAD) or b""
-                    if is_archive(head):
+                    if is_opened(path, head):
                         for item in members(path, handle, head):
                             self._item(item)
                     else:
@@ -100,13 +101,13 @@ class Search:
     def _look(self, item: Item) -> Place | None:
         if is_picture(item.head):
             return self._picture(item)
-        if is_archive(item.head):
+        if is_opened(item.path, item.head):
             return unknown(str(item.path), "archive", InputError("it", "an archive in an archive is not opened"))
         packed = next((name for magic, name in _PACKED.items() if item.head.startswith(magic)), None)
         if packed is not None:
             return unknown(str(item.path), "archive", InputError("it", f"what {packed} packed is not opened"))
         if is_text(item.head):
-            return self.found.record(item.path, parsed(item.path, item.whole()))
+            return self.found.record(item.path, parsed(item.path, item.whole(), self.person.words))
         digest = hashlib.sha256()
         for block in item.blocks():
             digest.update(block)
@@ -126,6 +127,11 @@ class Search:
             why = "its name is hers and its pixels are not those of the data: look at it"
             return Place(path=path, kind="picture", standing="names", goes_by=why)
         return None
+
+
+def is_opened(path: PurePath, head: bytes) -> bool:
+    """Whether a file is an archive of files; weights that are packed as one (torch's, NumPy's) are known as a whole."""
+    return is_archive(head) and path.suffix.lower() not in WEIGHTS
 
 
 def is_picture(head: bytes) -> bool:
@@ -157,8 +163,13 @@ def is_named(path: PurePath, person: Person) -> bool:
     return any(whole.endswith(f"/{name}") for name in person.ids) or bool({*path.parts, path.stem} & person.words)
 
 
-def parsed(path: Path, raw: bytes) -> Any:
-    """JSON as it is; of any other text its lines and the words in them."""
+def parsed(path: Path, raw: bytes, words: frozenset[str]) -> Any:
+    """JSON as it is; of any other text those of some words that are a line, a cell or a word of it.
+
+    Example:
+        >>> parsed(Path("mail.txt"), b"to (anna), from carl", frozenset({"anna", "car"}))
+        ['anna']
+    """
     if raw.lstrip()[:1] in (b"{", b"["):
         try:
             return parse_json(raw)
@@ -166,4 +177,4 @@ def parsed(path: Path, raw: bytes) -> Any:
             if path.suffix == ".json":
                 raise InputError(str(path), f"not valid JSON ({error})", "Look into it yourself") from error
     text = raw.decode("utf-8", "replace")
-    return sorted({*map(str.strip, text.splitlines()), *_WORD.findall(text)})
+    return sorted({hit for form in _PARTS for part in form.finditer(text) if (hit := part[0].strip(' "')) in words})

@@ -136,7 +136,7 @@ class Found:
         self.places: list[Place] = []
         self.remembering, self.known = set[str](), set[str]()
         self._made: list[tuple[Path, dict[str, Any]]] = []
-        self._covered: set[PurePath] = set()
+        self._covered, self._beside = set[PurePath](), set[PurePath]()
 
     def record(self, path: Path, raw: Any) -> Place | None:
         """A file that was read: what it says of her."""
@@ -145,6 +145,7 @@ class Found:
             self._covered.add(path.with_suffix("") if schema == DERIVED[0] else path.parent)
         if path.name == RECORD and isinstance(raw, dict) and isinstance(raw.get("split"), dict):
             place, hashes = checkpoint(path, raw, self.person), {str(raw.get(key)) for key in BINDINGS}
+            self._beside.add(path.parent)
             self.known |= hashes if place is None or place.standing != "unknown" else set()
             self.remembering |= hashes if place is not None and place.standing == "remembers" else set()
             return place
@@ -158,12 +159,14 @@ class Found:
         """What weights or an exported file are, under any name: a copy of some that remember her, or known not to, or None."""
         if any(parent in self._covered for parent in (path, *path.parents)):
             return "known"
-        if sha256 in self.remembering:
-            return Place(path=str(path), kind="weights", standing="remembers", goes_by="it goes with the model that it is of")
+        if sha256 in self.remembering and path.parent not in self._beside:
+            return Place(
+                path=str(path), kind="weights", standing="remembers", goes_by="delete this copy, which no record is beside"
+            )
         made = [raw for _, raw in self._made if sha256 in _hashes(raw)]
         if any(_lineage(raw) in self.remembering for raw in made):
             return Place(path=str(path), kind="exported file", standing="derived", goes_by=REVOKE)
-        return "known" if made or sha256 in self.known else None
+        return "known" if made or sha256 in self.known | self.remembering else None
 
     def all(self) -> list[Place]:
         """Every place, by its path."""

@@ -77,7 +77,8 @@ def trace(
         search.folders(deep, show)
         search.finish(deep)
         found.places += closed
-    return (data, *cache, *dict.fromkeys(found.all())), cached
+    listed = {place.path for place in cache}
+    return (data, *cache, *dict.fromkeys(place for place in found.all() if place.path not in listed)), cached
 
 
 def _in_records(folders: Sequence[Path], found: Found) -> None:

@@ -238,7 +238,7 @@ def told(facts: Mapping[str, Any]) -> str:
     return (
         f"{facts['clients']} clients for {facts['seconds']:.0f} s on loopback, {facts['workers']} workers on {facts['cores']} "
         f"hyperthreads that the clients ran on as well, SQLite; the machine's load was {facts['load_before']:.1f} before and "
-        f"{facts['load_mean']:.1f} on average meanwhile, most of it other work. Of {asked:,} answers "
+        f"{facts['load_mean']:.1f} on average meanwhile, its own in it. Of {asked:,} answers "
         f"({facts['per_second']:.0f} a second) {bad} were no success. {checked['acknowledged']:,} requests were acknowledged, "
         f"{checked['in_the_ledger']:,} are in the ledger, {checked['lost']} lost, {checked['doubled']} doubled; "
         f"{checked['releases']} releases answered {checked['answered']:,} of them, {checked['answered_twice']} twice."

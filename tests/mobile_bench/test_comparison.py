@@ -70,7 +70,7 @@ def test_identical_code_passes_and_a_planted_slow_down_fails(factor: float, seed
 @pytest.mark.long
 def test_reports_of_several_rows() -> None:
     """The gate's false alarms are those of a report, however many rows it has; one slow row of six is still seen."""
-    generator, trials, alarms, seen = np.random.default_rng(5), 300, 0, 0
+    generator, trials, alarms, seen = np.random.default_rng(5), 120, 0, 0
     names = [f"{number}.tflite" for number in range(6)]
     for _ in range(trials):
         old, same = (report_of(*(row_of(noisy(generator), file=name) for name in names)) for _ in range(2))

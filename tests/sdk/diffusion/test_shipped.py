@@ -151,3 +151,12 @@ def test_the_page_shows_what_was_measured() -> None:
     for name, row in steered.items():
         both = ("{:.3f} ({:.3f} to {:.3f})".format(*row[number]) for number in ("nme", "another"))
         assert f"| {name} | {' | '.join(both)} |" in page
+
+
+def test_the_page_shows_the_plugin_beside_a_flow_transformer() -> None:
+    from benchmarks.flow_dit import described
+
+    root = Path(__file__).parents[3] / "docs"
+    found = json.loads((root / "data" / "flow-dit.json").read_text())
+    assert described(found) in (root / "plugins.md").read_text()
+    assert found["parameters"]["plugin_sd3_medium"] < 6_000_000

@@ -37,7 +37,9 @@ from .refused import BundleCheckFailed as BundleCheckFailed
 from .refused import Refused as Refused
 from .shipment import Delivery as Delivery
 from .signing import Signing as Signing
+from .source import DAMAGE as DAMAGE
 from .source import open_source as open_source
+from .source import open_zip as open_zip
 from .source import read_whole as read_whole
 from .strict import canonical as canonical
 from .strict import strict_json as strict_json

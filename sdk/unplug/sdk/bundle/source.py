@@ -22,7 +22,8 @@ MAX_ARCHIVE_BYTES = 512 * 2**20
 """Of an archive, and of all that it unpacks to; a folder has no such bound, for nothing in it grows."""
 MAX_DIRECTORY_BYTES = 4 * 2**20
 BLOCK = 2**20
-_DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error, OSError)
+DAMAGE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error, OSError)
+"""What `zipfile` raises on archives that somebody harmed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +62,7 @@ def open_source(path: Path) -> Iterator[Source]:
         with open_regular(path, max_bytes=MAX_ARCHIVE_BYTES, error=ReportError) as handle:
             try:
                 archive = _archive(path, handle)
-            except _DAMAGE as error:
+            except DAMAGE as error:
                 raise Refused("archive", str(path), f"no zip archive of a bundle ({error})") from error
             yield archive
 
@@ -92,8 +93,13 @@ def _folder(path: Path) -> Source:
     return Source(label=str(path), sizes=dict(sorted(sizes.items())), open=opened, odd=tuple(sorted(odd)))
 
 
-def _archive(path: Path, handle: BinaryIO) -> Source:
-    """Names and sizes by the directory at the end, which is bounded before it is read."""
+def open_zip(handle: BinaryIO) -> zipfile.ZipFile:
+    """A zip archive by the directory at its end, which is bounded before it is read.
+
+    Raises:
+        ValueError: it does not end with a directory (a comment is behind it, say), is a zip64, or its directory is too large.
+        BadZipFile: and what else `zipfile` raises on damage.
+    """
     size = handle.seek(0, os.SEEK_END)
     handle.seek(max(0, size - 42))
     end = handle.read(42)
@@ -101,7 +107,12 @@ def _archive(path: Path, handle: BinaryIO) -> Source:
         raise ValueError("it does not end with a directory, or is a zip64")
     if int.from_bytes(end[-10:-6], "little") > MAX_DIRECTORY_BYTES:
         raise ValueError(f"its directory is larger than {MAX_DIRECTORY_BYTES} bytes")
-    opened = zipfile.ZipFile(handle)
+    return zipfile.ZipFile(handle)
+
+
+def _archive(path: Path, handle: BinaryIO) -> Source:
+    """Names and sizes of a bundle's archive."""
+    opened = open_zip(handle)
     files = [item for item in opened.infolist() if not item.filename.endswith("/")]
     names = [item.orig_filename for item in files]
     if len(opened.infolist()) > MAX_FILES or sum(item.file_size for item in files) > MAX_ARCHIVE_BYTES:
@@ -144,7 +155,7 @@ def blocks(source: Source, name: str) -> Iterator[bytes]:
                 yield block
     except InputError as error:
         raise Refused("wrong-size", f"{source.label}/{name}", error.why) from error
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise Refused("archive", f"{source.label}/{name}", f"it cannot be unpacked ({error})") from error
     if left:
         why = "it holds another number of bytes than was said"

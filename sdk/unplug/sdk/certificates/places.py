@@ -133,7 +133,7 @@ def _found(name: PlaceName, traces: Sequence[TraceFile]) -> PlaceLine:
 
 
 def _kind(place: Place) -> PlaceName:
-    if place.kind == "data":
+    if place.kind in ("data", "picture"):
         return "raw data"
     if place.kind.startswith("cache"):
         return "caches"
@@ -141,6 +141,6 @@ def _kind(place: Place) -> PlaceName:
         return "work folders"
     kinds: dict[str, PlaceName] = {
         "checkpoint": "checkpoints", "references": "references and folds", "bundle": "earlier bundles",
-        "exported file": "earlier bundles",
+        "exported file": "earlier bundles", "weights": "checkpoints",
     }  # fmt: skip
     return kinds.get(place.kind, "lists and reports")

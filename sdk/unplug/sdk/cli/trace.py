@@ -17,13 +17,22 @@ from .options import out_option
 
 REACH = "What left this machine (phones that loaded a file, copies, backups, a disk's snapshots) cannot be searched from here."
 
+UNSEEN = (
+    "Pictures that were encoded, cut or resized anew have other pixels: they are found by their names alone, or not. So are "
+    "pictures that the data never held."
+)
+
 
 @click.command()
 @click.argument("person")
 @click.option("--data", "spec", required=True, metavar="SPEC", help="The data that hold, or held, the pictures.")
 @click.option(
-    "--in", "folders", multiple=True, required=True, type=click.Path(path_type=Path), metavar="DIR",
-    help="A folder to search, with all below it: checkpoints, references, exports, bundles; may be repeated.",
+    "--in", "folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
+    help="A folder of unplug's, with all below it: checkpoints, references, exports, bundles; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--search", "deep", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
+    help="A folder of anything: every file is opened, pictures are compared by their exact pixels; may be repeated.",
 )  # fmt: skip
 @click.option("--request", metavar="ID", help="Record the search in the ledger, as a step of this request.")
 @ledger_option
@@ -31,23 +40,25 @@ REACH = "What left this machine (phones that loaded a file, copies, backups, a d
 @out_option("Also write the result as JSON.", required=False)
 @command
 def trace(
-    person: str, spec: str, folders: tuple[Path, ...], request: str | None, where: str | None, purge: bool, out: Path | None,
-    common: Common,
+    person: str, spec: str, folders: tuple[Path, ...], deep: tuple[Path, ...], request: str | None, where: str | None,
+    purge: bool, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Find what still holds PERSON (a sample id or subject:NAME), was trained on them, was made from that, or names them."""
     from unplug.sdk.data import purge as delete
     from unplug.sdk.tracing import person_in
     from unplug.sdk.tracing import trace as look
 
+    if not folders and not deep:
+        raise InputError("trace", "no folder is named", "Add --in DIR, where unplug's files lie, or --search DIR, any other")
     if purge and request is None:
         raise InputError("--purge", "what is deleted is recorded", "Add --request ID, whose step it is")
     if request is not None:
         _check_request(where, request, person)
-    places, cached = look(spec, person_in(spec, person), folders)
+    places, cached = look(spec, person_in(spec, person), folders, deep=deep, show=common.show)
     freed = delete(cached) if purge and cached else 0
     value = {
         "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
-        "person": person, "data": spec, "searched": [str(folder.resolve()) for folder in folders],
+        "person": person, "data": spec, "searched": [str(folder.resolve()) for folder in (*folders, *deep)],
         "places": [dataclasses.asdict(place) for place in places],
         "purged": [str(path) for item in cached for path in item.paths] if purge else [], "out_of_reach": REACH,
     }  # fmt: skip
@@ -63,6 +74,7 @@ def trace(
         facts = {name: str(number) for name, number in counts.items()}
         entry = _record(where, request, facts | {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))})
         lines.append(f"recorded as entry {entry}")
+    lines += [UNSEEN] if deep else []
     return Outcome(value=value | {"entry": entry}, text="\n".join([*lines, REACH]))
 
 

@@ -57,6 +57,7 @@ class Place:
     goes_by: str = ""
 
 
-def unknown(path: str, kind: str, error: InputError | CheckFailed) -> Place:
+def unknown(path: str, kind: str, error: Exception) -> Place:
     """A place that could not be looked into, and why."""
-    return Place(path=path, kind=kind, standing="unknown", goes_by=error.why or str(error))
+    why = error.why if isinstance(error, InputError | CheckFailed) else error.strerror if isinstance(error, OSError) else None
+    return Place(path=path, kind=kind, standing="unknown", goes_by=why or str(error) or type(error).__name__)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import Any, Literal
 
 from unplug.core import InputError, operator_key
 from unplug.sdk.data import Split
 
 from .place import Person, Place, unknown
 
+RECORD = "unplug.json"
+REVOKE = "release a model that forgot her, and revoke this; copies and phones that have it are out of reach"
 FORGET = "unplug forget it, then delete this folder"
 DELETE = "delete it once nothing needs it, or take them out"
 
@@ -84,20 +87,88 @@ def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known:
     is_card = raw.get("schema") == "unplug-artifact/1"
     packed = path.name != "manifest.json"
     kind, place = ("exported file", path.with_suffix("")) if is_card else ("bundle", path if packed else path.parent)
-    lineage = raw if is_card else raw.get("lineage")
-    sha256 = lineage.get("checkpoint_sha256") if isinstance(lineage, dict) else None
+    sha256 = _lineage(raw)
     if sha256 in remembering:
-        why = "release a model that forgot her, and revoke this; copies and phones that have it are out of reach"
-        return Place(path=str(place), kind=kind, standing="derived", goes_by=why)
+        return Place(path=str(place), kind=kind, standing="derived", goes_by=REVOKE)
     if sha256 in known:
         return None
     why = f"made from weights {str(sha256)[:12]}, which are not where was searched"
     return Place(path=str(place), kind=kind, standing="unknown", goes_by=why)
 
 
+def _lineage(raw: dict[str, Any]) -> object:
+    """Of which weights a card or a manifest says that its files were made."""
+    lineage = raw if raw.get("schema") == DERIVED[0] else raw.get("lineage")
+    return lineage.get("checkpoint_sha256") if isinstance(lineage, dict) else None
+
+
+def _hashes(raw: dict[str, Any]) -> set[str]:
+    """Of the files that a card or a manifest describes."""
+    files = raw.get("files")
+    entries = [raw, *(files.values() if isinstance(files, dict) else ())]
+    return {str(entry.get("sha256")) for entry in entries if isinstance(entry, dict)}
+
+
+def cache_note(path: Path, raw: dict[str, Any], person: Person) -> Place | None:
+    """What lies beside an entry of a cache, wherever that is: whose pictures it was made from."""
+    if (place := naming(path, raw, person)) is None:
+        return None
+    return replace(place, kind="cache", standing="holds", goes_by="`unplug cache purge`, with $UNPLUG_CACHE set to that folder")
+
+
+BINDINGS = ("weights_sha256", "state_sha256")
 BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], Place | None]] = {
     "unplug-split/1": split_file,
     "unplug-split/2": split_file,
     "unplug-references/1": references,
+    "unplug-cache/1": cache_note,
 }
+COVERING = ("unplug-references/1", "unplug-cache/1", "unplug-patches/1", "unplug-base/1", "unplug-pipeline/1")
+"""Records that speak of all files beside and below them."""
 DERIVED = ("unplug-artifact/1", "unplug-bundle/1", "unplug-bundle/2")
+
+
+class Found:
+    """What a search found so far; what was made from weights is judged last, when all weights that are there are known."""
+
+    def __init__(self, person: Person) -> None:
+        self.person = person
+        self.places: list[Place] = []
+        self.remembering, self.known = set[str](), set[str]()
+        self._made: list[tuple[Path, dict[str, Any]]] = []
+        self._covered, self._beside = set[PurePath](), set[PurePath]()
+
+    def record(self, path: Path, raw: Any) -> Place | None:
+        """A file that was read: what it says of her."""
+        schema = raw.get("schema") if isinstance(raw, dict) else None
+        if isinstance(raw, dict) and schema in (DERIVED[0], *COVERING):
+            self._covered.add(path.with_suffix("") if schema == DERIVED[0] else path.parent)
+        if path.name == RECORD and isinstance(raw, dict) and isinstance(raw.get("split"), dict):
+            place, hashes = checkpoint(path, raw, self.person), {str(raw.get(key)) for key in BINDINGS}
+            self._beside.add(path.parent)
+            self.known |= hashes if place is None or place.standing != "unknown" else set()
+            self.remembering |= hashes if place is not None and place.standing == "remembers" else set()
+            return place
+        if isinstance(schema, str) and schema in DERIVED:
+            self._made.append((path, raw))
+            return None
+        look = BY_SCHEMA.get(schema, naming) if isinstance(schema, str) else naming
+        return look(path, raw, self.person)
+
+    def weights(self, path: Path, sha256: str) -> Place | Literal["known"] | None:
+        """What weights or an exported file are, under any name: a copy of some that remember her, or known not to, or None."""
+        if any(parent in self._covered for parent in (path, *path.parents)):
+            return "known"
+        if sha256 in self.remembering and path.parent not in self._beside:
+            return Place(
+                path=str(path), kind="weights", standing="remembers", goes_by="delete this copy, which no record is beside"
+            )
+        made = [raw for _, raw in self._made if sha256 in _hashes(raw)]
+        if any(_lineage(raw) in self.remembering for raw in made):
+            return Place(path=str(path), kind="exported file", standing="derived", goes_by=REVOKE)
+        return "known" if made or sha256 in self.known | self.remembering else None
+
+    def all(self) -> list[Place]:
+        """Every place, by its path."""
+        made = (derived(path, raw, frozenset(self.remembering), frozenset(self.known)) for path, raw in self._made)
+        return sorted([*self.places, *(place for place in made if place is not None)], key=lambda place: place.path)

@@ -1,12 +1,11 @@
-"""Looks through data, cache and folders for one person. Pictures are not opened: who is in them is what the data say.
+"""Looks through data, cache and folders for one person. Folders are searched for the records that unplug writes, or deeply.
 
 Of bundles packed into one file the manifest is read, within the bounds of `unplug.sdk.bundle`, and nothing is unpacked.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,12 @@ from unplug.core import CheckFailed, DataError, InputError, parse_json, read_reg
 from unplug.sdk.bundle import read_manifest
 from unplug.sdk.data import Held, Listing, held_in_cache, parse_spec, picked
 
-from . import records
+from .deep import Search, her_pixels
 from .place import Person, Place, unknown
+from .records import Found
+from .walk import MAX_BYTES, walk
 
-MAX_FILES = 1_000_000
-MAX_BYTES = 64 * 2**20
-RECORD, SUBJECT = "unplug.json", "subject:"
+SUBJECT = "subject:"
 TEXTS = (".txt", ".csv", ".jsonl", ".tsv")
 ARCHIVES = (".zip", ".unplug")
 """Files that may be bundles; an archive of something else is reported as not looked into."""
@@ -44,13 +43,17 @@ def person_in(spec: str, name: str) -> Person:
     return Person(name=name, ids=frozenset(ids))
 
 
-def trace(spec: str, person: Person, folders: Sequence[Path]) -> tuple[tuple[Place, ...], tuple[Held, ...]]:
+def trace(
+    spec: str, person: Person, folders: Sequence[Path], *, deep: Sequence[Path] = (), show: bool = False
+) -> tuple[tuple[Place, ...], tuple[Held, ...]]:
     """Every place where a person was found, or could not be looked for.
 
     Args:
         spec: of the data.
         person: see `person_in`.
-        folders: searched with all that is below them, links not followed.
+        folders: searched with all that is below them for the records that unplug writes, links not followed.
+        deep: searched file by file, by contents; see `unplug.sdk.tracing.deep`.
+        show: a progress bar.
 
     Returns:
         The places: the data, the cache, then files by their paths; and the entries of the cache among them, for `purge`.
@@ -66,58 +69,29 @@ def trace(spec: str, person: Person, folders: Sequence[Path]) -> tuple[tuple[Pla
         for item in cached
         for path in item.paths
     ]
-    return (data, *cache, *_in_folders(person, folders)), cached
+    found = Found(person)
+    _in_records(folders, found)
+    if deep:
+        pixels, closed = her_pixels(spec, person)
+        search = Search(person, pixels, found)
+        search.folders(deep, show)
+        search.finish(deep)
+        found.places += closed
+    listed = {place.path for place in cache}
+    return (data, *cache, *dict.fromkeys(place for place in found.all() if place.path not in listed)), cached
 
 
-def _in_folders(person: Person, folders: Sequence[Path]) -> list[Place]:
-    found: list[Place] = []
-    later: list[tuple[Path, dict[str, Any]]] = []
-    remembering, known = set[str](), set[str]()
-    closed: list[OSError] = []
-    for path in _files(folders, closed):
-        try:
-            raw = _read(path)
-        except (InputError, CheckFailed) as error:
-            found.append(unknown(str(path), "archive" if path.suffix in ARCHIVES else "file", error))
-            continue
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        place: Place | None
-        if path.name == RECORD and isinstance(raw, dict) and isinstance(raw.get("split"), dict):
-            place, sha256 = records.checkpoint(path, raw, person), str(raw.get("weights_sha256"))
-            known |= {sha256} if place is None or place.standing != "unknown" else set()
-            remembering |= {sha256} if place is not None and place.standing == "remembers" else set()
-        elif isinstance(schema, str) and schema in records.DERIVED:
-            later.append((path, raw))
-            continue
-        else:
-            look = records.BY_SCHEMA.get(schema, records.naming) if isinstance(schema, str) else records.naming
-            place = look(path, raw, person)
-        found += [place] if place is not None else []
-    found += [unknown(str(error.filename), "folder", InputError("it", error.strerror or str(error))) for error in closed]
-    made = (records.derived(path, raw, frozenset(remembering), frozenset(known)) for path, raw in later)
-    return sorted([*found, *(place for place in made if place is not None)], key=lambda place: place.path)
-
-
-def _files(folders: Sequence[Path], closed: list[OSError]) -> Iterator[Path]:
-    """Files that can name somebody, each once; pictures, weights and exported models are known by the JSON beside them.
-
-    Args:
-        folders: to search.
-        closed: gets why a folder below them cannot be listed.
-    """
-    seen = set[str]()
-    for folder in folders:
-        if not folder.is_dir():
-            raise InputError(str(folder), "there is no such folder", "Check the path")
-        for parent, _, names in os.walk(os.path.realpath(folder), onerror=closed.append):
-            for name in names:
-                path = Path(parent, name)
-                if path.suffix not in (".json", *TEXTS, *ARCHIVES) or path.is_symlink() or str(path) in seen:
-                    continue
-                seen.add(str(path))
-                if len(seen) > MAX_FILES:
-                    raise InputError(str(folder), f"it holds more than {MAX_FILES} files", "Name the folders one by one")
-                yield path
+def _in_records(folders: Sequence[Path], found: Found) -> None:
+    """Files that can name somebody; pictures, weights and exported models are known by the JSON beside them."""
+    for path in walk(folders):
+        if isinstance(path, Place):
+            found.places += [path] if path.kind == "folder" else []
+        elif path.suffix in (".json", *TEXTS, *ARCHIVES):
+            try:
+                place = found.record(path, _read(path))
+            except (InputError, CheckFailed) as error:
+                place = unknown(str(path), "archive" if path.suffix in ARCHIVES else "file", error)
+            found.places += [place] if place is not None else []
 
 
 def _read(path: Path) -> Any:

@@ -141,8 +141,9 @@ def test_the_page_shows_what_was_measured() -> None:
     for attribute in measured[0]["rows"]["source"]["kept"]:
         shares = (f"{100 * measured[0]['rows'][way]['kept'][attribute]:.0f} %" for way in ways)
         assert attribute == "all" or f"| {attribute} | {' | '.join(shares)} |" in page
-    for found, name, one in [(found, *item) for found in measured for item in found["settings"].items()]:
+    for found, name in [(one, name) for one in measured for name in one["settings"]]:
         ceiling = found["rows"]["autoencoder"]["kept"]["all"]
+        one = found["settings"][name]
         kept, colours = found["rows"][name]["kept"]["all"], one["colours"]
         ratios = [colours[ATTRIBUTES[attribute].prompt]["ratio"] for attribute in ("background", "skin", "hair", "clothes")]
         cells = [

@@ -247,7 +247,8 @@ def test_a_prompt_that_is_too_long_says_so(base_folder: Path, tmp_path: Path) ->
     args[args.index("--prompt") + 1] = "zebra " * 30
     long = CliRunner().invoke(main, args)
     assert (short.exit_code, long.exit_code) == (0, 0) and short.stderr == ""
-    assert "the base reads the first 16 only" in long.stderr and len(long.stderr.splitlines()) == 1
+    assert long.stderr.splitlines()[1:] == ['this base was never taught "zebra": expect nothing of it']
+    assert "the base reads the first 16 only" in long.stderr.splitlines()[0]
 
 
 def test_a_photograph_without_the_task_file(

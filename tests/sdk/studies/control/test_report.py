@@ -133,7 +133,7 @@ def test_the_page_has_every_table_and_no_verdict_on_forgetting(made: Made) -> No
         "what no control can beat",
         "Paired differences from ControlNet",
         "Share of prompts",
-        "Trainings: 2 steps of 2 samples",
+        "Trainings: steps of 2 samples",
         "Verdicts by the paired",
         "Fréchet distance within 1 % of ControlNet",
         "another sample",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-from unplug.core import InputError, operator_key
+from unplug.core import InputError, UnplugError, operator_key
+from unplug.sdk.bundle import bundle_id
 from unplug.sdk.data import Split
 
-from .place import Person, Place, unknown
+from .place import Person, Place, Standing, unknown
 
 RECORD = "unplug.json"
 REVOKE = "release a model that forgot her, and revoke this; copies and phones that have it are out of reach"
@@ -96,6 +97,25 @@ def derived(path: Path, raw: dict[str, Any], remembering: frozenset[str], known:
     return Place(path=str(place), kind=kind, standing="unknown", goes_by=why)
 
 
+def patches(path: Path, raw: dict[str, Any], bundles: Mapping[str, Standing | None]) -> Place | None:
+    """The difference of two bundles, from which whoever has one makes the other.
+
+    Args:
+        path: ``patches.json``.
+        raw: what that says.
+        bundles: how each bundle stands that the search found, by the hash of its manifest.
+    """
+    ends = [bundles.get(str(raw.get(end)), "unknown") for end in ("base", "target")]
+    why: dict[Standing, str] = {
+        "derived": "it leads from or to a bundle made from a model that was trained on them: delete it with that bundle",
+        "unknown": "it leads from or to a bundle that cannot be told, or is not where was searched",
+    }
+    for standing, reason in why.items():
+        if standing in ends:
+            return Place(path=str(path.parent), kind="patches", standing=standing, goes_by=reason)
+    return None
+
+
 def _lineage(raw: dict[str, Any]) -> object:
     """Of which weights a card or a manifest says that its files were made."""
     lineage = raw if raw.get("schema") == DERIVED[0] else raw.get("lineage")
@@ -123,7 +143,8 @@ BY_SCHEMA: dict[str, Callable[[Path, dict[str, Any], Person], Place | None]] = {
     "unplug-references/1": references,
     "unplug-cache/1": cache_note,
 }
-COVERING = ("unplug-references/1", "unplug-cache/1", "unplug-patches/1", "unplug-base/1", "unplug-pipeline/1")
+PATCHES = "unplug-patches/1"
+COVERING = ("unplug-references/1", "unplug-cache/1", PATCHES, "unplug-base/1", "unplug-pipeline/1")
 """Records that speak of all files beside and below them."""
 DERIVED = ("unplug-artifact/1", "unplug-bundle/1", "unplug-bundle/2")
 
@@ -136,6 +157,7 @@ class Found:
         self.places: list[Place] = []
         self.remembering, self.known = set[str](), set[str]()
         self._made: list[tuple[Path, dict[str, Any]]] = []
+        self._patches: list[tuple[Path, dict[str, Any]]] = []
         self._covered, self._beside = set[PurePath](), set[PurePath]()
 
     def record(self, path: Path, raw: Any) -> Place | None:
@@ -151,6 +173,9 @@ class Found:
             return place
         if isinstance(schema, str) and schema in DERIVED:
             self._made.append((path, raw))
+            return None
+        if isinstance(raw, dict) and schema == PATCHES:
+            self._patches.append((path, raw))
             return None
         look = BY_SCHEMA.get(schema, naming) if isinstance(schema, str) else naming
         return look(path, raw, self.person)
@@ -170,5 +195,21 @@ class Found:
 
     def all(self) -> list[Place]:
         """Every place, by its path."""
-        made = (derived(path, raw, frozenset(self.remembering), frozenset(self.known)) for path, raw in self._made)
-        return sorted([*self.places, *(place for place in made if place is not None)], key=lambda place: place.path)
+        remembering, known = frozenset(self.remembering), frozenset(self.known)
+        made = [(path, derived(path, raw, remembering, known)) for path, raw in self._made]
+        bundles = {_bundle_id(path): None if place is None else place.standing for path, place in made}
+        lead = [patches(path, raw, bundles) for path, raw in self._patches]
+        found = [
+            *self.places,
+            *(place for _, place in made if place is not None),
+            *(place for place in lead if place is not None),
+        ]
+        return sorted(found, key=lambda place: place.path)
+
+
+def _bundle_id(manifest: Path) -> str:
+    """What patches call a bundle; nothing where it cannot be read again."""
+    try:
+        return bundle_id(manifest.parent if manifest.name == "manifest.json" else manifest)
+    except UnplugError:
+        return ""

@@ -40,8 +40,8 @@ UNPLACED = (
 )  # differences from what is there, and costs
 SOURCES = (
     "leaderboard-people.json", "leaderboard-people-10.json", "leaderboard-people-20.json", "leaderboard-people-others.json",
-    "leaderboard-people-wide.json", "leaderboard-people-youngest.json", "leaderboard-people-remembered.json",
-    "leaderboard-designs.json", "leaderboard-requests.json",
+    "leaderboard-people-wide.json", "leaderboard-people-nano.json", "leaderboard-people-youngest.json",
+    "leaderboard-people-remembered.json", "leaderboard-designs.json", "leaderboard-requests.json",
     "tuning.json", "leaderboard-utkface.json", "leaderboard-photographs.json", "ablation.json",
 )  # fmt: skip
 """What docs/leaderboard.md is made of, in docs/data."""
@@ -114,9 +114,9 @@ well has read it. All models of a board of small networks lie in `DIR/models`.
 LACKS = """
 ### What this board does not have
 
-Drawn faces alone, and at 32 pixels: `small` at 64 pixels on photographs is beyond two hardware threads (below). One
-network in two sizes: `--size nano` is there and has not been run. Boards beside the first have fewer originals, so wider
-intervals, and F on another scale; settings were tuned for the first and for its 5 %.
+Drawn faces alone, and at 32 pixels: `small` at 64 pixels on photographs is beyond two hardware threads (below). Boards
+beside the first have fewer originals (8 to 32), so wider intervals, and F on another scale; settings were tuned for the first
+and for its 5 %.
 A retraining takes seconds here, within which the clock's 5 s of grace forgive everything: wall times are shown, and the
 budget that binds is compute. The methods are tuned for the score, which is F times accuracies and not years: read the error and
 the shift of phi beside it.

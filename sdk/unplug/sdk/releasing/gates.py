@@ -209,7 +209,7 @@ def further_gate(report: AuditReport) -> list[Gate]:
         return []
     seen = [name for name, gap in known.items() if abs(gap.value) > WIDENING / 2 * ((gap.high or 0.0) - (gap.low or 0.0))]
     told = ", ".join(f"{name} {gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})" for name, gap in known.items())
-    alone = "".join(f"; not judged: {name}" for name in sorted(set(further) - set(known)))
+    alone = f"; not judged: {', '.join(sorted(set(further) - set(known)))}" if set(further) - set(known) else ""
     detail = f"minus the oracle's (an interval counts {WIDENING:g} times as wide): {told}{alone}"
     return [_upto("further attacks", float(len(seen)), 0.0, " attacks tell the forgotten from strangers", detail)]
 

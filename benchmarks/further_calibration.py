@@ -10,7 +10,7 @@ a draw picks of what they said. JSON goes to docs/data/further-calibration.json;
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ from unplug.sdk.auditing.evidence import Evidence, gather
 from unplug.sdk.data import Split, load_dataset, make_split
 from unplug.sdk.releasing.gates import further_gate
 from unplug.sdk.tasks import AgeTask, train_age
-from unplug.sdk.training import Predictions, Recipe, Sets, edges_of
+from unplug.sdk.training import Recipe, Sets, edges_of
+
+from .gate_calibration import rows_of
 
 SCHEMA = "unplug-further-calibration/1"
 SPEC = "synth:n=1600,subjects=800,seed=41"
@@ -57,7 +59,7 @@ class Recorded:
 
     def signals(self, sets: Sets) -> Signals:
         """What it said of the sets."""
-        forget, unseen = (_at(self.said.forget, rows) for rows in (self.row_F, self.row_U))
+        forget, unseen = (rows_of(self.said.forget, rows) for rows in (self.row_F, self.row_U))
         own = replace(self.said, forget=forget, unseen=unseen, views=(), others=None, inside=None)
         return replace(own, person_F=self.person_F, person_U=self.person_U)
 
@@ -67,19 +69,13 @@ class Recorded:
         assert others is not None and inside is not None
         of_F, of_U = (np.flatnonzero(np.isin(others.person_F, people)) for people in (self.person_F, self.person_U))
         return replace(
-            own, views=tuple((_at(said, self.row_F), _at(said, self.row_U)) for said, _ in self.said.views),
+            own, views=tuple((rows_of(said, self.row_F), rows_of(said, self.row_U)) for said, _ in self.said.views),
             others=Others(
-                forget=_at(others.forget, of_F), unseen=_at(others.forget, of_U), person_F=others.person_F[of_F],
+                forget=rows_of(others.forget, of_F), unseen=rows_of(others.forget, of_U), person_F=others.person_F[of_F],
                 person_U=others.person_F[of_U],
             ),
             inside=replace(inside, forget_FC=inside.forget_FC[self.row_F], unseen_UC=inside.forget_FC[self.row_U]),
         )  # fmt: skip
-
-
-def _at(said: Predictions, index_F: np.ndarray) -> Predictions:
-    found = {item.name: getattr(said, item.name) for item in fields(said)}  # type: ignore[arg-type]
-    picked: Any = {name: value if value is None else value[index_F] for name, value in found.items()}
-    return type(said)(**picked)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,14 +61,17 @@ class Recorded:
     def signals(self, sets: Sets) -> Signals:
         """What was said of the people of a request, and of those who stay."""
         place = {name: row for row, name in enumerate(self.ids)}
-        forget, retain = (_at(self.train, np.array([place[name] for name in part.ids])) for part in (sets.forget, sets.train))
+        forget, retain = (
+            rows_of(self.train, np.array([place[name] for name in part.ids])) for part in (sets.forget, sets.train)
+        )
         return Signals(
             forget=forget, unseen=self.test, population=self.validation, retain=retain, person_F=sets.forget.subject_N,
             person_U=sets.test.subject_N,
         )  # fmt: skip
 
 
-def _at(said: Predictions, index_F: np.ndarray) -> Predictions:
+def rows_of(said: Predictions, index_F: np.ndarray) -> Predictions:
+    """What was said of some samples, by their rows."""
     found = {item.name: getattr(said, item.name) for item in fields(said)}  # type: ignore[arg-type]
     picked: Any = {name: value if value is None else value[index_F] for name, value in found.items()}
     return type(said)(**picked)

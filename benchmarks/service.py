@@ -74,7 +74,7 @@ class Connection:
         return int(head[0].split()[1]), json.loads(raw)
 
     def close(self) -> None:
-        """Ends it."""
+        """Closes the connection, where one is open; the next request opens another."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
@@ -223,7 +223,7 @@ LABELS = {"submit": "submit a request", "look": "look at one", "due": "list what
 
 
 def markdown(facts: Mapping[str, Any]) -> str:
-    """The table of docs/service.md."""
+    """The table of docs/service.md: milliseconds to an answer, by what was asked and over all."""
     lines = ["| | answers | median ms | p95 | p99 | longest |", "|---|---:|---:|---:|---:|---:|"]
     for kind, label in {**LABELS, "all": "**all**"}.items():
         row = facts["latency_ms"][kind]

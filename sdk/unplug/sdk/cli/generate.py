@@ -78,13 +78,13 @@ def generate(
     the same picture on every target. Its noise is not torch's, so a diffusers base draws another picture of the same seed.
     """
     from unplug.core import check_writable
-    from unplug.sdk.device import claim, is_generator, picture_format, save_marked, untaught
+    from unplug.sdk.device import claim, is_generator, picture_format, save_marked
     from unplug.sdk.diffusion import find_plugin
 
     picture_format(out)
     seeds = [common.seed + index for index in range(count)]
-    singly = [out] if count == 1 else [out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds]
-    for file in {out, *singly}:
+    singly = (out,) if count == 1 else tuple(out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds)
+    for file in (out, *singly):
         claim(file, (*conditions, *photos))
     guide_order = GuideOrder(
         plugins=plugins, conditions=conditions, photos=photos, strengths=strengths, settings=settings(pairs), task=task,
@@ -96,7 +96,7 @@ def generate(
         order = FilesOrder(
             prompt=prompt, negative=negative, folder=Path(base_name), guides=guide_order, count=count, steps=steps,
             guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, loras=loras, out=out,
-            singly=tuple(singly),
+            singly=singly,
         )  # fmt: skip
         return generate_on_files(order, common)
     if (word := given_option("target", "precision", "threads")) is not None:
@@ -118,10 +118,7 @@ def generate(
     base = load_base(base_name, device=common.device, dtype=dtype)
     load_loras(base, loras)
     for text in (prompt, negative):
-        if (longer := len(base.tokenizer(text).input_ids)) > (most := base.tokenizer.model_max_length):
-            common.say(f"{text[:40]!r}... has {longer} tokens: the base reads the first {most} only")
-        if (line := untaught(_spelled(base.tokenizer, text), len(base.tokenizer))) is not None:
-            common.say(line)
+        _tell_words(base.tokenizer, text, common)
     started = time.perf_counter()
     with tqdm(total=count, desc="draw", unit="picture", disable=not common.show, leave=False) as bar:
         pictures, drawn = draw_pictures(
@@ -151,11 +148,15 @@ def _kind_of(plugin: str) -> str:
     return str(read_config(find_plugin(plugin), expect="plugin")[1].get("condition", ""))
 
 
-def _spelled(tokenizer: Any, text: str) -> tuple[str, ...]:
-    """Words of a text that are no token of their own, see `unplug.sdk.device.Encoded`."""
-    from unplug.sdk.device import normalize, split_words
+def _tell_words(tokenizer: Any, text: str, common: Common) -> None:
+    """Says what the base does not read of a text: what is behind its last token, and words that are no token of their own."""
+    from unplug.sdk.device import normalize, split_words, untaught
 
-    return tuple(dict.fromkeys(word for word in split_words(normalize(text)) if len(tokenizer.tokenize(word)) > 1))
+    if (longer := len(tokenizer(text).input_ids)) > (most := tokenizer.model_max_length):
+        common.say(f"{text[:40]!r}... has {longer} tokens: the base reads the first {most} only")
+    spelled = dict.fromkeys(word for word in split_words(normalize(text)) if len(tokenizer.tokenize(word)) > 1)
+    if (line := untaught(tuple(spelled), len(tokenizer))) is not None:
+        common.say(line)
 
 
 def _steerings(guides: tuple[Guide, ...]) -> list[Any]:

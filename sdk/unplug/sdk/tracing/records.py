@@ -196,14 +196,16 @@ class Found:
     def all(self) -> list[Place]:
         """Every place, by its path."""
         remembering, known = frozenset(self.remembering), frozenset(self.known)
-        made = [(path, derived(path, raw, remembering, known)) for path, raw in self._made]
-        bundles = {_bundle_id(path): None if place is None else place.standing for path, place in made}
-        lead = [patches(path, raw, bundles) for path, raw in self._patches]
-        found = [
-            *self.places,
-            *(place for _, place in made if place is not None),
-            *(place for place in lead if place is not None),
-        ]
+        made = [(path, raw, derived(path, raw, remembering, known)) for path, raw in self._made]
+        lead: list[Place | None] = []
+        if self._patches:  # bundles are opened once more, for what patches call them
+            bundles = {
+                _bundle_id(path): None if place is None else place.standing
+                for path, raw, place in made
+                if raw["schema"] != DERIVED[0]
+            }
+            lead = [patches(path, raw, bundles) for path, raw in self._patches]
+        found = [*self.places, *(place for place in (*(own for *_, own in made), *lead) if place is not None)]
         return sorted(found, key=lambda place: place.path)
 
 

@@ -42,7 +42,7 @@ class Item:
     rest: IO[bytes]
 
     def blocks(self) -> Iterator[bytes]:
-        """All bytes, in pieces."""
+        """All bytes from the first on, a MiB at a time, so that a file of any size is hashed in little memory; once."""
         yield self.head
         while block := self.rest.read(2**20):
             yield block

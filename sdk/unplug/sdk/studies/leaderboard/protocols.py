@@ -138,14 +138,15 @@ CHALLENGE = BenchmarkProtocol(
 )
 """The 2023 challenge's setting: children are to be forgotten, and hundreds of models say whether they are."""
 
+PEOPLE_SUMMARY = (
+    "Synthetic faces of people with two pictures each; a random 8 % of the training set is forgotten, whole people. One "
+    "unlearned model is made of each original, so that an exact method scores as retraining does. The network is a plain "
+    "one of {weights} weights at 32 pixels that knows its training set by heart (flips alone), so that "
+    "memorisation is real and a board of thousands of models takes hours of one thread."
+)
 PEOPLE = BenchmarkProtocol(
     name="people",
-    summary=(
-        "Synthetic faces of people with two pictures each; a random 8 % of the training set is forgotten, whole people. One "
-        "unlearned model is made of each original, so that an exact method scores as retraining does. The network is a plain "
-        "one of 34,000 weights at 32 pixels that knows its training set by heart (flips alone), so that "
-        "memorisation is real and a board of thousands of models takes hours of one thread."
-    ),
+    summary=PEOPLE_SUMMARY.format(weights="34,000"),
     kind="age",
     recipe=Recipe(
         size=ADOPTED, image_size=32, epochs=24, batch_size=64, augment="flip", dropout=0.0, lr=3e-3, weight_decay=0.05
@@ -163,7 +164,7 @@ PEOPLE = BenchmarkProtocol(
 
 PEOPLE_WIDE = replace(
     PEOPLE, name="people-wide", network=Adopted(factory="unplug:plain-wide").to_dict(),
-    summary=PEOPLE.summary.replace("a plain one of 34,000 weights", "a plain one of 115,000 weights"),
+    summary=PEOPLE_SUMMARY.format(weights="115,000"),
 )  # fmt: skip
 """The same with a network of three times as many weights."""
 

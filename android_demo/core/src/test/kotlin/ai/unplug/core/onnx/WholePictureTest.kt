@@ -113,7 +113,7 @@ class WholePictureTest {
         Files.createSymbolicLink(file.toPath(), File(source, "variants/few-steps.lora").toPath())
         assertThrows(DataError::class.java) { files.variant("few-steps") }
         val text = Vectors.file("app/variants/pipeline.json").readText()
-        val digest = Regex("\"sha256\": \"[0-9a-f]{64}\"").find(text, text.indexOf("few-steps.lora"))!!.value
+        val digest = checkNotNull(Regex("\"sha256\": \"[0-9a-f]{64}\"").find(text, text.indexOf("few-steps.lora"))).value
         val harmed =
             listOf(
                 "\"rank\": 3" to "\"rank\": 4",

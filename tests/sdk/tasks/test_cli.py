@@ -87,7 +87,7 @@ def test_audit_prints_losses(plugin_world: PluginWorld, models: Path, tmp_path: 
     attacks = [word for name in ("gain", "loss", "person", "two-versions") for word in (name, "AUC")]
     assert text.splitlines()[0].split() == ["model", "test", "loss", "forget", "loss", *attacks]
     assert "not run: error: the model or the data has no ages" in text
-    assert "not run: rmia: needs 1 reference model(s), 0 given" in text
+    assert "not run: rmia: needs 1 reference model, 0 given" in text
     assert "relearned after" in text
     raw = json.loads((tmp_path / "audit.json").read_text())
     assert [item["role"] for item in raw["models"]] == ["original", "unlearned", "retrained"]

@@ -114,7 +114,7 @@ def usable(reports: Sequence[BenchReport], device: str, files: dict[str, Artifac
     counted = read_features([files[digest] for digest in wanted]) if wanted else []
     features = dict(zip(wanted, counted, strict=True))
     known = [Known(row=row, features=features[row.artifact_sha256]) for row in rows]
-    return known, [f"{number} row{'' if number == 1 else 's'}: {why}" for why, number in left.items()]
+    return known, [f"{counted(number, 'row')}: {why}" for why, number in left.items()]
 
 
 def setting_of(row: BenchRow) -> Setting:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from unplug.core import InputError, installed_versions
+from unplug.core import InputError, counted, installed_versions
 from unplug.export import Artifact
 
 from ..baselines import Baselines, load_baselines
@@ -180,5 +180,5 @@ def _estimate(artifact: Artifact, features: Features, calibration: Calibration) 
 
 
 def _name(setting: Setting) -> str:
-    threads = "" if setting.threads is None else f" {setting.threads} thread{'' if setting.threads == 1 else 's'}"
+    threads = "" if setting.threads is None else f" {counted(setting.threads, 'thread')}"
     return f"{setting.precision or 'unknown precision'} {setting.delegate}{threads}"

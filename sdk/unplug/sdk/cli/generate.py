@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.core import InputError
+from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command, settings
 from .generate_files import FilesOrder, generate_on_files
@@ -137,7 +137,7 @@ def generate(
     value = {"out": str(out), "pictures": [str(file) for file in singly], "seconds": round(seconds, 3),
              "guides": [item.to_dict() for item in guides], **facts}  # fmt: skip
     how = f"{seconds:.1f} s, {facts['precision']}"
-    return Outcome(value=value, text=f"saved {out} ({count} picture{'s' if count > 1 else ''}, {how})")
+    return Outcome(value=value, text=f"saved {out} ({counted(count, 'picture')}, {how})")
 
 
 def _kind_of(plugin: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from unplug.core import DataError, InputError
+from unplug.core import DataError, InputError, counted
 
 if TYPE_CHECKING:
     from unplug.sdk.conditions import FaceFrame
@@ -115,10 +115,10 @@ class GuideOrder:
     def _mismatch(self) -> InputError | None:
         count, pictures = len(self.plugins), len(self.conditions) + len(self.photos)
         if pictures != count:
-            why = f"{count} plugin(s) and {pictures} picture(s) were given"
+            why = f"{counted(count, 'plugin')} and {counted(pictures, 'picture')} were given"
             return InputError("--plugin", why, "Give a --condition-image or a --photo for each --plugin, in the same order")
         if self.strengths and len(self.strengths) != count:
-            why = f"{len(self.strengths)} for {count} plugin(s)"
+            why = f"{len(self.strengths)} for {counted(count, 'plugin')}"
             return InputError("--strength", why, "Give none, or one for each --plugin")
         if self.photos:
             return None

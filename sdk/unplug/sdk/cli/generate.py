@@ -28,7 +28,7 @@ from .options import given_option, out_option
 )
 @click.option("--plugin", "plugins", multiple=True, help="face_landmark, canny, or a plugin folder; may be repeated.")
 @click.option("--condition-image", "conditions", multiple=True, type=click.Path(path_type=Path),
-              help="The drawn condition of a --plugin; pictures and plugins are in the same order.")  # fmt: skip
+              help="The drawn condition of a --plugin, or example; pictures and plugins are in the same order.")  # fmt: skip
 @click.option("--photo", "photos", multiple=True, type=click.Path(path_type=Path),
               help="Instead, for this plugin: a photograph from which the condition is drawn.")  # fmt: skip
 @click.option("--crop", type=click.Choice(["auto", "face", "none"]), default="auto", show_default=True,

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from unplug.sdk.conditions import FaceFrame
 
 Crop = Literal["auto", "face", "none"]
+EXAMPLE = Path("example")
+"""For --condition-image: the picture that ships for the plugin's condition, where no file is called so."""
 FACE, BODY = "face_landmark", "holistic"
 OF_THE_FACE = ("task", "faces")
 """Settings that finding the face has as well."""
@@ -84,7 +86,7 @@ class GuideOrder:
     def check_there(self) -> None:
         """Raises `DataError` for a picture that is not there, before anything that takes time."""
         for path in (*self.conditions, *self.photos):
-            if not path.exists():
+            if not path.exists() and (path != EXAMPLE or path in self.photos):
                 raise DataError(str(path), "no such file", "Check the path of the condition or photograph")
 
     def guides(self, kind_of: Callable[[str], str]) -> tuple[Guide, ...]:
@@ -102,6 +104,7 @@ class GuideOrder:
         left = {True: iter(self.photos), False: iter(self.conditions)}
         images = [next(left[photo]) for photo in photo_of]
         kinds = [kind_of(plugin) for plugin in self.plugins]
+        images = [_found(image, kind) for image, kind in zip(images, kinds, strict=True)]
         cropped = [photo and self._crops(kind) for photo, kind in zip(photo_of, kinds, strict=True)]
         options = self._options([kind if photo else None for kind, photo in zip(kinds, photo_of, strict=True)], cropped)
         strengths = self.strengths or (1.0,) * len(self.plugins)
@@ -170,6 +173,13 @@ class GuideOrder:
         from unplug.sdk.conditions import FaceFrame
 
         return FaceFrame(**of_face) if self.margin is None else FaceFrame(**of_face, margin=self.margin)
+
+
+def _found(image: Path, kind: str) -> Path:
+    """The picture, or the one that ships for this condition."""
+    from unplug.sdk.conditions import example_condition
+
+    return example_condition(kind) if image == EXAMPLE and not image.exists() else image
 
 
 def _split(key: str) -> tuple[str | None, str]:

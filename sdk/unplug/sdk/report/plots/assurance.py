@@ -127,7 +127,8 @@ def det_svg(traces: Sequence[Trace], *, name: str, title: str, width: int, least
         legend_below(figure, axes)
         figure.draw_without_rendering()  # the layout is settled here, and names can be moved apart
         for trace in traces:
-            _name_marks(axes, [(*map(float, _deviate(np.array([x, y]), low)), text) for x, y, text in trace.marks])
+            places = [_deviate(np.array([x, y]), low) for x, y, _ in trace.marks]
+            _name_marks(axes, [(float(x), float(y), mark[2]) for (x, y), mark in zip(places, trace.marks, strict=True)])
         spoken = "; ".join(
             f"{trace.label}: "
             + ", ".join(f"{text} passes {100 * x:.1f} % and rejects {100 * y:.1f} %" for x, y, text in trace.marks)

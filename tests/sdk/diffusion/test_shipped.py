@@ -134,29 +134,11 @@ def test_prompts_are_kept_and_faces_are_like_faces() -> None:
 
 
 def test_the_page_shows_what_was_measured() -> None:
+    from benchmarks.quality_page import tables, with_tables
+
     root = Path(__file__).parents[3] / "docs"
-    page = (root / "plugins.md").read_text()
-    measured = [json.loads((root / "data" / name).read_text()) for name in ("base-quality.json", "students.json")]
-    ways = ("source", "autoencoder", "25 ddim", "6 dpm++", "4 dpm++", "2 dpm++")
-    for attribute in measured[0]["rows"]["source"]["kept"]:
-        shares = (f"{100 * measured[0]['rows'][way]['kept'][attribute]:.0f} %" for way in ways)
-        assert attribute == "all" or f"| {attribute} | {' | '.join(shares)} |" in page
-    for found, name in [(one, name) for one in measured for name in one["settings"]]:
-        ceiling = found["rows"]["autoencoder"]["kept"]["all"]
-        one = found["settings"][name]
-        kept, colours = found["rows"][name]["kept"]["all"], one["colours"]
-        ratios = [colours[ATTRIBUTES[attribute].prompt]["ratio"] for attribute in ("background", "skin", "hair", "clothes")]
-        cells = [
-            str(one["steps"]) if name.endswith(("ddim", "dpm++")) else name.replace(" ", ", "),
-            *(f"{ratio:.1f}" for ratio in ratios),
-            f"{100 * kept:.1f} %",
-            f"{100 * kept / ceiling:.0f} %",
-        ]
-        assert f"| {' | '.join(cells)} | {found['rows'][name]['frechet']:.1f} |" in page
-    steered = json.loads((root / "data" / "photo-control.json").read_text())["rows"]
-    for name, row in steered.items():
-        both = ("{:.3f} ({:.3f} to {:.3f})".format(*row[number]) for number in ("nme", "another"))
-        assert f"| {name} | {' | '.join(both)} |" in page
+    page = (root / "plugins.md").read_text(encoding="utf-8")
+    assert with_tables(page, tables(root / "data")) == page
 
 
 def test_the_page_shows_the_plugin_beside_a_flow_transformer() -> None:

@@ -101,14 +101,8 @@ def audit(
         measured, sets, seed,
     )  # fmt: skip
     if fleet is not None:
-        models = tuple(
-            model if isinstance(item.item, FleetPredictor) else replace(model, people=person_rows(item.own, fleet, sets))
-            for model, item in zip(models, measured, strict=True)
-        )
-        if known := int(stays(fleet, sets).sum()):
-            missing["people"] = (
-                f"{known} forgotten samples are of people with other pictures that stay: who is known is no stranger"
-            )
+        models, known = _ranked(models, measured, fleet, sets)
+        missing |= known
     if evidence is not None:
         models, unknown = add_critic(models, measured, fleet, sets, seed)
         missing |= unknown
@@ -120,19 +114,36 @@ def audit(
         skipped=skipped | unable | missing,
         alarms=tuple(_alarms(models)) if enough_people(sets) else (),
         settings={
-            "confidence": CONFIDENCE,
-            "replicates": REPLICATES,
-            "seed": seed,
+            **_settings(sets, split, edges, seed),
             "references": [item.sha256 for item in references],
             "fleet": None if fleet is None else _fleet_facts(fleet, never_saw),
-            "split_sha256": keyed(split).sha256,
-            "edges": list(edges),
-            "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
         },
         versions=versions(),
         rounding=_roundings(exports, measured, sets, draws, seed),
     )
     return replace(report, threats=threat_model(report))
+
+
+def _ranked(
+    models: Sequence[ModelAudit], measured: Sequence[Measured], fleet: References, sets: Sets
+) -> tuple[tuple[ModelAudit, ...], dict[str, str]]:
+    """The audits with every forgotten person's place among models that never saw them, and what cannot be said of whom."""
+    ranked = tuple(
+        model if isinstance(item.item, FleetPredictor) else replace(model, people=person_rows(item.own, fleet, sets))
+        for model, item in zip(models, measured, strict=True)
+    )
+    known = int(stays(fleet, sets).sum())
+    why = f"{known} forgotten samples are of people with other pictures that stay: who is known is no stranger"
+    return ranked, {"people": why} if known else {}
+
+
+def _settings(sets: Sets, split: Split, edges: tuple[float, ...], seed: int) -> dict[str, Any]:
+    """How the intervals were made, and of what."""
+    return {
+        "confidence": CONFIDENCE, "replicates": REPLICATES, "seed": seed, "split_sha256": keyed(split).sha256,
+        "edges": list(edges),
+        "resampled": "whole subjects" if len(np.unique(sets.test.subject_N)) < len(sets.test) else "single samples",
+    }  # fmt: skip
 
 
 def _fleet_facts(fleet: References, never_saw: int) -> dict[str, Any]:
@@ -229,9 +240,7 @@ def _limits(sets: Sets, *, oracle: bool) -> dict[str, str]:
             f"the forget set is fewer than {MIN_SUBJECTS} subjects: means over it have no interval, intervals of attacks show "
             "how much the unseen side may vary, hardly the forget side, and raise no alarm"
         )
-    groups, others = (
-        sorted(set(part.group_N.tolist())) if isinstance(part, LabelledSet) else [] for part in (sets.forget, sets.test)
-    )
+    groups, others = _groups(sets.forget), _groups(sets.test)
     if len(groups) == 1 and len(others) > 1:
         limits["forget groups"] = (
             f"the forget set is of one group only ({groups[0]}) and unseen samples are of several: an attack may tell the "

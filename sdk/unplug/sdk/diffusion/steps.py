@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from unplug.core import InputError, MissingExtraError, TrainingError
-from unplug.sdk.training import StateFile, decay_groups, fingerprint, seeded, update_average
+from unplug.sdk.training import StateFile, decay_groups, fingerprint, kept_heap, seeded, update_average
 
 from .recipe import Precision, StepRecipe, share_of
 
@@ -182,7 +182,8 @@ def train_steps(
     share = share_of(recipe.batch_size, processes=accelerator.num_processes, parts=parts)
     run = _Run(model, recipe, accelerator, state, zero_rate)
     first = accelerator.is_main_process
-    with tqdm(total=recipe.steps, initial=run.step, desc=label, unit="step", disable=not (show and first), leave=False) as bar:
+    bar = tqdm(total=recipe.steps, initial=run.step, desc=label, unit="step", disable=not (show and first), leave=False)
+    with bar, kept_heap(accelerator.device):
         while run.step < recipe.steps:
             run.advance(draw, seed, [share] * parts)
             bar.update(1)

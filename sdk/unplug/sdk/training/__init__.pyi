@@ -12,6 +12,7 @@ from .evaluate import Predictions as Predictions
 from .evaluate import classed as classed
 from .evaluate import predict as predict
 from .evaluate import summarize as summarize
+from .heap import kept_heap as kept_heap
 from .images import EVAL_BATCH as EVAL_BATCH
 from .images import ImageBatch as ImageBatch
 from .images import ImageSet as ImageSet

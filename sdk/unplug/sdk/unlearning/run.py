@@ -110,17 +110,11 @@ def forget(
     )  # fmt: skip
     sets = task.sets(dataset, split, device, show=show)
     retrain = retrain_cost(before, split, task, sets, oracle)
-    state = StateFile(
-        path=training_dir(out) / "state.safetensors",
-        fingerprint=fingerprint(
-            method=method,
-            split=keyed(split).sha256,
-            seed=seed,
-            recipe=task.recipe.to_dict(),
-            torch=torch.__version__,
-            **task.facts(),
-        ),
-    )
+    marks = fingerprint(
+        method=method, split=keyed(split).sha256, seed=seed, recipe=task.recipe.to_dict(), torch=torch.__version__,
+        **task.facts(),
+    )  # fmt: skip
+    state = StateFile(path=training_dir(out) / "state.safetensors", fingerprint=marks)
     history: list[dict[str, Any]] = []
     model, cost = apply_method(
         built, before, sets, task, retrain, limit,
@@ -133,10 +127,7 @@ def forget(
         **({"history": history} if history else {}),
         "role": "retrained" if method == "retrain" else "unlearned",
         "forget": {
-            "method": method,
-            "settings": {field.name: getattr(built, field.name) for field in fields(built)},  # type: ignore[arg-type]
-            "needs": list(built.needs),
-            **({"outside": outside.facts} if outside is not None and ANSWERS in built.needs else {}),
+            **_step(method, built, outside),
             "samples": len(split.forget),
             "held_out": len(own_split(original, dataset).held_out - split.held_out),
             "set_sha256": keyed(split).forget_sha256,
@@ -273,6 +264,16 @@ def check_weights(model: nn.Module) -> None:
         raise TrainingError(
             "forget step", f"its weights are not numbers ({broken[0]})", "Lower the method's lr with --set lr=..."
         )
+
+
+def _step(name: str, method: Method, outside: OutOfFold | None) -> dict[str, Any]:
+    """What was run: the method, its settings, what it read, and who answered for models that never saw the forget set."""
+    return {
+        "method": name,
+        "settings": {field.name: getattr(method, field.name) for field in fields(method)},  # type: ignore[arg-type]
+        "needs": list(method.needs),
+        **({"outside": outside.facts} if outside is not None and ANSWERS in method.needs else {}),
+    }
 
 
 def _record(

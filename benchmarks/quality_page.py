@@ -1,0 +1,100 @@
+"""``python -m benchmarks.quality_page``: the tables of docs/plugins.md about the base that ships, from the JSON in docs/data.
+
+A test holds the page to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from unplug.core import read_json
+from unplug.sdk.studies.words import ATTRIBUTES
+
+PAGE = Path("docs/plugins.md")
+COLOURS = ("background", "skin", "hair", "clothes")
+SAMPLING = ("25 ddim", "6 dpm++", "4 dpm++", "2 dpm++")
+AUTOENCODER = "autoencoder"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, first: str = "---") -> str:
+    """Markdown; the first column is text, or with ``--:`` a number."""
+    lines = [head, [first, *["--:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" if line is not lines[1] else f"|{'|'.join(line)}|" for line in lines)
+
+
+def listening(found: Mapping[str, Any], *, ceiling: bool) -> str:
+    """How far colours follow words, prompts kept, and the Fréchet distance, for every way to draw."""
+    best = found["rows"][AUTOENCODER]
+    ways = sorted(found["settings"].items(), key=lambda item: (item[0] not in SAMPLING, -item[1]["steps"], item[0]))
+    rows = [[_way(name, one), *_heard(one), *_quality(found["rows"][name], best)] for name, one in ways]
+    if ceiling:
+        kept = f"{100 * best['kept']['all']:.1f} %"
+        rows.append(["faces through the autoencoder", *[""] * len(COLOURS), kept, "", f"{best['frechet']:.1f}"])
+    return table(["steps", *COLOURS, "prompt kept", "of the autoencoder's", "Fréchet distance"], rows, first="--:")
+
+
+def attributes(found: Mapping[str, Any]) -> str:
+    """What a judge reads as named, attribute by attribute."""
+    ways = ("source", AUTOENCODER, *SAMPLING)
+    kept = {way: found["rows"][way]["kept"] for way in ways}
+    rows = [[name, *(f"{100 * kept[way][name]:.0f} %" for way in ways)] for name in kept["source"] if name != "all"]
+    return table(["attribute", "real faces", "through the autoencoder", *(f"{way.split()[0]} steps" for way in SAMPLING)], rows)
+
+
+def steered(found: Mapping[str, Any]) -> str:
+    """Landmarks of drawn faces against those of the photographs that steered them, and of others."""
+    both = {name: ["{:.3f} ({:.3f} to {:.3f})".format(*row[number]) for number in ("nme", "another")]
+            for name, row in found["rows"].items()}  # fmt: skip
+    return table(["", "NME of the photograph's face", "of another's"], [[name, *cells] for name, cells in both.items()])
+
+
+def _way(name: str, one: Mapping[str, Any]) -> str:
+    return str(one["steps"]) if name in SAMPLING else name.replace(" ", ", ")
+
+
+def _heard(one: Mapping[str, Any]) -> list[str]:
+    return [f"{one['colours'][ATTRIBUTES[name].prompt]['ratio']:.1f}" for name in COLOURS]
+
+
+def _quality(row: Mapping[str, Any], best: Mapping[str, Any]) -> list[str]:
+    kept, most = row["kept"]["all"], best["kept"]["all"]
+    return [f"{100 * kept:.1f} %", f"{100 * kept / most:.0f} %", f"{row['frechet']:.1f}"]
+
+
+def tables(data: Path) -> dict[str, str]:
+    """Each table by the name of its markers."""
+    quality = read_json(data / "base-quality.json")
+    return {
+        "base quality": listening(quality, ceiling=True),
+        "attributes": attributes(quality),
+        "students": listening(read_json(data / "students.json"), ceiling=False),
+        "photographs": steered(read_json(data / "photo-control.json")),
+    }
+
+
+def with_tables(text: str, made: Mapping[str, str]) -> str:
+    """A page with the tables between their markers.
+
+    Raises:
+        ValueError: a marker is not there.
+    """
+    for name, body in made.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        start = text.index(begin) + len(begin)
+        text = f"{text[:start]}\n{body}\n\n{text[text.index(end, start) :]}"
+    return text
+
+
+@click.command()
+@click.argument("page", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=PAGE)
+def main(page: Path) -> None:
+    """Writes the tables into PAGE."""
+    page.write_text(with_tables(page.read_text(encoding="utf-8"), tables(page.parent / "data")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

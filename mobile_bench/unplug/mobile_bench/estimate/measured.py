@@ -111,8 +111,8 @@ def usable(reports: Sequence[BenchReport], device: str, files: dict[str, Artifac
         else:
             rows.append(row)
     wanted = list(dict.fromkeys(row.artifact_sha256 for row in rows))
-    counted = read_features([files[digest] for digest in wanted]) if wanted else []
-    features = dict(zip(wanted, counted, strict=True))
+    found = read_features([files[digest] for digest in wanted]) if wanted else []
+    features = dict(zip(wanted, found, strict=True))
     known = [Known(row=row, features=features[row.artifact_sha256]) for row in rows]
     return known, [f"{counted(number, 'row')}: {why}" for why, number in left.items()]
 

@@ -81,11 +81,11 @@ def estimate_artifacts(
         if known
         else _from_published(slug, published_rows, precision, delegate, threads, left_out)
     )
-    counted = zip(artifacts, read_features(artifacts), strict=True)
+    found = zip(artifacts, read_features(artifacts), strict=True)
     return EstimateReport(
         device=slug, source=calibration.source, setting=calibration.setting, calibration=calibration.rows,
         sources=calibration.sources, left_out=tuple(left_out), costs_ms=calibration.costs_ms, held_out=calibration.held_out,
-        estimates=tuple(_estimate(*pair, calibration) for pair in counted), versions=installed_versions(["numpy", "scipy"]),
+        estimates=tuple(_estimate(*pair, calibration) for pair in found), versions=installed_versions(["numpy", "scipy"]),
     )  # fmt: skip
 
 

@@ -227,9 +227,9 @@ def _places(certificate: Certificate) -> Grid:
 
 
 def _place(line: PlaceLine) -> tuple[Piece, ...]:
-    counted = NONE if line.count is None else str(line.count)
+    amount = NONE if line.count is None else str(line.count)
     return (
-        Piece(text=line.place), Piece(text=line.outcome, tone=TONES[line.outcome]), Piece(text=counted),
+        Piece(text=line.place), Piece(text=line.outcome, tone=TONES[line.outcome]), Piece(text=amount),
         Piece(text=plain(line.why, 200)), Piece(text=line.by),
     )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.core import ArtifactError, InputError
+from unplug.core import ArtifactError, InputError, counted
 from unplug.export import Artifact, card_path, load_artifact
 
 from ..report import BenchReport, BenchRow

@@ -180,6 +180,21 @@ def test_every_command_takes_what_a_document_gives_it() -> None:
     assert {line.split()[1] for line in COMMANDS} >= set(COMMAND_LINES) - {"demo"}
 
 
+@pytest.mark.parametrize("heading", ["A deletion request", "A phone that draws"])
+def test_whoever_installed_it_can_follow_in_an_empty_folder(heading: str) -> None:
+    """Every file that a command reads was written by one before it: nothing lies only in a checkout."""
+    made: set[str] = {"example"}
+    section = README.split(f"## {heading}\n")[1].split("\n## ")[0]
+    for line in COMMAND.findall(section):
+        words = shlex.split(line, comments=True)[1:]
+        out = {word for option, word in itertools.pairwise(words) if option in ("-o", "--out")}
+        read = {word.removeprefix("csv:") for word in words if re.search(r"\.(png|jpg|json|txt|csv|onnx|tflite|unplug)$", word)}
+        for word in read - out:
+            assert made & {word, *map(str, Path(word).parents)}, f"{word} is from nowhere: {line}"
+        made |= out
+    assert len(made) > 4
+
+
 def parse(command: click.Command, words: list[str], line: str) -> None:
     """Down to the command that the words name."""
     while isinstance(command, click.Group):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from unplug.core import ArtifactError, IOSpec, TensorSpec, sha256_tree
-from unplug.export import Artifact, Card, card_path, load_artifact
+from unplug.export import Artifact, Card, artifacts_at, card_path, load_artifact
 from unplug.export.artifact import MAX_CARD_BYTES, write_card
 
 SPEC = IOSpec(
@@ -50,6 +50,16 @@ def test_round_trip_by_file_and_by_card(artifact: Artifact, package: Artifact) -
     for item in (artifact, package):
         assert load_artifact(item.path) == item
         assert load_artifact(str(card_path(item.path))) == item
+
+
+def test_a_folder_stands_for_the_exported_files_in_it(artifact: Artifact, package: Artifact) -> None:
+    folder = artifact.path.parent
+    assert package.path.parent == folder, "one folder holds both"
+    (folder / "parity.json").write_text("{}")
+    assert artifacts_at(folder) == sorted([artifact.path, package.path])
+    assert artifacts_at(package.path) == [package.path] and artifacts_at(artifact.path) == [artifact.path]
+    (folder / "empty").mkdir()
+    assert artifacts_at(folder / "empty") == [folder / "empty"]
 
 
 def test_edited_and_truncated_files(artifact: Artifact) -> None:

@@ -84,6 +84,7 @@ from .text import MINUS as MINUS
 from .text import NONE as NONE
 from .text import PERCENT as PERCENT
 from .text import count as count
+from .text import counted as counted
 from .text import fixed as fixed
 from .text import milliseconds as milliseconds
 from .text import percent as percent
@@ -95,5 +96,4 @@ from .text import signed as signed
 from .text import size as size
 from .text import span as span
 from .text import table as table
-from .text import threads as threads
 from .worker import Job as Job

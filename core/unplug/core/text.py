@@ -117,14 +117,14 @@ def milliseconds(value: float | None) -> str:
     return fixed(value, max(0, 2 - math.floor(math.log10(abs(value))))) if 1e-6 < abs(value) < 1e9 else fixed(value, 0)
 
 
-def threads(value: int) -> str:
-    """A number of threads.
+def counted(value: int, one: str, many: str | None = None) -> str:
+    """A whole number of things; `many` is their plural where that is not `one` with an "s".
 
     Example:
-        >>> threads(1), threads(2)
-        ('1 thread', '2 threads')
+        >>> counted(1, "thread"), counted(2, "thread"), counted(1, "person", "people"), counted(1200, "person", "people")
+        ('1 thread', '2 threads', '1 person', '1,200 people')
     """
-    return f"{count(value)} thread{'' if value == 1 else 's'}"
+    return f"{count(value)} {one if value == 1 else many or f'{one}s'}"
 
 
 def short(digest: str | None) -> str:

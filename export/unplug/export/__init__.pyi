@@ -1,6 +1,7 @@
 from .artifact import MAX_ARTIFACT_BYTES as MAX_ARTIFACT_BYTES
 from .artifact import Artifact as Artifact
 from .artifact import Card as Card
+from .artifact import artifacts_at as artifacts_at
 from .artifact import card_path as card_path
 from .artifact import load_artifact as load_artifact
 from .artifact import write_card as write_card

@@ -110,6 +110,18 @@ def write_card(path: Path, card: Card) -> Artifact:
     return Artifact(path=path, card=card)
 
 
+def artifacts_at(path: Path) -> list[Path]:
+    """The exported files of a folder, by their cards; of anything else, so of a file that is a folder, the path itself.
+
+    Example:
+        >>> artifacts_at(Path("age.fp32.onnx"))
+        [PosixPath('age.fp32.onnx')]
+    """
+    if not path.is_dir() or card_path(path).is_file():
+        return [path]
+    return sorted(file for card in path.glob("*.*.json") if (file := card.with_suffix("")).exists()) or [path]
+
+
 def load_artifact(path: str | Path) -> Artifact:
     """Loads an artifact and checks it against its card.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from unplug.core import STRICT, ReportError, read_dataclass
+from unplug.core import STRICT, ReportError, counted, read_dataclass
 
 SCHEMA: Literal["unplug-baselines/1"] = "unplug-baselines/1"
 SHIPPED = Path(__file__).with_name("baselines.json")
@@ -159,7 +159,7 @@ def listing(baselines: Baselines) -> tuple[tuple[str, ...], list[tuple[str, ...]
     for row in baselines.rows:
         source = baselines.sources[row.source]
         value = "not read here" if row.value is None else f"{row.value:g} {row.unit}"
-        threads = "" if row.threads is None else f" {row.threads} thread{'' if row.threads == 1 else 's'}"
+        threads = "" if row.threads is None else f" {counted(row.threads, 'thread')}"
         place = f"{row.accelerator or '?'}{threads}" if row.device else ""
         when = source.published or f"read {baselines.retrieved}"
         rows.append(

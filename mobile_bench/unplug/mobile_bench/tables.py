@@ -7,6 +7,8 @@ import io
 import re
 from collections.abc import Callable, Sequence
 
+from unplug.core import counted
+
 from .report import BenchReport, BenchRow
 from .sustained import throttling
 
@@ -42,7 +44,7 @@ def _markdown_row(row: BenchRow) -> tuple[str, ...]:
     ranked = "yes" if row.ranked else row.unranked_because or ("not run" if row.status == "not_run" else "**no**")
     notes = [*row.reasons, *row.warnings, *([] if lost is None else [f"{lost:+.0%} at the end of a sustained run"])]
     device = f"{row.device} (emulated)" if row.where == "emulated" else row.device
-    threads = f"{row.threads} thread{'' if row.threads == 1 else 's'}"
+    threads = counted(row.threads, "thread")
     return (
         row.file,
         f"{device}, {row.runtime} {row.delegate_got or row.delegate_asked}, {threads}",

@@ -92,7 +92,7 @@ def test_other_outputs_than_expected_refuse_a_row(onnx: Artifact, monkeypatch: p
     assert own.is_file()
     monkeypatch.setenv("UNPLUG_CHROMIUM", "/nowhere")
     (again,) = bench_artifacts([onnx], on="web:headless", plan=plan, delegates=["wasm"], journal=journal, say=said.append).rows
-    assert again == row and "1 rows of an earlier run are kept" in said[0], "no browser was started for it"
+    assert again == row and "1 row of an earlier run kept" in said[0], "no browser was started for it"
 
 
 def order(onnx: Artifact, **changes: Any) -> Order:

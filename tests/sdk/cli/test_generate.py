@@ -183,10 +183,10 @@ def test_lora_from_the_command_line(base_folder: Path, tmp_path: Path) -> None:
 
 
 WRONG: list[tuple[tuple[str, ...], str]] = [
-    (("--plugin", "P"), "1 plugin(s) and 0 picture(s) were given"),
-    (("--condition-image", "E"), "0 plugin(s) and 1 picture(s)"),
-    (("--plugin", "P", "--plugin", "P", "--photo", "F"), "2 plugin(s) and 1 picture(s)"),
-    (("--plugin", "P", "--condition-image", "E", "--photo", "F"), "1 plugin(s) and 2 picture(s) were given"),
+    (("--plugin", "P"), "1 plugin and 0 pictures were given"),
+    (("--condition-image", "E"), "0 plugins and 1 picture"),
+    (("--plugin", "P", "--plugin", "P", "--photo", "F"), "2 plugins and 1 picture"),
+    (("--plugin", "P", "--condition-image", "E", "--photo", "F"), "1 plugin and 2 pictures were given"),
     (("--plugin", "P", "--condition-image", "BLACK"), "black.png: the condition is empty: all its pixels are of one colour"),
     (("--plugin", "P", "--photo", "BLACK"), "black.png: the condition is empty: all its pixels are of one colour"),
     (("--plugin", "P", "--condition-image", "E", "--crop", "face"), "only photographs are cropped"),
@@ -196,7 +196,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--plugin", "P", "--photo", "F", "--set", "canny.lower=1"), "it has no setting 'lower'"),
     (("--plugin", "P", "--photo", "F", "--task", "GONE"), "condition canny: it has no setting 'task'"),
     (("--plugin", "P", "--photo", "F", "--crop", "face", "--task", "GONE"), "GONE: no such task file"),
-    (("--plugin", "P", "--condition-image", "E", "--strength", "1", "--strength", "1"), "2 for 1 plugin(s)"),
+    (("--plugin", "P", "--condition-image", "E", "--strength", "1", "--strength", "1"), "2 for 1 plugin"),
     (("--plugin", "P", "--condition-image", "E", "--strength", "11"), "strength 11.0: out of range"),
     (("--plugin", "P", "--condition-image", "E", "--strength", "nan"), "strength nan: out of range"),
     (("--plugin", "P", "--condition-image", "E", "--set", "low=1"), "settings are for drawing a condition"),

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
-from unplug.core import InputError
+from unplug.core import DataError, InputError
 from unplug.sdk.cli.guides import Guide, GuideOrder
 from unplug.sdk.conditions import FaceFrame
 
@@ -52,9 +53,24 @@ def test_a_setting_goes_where_it_is_known() -> None:
         ("c", {"photos": (A,), "settings": {"depth.model": "x"}}, "no photograph is drawn as depth"),
         ("c", {"photos": (A,), "crop": "face", "margin": float("nan")}, "margin nan: out of range"),
         ("c", {"conditions": (A,), "margin": 0.1}, "only photographs are cropped"),
-        ("cc", {"conditions": (A,)}, r"2 plugin\(s\) and 1 picture"),
+        ("cc", {"conditions": (A,)}, "2 plugins and 1 picture"),
     ],
 )
 def test_what_does_not_fit_is_refused(plugins: str, given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         guides(plugins, **given)
+
+
+def test_an_example_ships_for_face_landmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    order = GuideOrder(plugins=("f",), conditions=(Path("example"),), settings={})
+    order.check_there()
+    (found,) = order.guides(KINDS.__getitem__)
+    with Image.open(found.image) as picture:
+        assert picture.size == (128, 128) and picture.getbbox() is not None
+    with pytest.raises(InputError, match=r"one of face_landmark, and none of canny.*unplug condition"):
+        guides("c", conditions=(Path("example"),))
+    with pytest.raises(DataError, match="no such file"):
+        GuideOrder(plugins=("f",), photos=(Path("example"),), settings={}).check_there()
+    Path("example").write_bytes(b"mine")
+    assert guides("f", conditions=(Path("example"),))[0].image == Path("example")

@@ -175,7 +175,7 @@ def test_data_without_captions_says_which_have_some(draw: Draw, tmp_path: Path) 
     named = {spec.split(":")[0] for spec in WITH_CAPTIONS.split(", ")}
     assert named == {kind for kind in SOURCES if issubclass(SOURCES.get(kind), Captioned)}
     draw("d/a.png")
-    with pytest.raises(DataError, match=r"none of its 1 files can be used .*metadata.jsonl .*\"file_name\""):
+    with pytest.raises(DataError, match=r"of 1 file none can be used .*metadata.jsonl .*\"file_name\""):
         load(f"captions:{tmp_path}/d")
 
 

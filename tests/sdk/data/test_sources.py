@@ -67,7 +67,7 @@ def test_utkface_reads_ages_and_names_what_it_cannot_read(draw: Draw, tmp_path: 
     assert len(reasons(dataset)) == 7 and "not plausible" in reasons(dataset)["123_0_1_2.png"]
     assert all(sample.subject is None for sample in dataset.samples)
     draw("wrong/a.png")
-    with pytest.raises(DataError, match="none of its 1 files can be used"):
+    with pytest.raises(DataError, match="of 1 file none can be used"):
         load(f"utkface:{tmp_path}/wrong", "skip")
 
 

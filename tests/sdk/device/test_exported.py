@@ -180,7 +180,7 @@ def test_wrong_options_end_in_one_line(generator: Path, base_folder: Path, edges
         (*steer, tmp_path / "empty.png"): "empty.png",
         (*steer, tmp_path / "gone.png"): "gone.png: no such file",
         ("--negative", "sad", "--guidance", "1"): "without guidance it has no effect",
-        ("--plugin", "canny"): "1 plugin(s) and 0 picture(s)",
+        ("--plugin", "canny"): "1 plugin and 0 pictures",
     }.items():
         assert words in fail(*call(generator, out, *more)).line, more
     for option, value in (("--target", "onnx"), ("--variant", "x")):

@@ -331,7 +331,7 @@ def test_a_look_leaves_nothing(desk: Desk, world: World) -> None:
     plan = plan_release(stages, on_record=True, signed=True)
     assert record.answer.requests == ("T-1", "T-2") and desk.kinds == STORY[:3] and not (desk.folder / "work").exists()
     names = [step.what for step in plan.steps]
-    assert names[:3] == ["retrain (oracle)", "train 1 reference model(s)", "forget by msg"]
+    assert names[:3] == ["retrain (oracle)", "train 1 reference model", "forget by msg"]
     assert names[-3:] == ["sign it", "publish it in one step", "tell the ledger that it is published"]
     took = world.original.record["cost"]["wall_s"] * len(stages.split.retain) / len(stages.split.train)
     assert plan.seconds == pytest.approx(took * (1 + 1 + QUICK.budget)) and plan.price(3600.0) == pytest.approx(plan.seconds)

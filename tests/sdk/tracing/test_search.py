@@ -109,7 +109,7 @@ def test_models_and_what_was_made_of_them_are_known_by_record_and_by_hash(
     assert kinds["final_v2.bin"] == ("remembers", "weights") and "final_v3.bin" not in kinds
     assert kinds["somebody.safetensors"] == kinds["pickled.pth"] == ("unknown", "weights")
     (rest,) = (place for place in places.values() if place.kind == "files")
-    assert rest.goes_by == "1 files of formats that are not read (.mp4 1)"
+    assert rest.goes_by == "1 file of formats that are not read (.mp4 1)"
 
 
 def test_what_is_hostile_is_a_line_each(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

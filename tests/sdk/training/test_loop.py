@@ -137,7 +137,7 @@ def test_weights_that_break_in_the_last_step_end_the_run(
 
 
 def test_one_sample_is_too_few(sets: Any, recipe: Recipe) -> None:
-    with pytest.raises(TrainingError, match="1 samples are too few"):
+    with pytest.raises(TrainingError, match="1 sample: too few"):
         train((sets[0].subset([0]), sets[1]), recipe)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.core import ArtifactError, InputError
+from unplug.core import ArtifactError, InputError, counted
 from unplug.export import Artifact, card_path, load_artifact
 
 from ..report import BenchReport, BenchRow
@@ -111,10 +111,10 @@ def usable(reports: Sequence[BenchReport], device: str, files: dict[str, Artifac
         else:
             rows.append(row)
     wanted = list(dict.fromkeys(row.artifact_sha256 for row in rows))
-    counted = read_features([files[digest] for digest in wanted]) if wanted else []
-    features = dict(zip(wanted, counted, strict=True))
+    found = read_features([files[digest] for digest in wanted]) if wanted else []
+    features = dict(zip(wanted, found, strict=True))
     known = [Known(row=row, features=features[row.artifact_sha256]) for row in rows]
-    return known, [f"{number} row{'' if number == 1 else 's'}: {why}" for why, number in left.items()]
+    return known, [f"{counted(number, 'row')}: {why}" for why, number in left.items()]
 
 
 def setting_of(row: BenchRow) -> Setting:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from unplug.core import InputError, installed_versions
+from unplug.core import InputError, counted, installed_versions
 from unplug.export import Artifact
 
 from ..baselines import Baselines, load_baselines
@@ -81,11 +81,11 @@ def estimate_artifacts(
         if known
         else _from_published(slug, published_rows, precision, delegate, threads, left_out)
     )
-    counted = zip(artifacts, read_features(artifacts), strict=True)
+    found = zip(artifacts, read_features(artifacts), strict=True)
     return EstimateReport(
         device=slug, source=calibration.source, setting=calibration.setting, calibration=calibration.rows,
         sources=calibration.sources, left_out=tuple(left_out), costs_ms=calibration.costs_ms, held_out=calibration.held_out,
-        estimates=tuple(_estimate(*pair, calibration) for pair in counted), versions=installed_versions(["numpy", "scipy"]),
+        estimates=tuple(_estimate(*pair, calibration) for pair in found), versions=installed_versions(["numpy", "scipy"]),
     )  # fmt: skip
 
 
@@ -180,5 +180,5 @@ def _estimate(artifact: Artifact, features: Features, calibration: Calibration) 
 
 
 def _name(setting: Setting) -> str:
-    threads = "" if setting.threads is None else f" {setting.threads} thread{'' if setting.threads == 1 else 's'}"
+    threads = "" if setting.threads is None else f" {counted(setting.threads, 'thread')}"
     return f"{setting.precision or 'unknown precision'} {setting.delegate}{threads}"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from unplug.core import DeviceError, InputError, JsonLines
+from unplug.core import DeviceError, InputError, JsonLines, counted
 from unplug.export import BROWSER_VARIABLE, Artifact, end_browser, find_browser, start_browser
 
 from ..devices.base import DeviceInfo, Order
@@ -96,7 +96,7 @@ class Web:
         with JsonLines(order.journal, rows_head(jobs, order.plan, told), order.say) as journal:
             exchange = Exchange(jobs, expected_outputs(jobs), order.plan, where=told, journal=journal, auto=where.headless)
             if exchange.rows:
-                order.say(f"{order.journal}: {len(exchange.rows)} rows of an earlier run are kept")
+                order.say(f"{order.journal}: {counted(len(exchange.rows), 'row')} of an earlier run kept")
             if exchange.missing():
                 with PageServer(built_page(), exchange, where.host, where.port) as server:
                     why = _run(server, exchange, where, order)

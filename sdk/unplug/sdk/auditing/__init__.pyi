@@ -70,6 +70,7 @@ from .report import Usage as Usage
 from .report import Utility as Utility
 from .report import Vulnerable as Vulnerable
 from .report import WorstSubject as WorstSubject
+from .report import against as against
 from .run import audit as audit
 from .run import check_forget_size as check_forget_size
 from .threats import threat_model as threat_model

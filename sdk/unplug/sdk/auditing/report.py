@@ -32,6 +32,31 @@ SWITCHED_OFF = "it was switched off"
 EQUIVALENCE = 0.10
 """AUC: an attack whose interval of the difference to the oracle's lies within this on both sides counts as equal to it."""
 
+Against = Literal["equal", "above", "below", "open"]
+
+
+def against(gap: Estimate | None, too_few: str | None = None) -> Against:
+    """What the interval of an attack's difference to the retrained model says.
+
+    Args:
+        gap: AUC minus the oracle's, by the interval that holds for all attacks at once.
+        too_few: why the interval leaves out one side's people, or None.
+
+    Returns:
+        ``equal`` where both ends are within `EQUIVALENCE`, ``above`` or ``below`` where it leaves out zero, else ``open``.
+
+    Example:
+        >>> ends = ((-0.05, 0.06), (0.02, 0.3), (-0.4, -0.1), (-0.3, 0.4))
+        >>> [against(Estimate(value=0.0, low=low, high=high)) for low, high in ends]
+        ['equal', 'above', 'below', 'open']
+    """
+    if gap is None or gap.low is None or gap.high is None or too_few:
+        return "open"
+    if max(-gap.low, gap.high) <= EQUIVALENCE:
+        return "equal"
+    return "above" if gap.low > 0.0 else "below" if gap.high < 0.0 else "open"
+
+
 AUC_MARGIN = 0.02
 """The release gate's limit for how far an attack on a file may differ from that on its checkpoint."""
 

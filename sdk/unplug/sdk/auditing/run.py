@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from unplug.core import DataError, versions
+from unplug.core import DataError, counted, versions
 from unplug.sdk.data import Split, keyed
 from unplug.sdk.fleet import References
 from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
@@ -165,7 +165,7 @@ def _usable(
         if reads is not None and (evidence is None or reads in evidence.missing):
             skipped[name] = NO_EVIDENCE if evidence is None else evidence.missing[reads]
         elif attack.min_references > references:
-            skipped[name] = f"needs {attack.min_references} reference model(s), {references} given"
+            skipped[name] = f"needs {counted(attack.min_references, 'reference model')}, {references} given"
         else:
             chosen[name] = attack
     return chosen, skipped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from unplug.core import MINUS, NONE, fixed, percent, plain, signed, size, span
+from unplug.core import MINUS, NONE, counted, fixed, percent, plain, signed, size, span
 from unplug.sdk.statistics import Estimate
 
 from .certificate import AttackLine, Certificate, PlaceLine
@@ -101,7 +101,7 @@ def sheet_of(certificate: Certificate, key: str) -> Sheet:
 
 def _lead(certificate: Certificate) -> str:
     evidence, model = certificate.evidence, certificate.model
-    count = f"{model.forget_samples} sample{'' if model.forget_samples == 1 else 's'}"
+    count = counted(model.forget_samples, "sample")
     gates = {gate.name: gate for gate in evidence.gates}
     if evidence.shown_by == "equality":
         worst = gates["equality"].value
@@ -216,10 +216,7 @@ def _gates(certificate: Certificate) -> Grid:
 
 
 def _places(certificate: Certificate) -> Grid:
-    searched = [
-        f"{plain(item.system)} ({item.folders} folder{'' if item.folders == 1 else 's'}, {_time(item.at)})"
-        for item in certificate.searches
-    ]
+    searched = [f"{plain(item.system)} ({counted(item.folders, 'folder')}, {_time(item.at)})" for item in certificate.searches]
     told = f"Searched: {'; '.join(searched)}." if searched else "No search is recorded."
     return Grid(
         title="Where the person may still be", head=("place", "", "found", "why", "says"),
@@ -230,9 +227,9 @@ def _places(certificate: Certificate) -> Grid:
 
 
 def _place(line: PlaceLine) -> tuple[Piece, ...]:
-    counted = NONE if line.count is None else str(line.count)
+    amount = NONE if line.count is None else str(line.count)
     return (
-        Piece(text=line.place), Piece(text=line.outcome, tone=TONES[line.outcome]), Piece(text=counted),
+        Piece(text=line.place), Piece(text=line.outcome, tone=TONES[line.outcome]), Piece(text=amount),
         Piece(text=plain(line.why, 200)), Piece(text=line.by),
     )  # fmt: skip
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import NONE, table
+from unplug.core import NONE, plain, table
 
-from .base import Common, Outcome, command, names
+from .base import Common, Outcome, command, folded, names
 from .options import base_option, data_option, fleet_option, forget_option, out_option
 
 if TYPE_CHECKING:
     from unplug.sdk.auditing import AuditReport, Estimate, ModelAudit
+
+
+HEADS = {"artifact": "file"}
 
 
 @click.command()
@@ -70,69 +73,109 @@ def audit(
     )  # fmt: skip
     report = run_audit(config, common.device, common.say, common.show)
     report.save(out)
-    return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), _saved(out)]))
+    return Outcome(
+        value=report.to_dict(),
+        text="\n".join([*summary(report), f"saved {out}; `unplug report {out} -o report.html` draws it"]),
+    )
 
 
-def _summary(report: AuditReport) -> Iterator[str]:
-    from unplug.sdk.auditing import untested
+def summary(report: AuditReport) -> Iterator[str]:
+    """What a reader wants first, in lines of 80 columns: each attack beside retraining, then use; the rest is in the file."""
+    from unplug.sdk.auditing import EQUIVALENCE, NEVER_SAW, untested
 
-    rows = [_row(model) for model in report.models]
-    heads = tuple(dict.fromkeys(name for row in rows for name in row))
-    yield table(heads, [tuple(row.get(name, NONE) for name in heads) for row in rows])
+    before, oracle = ([model for model in report.models if model.role == role] for role in ("original", "retrained"))
+    judged = [model for model in report.models if model.role == "unlearned"] or [
+        model for model in report.models if model.role == "artifact"
+    ]
+    for model in judged or before:
+        shown = [*(item for item in before if item is not model), model, *oracle]
+        stand_in = next((f"; retrained: models that {item.name}" for item in oracle if item.name == NEVER_SAW), "")
+        yield f"{plain(model.name, 26)}: what attacks see of the forget set (AUC){stand_in}"
+        yield _attacks(model, shown, report.too_few)
+    if judged and oracle:
+        yield folded(
+            f"equal: the interval, of all attacks at once, lies within {EQUIVALENCE:g} of retraining on both sides; "
+            "above: still recognized; below: over-forgotten; open: too few people to say"
+        )
+    yield from (folded(f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}") for alarm in report.alarms)
+    yield ""
+    rows = [_use(model, report) for model in report.models]
+    yield _table_of(rows)
     for model in report.models:
-        if (privacy := model.retain_privacy) and privacy.minus_original:
-            yield (
-                f"{model.name}: retain against unseen AUC {_span(privacy.auc)}, {_span(privacy.minus_original, sign=True)} "
-                "against the original"
-            )
-        if (again := model.relearning) is not None:
-            yield f"{model.name}: relearned after {_span(again.mean, 0) if again.mean else again.reason} sample passes"
-        if (share := model.usage) is not None:
-            yield (
-                f"{model.name}: still uses {_span(share.forget, 2)} of what the original used of the forget set, "
-                f"{_span(share.retain, 2)} of the retain set"
-            )
-        yield from _people(model)
+        yield from map(folded, _more(model))
     for row in report.rounding:
         changed = (
             "" if row.codes is None or row.codes.changed is None else f"{100 * row.codes.changed:.1f} % of codes changed. "
         )
-        yield f"{row.model}: {changed}{row.sentence()}"
+        yield folded(f"{row.model}: {changed}{row.sentence()}")
     if open_ends := untested(report.threats):
-        yield f"not tested: somebody who holds {'; '.join(open_ends)}"
-    yield from (f"not run: {name}: {reason}" for name, reason in report.skipped.items())
-    yield from (f"ALARM {alarm.kind} ({alarm.model}): {alarm.message}" for alarm in report.alarms)
+        yield folded(f"not tested: somebody who holds {'; '.join(open_ends)}")
+    yield from (folded(f"not run: {name}: {reason}") for name, reason in report.skipped.items())
 
 
-def _people(model: ModelAudit) -> Iterator[str]:
-    """The person who stands out most among models that never saw her."""
-    if (found := model.most_standing_out) is None:
-        return
-    row, together = found
-    places = [("confidence", row.confidence), *(() if row.error is None else (("error", row.error),))]
-    ranks = ", ".join(f"{name} rank {place.rank} of {place.models + 1}" for name, place in places)
-    who = "the person" if len(model.people) == 1 else f"of {len(model.people)} people the one who stands out most"
-    yield f"{model.name}: {who} among models that never saw her: {ranks}; p = {together:.3g}"
+def _attacks(model: ModelAudit, shown: Sequence[ModelAudit], too_few: str | None) -> str:
+    """A row an attack: its AUC on the models, and the model's minus the retrained one's with its interval."""
+    from unplug.sdk.auditing import against
+
+    rows = []
+    for name in dict.fromkeys(name for item in shown for name in item.attacks):
+        row = {"attack": plain(name, 14)}
+        for item in shown:
+            row[HEADS.get(item.role, item.role)] = f"{item.attacks[name].auc.value:.3f}" if name in item.attacks else NONE
+        if name in model.attacks and (gap := model.attacks[name].minus_retrained_together) is not None:
+            row |= {"minus retrained (95 %)": _span(gap, sign=True), "": against(gap, too_few)}
+        rows.append(row)
+    return _table_of(rows)
 
 
-def _row(model: ModelAudit) -> dict[str, str]:
-    """What a model is worth, in years where it has any, and its attacks: a cell under each heading."""
+def _table_of(rows: Sequence[dict[str, str]]) -> str:
+    heads = tuple(dict.fromkeys(name for row in rows for name in row))
+    return table(heads, [tuple(row.get(name, "") for name in heads) for row in rows])
+
+
+def _use(model: ModelAudit, report: AuditReport) -> dict[str, str]:
+    """What a model is worth, in years where it has any; of a file also how far an attack's AUC is from its checkpoint's."""
     test, forget = model.utility["test"], model.utility["forget"]
-    row = {"model": model.name}
+    row = {"model": plain(model.name, 26)}
     if test.accuracy is not None:
         row["test acc."] = f"{100 * test.accuracy.value:.1f} %"
     if test.mae is not None and forget.mae is not None:
         row |= {"test MAE": f"{test.mae.value:.2f}", "forget MAE": f"{forget.mae.value:.2f}"}
     else:
         row |= {"test loss": f"{test.loss:.4f}", "forget loss": f"{forget.loss:.4f}"}
-    return row | {f"{name} AUC": _span(attack.auc, dash="-") for name, attack in model.attacks.items()}
+    moved = next((item.auc_shift for item in report.rounding if item.sha256 == model.sha256), {})
+    if moved:
+        row["AUC off by at most"] = f"{max(abs(shift.value) for shift in moved.values()):.3f}"
+    return row
 
 
-def _span(item: Estimate, digits: int = 3, *, dash: str = " to ", sign: bool = False) -> str:
-    form = f"{'+' if sign else ''}.{digits}f"
-    ends = "" if item.low is None or item.high is None else f" ({item.low:{form}}{dash}{item.high:{form}})"
+def _more(model: ModelAudit) -> Iterator[str]:
+    """What was measured on a model beside attacks and use, a sentence each."""
+    if (worst := model.worst_subject) is not None and model.role in ("unlearned", "retrained"):
+        who = "person" if worst.subjects == 1 else f"of {worst.subjects} people the one who stands out most"
+        chance = f"chance gives {worst.null_low:.1f} to {worst.null_high:.1f}; p = {worst.p_value:.3g}"
+        yield f"{model.name}: {who}: by {worst.value:.1f} standard errors; {chance}"
+    if (privacy := model.retain_privacy) and privacy.minus_original:
+        yield (
+            f"{model.name}: retain against unseen AUC {_span(privacy.auc)}, {_span(privacy.minus_original, sign=True)} "
+            "against the original"
+        )
+    if (again := model.relearning) is not None:
+        yield f"{model.name}: relearned after {_span(again.mean, 0) if again.mean else again.reason} sample passes"
+    if (share := model.usage) is not None:
+        yield (
+            f"{model.name}: still uses {_span(share.forget, 2)} of what the original used of the forget set, "
+            f"{_span(share.retain, 2)} of the retain set"
+        )
+    if (found := model.most_standing_out) is not None:
+        row, together = found
+        places = [("confidence", row.confidence), *(() if row.error is None else (("error", row.error),))]
+        ranks = ", ".join(f"{name} rank {place.rank} of {place.models + 1}" for name, place in places)
+        who = "the person" if len(model.people) == 1 else f"of {len(model.people)} people the one who stands out most"
+        yield f"{model.name}: {who} among models that never saw her: {ranks}; p = {together:.3g}"
+
+
+def _span(item: Estimate, digits: int = 3, *, sign: bool = False) -> str:
+    form = f"{'+' if sign else ''}z.{digits}f"  # z: no negative zero
+    ends = "" if item.low is None or item.high is None else f" ({item.low:{form}} to {item.high:{form}})"
     return f"{item.value:{form}}{ends}"
-
-
-def _saved(out: Path) -> str:
-    return f"saved {out}; `unplug report {out} -o report.html` draws it"

@@ -1,18 +1,22 @@
-"""Progress bars."""
+"""Progress: bars for people at a terminal, lines for logs and pipes."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+
+from unplug.core import seconds
 
 from .base import Common
 
 
 class progress_bar:  # noqa: N801 (used as a function)
-    """A tqdm bar as the (done, total, text) callback that lower layers call."""
+    """A tqdm bar as the (done, total, text) callback that lower layers call; off a terminal a line a text, with its time."""
 
     def __init__(self, label: str, common: Common) -> None:
         from tqdm import tqdm
 
+        self._label, self._common, self._last, self._begun = label, common, "", time.monotonic()
         self._bar = tqdm(desc=label, disable=not common.show, leave=False)
 
     def __enter__(self) -> Callable[[int, int, str], None]:
@@ -20,6 +24,10 @@ class progress_bar:  # noqa: N801 (used as a function)
             self._bar.total = total
             self._bar.n = done
             self._bar.set_postfix_str(text)
+            if not self._common.show and text != self._last:
+                self._last = text
+                passed = seconds(time.monotonic() - self._begun)
+                self._common.say(f"{self._label}: {done} of {total}, {text} ({passed})")
 
         return update
 

@@ -9,6 +9,7 @@ import json
 import math
 import signal
 import sys
+import textwrap
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ import click
 from unplug.core import InputError, InsufficientMemoryError, Interrupted, OutputError, Terminated, UnplugError, hold, printable
 
 GO_ON = "Run the same command again to go on; nothing is half-written"
+WIDTH = 80
+"""Columns of a terminal, whatever its window has: what is printed is the same everywhere."""
 OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
 
 
@@ -155,6 +158,17 @@ def _json(value: Any, *, sort_keys: bool = False) -> str:
 def echo(text: str, *, err: bool = False) -> None:
     """The one way to a terminal: what it shows may come from anybody, and can do nothing but be read."""
     click.echo(printable(text), err=err)
+
+
+def folded(text: str, indent: int = 2) -> str:
+    """A sentence in lines of `WIDTH` columns, all but the first indented; words, and so paths and names, stay whole.
+
+    Example:
+        >>> print(folded("not run: " + "lira, which reads reference models, " * 3))
+        not run: lira, which reads reference models, lira, which reads reference models,
+          lira, which reads reference models,
+    """
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def clean(value: Any) -> Any:

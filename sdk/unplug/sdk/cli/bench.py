@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unplug.core import InputError, table
+from unplug.core import InputError, counted, table
 from unplug.sdk.diffusion import shipped_folder
 
 from .bars import progress_bar
@@ -124,9 +124,7 @@ def _told(report: BenchReport) -> str:
     places: dict[str, list[tuple[str, ...]]] = {}
     for row in report.rows:
         kind = {"host": "times of this machine, not of a phone", "emulated": "emulated: its times mean nothing"}
-        place = f"{row.device}, {row.threads} thread{'' if row.threads == 1 else 's'}" + (
-            f": {kind[row.where]}" if row.where in kind else ""
-        )
+        place = f"{row.device}, {counted(row.threads, 'thread')}" + (f": {kind[row.where]}" if row.where in kind else "")
         places.setdefault(place, []).append(_row(row))
     return "\n\n".join(f"{place}\n{table(header, rows)}" for place, rows in places.items())
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from unplug.core import InputError, hold
+from unplug.core import InputError, counted, hold
 
 from .base import Common, Outcome, command, percent
 from .bundle_push import push
@@ -169,7 +169,8 @@ def inspect(path: Path, common: Common) -> Outcome:
         f"{path}: {manifest.model_type}, not verified",
         f"id {bundle_id(path)}",
         "never published" if said is None else _publication(said),
-        f"forgot {lineage.forget_samples} samples by {lineage.method} at {percent(lineage.compute_fraction)} of retraining",
+        f"forgot {counted(lineage.forget_samples, 'sample')} by {lineage.method} "
+        f"at {percent(lineage.compute_fraction)} of retraining",
         f"checkpoint {lineage.checkpoint_sha256[:16]}  original {lineage.original_sha256[:16]}",
         *(f"{entry.bytes:>12,}  {name}" for name, entry in sorted(manifest.files.items())),
     ]
@@ -271,6 +272,6 @@ def pack(
         with hold(place):
             record = pack_for(store, path, place, trust=trust, allow_unsigned=allow_unsigned, delivery=delivery)
         outcome.value[store] = {"out": str(place), **asdict(record)}
-        outcome.add(f"{place}: {len(record.files)} files for {store}, bundle {record.bundle}")
+        outcome.add(f"{place}: {counted(len(record.files), 'file')} for {store}, bundle {record.bundle}")
         outcome.add(record.warning or f"signed by the key {str(record.signed_by)[:16]}")
     return outcome

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from unplug.core import InputError, cache_dir, cache_entries, size, table
+from unplug.core import InputError, cache_dir, cache_entries, counted, size, table
 
 from .base import Common, Outcome, command
 
@@ -34,9 +34,11 @@ def info(common: Common) -> Outcome:
         [fact["data"] or "?", fact["kind"], str(fact["samples"] or "?"), size(fact["bytes"]), fact["since"], _modes(fact)]
         for fact in facts
     ]
-    lines = [f"{root}: {size(total)} in {len(held)} entries"]
+    lines = [f"{root}: {size(total)} in {counted(len(held), 'entry', 'entries')}"]
     lines += [table(["data", "what", "pictures", "size", "since", "modes"], rows)] if rows else []
-    lines += [f"{others} files or links there are not of unplug and are left alone"] if others else []
+    lines += (
+        [f"left alone, for unplug did not make them: {counted(others, 'file or link', 'files or links')}"] if others else []
+    )
     return Outcome(value=value, text="\n".join(lines))
 
 
@@ -71,14 +73,18 @@ def purge(spec: str | None, forget_file: Path | None, everything: bool, yes: boo
     total = size(sum(item.bytes for item in chosen))
     if chosen and not yes:
         if common.as_json or not sys.stdin.isatty():
-            why = f"{len(chosen)} entries ({total}) would be deleted, and nobody is there to ask"
+            why = f"{counted(len(chosen), 'entry', 'entries')} ({total}) to delete, and nobody is there to ask"
             raise InputError("unplug cache purge", why, "Add --yes")
-        if not click.confirm(f"Delete {len(chosen)} entries ({total}) of {cache_dir()}?"):
+        if not click.confirm(f"Delete {counted(len(chosen), 'entry', 'entries')} ({total}) of {cache_dir()}?"):
             return Outcome(value=None, text="nothing was deleted")
     freed = delete(chosen) if chosen else 0
     lines = [f"deleted {item.kind} of {item.data or 'unknown data'}, {size(item.bytes)}" for item in chosen]
     left = len(held) - len(chosen)
-    lines.append(f"{size(freed)} deleted, {left} other entries left in {cache_dir()}" if chosen else "nothing of that is kept")
+    lines.append(
+        f"{size(freed)} deleted, {counted(left, 'other entry', 'other entries')} left in {cache_dir()}"
+        if chosen
+        else "nothing of that is kept"
+    )
     value = {"cache": str(cache_dir()), "deleted": _facts(chosen), "bytes": freed, "left": left}
     return Outcome(value=value, text="\n".join(lines))
 

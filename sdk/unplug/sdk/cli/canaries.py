@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.core import NONE, table
+from unplug.core import NONE, counted, table
 
 from .base import Common, Outcome, command, percent
 from .options import data_option, out_option
@@ -35,7 +35,8 @@ def plant(spec: str, on_bad: Any, people: int, size: int, out: Path, common: Com
     done = run(spec, out, people=people, size=size, seed=common.seed, on_bad=on_bad, show=common.show)
     data = f"--data canaries:{out}"
     lines = [
-        f"{done.people} people ({done.pictures} pictures) have wrong ages in {out}; {done.included} of them are trained on",
+        f"{counted(done.people, 'person', 'people')} ({counted(done.pictures, 'picture')}) with wrong ages in {out}; "
+        f"trained on: {done.included}",
         "Train, forget and bound:",
         f"  unplug train age {data} --split {out}/split.json --out original",
         f"  unplug forget original {data} --forget {out}/forget.json --method msg --out unlearned",
@@ -82,7 +83,7 @@ def bound(
     ]  # fmt: skip
     heads = ("model", "role", "method", "budget", "guessed right", "epsilon, at least", "could show")
     lines = [
-        f"{report.canaries} canaries, {report.included} of them trained on",
+        f"{counted(report.canaries, 'canary', 'canaries')}, {report.included} of them trained on",
         table(heads, rows),
         f"with {percent(report.confidence)} confidence, delta {report.delta:g}; 0 says that this attack saw nothing",
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unplug.core import InputError
+from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
@@ -128,7 +128,9 @@ def verify(
     }  # fmt: skip
     if done.problems:
         return Outcome(value=value, text="\n".join(f"{file}: {line}" for line in done.problems), ok=False)
-    held = f"{len(found.ledger.entries)} entries of the ledger, {len(found.evidence.gates)} gates"
+    held = (
+        f"{counted(len(found.ledger.entries), 'entry', 'entries')} of the ledger, {counted(len(found.evidence.gates), 'gate')}"
+    )
     text = f"{file}: request {found.request.id} was answered by the bundle {found.model.bundle[:16]}; {held}: all of it holds"
     source = f"The ledger's public key came from {done.ledger_key}"
     more = "" if policy and done.ledger_key == "the policy" else "; give it in a policy, from elsewhere, to hold it to that"
@@ -157,7 +159,7 @@ def templates(request: str, where: str | None, file: Path | None, key: Path | No
         raise InputError(str(file), f"it is about the request {found.request.id}", f"Give the certificate of {request}")
     paths = write_drafts(request, open_ledger(where), out, found)
     opens = sum(path.read_text(encoding="utf-8").count("[TO FILL IN: ") for path in paths)
-    text = "\n".join([*map(str, paths), f"{opens} places are left to fill in. This is no legal advice."])
+    text = "\n".join([*map(str, paths), f"{counted(opens, 'place')} left to fill in. This is no legal advice."])
     return Outcome(value={"out": str(out), "files": [str(path) for path in paths], "to_fill_in": opens}, text=text)
 
 

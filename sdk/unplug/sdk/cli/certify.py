@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.core import seconds
+from unplug.core import counted, seconds
 
 from .base import Common, Outcome, command, percent, settings
 from .options import base_option, checkpoint_argument, data_option, out_option
@@ -57,7 +57,7 @@ def certify(
     config = CertifyConfig(
         method=method, options=settings(pairs), budget=budget, people=people, requests=requests, like=named, seed=common.seed
     )
-    common.say(f"forgetting {requests} requests of {people} by {method}, one after the other ...")
+    common.say(f"forgetting {counted(requests, 'request')} of {people} by {method}, one after the other ...")
     done = run(
         original, dataset, fleet, config, out,
         on_bad=on_bad, base=base, device=common.device, workers=workers, show=common.show,

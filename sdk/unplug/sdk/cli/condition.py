@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from unplug.core import counted
+
 from .base import Common, Outcome, command, settings
 from .options import out_option
 
@@ -66,7 +68,7 @@ def condition(
     value |= {status: count[status] for status in ("written", "kept", "missing", "bad")}
     counts = f"{count['written']} written, {count['kept']} kept, {count['bad']} unreadable"
     counts += f", {count['missing']} without a face or with several"
-    lines = [f"{kind} of {len(rows)} pictures in {out}: {counts}"]
+    lines = [f"{kind} of {counted(len(rows), 'picture')} in {out}: {counts}"]
     lines += [f"  {row['image']}: {row['reason']}" for row in skipped[:SHOWN]]
     lines += [f"  and {len(skipped) - SHOWN} more (--json lists all)"] if len(skipped) > SHOWN else []
     return Outcome(value=value, text="\n".join(lines))

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from unplug.core import counted
+
 from .base import Common, Outcome, command
 from .options import out_option
 
@@ -33,7 +35,10 @@ def synth(count: int, subjects: int | None, size: int, out: Path, common: Common
 
     people = subjects or max(1, count // 5)
     written = write_faces(f"synth:n={count},subjects={people},seed={common.seed}", size, out, show=common.show)
-    text = f"{written} faces of {people} people at {size} px in {out}\nUse them with --data csv:{out}/labels.csv"
+    text = (
+        f"{counted(written, 'face')} of {counted(people, 'person', 'people')} at {size} px in {out}\n"
+        f"Use them with --data csv:{out}/labels.csv"
+    )
     return Outcome(value={"out": str(out), "samples": written, "subjects": people, "size": size}, text=text)
 
 
@@ -50,7 +55,7 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
     dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show)
     value = describe(dataset)
     lines = [
-        f"{spec}: {value['samples']} samples at {size} px, {value['subjects'] or 'unknown'} subjects",
+        f"{spec}: {counted(value['samples'], 'sample')} at {size} px, {value['subjects'] or 'unknown'} subjects",
         f"digest    {value['digest']}",
         f"unusable  {len(value['unusable'])}",
     ]

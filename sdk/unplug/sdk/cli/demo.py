@@ -10,9 +10,9 @@ import click
 
 from unplug.core import percent
 
-from .base import Common, Outcome, command
+from .base import Common, Outcome, command, folded
 from .options import faces_option, out_option
-from .release import gate_line
+from .release import gate_lines
 
 
 @click.command()
@@ -56,9 +56,9 @@ def demo(
         config = replace(config, release=replace(config.release, method=method))
     config = replace(config, release=replace(config.release, faces=faces, seed=common.seed))
     done = run_demo(config, out, device=common.device, say=common.say, show=common.show, restart=restart)
-    lines = [gate_line(gate) for gate in done.summary["gates"]]
+    lines = gate_lines(done.summary)
     if done.refusal is not None:
-        lines.append(f"REFUSED: {done.refusal}")
+        lines.append(folded(f"REFUSED: {done.refusal}"))
     else:
         lines.append(f"bundle  {done.bundle}")
     lines.append(f"report  {done.report} ({done.seconds:.0f} s in all)")
@@ -75,6 +75,6 @@ def _way_lines(way: Any) -> list[str]:
     theirs = "{:.1f} years before, {:.1f} after, {:.1f} had they never been there".format(*way.error)
     cost = f"{way.wall_s:.2g} s, {percent(way.compute_fraction)} of retraining"
     return [
-        f"{way.model}: forgets by {way.method} in {cost}; {way.verdict}",
-        f"  test MAE {before:.2f} before, {after:.2f} after; error on the forgotten pictures {theirs}",
+        folded(f"{way.model}: forgets by {way.method} in {cost}; {way.verdict}"),
+        folded(f"  test MAE {before:.2f} before, {after:.2f} after; error on the forgotten pictures {theirs}"),
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, sha256_file, table
+from unplug.core import InputError, counted, sha256_file, table
 from unplug.plugins import weights_file
 
 from .base import Common, Outcome, command, names
@@ -96,7 +96,8 @@ def _summary(report: EvaluationReport) -> Iterator[str]:
     people = report.people
     whom = {"held out": f"its {people.part} set", "other data": "other data", "unknown": "people whom it may know"}
     more = f", of which {people.left_out} are left out" if people.apart == "other data" and people.left_out else ""
-    yield f"{people.pictures} pictures of {people.people} people ({people.minors} under 18): {whom[people.apart]}{more}"
+    seen = f"{counted(people.pictures, 'picture')} of {counted(people.people, 'person', 'people')}"
+    yield f"{seen} ({people.minors} under 18): {whom[people.apart]}{more}"
     if people.copies is not None:
         yield copies_left_out(people.copies)
     rows = [_row(model) for model in report.models]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, table
+from unplug.core import InputError, counted, table
 
 from .bars import progress_bar
 from .base import Common, Outcome, command, names
@@ -140,7 +140,7 @@ def _tell_files(outcome: Outcome, name: str, made: Sequence[Artifact]) -> None:
         for item in made
     ]
     outcome.add(table(("file", "precision", "bytes", "seconds", "sha256"), rows))
-    outcome.add(f"{name}: {len(made)} files in {outcome.value['seconds'][name]} s")
+    outcome.add(f"{name}: {counted(len(made), 'file')} in {outcome.value['seconds'][name]} s")
 
 
 def _tell_parity(
@@ -150,8 +150,7 @@ def _tell_parity(
     from unplug.export import measure_parity
 
     if inputs is None:
-        files = " ".join(shlex.quote(str(item.path)) for item in made)
-        outcome.add(f"Next: unplug parity {files} --checkpoint {shlex.quote(str(checkpoint))}")
+        outcome.add(f"Next: unplug parity {shlex.quote(str(folder))} --checkpoint {shlex.quote(str(checkpoint))}")
         return
     with progress_bar(f"parity {checkpoint.name}", common) as progress:
         report = measure_parity(made, checkpoint, inputs, progress=progress)
@@ -245,14 +244,17 @@ def parity(
     task: int | None, base: str | None, runtime: str | None, coreml_host: str | None, explain: bool, layers: Path,
     out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
-    """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance)."""
-    from unplug.export import load_artifact, measure_parity
+    """Compare exported files with their checkpoint, per named output (exit 1 where one is out of tolerance).
+
+    Of a folder, all exported files in it.
+    """
+    from unplug.export import artifacts_at, load_artifact, measure_parity
     from unplug.plugins import load_checkpoint
     from unplug.sdk.auditing import task_deltas
     from unplug.sdk.conditions import example_inputs, real_inputs
     from unplug.sdk.data import load_dataset
 
-    loaded = [load_artifact(path) for path in artifacts]
+    loaded = [load_artifact(file) for path in artifacts for file in artifacts_at(path)]
     if spec is not None and images is not None:
         raise InputError("--data and --images", "both say what to compare on", "Give one of them")
     if task is not None and spec is None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import InputError, table
+from unplug.core import InputError, counted, table
 
 from .bars import progress_bar
 from .base import Common, Outcome
@@ -67,7 +67,7 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
     outcome.add(table(("file", "part", "precision", "bytes", "sha256"), rows))
     for name, several in made.items() if order.check else ():
         _compare(outcome, source.checkpoints()[name], several, order, common)
-    outcome.add(f"{source.name}: {len(files)} files and {PIPELINE} in {seconds} s")
+    outcome.add(f"{source.name}: {counted(len(files), 'file')} and {PIPELINE} in {seconds} s")
     outcome.add(f"Next: unplug generate --base {shlex.quote(str(order.out))} --prompt TEXT --out picture.png")
     return outcome
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from .base import Common, Outcome, command, percent, settings
+from unplug.core import counted
+
+from .base import Common, Outcome, command, folded, percent, settings
 from .options import base_option, checkpoint_argument, data_option, forget_option, out_option, traces, without_option
 
 
@@ -56,7 +58,7 @@ def forget(
     oracle = load_checkpoint(retrained, expect=original.model_type) if retrained else None
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset, learned_by_design(original))
-    common.say(describe_request(ids, dataset))
+    common.say(folded(describe_request(ids, dataset)))
     if method != "retrain" and (price := request_price(original, dataset, ids)) is not None:
         common.say(f"costs {100 * price:.3g} % of a refit without them")
     done = run(
@@ -67,14 +69,16 @@ def forget(
     )  # fmt: skip
     facts, metrics = done.record["forget"], done.record["metrics"]
     cost = facts["cost"]
-    beside = f" ({facts['held_out']} more were held out, and left validation and test)" if facts["held_out"] else ""
+    beside = f" ({facts['held_out']} more, held out, left validation and test)" if facts["held_out"] else ""
     lines = [
-        f"saved {out}: {facts['samples']} samples forgotten by {facts['method']} in {cost['wall_s']:.3g} s{beside}",
-        f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} of retraining "
-        f"({cost['retrain']['source']})",
+        f"saved {out}: {counted(facts['samples'], 'sample')} forgotten by {facts['method']} in {cost['wall_s']:.3g} s{beside}",
+        folded(
+            f"compute {percent(cost['compute_fraction'])}, wall {percent(cost['wall_fraction'])} of retraining "
+            f"({cost['retrain']['source']})"
+        ),
     ]
     if facts.get("exact"):
-        lines.append(f"exact: {facts['how']}")
+        lines.append(folded(f"exact: {facts['how']}"))
     for name, row in metrics.items():
         lines.append(f"{name:<8}{row['n']:>6} samples  {task.describe(row)}")
     if method != "retrain":

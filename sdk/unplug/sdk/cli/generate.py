@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.core import InputError
+from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command, settings
 from .generate_files import FilesOrder, generate_on_files
@@ -28,7 +28,7 @@ from .options import given_option, out_option
 )
 @click.option("--plugin", "plugins", multiple=True, help="face_landmark, canny, or a plugin folder; may be repeated.")
 @click.option("--condition-image", "conditions", multiple=True, type=click.Path(path_type=Path),
-              help="The drawn condition of a --plugin; pictures and plugins are in the same order.")  # fmt: skip
+              help="The drawn condition of a --plugin, or example; pictures and plugins are in the same order.")  # fmt: skip
 @click.option("--photo", "photos", multiple=True, type=click.Path(path_type=Path),
               help="Instead, for this plugin: a photograph from which the condition is drawn.")  # fmt: skip
 @click.option("--crop", type=click.Choice(["auto", "face", "none"]), default="auto", show_default=True,
@@ -139,7 +139,7 @@ def generate(
     value = {"out": str(out), "pictures": [str(file) for file in singly], "seconds": round(seconds, 3),
              "guides": [item.to_dict() for item in guides], **facts}  # fmt: skip
     how = f"{seconds:.1f} s, {facts['precision']}"
-    return Outcome(value=value, text=f"saved {out} ({count} picture{'s' if count > 1 else ''}, {how})")
+    return Outcome(value=value, text=f"saved {out} ({counted(count, 'picture')}, {how})")
 
 
 def _kind_of(plugin: str) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import InputError
+from unplug.core import InputError, counted
 
 from .bars import progress_bar
 from .base import Common, Outcome
@@ -92,7 +92,7 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
         "guides": [item.to_dict() for item in guides], **facts,
     }  # fmt: skip
     how = f"{seconds:.1f} s, {drawn.runtime} {drawn.precision}"
-    return Outcome(value=value, text=f"saved {order.out} ({order.count} picture{'s' if order.count > 1 else ''}, {how})")
+    return Outcome(value=value, text=f"saved {order.out} ({counted(order.count, 'picture')}, {how})")
 
 
 def _steers(pipeline: Pipeline, guides: tuple[Guide, ...]) -> tuple[Steer, ...]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from unplug.core import DataError, InputError
+from unplug.core import DataError, InputError, counted
 
 if TYPE_CHECKING:
     from unplug.sdk.conditions import FaceFrame
 
 Crop = Literal["auto", "face", "none"]
+EXAMPLE = Path("example")
+"""For --condition-image: the picture that ships for the plugin's condition, where no file is called so."""
 FACE, BODY = "face_landmark", "holistic"
 OF_THE_FACE = ("task", "faces")
 """Settings that finding the face has as well."""
@@ -84,7 +86,7 @@ class GuideOrder:
     def check_there(self) -> None:
         """Raises `DataError` for a picture that is not there, before anything that takes time."""
         for path in (*self.conditions, *self.photos):
-            if not path.exists():
+            if not path.exists() and (path != EXAMPLE or path in self.photos):
                 raise DataError(str(path), "no such file", "Check the path of the condition or photograph")
 
     def guides(self, kind_of: Callable[[str], str]) -> tuple[Guide, ...]:
@@ -102,6 +104,7 @@ class GuideOrder:
         left = {True: iter(self.photos), False: iter(self.conditions)}
         images = [next(left[photo]) for photo in photo_of]
         kinds = [kind_of(plugin) for plugin in self.plugins]
+        images = [_found(image, kind) for image, kind in zip(images, kinds, strict=True)]
         cropped = [photo and self._crops(kind) for photo, kind in zip(photo_of, kinds, strict=True)]
         options = self._options([kind if photo else None for kind, photo in zip(kinds, photo_of, strict=True)], cropped)
         strengths = self.strengths or (1.0,) * len(self.plugins)
@@ -115,10 +118,10 @@ class GuideOrder:
     def _mismatch(self) -> InputError | None:
         count, pictures = len(self.plugins), len(self.conditions) + len(self.photos)
         if pictures != count:
-            why = f"{count} plugin(s) and {pictures} picture(s) were given"
+            why = f"{counted(count, 'plugin')} and {counted(pictures, 'picture')} were given"
             return InputError("--plugin", why, "Give a --condition-image or a --photo for each --plugin, in the same order")
         if self.strengths and len(self.strengths) != count:
-            why = f"{len(self.strengths)} for {count} plugin(s)"
+            why = f"{len(self.strengths)} for {counted(count, 'plugin')}"
             return InputError("--strength", why, "Give none, or one for each --plugin")
         if self.photos:
             return None
@@ -170,6 +173,13 @@ class GuideOrder:
         from unplug.sdk.conditions import FaceFrame
 
         return FaceFrame(**of_face) if self.margin is None else FaceFrame(**of_face, margin=self.margin)
+
+
+def _found(image: Path, kind: str) -> Path:
+    """The picture, or the one that ships for this condition."""
+    from unplug.sdk.conditions import example_condition
+
+    return example_condition(kind) if image == EXAMPLE and not image.exists() else image
 
 
 def _split(key: str) -> tuple[str | None, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from unplug.core import InputError, sha256_file
+from unplug.core import InputError, counted, sha256_file
 
 from .base import Common, Outcome, command
 from .options import checkpoint_argument, face_options, out_option
@@ -79,7 +79,7 @@ def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
     made.save(out / HEAD)
     size = (out / HEAD).stat().st_size
     value = {"head": str(out / HEAD), "trunk": str(out / TRUNK), "pictures": len(made.committed), "bytes": size}
-    text = f"{out / HEAD}: {len(made.committed)} pictures are in it, {size:,} bytes\nNext: unplug export {out / TRUNK}"
+    text = f"{out / HEAD}: {counted(len(made.committed), 'picture')} in it, {size:,} bytes\nNext: unplug export {out / TRUNK}"
     return Outcome(value=value, text=text)
 
 
@@ -109,7 +109,8 @@ def answer(head: Path, trunk: Path, image: Path, common: Common, **face: Any) ->
     opened, features_C = _opened(head, trunk, image, **face)
     age = float(opened.answer(features_C[None])["expected_age"][0, 0])
     return Outcome(
-        value={"age": age, "pictures": len(opened.committed)}, text=f"{age:.1f} years, by {len(opened.committed)} pictures"
+        value={"age": age, "pictures": len(opened.committed)},
+        text=f"{age:.1f} years, by {counted(len(opened.committed), 'picture')}",
     )
 
 
@@ -140,4 +141,4 @@ def _weights_of(trunk: Path) -> str:
 def _saved(changed: DeviceHead, out: Path, what: str) -> Outcome:
     changed.save(out)
     value = {"head": str(out), "pictures": len(changed.committed)}
-    return Outcome(value=value, text=f"{what}; {len(changed.committed)} pictures are in {out}")
+    return Outcome(value=value, text=f"{what}; {counted(len(changed.committed), 'picture')} in {out}")

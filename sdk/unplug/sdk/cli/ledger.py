@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from unplug.core import InputError, sha256_file, table
+from unplug.core import InputError, counted, sha256_file, table
 
 from .base import Common, Outcome, command, settings
 from .ledger_evidence import checkpoint, export, prove, role, verify
@@ -121,9 +121,10 @@ def due(where: str | None, within: int, common: Common) -> Outcome:
     soon = [(item, item.days_left(today)) for item in waiting if item.days_left(today) <= within]
     late = sum(left < 0 for _, left in soon)
     rows = [
-        [item.id, item.state, str(item.due), f"{-left} days late" if left < 0 else f"in {left} days"] for item, left in soon
+        [item.id, item.state, str(item.due), f"{counted(-left, 'day')} late" if left < 0 else f"in {counted(left, 'day')}"]
+        for item, left in soon
     ]
-    text = f"{late} late, {len(soon) - late} due within {within} days, {len(waiting)} waiting in all, on {today}"
+    text = f"{late} late, {len(soon) - late} due within {counted(within, 'day')}, {len(waiting)} waiting in all, on {today}"
     value = {
         "today": str(today), "late": late, "waiting": len(waiting),
         "due": [request_facts(item) | {"days_left": left} for item, left in soon],

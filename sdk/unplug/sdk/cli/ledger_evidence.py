@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unplug.core import InputError, atomic_path, read_regular, require_modules, write_json
+from unplug.core import InputError, atomic_path, counted, read_regular, require_modules, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
@@ -56,7 +56,8 @@ def checkpoint(where: str | None, out: Path, query: Path | None, common: Common)
             temporary.write_bytes(timestamp_query(note))
     origin, size, root = note.decode().split("\n")[:3]
     asked = f"\n{query} is what a time-stamping authority signs; keep its answer beside {out}" if query else ""
-    text = f"{size} entries of {origin} in {out}: keep it elsewhere, for `unplug ledger verify --against`{asked}"
+    held = f"{counted(int(size), 'entry', 'entries')} of {origin} in {out}"
+    text = f"{held}: keep it elsewhere, for `unplug ledger verify --against`{asked}"
     return Outcome(value={"out": str(out), "origin": origin, "size": int(size), "root": root}, text=text)
 
 
@@ -156,7 +157,9 @@ def export(where: str | None, form: str, out: Path, common: Common) -> Outcome:
     else:
         with atomic_path(out) as temporary:
             temporary.write_text(export_csv(entries), encoding="utf-8")
-    return Outcome(value={"out": str(out), "entries": len(entries)}, text=f"{len(entries)} entries in {out}")
+    return Outcome(
+        value={"out": str(out), "entries": len(entries)}, text=f"{counted(len(entries), 'entry', 'entries')} in {out}"
+    )
 
 
 @click.command()

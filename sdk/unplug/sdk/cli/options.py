@@ -17,6 +17,8 @@ import click
 from unplug.core import key_file
 from unplug.sdk.diffusion import shipped_folder
 
+from .base import folded
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 NEEDS = (
@@ -95,8 +97,7 @@ def out_option(help_text: str, *, required: bool = True, default: Path | None = 
 
 def traces(forget_file: Path) -> str:
     """What a forget step leaves of people, in two lines: how their decoded pictures are deleted, and the key of the records."""
-    return (
-        f"Decoded pictures are kept in the cache: unplug cache purge --forget {shlex.quote(str(forget_file))}\n"
+    return f"Decoded pictures are kept in the cache: unplug cache purge --forget {shlex.quote(str(forget_file))}\n" + folded(
         f"Records name who was forgotten by digests under {key_file()}: keep it, later requests need it"
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unplug.core import InputError, temporary_folder
+from unplug.core import InputError, seconds, temporary_folder
 
 from .base import Common, Outcome, command
 from .bundle import trust_of, trust_option
@@ -60,8 +60,11 @@ def page(
             size = write_site(found, out, guard)
             text = f"wrote {out} ({size / 2**20:.0f} MB): put it on a web server with https"
             return Outcome(value={**value, "out": str(out), "site_bytes": size}, text=text)
-        serve_site(found, place, common.say, seconds=None if minutes is None else 60 * minutes, guard=guard)
-    return Outcome(value=value, text=f"served for {minutes:g} minutes")
+        try:
+            serve_site(found, place, common.say, seconds=None if minutes is None else 60 * minutes, guard=guard)
+        except KeyboardInterrupt:  # how serving ends that has no --minutes
+            return Outcome(value=value, text="stopped: the page is served no longer")
+    return Outcome(value=value, text=f"served for {seconds(60 * (minutes or 0.0))}")
 
 
 def _generator(files: Path | None, updates: Path | None) -> Path:

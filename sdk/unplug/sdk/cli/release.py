@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import GateFailed, InputError, read_json, seconds, table
+from unplug.core import GateFailed, InputError, counted, read_json, seconds, table
 
-from .base import Common, Outcome, command, names, settings
+from .base import Common, Outcome, command, folded, names, settings
 from .bundle import publication_options, signing_of
 from .ledger_options import ledger_option
 from .options import (
@@ -26,7 +28,8 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from unplug.sdk.releasing import Answering, Gates, Plan
+    from unplug.sdk.bundle import Signing
+    from unplug.sdk.releasing import Answering, Gates, Plan, Release
 
 DECISION_GATES = {"max_decision_shift", "max_group_shift", "max_calibration_shift"}
 
@@ -122,8 +125,9 @@ def release(
     task = task_of(original, device=common.device, base=base)
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
-    common.say(describe_request(ids, dataset))
+    common.say(folded(describe_request(ids, dataset)))
     work = out.parent / f".{out.name}.release"
+    judged = partial(explanations, limits=config.gates, given=limits) if explained else gate_lines
     shared: dict[str, Any] = {"oracle": given, "task": task, "device": common.device, "say": common.say, "show": common.show}
     if dry_run:
         stages = prepare(original, dataset, ids, out, work, config, **shared)
@@ -135,24 +139,21 @@ def release(
             original, dataset, ids, out, work, config, **shared, restart=restart, signing=signing, answering=answering
         )  # fmt: skip
     except GateFailed:
-        if explained:
-            for line in explanations(read_json(work / "release.json"), config.gates, limits):
-                common.say(line)
+        common.say("\n".join(judged(read_json(work / "release.json"))))
         raise
-    lines = [gate_line(gate) for gate in done.summary["gates"]]
-    if explained:
-        lines = explanations(done.summary, config.gates, limits)
-    if len(done.summary["tries"]) > 1:
-        lines.append(f"try {len(done.summary['tries'])} of this request; the report shows all of them")
-    trust = "" if signing is None else " --trust ROOT.pem" if signing.signer.chain else " --trust KEY.pub"
-    if done.requests:
-        lines.append(
-            f"answers {', '.join(done.requests)}; tell them, then: unplug ledger record answered {' '.join(done.requests)}"
-        )
-    lines.append(f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}{trust}`")
-    lines.append(traces(forget_file))
+    lines = [*judged(done.summary), *_shipped(done, signing), traces(forget_file)]
     value = {"bundle": str(done.bundle), "work": str(work), "requests": list(done.requests), **done.summary}
     return Outcome(value=value, text="\n".join(lines))
+
+
+def _shipped(done: Release, signing: Signing | None) -> Iterator[str]:
+    """What comes after a release that ships."""
+    if len(done.summary["tries"]) > 1:
+        yield f"try {len(done.summary['tries'])} of this request; the report shows all of them"
+    if done.requests:
+        yield f"answers {', '.join(done.requests)}; tell them, then: unplug ledger record answered {' '.join(done.requests)}"
+    trust = "" if signing is None else " --trust ROOT.pem" if signing.signer.chain else " --trust KEY.pub"
+    yield f"bundle {done.bundle}; check it with `unplug bundle verify {done.bundle}{trust}`"
 
 
 def _answering(where: str | None, requests: tuple[str, ...], *, all_open: bool) -> Answering | None:
@@ -172,20 +173,24 @@ def _answering(where: str | None, requests: tuple[str, ...], *, all_open: bool) 
 
 def _reasons(overrides: tuple[str, ...], reasons: tuple[str, ...]) -> dict[str, str]:
     if len(overrides) != len(reasons):
-        why = f"{len(overrides)} gates are overridden, and {len(reasons)} reasons given"
+        why = f"{counted(len(overrides), 'gate')} to override, and {counted(len(reasons), 'reason')} given"
         raise InputError("--override", why, "Give --reason TEXT for each --override GATE, in the same order")
     if len(set(overrides)) != len(overrides):
         raise InputError("--override", "it names a gate twice", "Name each once")
     return dict(zip(overrides, reasons, strict=True))
 
 
-def gate_line(gate: dict[str, Any]) -> str:
-    """One gate as a line of text."""
-    shown = "not measured" if gate["value"] is None else f"{gate['value']:.4g}"
-    word = "holds" if gate["passed"] else "open" if gate["inconclusive"] else "FAILS"
-    reason = "" if gate.get("override") is None else f"; overridden: {gate['override']}"
-    limit = f"{gate['comparison']} {gate['limit']:g}{gate['unit']}"
-    return f"{word:<6}{gate['name']:<28}{shown:>10} {limit} ({gate['detail']}){reason}"
+def gate_lines(summary: dict[str, Any]) -> list[str]:
+    """Every gate in two lines: what was found and what it must be, and below that where it comes from."""
+    lines = []
+    for gate in summary["gates"]:
+        shown = "not measured" if gate["value"] is None else f"{gate['value']:.4g}"
+        word = "holds" if gate["passed"] else "open" if gate["inconclusive"] else "FAILS"
+        lines.append(f"{word:<6}{gate['name']:<32}{shown:>12} {gate['comparison']} {gate['limit']:g}")
+        reason = "" if gate.get("override") is None else f"; overridden: {gate['override']}"
+        found = f"{unit} ({gate['detail']})" if (unit := gate["unit"].strip()) else gate["detail"]
+        lines.append(folded(f"{' ' * 6}{found}{reason}", 6))
+    return lines
 
 
 def explanations(summary: dict[str, Any], limits: Gates, given: dict[str, str]) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from unplug.core import counted
+
 from .base import Common, Outcome, command, settings
 from .options import ConfiguredCommand, data_option, out_option
 
@@ -64,7 +66,7 @@ def plugin(
     lines = [f"saved {out} ({parameters / 1e6:.2f} M parameters, {cost['wall_s']:.0f} s on {cost['device']})"]
     lines += [f"{name:<11}{row['n']:>6} samples  {recipe.weighting} loss {row['loss']:.4f}" for name, row in metrics.items()]
     if without := done.record["condition"]["without"]:
-        lines.append(f"{without} samples without the condition were left out")
+        lines.append(f"left out: {counted(without, 'sample')} without the condition")
     value = {"out": str(out), "sha256": done.sha256, "metrics": metrics, "cost": cost, "without_condition": without,
              "parameters": parameters}  # fmt: skip
     return Outcome(value=value, text="\n".join(lines))

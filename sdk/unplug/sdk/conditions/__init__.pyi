@@ -2,6 +2,7 @@ from .arrays import conditions_in_worker as conditions_in_worker
 from .arrays import landmarks_in_worker as landmarks_in_worker
 from .exact import exact_depths as exact_depths
 from .exact import with_exact as with_exact
+from .examples import example_condition as example_condition
 from .face_frame import FaceFrame as FaceFrame
 from .files import Drawn as Drawn
 from .files import condition_file as condition_file

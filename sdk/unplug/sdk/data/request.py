@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import DataError, read_regular
+from unplug.core import DataError, counted, read_regular
 
 from .dataset import Dataset
 from .digests import stored_name
@@ -198,7 +198,7 @@ def describe_request(ids: Sequence[str], dataset: Dataset) -> str:
         parts.append(f"{lost} whose pictures are gone")
     more = max(0, len(parts) - MOST_NAMED) + max(0, len(nobody) - MOST_NAMED)
     listed = "; ".join(parts[:MOST_NAMED]) + (f"; and {more} more" if more else "")
-    text = f"forgets {len(ids)} of {len(dataset)} pictures: {listed}"
+    text = f"forgets {len(ids)} of {counted(len(dataset), 'picture')}: {listed}"
     if twins := same_pictures(ids, dataset):
         gone, stays = twins[0]
         text += (

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, Registry
+from unplug.core import DataError, Registry, counted
 
 Partition = Literal["train", "validation", "test"]
 Eyes = tuple[tuple[float, float], tuple[float, float]]
@@ -170,5 +170,7 @@ def not_empty(samples: Sequence[Sample], problems: Sequence[Problem], where: str
         return
     if problems:
         first = problems[0]
-        raise DataError(where, f"none of its {len(problems)} files can be used (first: {first.id}: {first.reason})", expected)
+        raise DataError(
+            where, f"of {counted(len(problems), 'file')} none can be used (first: {first.id}: {first.reason})", expected
+        )
     raise DataError(where, "it holds no samples", expected)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from unplug.core import InputError, InsufficientMemoryError, TrainingError
+from unplug.core import InputError, InsufficientMemoryError, TrainingError, counted
 from unplug.sdk.training import (
     SampleSet,
     Task,
@@ -66,7 +66,7 @@ def fit_stacked(
         InsufficientMemoryError: not even one model fits.
     """
     if len(train) < 2:
-        raise TrainingError("training", f"{len(train)} samples are too few", "Batch norm needs at least 2")
+        raise TrainingError("training", f"{counted(len(train), 'sample')}: too few", "Batch norm needs at least 2")
     recipe = task.recipe
     total = recipe.epochs * steps_per_epoch(len(train), recipe.batch_size) * len(seeds)
     first = new_model(task, train, seeds[0]) if seeds else None

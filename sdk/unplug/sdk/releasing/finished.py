@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from unplug.core import STRICT, InputError, ReportError, json_sha256, read_dataclass, sha256_tree, write_json
+from unplug.core import STRICT, InputError, ReportError, json_sha256, read_dataclass, seconds, sha256_tree, write_json
 
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -100,6 +100,7 @@ class Progress:
         started = time.perf_counter()
         yield
         self.seconds[name] = round(time.perf_counter() - started, 2)
+        self._say(f"{name}: {seconds(self.seconds[name])}")
 
     def stage(
         self, name: str, made_from: Mapping[str, Any], make: Callable[[], Left], load: Callable[[Mapping[str, Any]], T]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError
+from unplug.core import InputError, counted
 from unplug.export import ParityReport
 from unplug.mobile_bench import BenchReport, at_fault
 from unplug.plugins import Checkpoint
@@ -219,7 +219,7 @@ def _certified_gate(gates: Gates, certified: Certification) -> Gate:
     ends = [abs(end or 0.0) for leak in certified.leaks.values() for end in (leak.auc.low, leak.auc.high)]
     limit = min(gates.max_auc_above_retrained, gates.max_auc_below_retrained)
     detail = (
-        f"{certified.requests} requests of {certified.people} by {certified.method}: {certified.why}; "
+        f"{counted(certified.requests, 'request')} of {certified.people} by {certified.method}: {certified.why}; "
         f"exact models would pass in {100 * certified.exact_passes:.0f} %"
     )
     gate = _upto(CERTIFIED, max(ends), limit, " AUC from models that never saw them, at most", detail)
@@ -271,7 +271,8 @@ def _worst_person_gate(unlearned: ModelAudit, report: AuditReport) -> list[Gate]
         reason = report.skipped.get("worst subject", "it was not measured")
         known = "subjects are not known" not in reason
         return [replace(_upto("worst person", None, 0.0, "", reason), inconclusive=True)] if known else []
-    detail = f"p = {worst.p_value:.3f} among {worst.subjects} people, AUC {worst.auc:.3f} on {worst.samples} samples"
+    among, on = counted(worst.subjects, "person", "people"), counted(worst.samples, "sample")
+    detail = f"p = {worst.p_value:.3f} among {among}, AUC {worst.auc:.3f} on {on}"
     return [_upto("worst person", worst.value, worst.null_high, " standard errors", detail)]
 
 
@@ -313,7 +314,7 @@ def parity_gate(gates: Gates, report: ParityReport) -> Gate:
     bad = [row for row in report.rows if row.status == "fail" or (row.status == "not_run" and not gates.allow_not_run)]
     ran = sum(row.status != "not_run" for row in report.rows)
     first = f"; first: {bad[0].file} {bad[0].output}: {bad[0].reason}" if bad else ""
-    detail = f"{ran} outputs checked, {len(report.not_run)} not run here{first}"
+    detail = f"{counted(ran, 'output')} checked, {len(report.not_run)} not run here{first}"
     return _upto("parity", float(len(bad)) if ran else None, 0.0, " outputs out of tolerance", detail)
 
 
@@ -343,15 +344,14 @@ def rounding_gates(gates: Gates, report: AuditReport) -> list[Gate]:
     known = [(item.kept.value, item) for item in report.rounding if item.kept is not None]
     easier = [item.model for item in report.rounding if item.outcome == "easier to attack"]
     if not known:
-        notes = [note for item in report.rounding for note in item.notes] or [
-            report.skipped.get("rounding", "no file could be run")
-        ]
-        return [replace(_atleast("rounding", None, gates.min_edit_kept, " of the edit kept", notes[0]), inconclusive=True)]
+        notes = [note for item in report.rounding for note in item.notes]
+        why = notes[0] if notes else report.skipped.get("rounding", "no file could be run")
+        return [replace(_atleast("rounding", None, gates.min_edit_kept, " of the edit kept", why), inconclusive=True)]
     value, worst = min(known, key=lambda pair: pair[0])
-    gate = _atleast("rounding", value, gates.min_edit_kept, " of the edit kept", f"{len(known)} files; least: {worst.model}")
-    return [
-        replace(gate, passed=False, detail=f"easier to attack than the checkpoint: {', '.join(easier)}") if easier else gate
-    ]
+    detail = f"{counted(len(known), 'file')}; least: {worst.model}"
+    gate = _atleast("rounding", value, gates.min_edit_kept, " of the edit kept", detail)
+    worse = f"easier to attack than the checkpoint: {', '.join(easier)}"
+    return [replace(gate, passed=False, detail=worse) if easier else gate]
 
 
 def relearn_gates(gates: Gates, report: AuditReport) -> list[Gate]:
@@ -382,9 +382,9 @@ def bench_gate(gates: Gates, report: BenchReport) -> Gate:
     ran = [row for row in report.rows if row.status != "not_run"]
     spoilt = [row for row in ran if row.reasons and not at_fault(row)]
     bad = [row for row in ran if not row.valid and (row not in spoilt or gates.max_host_latency_ms is not None)]
-    name, unit, rows = "bench", " rows refused", f"{len(ran)} rows"
+    name, unit, rows = "bench", " rows refused", counted(len(ran), "row")
     if gates.max_host_latency_ms is not None and not bad:
-        name, unit, rows = "host latency", f" rows slower than {gates.max_host_latency_ms:g} ms", f"medians of {len(ran)} rows"
+        name, unit, rows = "host latency", f" rows slower than {gates.max_host_latency_ms:g} ms", f"medians of {rows}"
         bad = [row for row in ran if row.summary is not None and row.summary.p50 > gates.max_host_latency_ms]
     first = f"; first: {bad[0].file}{': ' if bad[0].reasons else ''}{'; '.join(bad[0].reasons)}" if bad else ""
     return _upto(name, float(len(bad)) if ran else None, 0.0, unit, f"{rows}{first}")

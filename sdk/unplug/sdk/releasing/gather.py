@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from unplug.core import ReportError, installed_versions, read_dataclass, seconds, versions, write_json
+from unplug.core import ReportError, counted, installed_versions, read_dataclass, seconds, versions, write_json
 from unplug.export import TARGETS, Artifact, ParityReport, card_path, load_artifact
 from unplug.mobile_bench import BenchReport
 from unplug.plugins import Checkpoint
@@ -83,7 +83,7 @@ def _retrained(stages: Stages, oracle: Checkpoint | None, progress: Progress) ->
     if stages.exact or stages.fleet is not None:
         return retrained, []
     seeds = {f"reference-{number}": config.seed + 1000 + number for number in range(config.references)}
-    return retrained, retrain(f"train {config.references} reference model(s)", seeds)
+    return retrained, retrain(f"train {counted(config.references, 'reference model')}", seeds)
 
 
 def _unlearned(stages: Stages, retrained: Checkpoint | None, progress: Progress) -> Checkpoint:

@@ -11,7 +11,6 @@ import torch
 
 from unplug.core import (
     STRICT,
-    GateFailed,
     InputError,
     ReportError,
     json_sha256,
@@ -50,6 +49,7 @@ from .gates import (
 from .gather import EVALUATION, common_facts, gather
 from .overrides import check_reasons, overridden
 from .recording import Answering, Recording, begin, only_release
+from .refusing import refusal
 from .stages import Evidence, Stages
 
 CERTIFICATION = "certification.json"
@@ -201,7 +201,7 @@ def _walk(
     if record is not None:
         record.judged(found, evidence.unlearned.sha256)
     if not summary["passed"]:
-        raise _refusal(found, out, work)
+        raise refusal(found, evidence.audit, stages.config.gates, out, work)
     if record is not None:
         record.check_still_open()
     with progress.timed("bundle"):
@@ -263,17 +263,6 @@ def _earlier(work: Path) -> tuple[Try, ...]:
     """All tries of a work folder, of whatever request; `ReportError` where they cannot be read: none must get lost unseen."""
     path = work / TRIES
     return read_dataclass(Tries, path, ReportError).tries if path.exists() else ()
-
-
-def _refusal(found: Sequence[Gate], out: Path, work: Path) -> GateFailed:
-    failed = [gate for gate in found if not gate.ships]
-    older = f"The bundle of an earlier release is still at {out}. " if out.exists() else ""
-    fix = f"No bundle was written. {older}`unplug report {work}/*.json -o report.html` shows why"
-    undecided = all(gate.inconclusive for gate in failed)
-    if undecided:
-        fix += ". So few people are forgotten exactly by `--method retrain`, and in milliseconds by models made to forget"
-    what = "release inconclusive" if undecided else "release refused"
-    return GateFailed(what, "; ".join(gate.explain() for gate in failed), fix)
 
 
 def report_paths(work: Path, evidence: Evidence) -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from unplug.core import InputError, ReportError, read_dataclass
+from unplug.core import InputError, ReportError, counted, read_dataclass
 from unplug.plugins import Checkpoint
 from unplug.sdk.unlearning import DEFAULT_METHOD, request_price
 
@@ -94,7 +94,7 @@ def _stages(stages: Stages, oracle: Checkpoint | None) -> Sequence[tuple[str, fl
         found.append(("retrain (oracle)", training, source))
     if (retrains or oracle is not None) and not stages.exact and stages.fleet is None and config.references:
         seconds = None if training is None else training * config.references
-        found.append((f"train {config.references} reference model(s)", seconds, source))
+        found.append((f"train {counted(config.references, 'reference model')}", seconds, source))
     if stages.design is not None or config.method != "retrain":
         found.append((f"forget by {config.method or stages.design or DEFAULT_METHOD}", *_forgetting(stages, training)))
     found.append(("export", None, UNKNOWN))

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from unplug.core import NONE, fixed, percent, plain, span
-from unplug.sdk.auditing import AttackResult, Estimate, ModelAudit, inherent
+from unplug.sdk.auditing import EQUIVALENCE, AttackResult, Estimate, ModelAudit, against, inherent
 from unplug.sdk.statistics import roc
 
 from .inputs import Inputs
@@ -16,7 +16,6 @@ from .models import (
     ROLES,
     all_models,
     attack_names,
-    excludes_zero,
     has_years,
     judged_gap,
     label,
@@ -46,6 +45,7 @@ from .verdict import headline_attack
 
 LOSS = "loss"
 TOO_FEW = "too few samples"
+CHIPS: dict[str, Chip] = {"equal": "pass", "open": "warn", "above": "fail", "below": "fail"}
 MAX_DRAWN = 3  # attacks with plots of their own; the table holds all
 MAX_OTHERS = 3  # predictions under a face beside those of the three roles
 WIDTHS = (500, 354)
@@ -121,9 +121,9 @@ def attacks(inputs: Inputs) -> Section | Missing:
         figures = [_roc(name, number, main)] if drawn else []
         figures.append(_forest(name, number, models, audit.oracle_band.get(name, ())))
         blocks.append(FigureGrid(figures=figures, columns=2))
-    blocks.append(_attack_table(models, names))
+    blocks.append(_attack_table(models, names, audit.too_few))
     if further := sorted({name for model in models for name in model.further}):
-        blocks.append(_further_table(models, further))
+        blocks.append(_further_table(models, further, audit.too_few))
     if len(names) > len(drawn_names):
         blocks.append(Notes(lines=[f"Plots of {len(drawn_names)} attacks; all {len(names)} are in the table."]))
     notes = list(
@@ -178,7 +178,7 @@ def _forest(name: str, number: int, models: Sequence[ModelAudit], band: tuple[fl
     return both_widths(draw, WIDTHS, name=f"forest-{number}", caption=_band(band))
 
 
-def _further_table(models: tuple[ModelAudit, ...], names: Sequence[str]) -> Table:
+def _further_table(models: tuple[ModelAudit, ...], names: Sequence[str], too_few: str | None) -> Table:
     """Attacks that read more than the sets of the split; those that a retrained model fails too are marked."""
     columns = [
         Column(label="Model", number=False), Column(label="AUC"), Column(label="minus oracle"),
@@ -192,7 +192,7 @@ def _further_table(models: tuple[ModelAudit, ...], names: Sequence[str]) -> Tabl
             [
                 Cell(text=model_label(model), role=model.role), estimate_cell(item.auc),
                 estimate_cell(item.minus_retrained, sign=True),
-                Cell(text="reported alone") if alone else _against(model, item.minus_retrained_together),
+                Cell(text="reported alone") if alone else _against(model, item.minus_retrained_together, too_few),
             ]
             for model, item in known.values()
         ]  # fmt: skip
@@ -202,7 +202,7 @@ def _further_table(models: tuple[ModelAudit, ...], names: Sequence[str]) -> Tabl
     return Table(caption=caption, columns=columns, groups=groups)
 
 
-def _attack_table(models: tuple[ModelAudit, ...], names: tuple[str, ...]) -> Table:
+def _attack_table(models: tuple[ModelAudit, ...], names: tuple[str, ...], too_few: str | None) -> Table:
     rates = list(dict.fromkeys(rate for model in models for item in model.attacks.values() for rate in item.tpr))[:6]
     columns = [
         Column(label="Model", number=False), Column(label="AUC"), Column(label="minus oracle"),
@@ -210,19 +210,22 @@ def _attack_table(models: tuple[ModelAudit, ...], names: tuple[str, ...]) -> Tab
         *(Column(label=f"TPR at FPR {_rate(rate)}") for rate in rates),
     ]  # fmt: skip
     groups = [
-        (_title(name), [_attack_row(model, model.attacks[name], rates) for model in models if name in model.attacks])
+        (_title(name), [_attack_row(model, model.attacks[name], rates, too_few) for model in models if name in model.attacks])
         for name in names
     ]
-    return Table(caption="Every attack on every model, with 95 % intervals", columns=columns, groups=groups)
+    caption = (
+        f"Every attack on every model, with 95 % intervals. Against the oracle, by an interval of all attacks at once: equal "
+        f"lies within {EQUIVALENCE:g} on both sides; above and below are surely told apart; open is wider than it says anything"
+    )
+    return Table(caption=caption, columns=columns, groups=groups)
 
 
-def _against(model: ModelAudit, gap: Estimate | None) -> Cell:
-    """Whether the interval that holds for all attacks at once excludes zero; only what should have forgotten can fail at it."""
+def _against(model: ModelAudit, gap: Estimate | None, too_few: str | None) -> Cell:
+    """What the interval that holds for all attacks at once says; only what should have forgotten can fail at it."""
     if gap is None or gap.low is None:
         return Cell(text=NONE)
-    sign = excludes_zero(gap)
-    judged: Chip = "pass" if sign == 0 else "fail"
-    return Cell(text={1: "above", -1: "below", 0: "alike"}[sign], chip="neutral" if model.role == "original" else judged)
+    word = against(gap, too_few)
+    return Cell(text=word, chip="neutral" if model.role == "original" else CHIPS[word])
 
 
 def _rate(text: str) -> str:
@@ -232,13 +235,13 @@ def _rate(text: str) -> str:
         return plain(text, 12)
 
 
-def _attack_row(model: ModelAudit, item: AttackResult, rates: list[str]) -> list[Cell]:
+def _attack_row(model: ModelAudit, item: AttackResult, rates: list[str], too_few: str | None) -> list[Cell]:
     right = item.threshold_accuracy
     return [
         Cell(text=model_label(model), role=model.role),
         estimate_cell(item.auc),
         estimate_cell(item.minus_retrained, sign=True),
-        _against(model, judged_gap(item)),
+        _against(model, judged_gap(item), too_few),
         Cell(text="", note=TOO_FEW) if right is None else Cell(text=percent(right)),
         *(_tpr(item, rate) for rate in rates),
     ]

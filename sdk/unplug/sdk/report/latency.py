@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.core import count, fixed, milliseconds, percent, plain, short, size, threads
+from unplug.core import count, counted, fixed, milliseconds, percent, plain, short, size
 from unplug.mobile_bench import THERMAL_STATES, throttling
 
 from .inputs import Inputs
@@ -104,7 +104,7 @@ def labels(rows: Sequence[BenchRow], limit: int = 44) -> list[str]:
     if len({row.mode for row in rows}) > 1:
         base = [f"{text}, full load" if row.mode == "sustained" else text for text, row in zip(base, rows, strict=True)]
     if len({row.threads for row in rows}) > 1:
-        base = [f"{text}, {threads(row.threads)}" for text, row in zip(base, rows, strict=True)]
+        base = [f"{text}, {counted(row.threads, 'thread')}" for text, row in zip(base, rows, strict=True)]
     seen = Counter(base)
     told = [
         f"{text} {short(row.artifact_sha256)[:6]}" if seen[text] > 1 else text for text, row in zip(base, rows, strict=True)
@@ -138,7 +138,7 @@ def latency(inputs: Inputs) -> Section | Missing:
 def _lead(found: Sequence[Place]) -> str:
     rows = [row for place in found for row in place.rows]
     refused = sum(not row.ranked for row in rows)
-    lead = f"{len(rows)} row{'' if len(rows) == 1 else 's'} on {len(found)} device{'' if len(found) == 1 else 's'}"
+    lead = f"{counted(len(rows), 'row')} on {counted(len(found), 'device')}"
     lead += f", {refused} of them not ranked, with the reason in the table." if refused else ", all of them ranked."
     if {row.where for row in rows} == {"host"}:
         lead += " Taken on the host, not on a phone: compare rows with one another, not with a device."
@@ -153,7 +153,7 @@ def _distributions(place: Place) -> list[Figure]:
         timings = [item for row, label in zip(rows, labels(rows), strict=True) if (item := _timing(row, label)) is not None]
         if not timings:
             continue
-        draw = partial(latency_svg, timings, title=f"{place.name}, {threads(workers)}")
+        draw = partial(latency_svg, timings, title=f"{place.name}, {counted(workers, 'thread')}")
         found.append(both_widths(draw, WIDTHS, name=f"latency-{place.number}-{workers}", pick=place.pick))
     return found
 
@@ -220,7 +220,7 @@ def _load_figure(place: Place, row: BenchRow, label: str, number: int) -> Figure
     head = f"{label}: " + ("too short to say" if lost is None else f"{_slower(lost)} at the end")
     svg = load_svg(load, warm, name=f"load-{place.number}-{number}", title=head, width=508)
     told = "" if warm else " It tells no temperature."
-    caption = f"{place.name}, {threads(row.threads)}: {fixed(row.curve[-1].end_s, 0)} s without a pause.{told}"
+    caption = f"{place.name}, {counted(row.threads, 'thread')}: {fixed(row.curve[-1].end_s, 0)} s without a pause.{told}"
     return Figure(svg=svg, caption=caption, pick=place.pick)
 
 
@@ -360,7 +360,7 @@ def _pareto_svg(files: Sequence[_File], place: Place, quality: Quality, *, name:
 
 def _threads(place: Place) -> str:
     counts = sorted({row.threads for row in place.rows})
-    return threads(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} threads"
+    return counted(counts[0], "thread") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} threads"
 
 
 def _bench_table(found: Sequence[Place]) -> Table:
@@ -387,7 +387,7 @@ def _bench_row(row: BenchRow, name: str) -> list[Cell]:
     ends = f"{milliseconds(low)} to {milliseconds(high)}" if low is not None else ""
     state: Chip = "pass" if row.ranked else "warn" if row.valid or row.status == "not_run" else "fail"
     word = "yes" if row.ranked else row.unranked_because or ("not run" if row.status == "not_run" else "no")
-    got = f"{plain(row.delegate_got or row.delegate_asked, 30)}, {threads(row.threads)}"
+    got = f"{plain(row.delegate_got or row.delegate_asked, 30)}, {counted(row.threads, 'thread')}"
     return [
         Cell(text=f"{plain(row.target, 20)} {plain(row.precision, 20)}", note=name),
         Cell(text=f"{plain(row.runtime, 30)} {plain(row.runtime_version or '', 20)}", note=got),

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from unplug.core import NONE, count, fixed, plain, signed, span
+from unplug.core import NONE, count, counted, fixed, plain, signed, span
 from unplug.sdk.auditing import Estimate, ModelAudit, PersonRow, Relearning, RetainPrivacy, WorstSubject
 
 from .inputs import Inputs
@@ -71,7 +71,7 @@ def _people_row(model: ModelAudit, row: PersonRow, together: float) -> list[Cell
     beyond = together < ALPHA
     # What cannot be seen from one model is no evidence of forgetting, so nothing is shown in green.
     judged: Chip = "fail" if beyond and model.role in JUDGED else "neutral"
-    samples = f"{count(row.samples)} sample{'' if row.samples == 1 else 's'}"
+    samples = f"{counted(row.samples, 'sample')}"
     return [
         Cell(text=model_label(model), role=model.role),
         Cell(text=signed(place.value, 2), note=samples),
@@ -140,7 +140,7 @@ def _worst(model: ModelAudit, found: WorstSubject | None) -> list[Cell]:
         return [Cell(text=NONE) for _ in range(4)]
     beyond = found.value > found.null_high
     judged: Chip = "neutral" if model.role not in JUDGED else "fail" if beyond else "pass"
-    samples = f"{count(found.samples)} sample{'' if found.samples == 1 else 's'}, worst of {count(found.subjects)} subjects"
+    samples = f"{counted(found.samples, 'sample')}, worst of {counted(found.subjects, 'subject')}"
     return [
         Cell(text=fixed(found.auc), note=samples),
         Cell(text=fixed(found.value, 2)),

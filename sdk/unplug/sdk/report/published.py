@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from unplug.core import milliseconds, plain, threads
+from unplug.core import counted, milliseconds, plain
 
 from .page import Block, Cell, Column, Figure, FigureGrid, Section, Table, both_widths
 from .plots.bench import published_svg
@@ -43,7 +43,7 @@ def _figure(baselines: Baselines) -> Figure:
 
 
 def _place(row: PublishedRow) -> str:
-    parts = [row.accelerator or "", threads(row.threads) if row.threads else "", row.precision or ""]
+    parts = [row.accelerator or "", counted(row.threads, "thread") if row.threads else "", row.precision or ""]
     return ", ".join(part for part in parts if part)
 
 

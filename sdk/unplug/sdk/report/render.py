@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from unplug.core import ReportError, atomic_path, count, plain
+from unplug.core import ReportError, atomic_path, counted, plain
 
 from .assurance import assurance
 from .canaries import canaries
@@ -143,6 +143,6 @@ def _subject(inputs: Inputs) -> list[str]:
     parts = [plain(str(data["spec"]), 100)] if "spec" in data else []
     if audit and isinstance(samples := audit.forget.get("samples"), int):
         people = audit.forget.get("subjects")
-        of = "" if not isinstance(people, int) else " of one subject" if people == 1 else f" of {count(people)} subjects"
-        parts.append(f"forget set of {count(samples)} samples{of}")
+        of = "" if not isinstance(people, int) else f" of {counted(people, 'subject')}"
+        parts.append(f"forget set of {counted(samples, 'sample')}{of}")
     return parts

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import MINUS, NONE, milliseconds, plain, short, size, threads
+from unplug.core import MINUS, NONE, counted, milliseconds, plain, short, size
 from unplug.export import STAND_INS
 from unplug.sdk.auditing import ModelAudit
 from unplug.sdk.bundle import Gate
@@ -192,7 +192,7 @@ def _latency_cell(inputs: Inputs, sha: str) -> Cell:
     if not rows:
         return Cell(text="not ranked" if timed else "not timed")
     median, best = min(rows, key=lambda pair: pair[0])
-    return Cell(text=milliseconds(median), note=f"{best.where}, {threads(best.threads)}")
+    return Cell(text=milliseconds(median), note=f"{best.where}, {counted(best.threads, 'thread')}")
 
 
 def _delegate_cell(inputs: Inputs, sha: str) -> Cell:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unplug.core import fixed, milliseconds, percent, plain, signed, size, span, threads
+from unplug.core import counted, fixed, milliseconds, percent, plain, signed, size, span
 from unplug.sdk.auditing import EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
 from unplug.sdk.bundle import CERTIFIED, EXACT
 
@@ -83,8 +83,7 @@ _TIMED = "No audit was given: nothing here is about forgetting."
 def _timed(inputs: Inputs) -> str:
     rows = [row for report in inputs.benches for row in report.rows]
     devices, ranked = len({(row.device, row.where) for row in rows}), sum(row.ranked for row in rows)
-    many = "" if devices == 1 else "s"
-    return f"{len(rows)} row{'' if len(rows) == 1 else 's'} from {devices} device{many}; {ranked} of them may be ranked."
+    return f"{counted(len(rows), 'row')} from {counted(devices, 'device')}; {ranked} of them may be ranked."
 
 
 def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
@@ -326,6 +325,6 @@ def _shipped(inputs: Inputs) -> list[KeyNumber]:
     rows = [(median, row) for row in timed if (median := row_median(row)) is not None]
     if rows:
         median, row = min(rows, key=lambda pair: pair[0])
-        aside = f"{plain(row.target, 20)} {plain(row.precision, 20)}, {threads(row.threads)}, {row.where}"
+        aside = f"{plain(row.target, 20)} {plain(row.precision, 20)}, {counted(row.threads, 'thread')}, {row.where}"
         found.append(KeyNumber(label="Fastest median run", value=f"{milliseconds(median)} ms", note=aside))
     return found

@@ -16,7 +16,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from unplug.core import DataError, InputError, open_regular, parse_json
+from unplug.core import DataError, InputError, counted, open_regular, parse_json
 from unplug.sdk.bundle import DAMAGE
 from unplug.sdk.data import decode_image, parse_spec, square
 
@@ -88,7 +88,7 @@ class Search:
             self.found.places += [place] if isinstance(place, Place) else []
         if self.unread:
             kinds = ", ".join(f"{suffix} {number}" for suffix, number in self.unread.most_common(8))
-            why = f"{self.unread.total()} files of formats that are not read ({kinds})"
+            why = f"{counted(self.unread.total(), 'file')} of formats that are not read ({kinds})"
             self.found.places.append(unknown(", ".join(map(str, folders)), "files", InputError("it", why)))
 
     def _item(self, item: Item | Place) -> None:

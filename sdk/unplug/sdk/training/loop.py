@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from unplug.core import TrainingError
+from unplug.core import TrainingError, counted
 
 from .device import autocast, synchronize
 from .evaluate import predict, summarize
@@ -127,7 +127,7 @@ def fit(
         TrainingError: the loss is NaN or infinite.
     """
     if len(train) < 2:
-        raise TrainingError("training", f"{len(train)} samples are too few", "Batch norm needs at least 2")
+        raise TrainingError("training", f"{counted(len(train), 'sample')}: too few", "Batch norm needs at least 2")
     recipe, average = task.recipe, copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(model, recipe.weight_decay), lr=recipe.lr)
     history: list[dict[str, Any]] = []

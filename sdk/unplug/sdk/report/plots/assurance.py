@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy.stats import norm
 
-from .canvas import COLOUR, DASHED, DOTTED, INK, MARK, MUTED, PAPER, Array, canvas, finish, thin, to_svg
+from .canvas import COLOUR, DASHED, DOTTED, INK, MARK, MUTED, PAPER, Array, canvas, finish, legend_below, thin, to_svg
 
 ADULT = 18
 TICKS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)
+NAME = 11.0  # CSS pixels of a line of names
 STYLES: tuple[Any, ...] = ("-", DASHED, DOTTED, (0, (5, 1, 1, 1)))
 
 
@@ -75,9 +77,9 @@ def years_svg(
             axes.set_ylim(bottom=0.0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
         axes.grid(axis="x", visible=False)
-        if traces:
-            axes.legend(loc="best", labelcolor=MUTED)
         finish(axes, title=title, x="age, years", y=y)
+        if traces:
+            legend_below(figure, axes)
         spoken = "; ".join(f"{trace.label}: {_spoken(trace, share)}" for trace in traces)
         return to_svg(figure, name, f"{title} by age. {spoken}. The dotted line is 18.")
 
@@ -110,10 +112,9 @@ def det_svg(traces: Sequence[Trace], *, name: str, title: str, width: int, least
             colour = COLOUR[trace.role]
             x_N, y_N = (_deviate(thin(values), low) for values in (trace.x_N, trace.y_N))
             axes.plot(x_N, y_N, color=colour, linestyle=STYLES[trace.style % len(STYLES)], label=trace.label)
-            for x, y, text in trace.marks:
+            for x, y, _ in trace.marks:
                 place = _deviate(np.array([x, y]), low)
                 axes.plot(*place, color=colour, marker=MARK[trace.role], markersize=6.5, markeredgecolor=PAPER)
-                axes.annotate(text, (place[0], place[1]), xytext=(7, 5), textcoords="offset points", color=INK, fontsize=10)
         shown = [tick for tick in TICKS if low <= tick <= 0.95]
         axes.set(
             xlim=_deviate(np.array([low, 0.95]), low), ylim=_deviate(np.array([low, 0.95]), low),
@@ -122,14 +123,28 @@ def det_svg(traces: Sequence[Trace], *, name: str, title: str, width: int, least
         named = [f"{100 * tick:g}" for tick in shown]
         axes.set_xticklabels(named)
         axes.set_yticklabels(named)
-        axes.legend(loc="upper right", labelcolor=MUTED)
         finish(axes, title=title, x="minors who pass, %", y="adults who are rejected, %")
+        legend_below(figure, axes)
+        figure.draw_without_rendering()  # the layout is settled here, and names can be moved apart
+        for trace in traces:
+            places = [_deviate(np.array([x, y]), low) for x, y, _ in trace.marks]
+            _name_marks(axes, [(float(x), float(y), mark[2]) for (x, y), mark in zip(places, trace.marks, strict=True)])
         spoken = "; ".join(
             f"{trace.label}: "
             + ", ".join(f"{text} passes {100 * x:.1f} % and rejects {100 * y:.1f} %" for x, y, text in trace.marks)
             for trace in traces
         )
         return to_svg(figure, name, f"{title}. {spoken}.")
+
+
+def _name_marks(axes: Axes, marks: Sequence[tuple[float, float, str]]) -> None:
+    """Names at the right of points of a falling curve, where nothing is drawn, each above the one below it."""
+    floor = -np.inf
+    for x, y, text in sorted(marks, key=lambda mark: mark[1]):
+        height = float(axes.transData.transform((x, y))[1]) * 72.0 / axes.figure.dpi
+        top = max(height + 5.0, floor)
+        axes.annotate(text, (x, y), xytext=(7, top - height), textcoords="offset points", color=INK, fontsize=10)
+        floor = top + NAME
 
 
 def _deviate(share_N: Array, low: float) -> Array:

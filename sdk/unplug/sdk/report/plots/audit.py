@@ -11,7 +11,24 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from .canvas import COLOUR, DASHED, DOTTED, GRID, INK, LINE, MARK, MAX_POINTS, MUTED, Array, canvas, finish, thin, to_svg
+from .canvas import (
+    COLOUR,
+    DASHED,
+    DOTTED,
+    GRID,
+    INK,
+    LINE,
+    MARK,
+    MAX_POINTS,
+    MUTED,
+    Array,
+    canvas,
+    finish,
+    head,
+    legend_below,
+    thin,
+    to_svg,
+)
 
 BINS = 20
 TAIL_PERCENT = 98.0  # beyond this percentile of all models the losses share the last bin, so that one outlier squeezes nobody
@@ -58,8 +75,8 @@ def learning_svg(lines: Sequence[Line], *, name: str, title: str, unit: str, wid
         axes.set_ylim(0.0, 1.05 * max(float(line.y_N.max()) for line in lines) or 1.0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
         axes.grid(axis="x", visible=False)
-        axes.legend(loc="best", labelcolor=MUTED)
         finish(axes, title=f"{title} ({unit})", x=per)
+        legend_below(figure, axes)
         spoken = "; ".join(f"{line.label} ends at {line.y_N[-1]:.2f} after {line.x_N[-1]:.0f} {per}s" for line in lines)
         return to_svg(figure, name, f"{title} in {unit} per {per}: {spoken}.")
 
@@ -73,7 +90,7 @@ def roc_svg(lines: Sequence[Line], *, name: str, title: str, width: int) -> str:
         title: of the plot.
         width: CSS pixels.
     """
-    with canvas(width, min(width, 420)) as (figure, axes):
+    with canvas(width, min(width, 420) + 16) as (figure, axes):
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1.0, linestyle=DOTTED)
         for line in lines:
             axes.plot(
@@ -82,8 +99,8 @@ def roc_svg(lines: Sequence[Line], *, name: str, title: str, width: int) -> str:
             )  # fmt: skip
         ticks = np.linspace(0, 1, 6)
         axes.set(xlim=(-0.01, 1.01), ylim=(-0.01, 1.01), aspect="equal", anchor="W", xticks=ticks, yticks=ticks)
-        axes.legend(loc="lower right", labelcolor=MUTED)
         finish(axes, title=f"{title}: ROC", x="false-positive rate (unseen)", y="true-positive rate (forget set)")
+        legend_below(figure, axes)
         spoken = "; ".join(line.label for line in lines)
         return to_svg(figure, name, f"ROC of {title}. Area under the curve: {spoken}. The diagonal is guessing.")
 
@@ -125,7 +142,8 @@ def forest_svg(
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
         axes.grid(axis="y", visible=False)
         axes.grid(axis="x", color=GRID)
-        finish(axes, title=title, x=x)
+        finish(axes, x=x)
+        head(figure, title)
         return to_svg(figure, name, spoken)
 
 
@@ -152,7 +170,8 @@ def strangers_svg(rows: Sequence[ForestRow], others_R: Array, *, name: str, titl
         axes.tick_params(axis="y", labelcolor=INK)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
         axes.grid(axis="y", visible=False)
-        finish(axes, title=title, x=x)
+        finish(axes, x=x)
+        head(figure, title)
         values = "; ".join(f"{row.label} {row.value:.2f}" for row in rows)
         spoken = f"{title}: {len(others_R)} models that never saw her lie between {others_R.min():.2f} and {others_R.max():.2f}"
         return to_svg(figure, name, f"{spoken}; {values}.")
@@ -199,8 +218,8 @@ def loss_svg(
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value * 100:g} %")
         axes.grid(axis="x", visible=False)
-        axes.legend(loc="upper right", labelcolor=MUTED)
         finish(axes, title=title, x=f"loss ({unit})")
+        legend_below(figure, axes)
         medians = f"{np.median(forget_F):.2f} on the forget set and {np.median(unseen_U):.2f} on unseen samples"
         return to_svg(figure, name, f"Losses of the {title} model: median {medians}.")
 

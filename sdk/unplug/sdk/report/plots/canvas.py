@@ -38,6 +38,8 @@ LOG_FROM = 8.0  # ratio of the slowest to the fastest from which a logarithmic a
 ROOMY = 600  # CSS pixels from which names stand in full beside what they name
 MAX_POINTS = 300  # of a line: a step of a 300 px plot per point
 FONT_PX = 11
+LETTER, KEY = 5.9, 40.0
+"""CSS pixels: of a letter of a legend, and of what stands beside each of its names."""
 _RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "unplug",
@@ -145,6 +147,20 @@ def finish(axes: Axes, *, title: str = "", x: str = "", y: str = "") -> None:
     axes.set_title(title)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+
+
+def head(figure: Figure, title: str) -> None:
+    """A plot's name from the left edge of the drawing on: names of rows leave the axes too little width for it."""
+    figure.suptitle(title, x=0.0, ha="left", fontsize=FONT_PX + 1, fontweight="bold")
+
+
+def legend_below(figure: Figure, axes: Axes) -> None:
+    """What each labelled line or bar means, in rows below the plot, which becomes that much higher: nothing is covered."""
+    handles, labels = axes.get_legend_handles_labels()
+    width, height = figure.get_size_inches() * 72
+    columns = max(1, min(len(labels), int(width // (LETTER * max(map(len, labels)) + KEY))))
+    figure.set_figheight((height + FONT_PX * 1.6 * -(-len(labels) // columns)) / 72)
+    figure.legend(handles, labels, loc="outside lower left", ncols=columns, labelcolor=MUTED)
 
 
 def log_x(axes: Axes) -> None:

@@ -50,13 +50,15 @@ def decibels(wanted: str, got: str) -> float:
     return math.inf if noise == 0.0 else 20 * math.log10(float(np.abs(one).max()) / noise)
 
 
-def test_the_tiny_generator_draws_the_pictures_that_lie_beside_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["generator", "variants"])
+def test_a_tiny_generator_draws_the_pictures_that_lie_beside_it(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    generator.write_pipeline(tmp_path)
-    for path in tmp_path.rglob("*.onnx"):
-        assert sha256_file(path) == sha256_file(generator.HERE / path.relative_to(tmp_path)), path
-    kept = json.loads((generator.HERE / "pictures.json").read_text(encoding="utf-8"))
-    for wanted, got in zip(kept["orders"], generator.pictures(generator.HERE)["orders"], strict=True):
+    folder = HERE / name
+    generator.write_pipeline(tmp_path, slotted=name == "variants")
+    for path in (*tmp_path.rglob("*.onnx"), *tmp_path.rglob("*.lora")):
+        assert sha256_file(path) == sha256_file(folder / path.relative_to(tmp_path)), path
+    kept = json.loads((folder / "pictures.json").read_text(encoding="utf-8"))
+    for wanted, got in zip(kept["orders"], generator.pictures(folder)["orders"], strict=True):
         for name in ("latent", "decoded"):
             assert decibels(wanted.pop(name), got.pop(name)) >= generator.MIN_DB, (name, wanted)
         assert wanted == got

@@ -26,6 +26,12 @@ struct DrawView: View {
           TextField("What to draw", text: $screen.prompt, axis: .vertical).accessibilityLabel(Text("Prompt"))
           TextField("Seed", text: $screen.seed).keyboardType(.numberPad)
           Stepper("\(screen.steps) steps", value: $screen.steps, in: 1...100)
+          if !screen.variants.isEmpty {
+            Picker("Variant", selection: $screen.variant) {
+              Text("the base itself").tag(String?.none)
+              ForEach(screen.variants, id: \.self) { Text($0).tag(Optional($0)) }
+            }
+          }
           if let hint = screen.hint { Text(hint).font(.footnote) }
         }
         if !screen.plugins.isEmpty { steering }

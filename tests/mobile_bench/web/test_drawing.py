@@ -19,12 +19,21 @@ import pytest
 from PIL import Image
 from tests.mobile_bench.web.conftest import Browser, Built, _Quiet
 from tests.once import once
-from tests.sdk.diffusion.conftest import steering_plugin, tiny_pipeline
+from tests.sdk.diffusion.conftest import save_lora, steering_plugin, tiny_pipeline
 
 from unplug.mobile_bench import BenchReport, write_site
 from unplug.mobile_bench.web import build
 from unplug.plugins import save_checkpoint
-from unplug.sdk.device import GeneratorSource, Steer, Words, draw, export_generator, web_files
+from unplug.sdk.device import (
+    GeneratorSource,
+    PipelineDefaults,
+    Steer,
+    VariantSource,
+    Words,
+    draw,
+    export_generator,
+    web_files,
+)
 
 pytestmark = pytest.mark.long
 
@@ -53,13 +62,18 @@ FACE = [[0.5 + 0.3 * math.cos(angle / 5), 0.5 + 0.35 * math.sin(angle / 5)] for 
 
 @pytest.fixture(scope="session")
 def generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny base and a plugin for edges, in LiteRT and ONNX. Tests must not write to it."""
+    """A tiny base with one variant and a plugin for edges, in LiteRT and ONNX. Tests must not write to it."""
 
     def make(folder: Path) -> None:
         pipeline = tiny_pipeline(folder / "tokenizer")
         pipeline.save_pretrained(folder / "base", safe_serialization=True)
         save_checkpoint(steering_plugin(pipeline.unet), folder / "plugin", record={}, card="")
-        source = GeneratorSource(name="tiny", folder=folder / "base", plugins={"canny": folder / "plugin"}, guidance=3.0)
+        few = PipelineDefaults(steps=2, guidance=1.0, solver="dpm++")
+        lora = save_lora(folder / "base", folder / "lora", 1)
+        source = GeneratorSource(
+            name="tiny", folder=folder / "base", plugins={"canny": folder / "plugin"}, guidance=3.0, lora_slots=True,
+            variants={"few-steps": VariantSource(loras=(lora,), defaults=few)},
+        )  # fmt: skip
         export_generator(source, targets=["litert", "onnx"], precisions=["fp32"], out=folder / "files")
 
     return once(tmp_path_factory, "web-generator", make) / "files"
@@ -109,6 +123,8 @@ def tour(browser: Browser, site: str, tmp_path_factory: pytest.TempPathFactory) 
         ("line", ["text", "#doing"]), ("", ["click", "#numbers summary"]), ("times", ["text", "#times"]),
         ("", ["download", "#record", str(folder / "drawing.json")]),
         ("", ["download", "#download", str(folder / "picture.png")]),
+        ("", ["choose", "#variant", "few-steps"]), ("few steps", ["text", "#variant-note"]), *drawn("variant", "2"),
+        ("variant line", ["text", "#doing"]), ("", ["choose", "#variant", ""]), ("", ["fill", "#steps", "4"]),
         *drawn("onnx wasm", "3"), *drawn("", "0"), ("no webgpu", ["text", "#draw-alert"]),
         ("", ["click", ".segment:has(#guide-canny)"]), ("", ["choose", "#choice", "2"]),
         ("", ["click", "#go"]), ("", ["wait", "#draw-alert:not([hidden])"]), ("empty guide", ["text", "#draw-alert"]),
@@ -140,7 +156,7 @@ def decibels(reference: np.ndarray, value: np.ndarray) -> float:
 
 @pytest.mark.parametrize(
     ("name", "target"),
-    [("litert wasm", "litert"), ("onnx wasm", "onnx"), ("sketch", "litert"), ("photo", "litert")],
+    [("litert wasm", "litert"), ("variant", "litert"), ("onnx wasm", "onnx"), ("sketch", "litert"), ("photo", "litert")],
 )
 def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str, target: str) -> None:
     found = tour[name]
@@ -150,7 +166,9 @@ def test_its_picture_is_pythons(tour: dict[str, Any], generator: Path, name: str
         for item in found["steers"]
     )  # fmt: skip
     assert bool(steers) == (name in ("sketch", "photo"))
-    wanted = draw(generator, Words(prompt=PROMPT, steps=4), seeds=(SEED,), steers=steers, target=target)
+    how = {"variant": "few-steps"} if name == "variant" else {}
+    words = Words(prompt=PROMPT, steps=None if how else 4)
+    wanted = draw(generator, words, seeds=(SEED,), steers=steers, target=target, **how)
     assert decibels(wanted.latents[0].ravel(), np.array(found["latent"])) >= MIN_DB
     assert decibels(wanted.decoded[0].ravel(), np.array(found["decoded"])) >= MIN_DB
     pixels = np.array(found["pixels"], np.int16).reshape(SIZE, SIZE, 4)
@@ -182,6 +200,8 @@ def test_what_is_saved(tour: dict[str, Any]) -> None:
 
 def test_what_it_tells(tour: dict[str, Any]) -> None:
     assert tour["line"].startswith(f"Seed {SEED}") and "a step" in tour["line"]
+    assert tour["few steps"] == "Made for 2 steps, without guidance by words."
+    assert tour["variant line"].startswith(f"Seed {SEED} · few-steps · ")
     assert "without a network from now on" in tour["notes"][1]
     assert [line.split(" · ")[:2] for line in tour["choices"]] == [
         [where, runtime] for where in ("WebGPU", "WebAssembly") for runtime in ("LiteRT.js", "ONNX Runtime Web")
@@ -206,7 +226,7 @@ def test_nothing_is_wider_than_the_screen(tour: dict[str, Any]) -> None:
 def test_its_parts_are_rows_of_a_benchmark(tour: dict[str, Any]) -> None:
     report = BenchReport.load(tour["folder"] / "bench.json")
     wasm = [row for row in report.rows if row.delegate_asked == "wasm"]
-    assert [row.model_type for row in wasm] == ["text_encoder", "guided_unet", "decoder", "plugin"]
+    assert [row.model_type for row in wasm] == ["text_encoder", "slotted_unet", "decoder", "plugin"]
     assert all(row.status == "ok" and row.valid for row in wasm), [row.reasons for row in wasm]
     assert len(report.rows) == 8
 

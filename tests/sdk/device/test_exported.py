@@ -172,6 +172,7 @@ def test_wrong_options_end_in_one_line(generator: Path, base_folder: Path, edges
         ("--precision", "int4"): "onnx int4",
         ("--size", "32"): "--size: exported files cannot follow it",
         ("--lora", "x.safetensors"): "--lora: tiny was exported without slots for it",
+        ("--variant", "x"): "variant x: tiny was exported without it. Export it with --variant NAME=WEIGHTS",
         ("--plugin", "depth", "--condition-image", edges): "was exported without it. It has canny",
         (*steer, tmp_path / "black.png"): "black.png: the condition is empty",
         ("--plugin", "canny", "--photo", tmp_path / "black.png"): "black.png: the condition is empty",
@@ -182,7 +183,8 @@ def test_wrong_options_end_in_one_line(generator: Path, base_folder: Path, edges
         ("--plugin", "canny"): "1 plugin and 0 pictures",
     }.items():
         assert words in fail(*call(generator, out, *more)).line, more
-    assert "--target: it is of exported files" in fail(*call(base_folder, out, "--target", "onnx")).line
+    for option, value in (("--target", "onnx"), ("--variant", "x")):
+        assert f"{option}: it is of exported files" in fail(*call(base_folder, out, option, value)).line
     assert not out.exists()
 
 

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from unplug.core import CheckpointError, InputError, read_json
+from unplug.core import CheckpointError, InputError, read_json, write_json
 from unplug.plugins import LORA_RANK, load_checkpoint
 from unplug.sdk.device import (
     PIPELINE,
-    GeneratorSource,
     LoraSlots,
     Slot,
     Words,
     draw,
-    export_generator,
     load_pipeline,
     pack_loras,
 )
 from unplug.sdk.diffusion import load_base, load_loras
 
+from ..cli.calls import fail
 from ..diffusion.conftest import CPU, save_lora
+from .test_exported import said
 
 SLOTS = LoraSlots(rank=3, slots=(Slot(layer="a.to_q", fan_in=4, fan_out=2), Slot(layer="b.conv1", fan_in=18, fan_out=3)))
 
@@ -134,14 +136,40 @@ def test_a_lora_is_the_one_of_diffusers(base_folder: Path, lora: Path) -> None:
 
 
 @pytest.mark.long
-def test_one_file_serves_the_base_and_its_variant(base_folder: Path, lora: Path, generator: Path, tmp_path: Path) -> None:
-    out = tmp_path / "files"
-    source = GeneratorSource(name="tiny", folder=base_folder, guidance=3.0, lora_slots=True)
-    export_generator(source, targets=["onnx"], precisions=["fp32"], out=out)
-    assert load_pipeline(out).lora is not None and "lora" not in read_json(generator / PIPELINE)
-    words = Words(prompt="a portrait", steps=2)
-    bare, steered = draw(out, words), draw(out, words, loras=(lora,))
+def test_one_file_serves_the_base_and_its_variants(base_folder: Path, lora: Path, generator: Path, tmp_path: Path) -> None:
+    """By the commands: weights whose record says how they draw come back by name, and as a file that is given draws."""
+    out, student = tmp_path / "files", Path(shutil.copytree(lora, tmp_path / "student"))
+    sampling = {"steps": 2, "guidance": 1.0, "solver": "ddim"}
+    write_json(student / "unplug.json", {"schema": "unplug-student/1", "sampling": sampling})
+    named = ("--variant", f"few-steps={student}", "--variant", f"twice={student}", "--variant", f"twice={lora}")
+    value = said("export", base_folder, "--to", "onnx", "--precision", "fp32", *named, "--out", out)
+    found = load_pipeline(out)
+    assert found.lora is not None and "lora" not in read_json(generator / PIPELINE)
+    assert list(value["variants"]) == list(found.variants) == ["few-steps", "twice"]
+    assert found.variants["few-steps"].bytes * 2 == found.variants["twice"].bytes == 4 * 4 * found.lora.width
+    words = Words(prompt="a portrait", steps=2, guidance=1.0, solver="ddim")
+    bare, given, by_name = draw(out, words), draw(out, words, loras=(lora,)), draw(out, words, variant="few-steps")
     assert np.abs(bare.decoded[0] - draw(generator, words).decoded[0]).max() < 1e-4
-    assert np.abs(bare.decoded[0] - steered.decoded[0]).max() > 1e-3
+    assert np.abs(bare.decoded[0] - given.decoded[0]).max() > 1e-3
+    np.testing.assert_array_equal(given.decoded[0], by_name.decoded[0])
+    call = ("generate", "--base", out, "--prompt", "a portrait", "--out", tmp_path / "x.png")
+    value = said(*call, "--variant", "few-steps")
+    assert (value["steps"], value["guidance"], value["solver"], value["variant"]) == (2, 1.0, "ddim", "few-steps")
+    np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "x.png").convert("RGB")), by_name.images[0])
+    assert "It has few-steps, twice" in fail(*call, "--variant", "other").line
+    assert "both fill the slots" in fail(*call, "--variant", "twice", "--lora", lora).line
     with pytest.raises(InputError, match="without slots"):
         draw(generator, words, loras=(lora,))
+
+
+def test_wrong_variants_end_in_one_line_before_any_work(base_folder: Path, lora: Path, tmp_path: Path) -> None:
+    call = ("export", base_folder, "--to", "onnx", "--precision", "fp32", "--out", tmp_path / "out", "--variant")
+    for given, words in {
+        "name": "'name' is no name with weights",
+        f"={lora}": "is no name with weights",
+        f"../x={lora}": "it names a file",
+        "x=gone": "gone: no such file",
+    }.items():
+        assert words in fail(*call, given).line
+    assert "only a whole base has them" in fail("export", base_folder / "unet", *call[2:], f"x={lora}").line
+    assert not (tmp_path / "out" / PIPELINE).exists()

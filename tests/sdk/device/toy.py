@@ -12,7 +12,7 @@ from tests.vectors.pipeline.make import SCHEDULES, read_tokenizer
 from unplug.core import Array, IOSpec, TensorSpec, sha256_file
 from unplug.export import Card
 from unplug.export.artifact import write_card
-from unplug.sdk.device import Part, PartFile, Pipeline, PipelineDefaults, PluginPart
+from unplug.sdk.device import LoraSlots, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, Slot, write_variant
 
 TOKENIZER = read_tokenizer()
 TOKENS, WIDTH, SIDE, LATENT = TOKENIZER.length, 4, 16, (2, 2, 2)
@@ -43,7 +43,11 @@ SPECS = {
 TYPES = {"text_encoder": "text_encoder", "unet": "guided_unet", "decoder": "decoder", "plugins.canny": "plugin"}
 
 
-def dummy(folder: Path, name: str) -> Part:
+SLOTS = LoraSlots(rank=2, slots=(Slot(layer="mix", fan_in=2, fan_out=2),))
+"""Where the toy has them: an update of the mixing of its latent's channels, which is none in the bare base."""
+
+
+def dummy(folder: Path, name: str, spec: IOSpec) -> Part:
     """A file of a few bytes with its card."""
     place = name.removeprefix("plugins.")
     path = folder / place / f"{TYPES[name]}.fp32.tflite"
@@ -52,22 +56,27 @@ def dummy(folder: Path, name: str) -> Part:
     digest, size = sha256_file(path), path.stat().st_size
     card = Card(
         target="litert", precision="fp32", file=path.name, sha256=digest, bytes=size, model_type=TYPES[name],
-        iospec=SPECS[name], config={}, checkpoint_sha256="0" * 64, flops=None, versions={}, seconds=0.0, prepare_seconds=0.0,
+        iospec=spec, config={}, checkpoint_sha256="0" * 64, flops=None, versions={}, seconds=0.0, prepare_seconds=0.0,
     )  # fmt: skip
     write_card(path, card)
     file = PartFile(target="litert", precision="fp32", file=f"{place}/{path.name}", sha256=digest, bytes=size)
-    return Part(model_type=TYPES[name], iospec=SPECS[name], files=(file,))
+    return Part(model_type=TYPES[name], iospec=spec, files=(file,))
 
 
-def toy(folder: Path) -> Pipeline:
-    """The whole folder, as `unplug export` would leave one."""
-    parts = {name: dummy(folder, name) for name in SPECS}
+def toy(folder: Path, variants: Mapping[str, tuple[Array, PipelineDefaults | None]] | None = None) -> Pipeline:
+    """The whole folder, as `unplug export` would leave one; with variants, each its rows and defaults, its UNet has slots."""
+    specs = dict(SPECS)
+    if variants is not None:
+        more = tensor("lora", 1, SLOTS.rank, SLOTS.width, layout="NTC")
+        specs["unet"] = replace(SPECS["unet"], inputs=(*SPECS["unet"].inputs, more))
+    parts = {name: dummy(folder, name, specs[name]) for name in SPECS}
     pipeline = Pipeline(
         name="toy", image_size=SIDE, latent_shape=LATENT, tokenizer=TOKENIZER, schedule=SCHEDULES["epsilon"],
         text_encoder=parts["text_encoder"], unet=parts["unet"], decoder=parts["decoder"],
         plugins={"canny": PluginPart(condition="canny", part=parts["plugins.canny"])}, residuals=(RESIDUAL,),
         scaling_factor=0.5, shift_factor=0.0, defaults=PipelineDefaults(steps=4, guidance=3.0, solver="ddim"), versions={},
-        git_revision=None,
+        git_revision=None, lora=None if variants is None else SLOTS,
+        variants={name: write_variant(folder, name, *held) for name, held in (variants or {}).items()},
     )  # fmt: skip
     pipeline.save(folder)
     return pipeline
@@ -81,6 +90,9 @@ def networks() -> dict[str, object]:
 
     def unet(given: Mapping[str, Array]) -> dict[str, Array]:
         moved = given["sample"] * np.float32(0.5) + given["timestep"][0] / np.float32(1e4) + given[RESIDUAL].mean()
+        if "lora" in given:
+            first_Ri, second_Ro = given["lora"][0, :, :2], given["lora"][0, :, 2:]
+            moved = moved + np.einsum("ro,ri,nihw->nohw", second_Ro, first_Ri, given["sample"])
         told, untold = (np.tanh(given[name].mean() * PROMPTED) for name in ("encoder_hidden_states", "negative_hidden_states"))
         return {"noise_pred": (moved + told).astype(np.float32), "noise_pred_negative": (moved + untold).astype(np.float32)}
 

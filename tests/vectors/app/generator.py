@@ -1,6 +1,7 @@
 """``python -m tests.vectors.app.generator``: a whole generator of tiny ONNX files, and pictures that Python draws with it.
 
-``generator/`` is the folder as `unplug export` leaves one; ``generator/pictures.json`` has orders, and of each picture the
+``generator/`` is the folder as `unplug export` leaves one, ``variants/`` one whose UNet has slots for LoRA weights, with two
+variants; ``pictures.json`` of each has orders, and of each picture the
 latent and what the decoder gave. A port draws with the same files and ONNX Runtime, and must come within the decibels there.
 ``python -m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say the base's that ships.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,23 @@ from numpy.typing import NDArray
 from tests.vectors.pipeline.make import SCHEDULES
 
 from unplug.core import sha256_file
-from unplug.sdk.device import Part, PartFile, Pipeline, PipelineDefaults, PluginPart, Steer, Words, generate, load_pipeline
+from unplug.sdk.device import (
+    Part,
+    PartFile,
+    Pipeline,
+    PipelineDefaults,
+    PluginPart,
+    Steer,
+    Words,
+    generate,
+    load_pipeline,
+    read_variant,
+    write_variant,
+)
 
-from .networks import LATENT, RESIDUAL, SIDE, SPECS, TOKENIZER, TYPES, write
+from .networks import LATENT, RESIDUAL, SIDE, SLOTS, SPECS, TOKENIZER, TYPES, write
 
-HERE = Path(__file__).parent / "generator"
+HERE, SLOTTED = Path(__file__).parent / "generator", Path(__file__).parent / "variants"
 MIN_DB = 100.0
 """Of pictures and latents: ONNX Runtime's builds for Python and the JVM may add numbers up in another order."""
 ORDERS: tuple[dict[str, Any], ...] = (
@@ -32,6 +46,17 @@ ORDERS: tuple[dict[str, Any], ...] = (
     {"prompt": "child " * 60, "seed": 3, "strength": 1.0},
     {"prompt": "caf\u00e9 \u65e5\u672c\u8a9e 42", "seed": 3, "strength": 0.25, "solver": "dpm++"},
 )
+VARIANT_ORDERS: tuple[dict[str, Any], ...] = (
+    {"prompt": "a child", "seed": 0},
+    {"prompt": "a child", "seed": 0, "variant": "few-steps"},
+    {"prompt": "a child", "seed": 0, "variant": "style", "strength": 0.5},
+    {"prompt": "an elderly person", "seed": 7, "variant": "few-steps", "steps": 5, "guidance": 2.0, "solver": "ddim"},
+)
+"""A picture of the bare base first; what an order does not say is the variant's own."""
+ROWS = {
+    "few-steps": (np.array([[0.5, -0.25, 0.75, 1.0]], np.float32), PipelineDefaults(steps=2, guidance=1.0, solver="dpm++")),
+    "style": (np.array([[1, 0.5, 0, -1], [0.25, -1, 0.5, 0]], np.float32), None),
+}
 
 
 def condition(side: int = SIDE) -> NDArray[np.uint8]:
@@ -42,24 +67,25 @@ def condition(side: int = SIDE) -> NDArray[np.uint8]:
     return found_HWC
 
 
-def write_pipeline(folder: Path) -> None:
-    """The folder's networks, cards and ``pipeline.json``."""
+def write_pipeline(folder: Path, *, slotted: bool = False) -> None:
+    """The folder's networks, cards and ``pipeline.json``; with slots also its variants."""
     parts = {}
-    for name in SPECS:
-        if name == "age":
-            continue
-        path = write(folder, name, name.removeprefix("plugins."))
+    for part in ("text_encoder", "unet", "decoder", "plugins.canny"):
+        name = "slotted_unet" if slotted and part == "unet" else part
+        path = write(folder, name, part.removeprefix("plugins."))
         file = PartFile(
             target="onnx", precision="fp32", file=path.relative_to(folder).as_posix(), sha256=sha256_file(path),
             bytes=path.stat().st_size,
         )  # fmt: skip
-        parts[name] = Part(model_type=TYPES[name], iospec=SPECS[name], files=(file,))
+        parts[part] = Part(model_type=TYPES[name], iospec=SPECS[name], files=(file,))
     Pipeline(
         name="tiny", image_size=SIDE, latent_shape=LATENT, tokenizer=TOKENIZER,
         schedule=SCHEDULES["v_prediction, zero terminal SNR"], text_encoder=parts["text_encoder"], unet=parts["unet"],
         decoder=parts["decoder"], plugins={"canny": PluginPart(condition="canny", part=parts["plugins.canny"])},
         residuals=(RESIDUAL,), scaling_factor=0.5, shift_factor=0.0,
         defaults=PipelineDefaults(steps=4, guidance=3.0, solver="ddim"), versions={}, git_revision=None,
+        lora=SLOTS if slotted else None,
+        variants={name: write_variant(folder, name, *held) for name, held in ROWS.items()} if slotted else {},
     ).save(folder)  # fmt: skip
 
 
@@ -80,14 +106,17 @@ def pictures(folder: Path) -> dict[str, Any]:
         for name, session in sessions.items()
     }
     rows = []
-    for order in ORDERS:
-        words = Words(**{key: value for key, value in order.items() if key not in ("seed", "strength")})
+    for order in ORDERS if pipeline.lora is None else VARIANT_ORDERS:
+        variant = order.get("variant")
+        usual = {} if variant is None else asdict(pipeline.defaults_of(variant))
+        words = Words(**(usual | {key: value for key, value in order.items() if key not in ("seed", "strength", "variant")}))
+        lora_RK = None if variant is None else read_variant(pipeline, folder, variant)
         steers = (
             (Steer(plugin="canny", condition_HWC=condition(pipeline.image_size), strength=order["strength"]),)
             if "strength" in order
             else ()
         )
-        made = generate(pipeline, networks, words, seed=order["seed"], steers=steers)
+        made = generate(pipeline, networks, words, seed=order["seed"], steers=steers, lora_RK=lora_RK)
         rows.append({
             **order, "seed": str(order["seed"]), "tokens": made.prompt.tokens, "latent": floats(made.latent),
             "decoded": floats(made.decoded),
@@ -101,9 +130,10 @@ def floats(array: NDArray[np.float32]) -> str:
 
 
 def main() -> None:
-    """Writes the folder."""
-    write_pipeline(HERE)
-    (HERE / "pictures.json").write_text(json.dumps(pictures(HERE), indent=1) + "\n", encoding="utf-8")
+    """Writes the folders."""
+    for folder, slotted in ((HERE, False), (SLOTTED, True)):
+        write_pipeline(folder, slotted=slotted)
+        (folder / "pictures.json").write_text(json.dumps(pictures(folder), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from tests.vectors.pipeline.make import read_tokenizer
 from unplug.core import IOSpec, TensorSpec, sha256_file
 from unplug.export import Card
 from unplug.export.artifact import write_card
+from unplug.sdk.device import LoraSlots, Slot
 
 TOKENIZER = read_tokenizer()
 TOKENS, VOCABULARY, WIDTH, SIDE, LATENT = TOKENIZER.length, len(TOKENIZER.vocabulary), 4, 16, (2, 4, 4)
@@ -31,6 +32,9 @@ STATES = [
     spec(name, 1, TOKENS, WIDTH, layout="NTC") for name in ("hidden_states", "encoder_hidden_states", "negative_hidden_states")
 ]
 GIVEN = spec(RESIDUAL, 1, 3, 2, 2)
+SLOTS = LoraSlots(rank=3, slots=(Slot(layer="mix", fan_in=2, fan_out=2),))
+"""Of `slotted_unet`: updates of how it mixes the channels of its latent, which the bare one leaves alone."""
+UPDATES = spec("lora", 1, SLOTS.rank, SLOTS.width, layout="NTC")
 SPECS = {
     "text_encoder": IOSpec(inputs=(IDS,), outputs=(STATES[0],)),
     "unet": IOSpec(
@@ -44,7 +48,16 @@ SPECS = {
         outputs=(spec("age_logits", 1, len(EDGES) - 1, layout="NC"), spec("expected_age", 1, 1, layout="NC")),
     ),
 }  # fmt: skip
-TYPES = {"text_encoder": "text_encoder", "unet": "guided_unet", "decoder": "decoder", "plugins.canny": "plugin", "age": "age"}
+SPECS["slotted_unet"] = IOSpec(inputs=(*SPECS["unet"].inputs, UPDATES), outputs=SPECS["unet"].outputs)
+TYPES = {
+    "text_encoder": "text_encoder",
+    "unet": "guided_unet",
+    "decoder": "decoder",
+    "plugins.canny": "plugin",
+    "age": "age",
+} | {"slotted_unet": "slotted_unet"}
+SIZES = {"first.from": [0], "first.to": [2], "second.to": [4], "last": [2], "flat": [1, 2, 16], "square": [1, 2, 4, 4]}
+"""Constants of `slotted_unet`: where the two factors lie in a row, and the latent's shapes."""
 Node = tuple[str, Sequence[str], str, dict[str, Any]]
 
 
@@ -56,6 +69,20 @@ def nodes_of(name: str, weight: Any) -> list[Node]:
             ("Add", ["words", weight(1, TOKENS, WIDTH)], "placed", {}),
             ("Tanh", ["placed"], "hidden_states", {}),
         ]
+    if name == "slotted_unet":
+        mixed: list[Node] = [
+            ("Slice", ["lora", "first.from", "first.to", "last"], "first", {}),
+            ("Slice", ["lora", "first.to", "second.to", "last"], "second", {}),
+            ("Transpose", ["second"], "second.turned", {"perm": [0, 2, 1]}),
+            ("MatMul", ["second.turned", "first"], "update", {}),
+            ("Reshape", ["sample", "flat"], "sample.flat", {}),
+            ("MatMul", ["update", "sample.flat"], "mixed.flat", {}),
+            ("Reshape", ["mixed.flat", "square"], "mixed", {}),
+        ]
+        plain = nodes_of("unet", weight)
+        place = next(number for number, node in enumerate(plain) if node[2] == "base")
+        kind, taken, given, more = plain[place]
+        return [*mixed, *plain[:place], (kind, [*taken, "mixed"], given, more), *plain[place + 1 :]]
     if name == "unet":
         shared: list[Node] = [
             ("Conv", ["sample", weight(2, 2, 3, 3), weight(2)], "seen", {"pads": [1, 1, 1, 1]}),
@@ -97,6 +124,8 @@ def write(folder: Path, name: str, place: str) -> Path:
         "axes": np.array([1], np.int64), "shape": np.array([1, 2, 1, 1], np.int64),
         "centers": np.array([[6.5], [15.5], [39.0]], np.float32), "told": rng.normal(size=(WIDTH, 2)).astype(np.float32) * 3,
     }  # fmt: skip
+    if name == "slotted_unet":
+        constants |= {label: np.array(values, np.int64) for label, values in SIZES.items()}
 
     def weight(*shape: int, scale: float = 0.5) -> str:
         label = f"w{len(constants)}"

@@ -218,6 +218,47 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertNotNil(apart.verdict(try file.number("min_db")), "a little of anything else is another picture")
   }
 
+  /// The bare base first, then each variant with what suits it.
+  func testATinyGeneratorDrawsItsVariantsAsPythonDoes() throws {
+    let (opener, file) = (try onnx(), try vectorJson("app/variants/pictures.json"))
+    let generator = try Generator(vectors.appendingPathComponent("app/variants"))
+    let (pipeline, side) = (generator.pipeline, generator.pipeline.imageSize)
+    var engines: [String: any Engine] = [:]
+    for (name, part) in try XCTUnwrap(pipeline.files(target: "onnx", precision: "fp32")) {
+      engines[name] = try opener.open(generator.checked(part), iospec: pipeline.parts[name]!.iospec, delegate: "cpu", threads: 1)
+    }
+    let condition = Picture(width: side, height: side, rgb: try file.data("condition"))
+    let orders = try file.items("orders")
+    for item in orders {
+      let asked = try order(item, pipeline, condition, generator)
+      let drawn = try Loop(pipeline, engines).draw(asked)
+      for (key, own) in [("decoded", drawn.decoded), ("latent", drawn.latent)] as [(ExactText, [Float])] {
+        XCTAssertNil(Difference(reference: try packed(item, key), output: own).verdict(try file.number("min_db")), "\(asked.prompt) \(key)")
+      }
+    }
+    XCTAssertEqual(orders.count, 4)
+  }
+
+  /// The screen offers the variants, takes over what suits them, and draws another picture with each.
+  @MainActor func testTheDrawScreenWithVariants() async throws {
+    let screen = DrawScreen(openers: [try onnx()], finder: Faces(found: []), decoder: MadeUp())
+    screen.open(vectors.appendingPathComponent("app/variants"))
+    XCTAssertEqual(screen.variants, ["few-steps", "style"])
+    screen.prompt = "a child"
+    var drawn: [Picture] = []
+    for (variant, steps) in [(nil, 4), ("few-steps", 2), ("style", 4)] as [(String?, Int)] {
+      screen.variant = variant
+      XCTAssertEqual(screen.steps, steps)
+      await screen.draw()
+      guard case .drawn(let picture) = screen.state else { return XCTFail("\(screen.state)") }
+      XCTAssertFalse(drawn.contains(picture))
+      drawn.append(picture)
+    }
+    screen.open(vectors.appendingPathComponent("app/generator"))
+    XCTAssertNil(screen.variant)
+    XCTAssertEqual(screen.variants, [])
+  }
+
   /// The app's first walk: a key, a bundle, a photograph, an age; then its benchmark.
   @MainActor func testASignedBundleAnswersAsInPython() async throws {
     let (opener, item) = (try onnx(), try vectorJson("app/bundle.json"))

@@ -44,10 +44,12 @@ func toyEngines(_ pipeline: Pipeline) -> [String: any Engine] {
   return ["text_encoder": text, "unet": unet, "decoder": decoder, "plugins.canny": canny]
 }
 
-/// An order of a file of vectors.
-func order(_ item: Json, _ pipeline: Pipeline, _ condition: Picture) throws -> Order {
+/// An order of a file of vectors; a variant is read from the generator.
+func order(_ item: Json, _ pipeline: Pipeline, _ condition: Picture, _ generator: Generator? = nil) throws -> Order {
   let steers = item["strength"]?.double.map { [Steer(plugin: "canny", condition: condition, strength: Float($0))] } ?? []
-  var order = Order(prompt: try item.words("prompt"), steers: steers, defaults: pipeline.defaults)
+  let variant = item["variant"]?.string
+  var order = Order(prompt: try item.words("prompt"), steers: steers, defaults: pipeline.defaults(of: variant))
+  if let generator { order.lora = try generator.rows(variant) }
   order.seed = try XCTUnwrap(UInt64(item.words("seed")))
   order.negative = item["negative"]?.string ?? ""
   order.steps = item["steps"]?.int ?? order.steps
@@ -113,6 +115,46 @@ final class LoopTests: XCTestCase {
       let other = text.replacingOccurrences(of: "decoder/decoder.fp32.tflite", with: path)
       XCTAssertThrowsError(try Pipeline(Data(other.utf8)), path)
     }
+  }
+
+  func testVariantsThatDoNotHold() throws {
+    let text = String(decoding: try vector("app/variants/pipeline.json"), as: UTF8.self)
+    let pipeline = try Pipeline(Data(text.utf8))
+    XCTAssertEqual(pipeline.lora?.width, 4)
+    XCTAssertEqual(pipeline.defaults(of: "few-steps").steps, 2)
+    XCTAssertEqual(pipeline.defaults(of: "style").steps, pipeline.defaults.steps)
+    let harmed = [
+      ("\"rank\": 3", "\"rank\": 4"), ("\"rank\": 3", "\"rank\": 2000000000"), ("\"fan_in\": 2", "\"fan_in\": 0"),
+      ("\"fan_in\": 2", "\"fan_in\": 3"), ("\"name\": \"lora\"", "\"name\": \"other\""), ("\"lora\": {", "\"lores\": {"),
+      ("\"few-steps\": {", "\"../x\": {"), ("variants/few-steps.lora", "../few-steps.lora"), ("\"bytes\": 16", "\"bytes\": 20"),
+      ("\"bytes\": 16", "\"bytes\": 64"), ("\"bytes\": 16", "\"bytes\": 0"), ("\"guidance\": 1.0", "\"guidance\": 0.5"),
+      ("\"solver\": \"dpm++\"", "\"solver\": \"euler\""), ("\"variants\": {", "\"variants\": [], \"more\": {"),
+    ]
+    for (from, to) in harmed {
+      let changed = text.replacingOccurrences(of: from, with: to)
+      XCTAssertNotEqual(changed, text, from)
+      XCTAssertThrowsError(try Pipeline(Data(changed.utf8)), "\(from) to \(to)")
+    }
+  }
+
+  func testFilesOfVariantsThatDoNotHold() throws {
+    let folder = temporary()
+    defer { try? FileManager.default.removeItem(at: folder) }
+    try? FileManager.default.removeItem(at: folder)
+    try FileManager.default.copyItem(at: vectors.appendingPathComponent("app/variants"), to: folder)
+    let generator = try Generator(folder)
+    XCTAssertEqual(try generator.rows("few-steps"), [0.5, -0.25, 0.75, 1])
+    XCTAssertEqual(try generator.rows("style").count, 8)
+    XCTAssertEqual(try generator.rows(nil), [])
+    XCTAssertThrowsError(try generator.rows("other"))
+    let file = folder.appendingPathComponent("variants/few-steps.lora")
+    let good = try Data(contentsOf: file)
+    for body in [good.dropLast(4), good + good, Data(count: 16)] {
+      try Data(body).write(to: file)
+      XCTAssertThrowsError(try generator.rows("few-steps"))
+    }
+    try FileManager.default.removeItem(at: file)
+    XCTAssertThrowsError(try generator.rows("few-steps"))
   }
 
   /// A base that ships, by ONNX Runtime's C library, beside what Python drew: see tests/ios/picture.py.

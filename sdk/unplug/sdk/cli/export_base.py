@@ -17,7 +17,7 @@ from .options import given_option
 
 if TYPE_CHECKING:
     from unplug.export import Artifact
-    from unplug.sdk.device import GeneratorSource
+    from unplug.sdk.device import GeneratorSource, VariantSource
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +31,17 @@ class BaseOrder:
     workers: int
     check: int | None
     lora_slots: bool
+    variants: tuple[str, ...]
     out: Path
 
 
 def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -> Outcome:
     """Exports one base and the plugins beside it, and says what came of it."""
-    from unplug.sdk.device import PIPELINE, export_generator
+    from unplug.sdk.device import PIPELINE, check_source, export_generator, load_pipeline
 
-    source = replace(_source(checkpoints), lora_slots=order.lora_slots)
+    variants = _variants(order.variants)
+    source = replace(_source(checkpoints), lora_slots=order.lora_slots or bool(variants), variants=variants)
+    check_source(source)
     if (name := given_option("spec", "samples", "delegate")) is not None:
         word = {"spec": "--calibrate", "samples": "--calibration-samples", "delegate": "--require-delegate"}[name]
         raise InputError(word, "it is of one model, and this is a whole base", "Leave it out, or export the parts one by one")
@@ -50,11 +53,17 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
         )  # fmt: skip
     seconds = round(time.perf_counter() - started, 1)
     files = [(name, item) for name, several in made.items() for item in several]
+    packed = load_pipeline(order.out).variants
     outcome = Outcome(value={
         "out": str(order.out), "pipeline": str(order.out / PIPELINE), "seconds": seconds,
+        "variants": {name: asdict(item) for name, item in packed.items()},
         "artifacts": [{**asdict(item.card), "path": str(item.path), "part": name} for name, item in files],
     })  # fmt: skip
     rows = [(str(item.path), name, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for name, item in files]
+    rows += [
+        (str(order.out / item.file), f"variant {name}", "fp32", f"{item.bytes:,}", item.sha256[:12])
+        for name, item in packed.items()
+    ]
     outcome.add(table(("file", "part", "precision", "bytes", "sha256"), rows))
     for name, several in made.items() if order.check else ():
         _compare(outcome, source.checkpoints()[name], several, order, common)
@@ -64,7 +73,7 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
 
 
 def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
-    from unplug.sdk.device import GeneratorSource, check_source, is_base
+    from unplug.sdk.device import GeneratorSource, is_base
     from unplug.sdk.diffusion import sampling_by_record, shipped_folder
 
     bases = [path for path in checkpoints if is_base(path)]
@@ -77,13 +86,29 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     if len(set(names)) < len(names):
         raise InputError("unplug export", "two plugins have one name, which is that of their folder", "Rename one of them")
     how = sampling_by_record(folder)
-    source = GeneratorSource(
+    return GeneratorSource(
         name="small" if folder == shipped_folder("small") else folder.resolve().name, folder=folder,
         plugins=dict(zip(names, plugins, strict=True)), steps=how.steps,
         guidance=how.guidance, solver=how.solver or "ddim",
     )  # fmt: skip
-    check_source(source)
-    return source
+
+
+def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
+    """Of each name its weights, in the order given, with the sampling that the record of the last such weights tells."""
+    from unplug.sdk.device import PipelineDefaults, VariantSource
+    from unplug.sdk.diffusion import sampling_of_lora
+
+    found: dict[str, VariantSource] = {}
+    for pair in pairs:
+        name, mark, path = pair.partition("=")
+        if not (name and mark and path):
+            why = f"{pair[:100]!r} is no name with weights"
+            raise InputError("--variant", why, "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora")
+        before = found.get(name, VariantSource(loras=()))
+        how = sampling_of_lora(Path(path))
+        told = how and PipelineDefaults(steps=how.steps, guidance=how.guidance, solver=how.solver or "ddim")
+        found[name] = VariantSource(loras=(*before.loras, Path(path)), defaults=told or before.defaults)
+    return found
 
 
 def _compare(outcome: Outcome, checkpoint: Path, made: Sequence[Artifact], order: BaseOrder, common: Common) -> None:

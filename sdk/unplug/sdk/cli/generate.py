@@ -58,13 +58,15 @@ from .options import given_option, out_option
 @click.option(
     "--lora", "loras", multiple=True, type=click.Path(path_type=Path), help="LoRA weights for the base; may be repeated."
 )
+@click.option("--variant", help="Of exported files: weights that were put beside them, by name; they bring their own defaults.")
 @out_option("PNG or JPEG file to write; with --count, a grid of all, and each beside it as NAME-SEED.")
 @command
 def generate(
     prompt: str, negative: str, base_name: str, plugins: tuple[str, ...], conditions: tuple[Path, ...],
     photos: tuple[Path, ...], crop: Any, margin: float | None, pairs: tuple[str, ...], task: Path | None,
     strengths: tuple[float, ...], count: int, size: int | None, steps: int | None, guidance: float | None, solver: Any,
-    target: str | None, precision: str | None, threads: int, loras: tuple[Path, ...], out: Path, common: Common,
+    target: str | None, precision: str | None, threads: int, loras: tuple[Path, ...], variant: str | None,
+    out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Draw a picture from a prompt, steered by plugins.
 
@@ -95,11 +97,11 @@ def generate(
         check_writable(out.parent)
         order = FilesOrder(
             prompt=prompt, negative=negative, folder=Path(base_name), guides=guide_order, count=count, steps=steps,
-            guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, loras=loras, out=out,
-            singly=singly,
+            guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, variant=variant,
+            loras=loras, out=out, singly=singly,
         )  # fmt: skip
         return generate_on_files(order, common)
-    if (word := given_option("target", "precision", "threads")) is not None:
+    if (word := given_option("target", "precision", "threads", "variant")) is not None:
         raise InputError(f"--{word}", "it is of exported files, and this base is none", "Leave it out, or give such a --base")
     for name in plugins:
         find_plugin(name)

@@ -36,6 +36,7 @@ class FilesOrder:
     target: str | None
     precision: str | None
     threads: int
+    variant: str | None
     loras: tuple[Path, ...]
     out: Path
     singly: tuple[Path, ...]
@@ -65,16 +66,17 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     seeds = tuple(common.seed + index for index in range(order.count))
     with progress_bar("draw", common) as progress:
         drawn = draw(
-            order.folder, words, seeds=seeds, steers=steers, loras=order.loras, target=order.target,
+            order.folder, words, seeds=seeds, steers=steers, variant=order.variant, loras=order.loras, target=order.target,
             precision=order.precision, threads=order.threads, progress=progress,
         )  # fmt: skip
+    usual = pipeline.defaults_of(order.variant)
     facts = {
         "prompt": order.prompt, "negative": order.negative, "base": pipeline.name, "plugins": list(order.guides.plugins),
-        "strengths": list(order.guides.strengths), "steps": order.steps or pipeline.defaults.steps,
-        "guidance": pipeline.defaults.guidance if order.guidance is None else order.guidance,
-        "solver": order.solver or pipeline.defaults.solver, "size": pipeline.image_size, "precision": drawn.precision,
+        "strengths": list(order.guides.strengths), "steps": order.steps or usual.steps,
+        "guidance": usual.guidance if order.guidance is None else order.guidance,
+        "solver": order.solver or usual.solver, "size": pipeline.image_size, "precision": drawn.precision,
         "target": drawn.target, "runtime": drawn.runtime, "noise": pipeline.noise,
-        "loras": [str(item) for item in order.loras],
+        "variant": order.variant, "loras": [str(item) for item in order.loras],
     }  # fmt: skip
     pictures = [Image.fromarray(item) for item in drawn.images]
     for file, picture, seed in zip(order.singly, pictures, seeds, strict=True):

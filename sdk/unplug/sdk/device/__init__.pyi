@@ -30,6 +30,7 @@ from .pipeline import PartFile as PartFile
 from .pipeline import Pipeline as Pipeline
 from .pipeline import PipelineDefaults as PipelineDefaults
 from .pipeline import PluginPart as PluginPart
+from .pipeline import Variant as Variant
 from .pipeline import is_generator as is_generator
 from .pipeline import load_pipeline as load_pipeline
 from .pipeline import open_files as open_files
@@ -46,4 +47,8 @@ from .tokenizer import Tokenizer as Tokenizer
 from .tokenizer import normalize as normalize
 from .tokenizer import split_words as split_words
 from .tokenizer import untaught as untaught
+from .variants import VariantSource as VariantSource
+from .variants import pack_variants as pack_variants
+from .variants import read_variant as read_variant
+from .variants import write_variant as write_variant
 from .web import web_files as web_files

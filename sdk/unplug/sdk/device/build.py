@@ -14,8 +14,9 @@ from unplug.plugins import level_differences, read_base, read_config, weights_fi
 
 from .base_folder import read_scales, read_schedule, read_tokenizer
 from .lora import LoraSlots, Slot
-from .pipeline import LORA, PARTS, PIPELINE, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, load_pipeline
+from .pipeline import LORA, NAME, PARTS, PIPELINE, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, load_pipeline
 from .sampler import SOLVERS, Solver
+from .variants import VariantSource, pack_variants, write_variant
 
 MARK = "model_index.json"
 """What makes a folder a diffusers pipeline."""
@@ -34,6 +35,7 @@ class GeneratorSource:
         plugins: name to checkpoint folder.
         steps, guidance, solver: that suit the base by default.
         lora_slots: the UNet takes low-rank updates as an input, so that one file serves every variant.
+        variants: name to what is drawn with by that name; they need the slots.
     """
 
     name: str
@@ -43,6 +45,7 @@ class GeneratorSource:
     guidance: float = 7.5
     solver: Solver = SOLVERS[0]
     lora_slots: bool = False
+    variants: Mapping[str, VariantSource] = field(default_factory=dict)
 
     def checkpoints(self) -> dict[str, Path]:
         """Part name to checkpoint folder; plugins as ``plugins.NAME``."""
@@ -89,7 +92,8 @@ def export_generator(
         why = "its activations get their ranges from samples, and a whole base has none"
         raise InputError("precision 'int8-static'", why, "Export the parts by themselves with --calibrate, or choose another")
     check_source(source)
-    facts = _facts(source)
+    facts, slots = _facts(source), _slots(source)
+    packed = {} if slots is None else pack_variants(slots, source.variants)
     (out / PIPELINE).unlink(missing_ok=True)
     total = len(source.checkpoints()) * sum(map(len, pairs.values()))
     made: dict[str, list[Artifact]] = {}
@@ -106,14 +110,24 @@ def export_generator(
                 checkpoint, targets=targets, precisions=precisions, out=out / name.removeprefix("plugins."), layout=layout,
                 ios=ios, workers=workers, progress=told, view=source.view_of(name), children=children,
             )  # fmt: skip
+    facts["lora"] = slots
+    facts["variants"] = {name: write_variant(out, name, rows, source.variants[name].defaults) for name, rows in packed.items()}
     _pipeline(source, facts, made, out).save(out)
     load_pipeline(out)  # what nobody could read shall not pass for a success
     return made
 
 
 def check_source(source: GeneratorSource) -> None:
-    """Raises `CheckpointError` unless all parts are there and fit together, by their configurations alone."""
+    """Raises `CheckpointError` unless all parts are there and fit together, by their configurations alone.
+
+    `InputError` where a variant's name is none, or there are no slots for it.
+    """
     fix = "Give a text-to-image base of Stable Diffusion 1 or 2, as diffusers saves it"
+    for name in source.variants:
+        if not NAME.fullmatch(name):
+            raise InputError(f"variant {name[:100]!r}", "it names a file", "Use letters, digits and _ . + -, the first no sign")
+    if source.variants and not source.lora_slots:
+        raise InputError("variants", "the base has no slots for their weights", "Export it with --lora-slots")
     if not is_base(source.folder):
         raise CheckpointError(str(source.folder), f"it is no whole base: there is no {MARK} in it", fix)
     own = {
@@ -153,7 +167,7 @@ def _pipeline(source: GeneratorSource, facts: dict[str, Any], made: Mapping[str,
         name=source.name, image_size=image.height, latent_shape=(channels, height, width), **facts,
         text_encoder=parts["text_encoder"], unet=parts["unet"], decoder=parts["decoder"],
         plugins={name: PluginPart(condition=kind, part=parts[f"plugins.{name}"]) for name, kind in conditions.items()},
-        residuals=tuple(item.name for item in unet.inputs[4:] if item.name != LORA), lora=_slots(source),
+        residuals=tuple(item.name for item in unet.inputs[4:] if item.name != LORA),
         defaults=PipelineDefaults(steps=source.steps, guidance=source.guidance, solver=source.solver),
         versions=installed_versions(["numpy"]), git_revision=git_revision(),
     )  # fmt: skip

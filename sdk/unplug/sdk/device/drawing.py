@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from unplug.sdk.conditions import FaceFrame, condition_picture
 from .loop import Network, Steer, Words, generate
 from .lora import pack_loras
 from .pipeline import LORA, PARTS, PIPELINE, Pipeline, load_pipeline, open_files
+from .variants import read_variant
 
 STEPS_A_SAMPLE = 10
 """Steps of a small base that take no longer than a sample of what `seconds_for` counts on."""
@@ -69,8 +70,8 @@ class Drawing:
 
 def draw(
     folder: Path, words: Words, *, seeds: tuple[int, ...] = (0,), steers: tuple[Steer, ...] = (),
-    loras: tuple[Path, ...] = (), target: str | None = None, precision: str | None = None, threads: int = 1,
-    progress: Progress | None = None,
+    variant: str | None = None, loras: tuple[Path, ...] = (), target: str | None = None, precision: str | None = None,
+    threads: int = 1, progress: Progress | None = None,
 ) -> Drawing:  # fmt: skip
     """Pictures of some words, one a seed.
 
@@ -79,7 +80,8 @@ def draw(
         words: see `Words`.
         seeds: of the pictures.
         steers: plugins with their conditions.
-        loras: LoRA weights, see `pack_loras`; all of them act.
+        variant: of the folder, by name; what `words` leave open is then what suits it.
+        loras: instead, LoRA weights, see `pack_loras`; all of them act.
         target, precision: see `open_files`.
         threads: of the runtime.
         progress: called with (steps done, steps in all, what).
@@ -87,16 +89,18 @@ def draw(
     Raises:
         ReportError: ``pipeline.json`` is missing or broken.
         ArtifactError: a file is missing, was swapped, or the runtime does not take it.
-        InputError, DataError: see `generate`.
+        InputError, DataError: see `generate`, `read_variant` and `pack_loras`.
         MissingExtraError: the runtime is not installed.
         ConversionError: the runtime crashed.
     """
     folder = folder.parent if folder.name == PIPELINE else folder
     pipeline = load_pipeline(folder)
-    lora_RK = None if pipeline.lora is None or not loras else pack_loras(pipeline.lora, loras)
-    if loras and lora_RK is None:
-        fix = "Export the base with --lora-slots, or leave --lora out"
-        raise InputError("--lora", f"{pipeline.name} was exported without slots for it", fix)
+    lora_RK = _updates(pipeline, folder, variant, loras)
+    usual = pipeline.defaults_of(variant)
+    words = replace(
+        words, steps=usual.steps if words.steps is None else words.steps, solver=words.solver or usual.solver,
+        guidance=usual.guidance if words.guidance is None else words.guidance,
+    )  # fmt: skip
     files = open_files(pipeline, folder, target=target, precision=precision)
     used = {name: item for name, item in files.items() if name in PARTS or name in {f"plugins.{one.plugin}" for one in steers}}
     runtime = runtime_of(files["unet"])
@@ -108,14 +112,13 @@ def draw(
         "steers": [[item.plugin, item.strength] for item in steers],
         "files": {name: [str(item.path.resolve()), item.card.iospec.to_dict()] for name, item in used.items()},
     }  # fmt: skip
-    steps = pipeline.defaults.steps if words.steps is None else words.steps
     extra = {} if lora_RK is None else {LORA: lora_RK}
     with Child() as child:
         reply = child.call(
             "unplug.sdk.device.drawing:draw_in_child", values,
             {str(place): item.condition_HWC for place, item in enumerate(steers)} | extra,
             what=f"{folder.name} on {runtime.name}", memory=memory_for(*(item.path for item in used.values())),
-            timeout=seconds_for(len(seeds) * (1 + steps // STEPS_A_SAMPLE)), progress=progress,
+            timeout=seconds_for(len(seeds) * (1 + (words.steps or 1) // STEPS_A_SAMPLE)), progress=progress,
         )  # fmt: skip
     tokenizer = pipeline.tokenizer
     return Drawing(
@@ -127,6 +130,18 @@ def draw(
         prompt_tokens=tokenizer.encode(words.prompt).tokens, negative_tokens=tokenizer.encode(words.negative).tokens,
         length=tokenizer.length,
     )  # fmt: skip
+
+
+def _updates(pipeline: Pipeline, folder: Path, variant: str | None, loras: tuple[Path, ...]) -> NDArray[np.float32] | None:
+    """The UNet's low-rank input (R, K), or None for the bare base."""
+    if variant is not None and loras:
+        raise InputError("a variant and LoRA weights", "both fill the slots of the base", "Name one of them")
+    if variant is not None:
+        return read_variant(pipeline, folder, variant)
+    if loras and pipeline.lora is None:
+        fix = "Export the base with --lora-slots, or leave --lora out"
+        raise InputError("--lora", f"{pipeline.name} was exported without slots for it", fix)
+    return pack_loras(pipeline.lora, loras) if loras and pipeline.lora is not None else None
 
 
 def read_steer(

@@ -81,7 +81,7 @@ def pack_loras(slots: LoraSlots, paths: Sequence[Path], strengths: Sequence[floa
         rank = max(first.shape[0] for first, _ in layers.values())
         if row + rank > slots.rank:
             why = f"they have {row + rank} ranks together, and the exported UNet has slots for {slots.rank}"
-            raise InputError("--lora", why, "Give fewer or smaller ones")
+            raise InputError("LoRA weights", why, "Give fewer or smaller ones")
         start = 0
         for slot in slots.slots:
             middle, end = start + slot.fan_in, start + slot.fan_in + slot.fan_out

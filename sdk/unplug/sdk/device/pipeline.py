@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -27,8 +27,10 @@ NOISE: Literal["philox4x32-10/box-muller"] = "philox4x32-10/box-muller"
 PARTS = ("text_encoder", "unet", "decoder")
 LORA = "lora"
 """The UNet's input of low-rank updates, where it has one."""
+MAX_UPDATES = 2**26
+"""Numbers of that input at most: readers make as many, whatever a record says."""
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){0,3}")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _AGAIN = "Export the base again with `unplug export`"
 
 
@@ -89,6 +91,23 @@ class PipelineDefaults:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Variant:
+    """Named LoRA weights of the generator, laid out as its UNet takes them: see `unplug.sdk.device.read_variant`.
+
+    Args:
+        file: its path, relative to ``pipeline.json``: rows of the input `LORA` as float32, little-endian, the first ones only.
+        sha256: of the file.
+        bytes: of the file.
+        defaults: that suit it; None: the pipeline's.
+    """
+
+    file: str
+    sha256: str
+    bytes: int
+    defaults: PipelineDefaults | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pipeline:
     """A generator of exported files.
 
@@ -112,6 +131,7 @@ class Pipeline:
         versions: of unplug and Python.
         git_revision: of this code, or None.
         lora: the UNet's input for low-rank updates, behind its residuals; absent where it was exported without.
+        variants: what that input can be filled with, by name; absent where there are none.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -134,17 +154,23 @@ class Pipeline:
     versions: dict[str, str]
     git_revision: str | None
     lora: LoraSlots | None = None
+    variants: dict[str, Variant] = field(default_factory=dict)
 
     def parts(self) -> dict[str, Part]:
         """All parts by name: those of the base, and each plugin as ``plugins.NAME``."""
         own: dict[str, Part] = {name: getattr(self, name) for name in PARTS}
         return own | {f"plugins.{name}": item.part for name, item in self.plugins.items()}
 
+    def defaults_of(self, variant: str | None) -> PipelineDefaults:
+        """Of a variant its own defaults, where it has some; else the pipeline's."""
+        return (self.variants[variant].defaults if variant in self.variants else None) or self.defaults
+
     def save(self, folder: Path) -> Path:
         """Writes ``pipeline.json`` into the folder that its paths are relative to, atomically."""
         found = asdict(self)
-        if self.lora is None:
-            del found["lora"]  # older readers know no such field
+        for name in ("lora", "variants"):
+            if not found[name]:
+                del found[name]  # older readers know no such field
         write_json(folder / PIPELINE, found)
         return folder / PIPELINE
 
@@ -179,7 +205,7 @@ def load_pipeline(folder: Path) -> Pipeline:
 
 def _path_problems(pipeline: Pipeline) -> Iterator[str]:
     for name, part in pipeline.parts().items():
-        if not _NAME.fullmatch(name.removeprefix("plugins.")):
+        if not NAME.fullmatch(name.removeprefix("plugins.")):
             yield f"{name[:100]!r} is no name of a plugin"
         kinds = [(item.target, item.precision) for item in part.files]
         if not kinds or len(set(kinds)) < len(kinds):
@@ -187,6 +213,11 @@ def _path_problems(pipeline: Pipeline) -> Iterator[str]:
         for item in part.files:
             if not _PATH.fullmatch(item.file):
                 yield f"its {name} lies at {item.file[:100]!r}, which is no plain path inside the folder"
+    for name, variant in pipeline.variants.items():
+        if not NAME.fullmatch(name):
+            yield f"{name[:100]!r} is no name of a variant"
+        if not _PATH.fullmatch(variant.file):
+            yield f"its variant {name} lies at {variant.file[:100]!r}, which is no plain path inside the folder"
 
 
 def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
@@ -217,6 +248,7 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
         yield "its residuals are not the inputs of its unet behind the first four"
     if pipeline.lora is not None:
         yield from _slot_problems(pipeline.lora, specs["unet"].inputs[-1].shape)
+    yield from _variant_problems(pipeline)
     for name in pipeline.plugins:
         if [item.shape for item in specs[f"plugins.{name}"].inputs] != [(1, 3, side, side)]:
             yield f"its plugin {name} takes no condition of {side} pixels"
@@ -229,9 +261,19 @@ def _slot_problems(lora: LoraSlots, shape: tuple[int, ...]) -> Iterator[str]:
         not sizes
         or min(sizes) < 1
         or shape != (1, lora.rank, lora.width)
+        or lora.rank * lora.width > MAX_UPDATES
         or len({slot.layer for slot in lora.slots}) < len(lora.slots)
     ):
         yield f"its slots of rank {lora.rank} do not make an input of shape {list(shape)}"
+
+
+def _variant_problems(pipeline: Pipeline) -> Iterator[str]:
+    row = 0 if pipeline.lora is None else 4 * pipeline.lora.width
+    for name, variant in pipeline.variants.items():
+        if pipeline.lora is None:
+            yield f"it has the variant {name[:100]}, and its unet has no slots"
+        elif variant.bytes % row or not 1 <= variant.bytes // row <= pipeline.lora.rank:
+            yield f"its variant {name} has {variant.bytes} bytes, where 1 to {pipeline.lora.rank} rows of {row} are needed"
 
 
 def plugin_problems(name: str, plugin: IOSpec, unet: IOSpec) -> Iterator[str]:
@@ -245,9 +287,11 @@ def plugin_problems(name: str, plugin: IOSpec, unet: IOSpec) -> Iterator[str]:
 
 
 def _number_problems(pipeline: Pipeline) -> Iterator[str]:
-    defaults = pipeline.defaults
-    if not 1 <= defaults.steps < len(pipeline.schedule.alphas_cumprod) or not 1.0 <= defaults.guidance <= 50.0:
-        yield f"its defaults are {defaults.steps} steps and a guidance of {defaults.guidance:g}"
+    for name in (None, *pipeline.variants):
+        defaults = pipeline.defaults_of(name)
+        if not 1 <= defaults.steps < len(pipeline.schedule.alphas_cumprod) or not 1.0 <= defaults.guidance <= 50.0:
+            of = "" if name is None else f" of {name}"
+            yield f"its defaults{of} are {defaults.steps} steps and a guidance of {defaults.guidance:g}"
     ids = pipeline.text_encoder.iospec.inputs[0]
     if ids.range is None or ids.range[1] < len(pipeline.tokenizer.vocabulary) - 1:
         yield f"its tokenizer has {len(pipeline.tokenizer.vocabulary)} tokens, more than its text encoder takes"
@@ -285,14 +329,24 @@ def open_files(pipeline: Pipeline, folder: Path, *, target: str | None, precisio
 
 
 def _checked(folder: Path, item: PartFile, part: Part) -> Artifact:
-    path = folder / item.file
-    places = [path, *path.parents[: len(Path(item.file).parts) - 1]]
-    if any(place.is_symlink() for place in places):
-        raise ArtifactError(str(path), "it is a link, or lies behind one", "Replace links by the files")
+    path = place_of(folder, item.file)
     found = load_artifact(path)
-    if found.card.sha256 != item.sha256:
-        why = f"it is another file than {PIPELINE} says (SHA-256 {found.card.sha256:.12}, not {item.sha256:.12})"
-        raise ArtifactError(str(path), why, _AGAIN)
+    check_digest(path, found.card.sha256, item.sha256)
     if (found.card.iospec, found.card.target) != (part.iospec, item.target):
         raise ArtifactError(str(path), f"its tensors are not those that {PIPELINE} says", _AGAIN)
     return found
+
+
+def place_of(folder: Path, file: str) -> Path:
+    """The place of a file that the record names; `ArtifactError` where it is a link, or lies behind one."""
+    path = folder / file
+    if any(place.is_symlink() for place in (path, *path.parents[: len(Path(file).parts) - 1])):
+        raise ArtifactError(str(path), "it is a link, or lies behind one", "Replace links by the files")
+    return path
+
+
+def check_digest(path: Path, found: str, said: str) -> None:
+    """`ArtifactError` where a file's SHA-256 is not the one that the record says."""
+    if found != said:
+        why = f"it is another file than {PIPELINE} says (SHA-256 {found:.12}, not {said:.12})"
+        raise ArtifactError(str(path), why, _AGAIN)

@@ -8,6 +8,7 @@ from unplug.core import InputError
 from unplug.export import card_path
 
 from .pipeline import PIPELINE, load_pipeline, open_files
+from .variants import read_variant
 
 TARGETS = ("litert", "onnx")
 
@@ -19,7 +20,8 @@ def web_files(folder: Path) -> dict[str, Path]:
         folder: with ``pipeline.json``, or that file itself.
 
     Returns:
-        ``pipeline.json``, and every LiteRT and ONNX file that all parts have in the same precision, with its card.
+        ``pipeline.json``, and every LiteRT and ONNX file that all parts have in the same precision, with its card, and the
+        variants.
 
     Raises:
         ReportError: ``pipeline.json`` is missing or broken.
@@ -39,4 +41,7 @@ def web_files(folder: Path) -> dict[str, Path]:
         raise InputError(
             str(folder), "a browser runs LiteRT and ONNX files, and not every part has one", "Export it with --to litert,onnx"
         )
+    for name, variant in pipeline.variants.items():
+        read_variant(pipeline, folder, name)  # checked as every file is
+        found[variant.file] = folder / variant.file
     return found

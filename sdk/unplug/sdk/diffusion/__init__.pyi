@@ -33,6 +33,7 @@ from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import find_plugin as find_plugin
 from .shipped import sampling_by_record as sampling_by_record
+from .shipped import sampling_of_lora as sampling_of_lora
 from .shipped import shipped_folder as shipped_folder
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes

@@ -16,11 +16,10 @@ from .cache import latents
 from .digest import base_digest
 from .load import OURS, RECORD, WEIGHTS_NAME, image_size_of, load_base
 from .run_base import save_base
+from .shipped import LORA_SCHEMA
 from .small import diffusers
 from .steps import round_to_half
 from .student import ADAPTER, StudentRecipe, fit_student
-
-LORA_SCHEMA = "unplug-student/1"
 
 
 @one_writer

@@ -11,6 +11,8 @@ from unplug.core import CheckpointError, read_json
 WEIGHTS = Path(__file__).parent.parent / "weights"
 PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
 """Parts of the base that phones run, by name."""
+LORA_SCHEMA = "unplug-student/1"
+"""Of the record beside a student's LoRA weights."""
 SMALL = "small"
 """The base that comes with the package."""
 Solver = Literal["ddim", "dpm++"]
@@ -81,6 +83,25 @@ def sampling_by_record(folder: Path) -> Sampling:
     own = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
     told = own.get("sampling") if isinstance(own, dict) else None
     return OURS if told is None else _told(told, folder / RECORD)
+
+
+def sampling_of_lora(weights: Path) -> Sampling | None:
+    """What suits LoRA weights, where the record beside them tells: of those that `unplug train student` made.
+
+    Args:
+        weights: a folder or a file, see `load_loras`.
+
+    Raises:
+        CheckpointError: a record that cannot be read, or says something that no sampler can do.
+    """
+    from unplug.plugins import RECORD
+
+    record = (weights if weights.is_dir() else weights.parent) / RECORD
+    if not record.is_file():
+        return None
+    own = read_json(record, max_bytes=MAX_RECORD_BYTES)
+    told = own.get("sampling") if isinstance(own, dict) and own.get("schema") == LORA_SCHEMA else None
+    return None if told is None else _told(told, record)
 
 
 MAX_RECORD_BYTES = 16 * 2**20

@@ -22,6 +22,8 @@ public struct Order: Sendable {
   public var guidance: Double
   public var solver: Solver
   public var steers: [Steer]
+  /// Rows of a variant, see `Generator.rows`; none are the bare base.
+  public var lora: [Float] = []
 
   /// - Parameter defaults: the pipeline's.
   public init(prompt: String, negative: String = "", seed: UInt64 = 0, steers: [Steer] = [], defaults: Pipeline.Defaults) {
@@ -69,7 +71,7 @@ public final class Loop {
   public func draw(_ order: Order, watch: (Seen) throws -> Void = { _ in }) throws -> Drawn {
     try check(order)
     let table = try SamplingTable(pipeline.schedule, steps: order.steps, solver: order.solver)
-    let steering = try residuals(order.steers)
+    let more = try residuals(order.steers).merging(updates(order.lora)) { own, _ in own }
     let prompt = try pipeline.tokenizer.encode(order.prompt)
     let (told, untold) = (try states(prompt), try states(pipeline.tokenizer.encode(order.negative)))
     var latent = NoiseStream.normals(seed: order.seed, count: pipeline.latentShape.reduce(1, *))
@@ -77,7 +79,7 @@ public final class Loop {
     for (step, time) in table.timestep.enumerated() {
       var given: Tensors = ["sample": .floats(latent), "timestep": .floats([Float(time)])]
       (given["encoder_hidden_states"], given["negative_hidden_states"]) = (.floats(told), .floats(untold))
-      for (name, values) in steering { given[name] = .floats(values) }
+      for (name, values) in more { given[name] = .floats(values) }
       let found = try run("unet", given)
       let prediction = guided(try output("noise_pred", found), try output("noise_pred_negative", found), Float(order.guidance))
       (latent, before) = table.advance(step, latent: latent, prediction: prediction, before: before)
@@ -104,6 +106,16 @@ public final class Loop {
 
   private func states(_ encoded: Encoded) throws -> [Float] {
     try output("hidden_states", run("text_encoder", ["input_ids": .ints(encoded.ids)]))
+  }
+
+  /// The UNet's input of low-rank updates, where it has one: the rows of a variant, and zeros below them.
+  private func updates(_ rows: [Float]) throws -> [String: [Float]] {
+    guard let lora = pipeline.lora else {
+      guard rows.isEmpty else { throw Failure("The variant", "this base has no slots for it", "Leave it out") }
+      return [:]
+    }
+    guard rows.count <= lora.rank * lora.width else { throw Failure("The variant", "it has more rows than the base has slots") }
+    return [LoraSlots.input: rows + [Float](repeating: 0, count: lora.rank * lora.width - rows.count)]
   }
 
   /// Each residual input of the UNet: the plugins' outputs times their strengths, added up; zeros without plugins.

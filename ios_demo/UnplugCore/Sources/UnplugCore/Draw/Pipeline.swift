@@ -30,7 +30,7 @@ public struct Part: Sendable {
   }
 
   /// Parts of letters, digits and `_.+-`; folders that a Mac's exporter made may begin with an underscore.
-  private static func isPlain(_ path: ExactText) -> Bool {
+  static func isPlain(_ path: ExactText) -> Bool {
     path.utf8.count <= 400
       && path.parts.allSatisfy { part in
         guard let first = part.first, part.count <= 200 else { return false }
@@ -48,6 +48,14 @@ public struct Pipeline: Sendable {
     public let steps: Int
     public let guidance: Double
     public let solver: Solver
+
+    init(_ value: Json?, _ schedule: Schedule, of: String = "") throws {
+      guard let steps = value?["steps"]?.int, let guidance = value?["guidance"]?.double,
+        let solver = (value?["solver"]?.string).flatMap(Solver.init), (1...50).contains(guidance),
+        steps >= 1, steps <= schedule.mostSteps(solver)
+      else { throw refuse("its defaults\(of) are out of range") }
+      (self.steps, self.guidance, self.solver) = (steps, guidance, solver)
+    }
   }
 
   public struct Plugin: Sendable {
@@ -70,6 +78,9 @@ public struct Pipeline: Sendable {
   public let plugins: [String: Plugin]
   public let residuals: [String]
   public let defaults: Defaults
+  /// The UNet's last input where it has one, which variants fill.
+  public let lora: LoraSlots?
+  public let variants: [String: Variant]
 
   private static let keys: Set<ExactText> = [
     "schema", "name", "image_size", "latent_shape", "tokenizer", "schedule", "text_encoder", "unet", "decoder", "plugins",
@@ -81,7 +92,7 @@ public struct Pipeline: Sendable {
     let value: Json
     do { value = try looseJson(data) } catch let error as Failure { throw refuse("it is no valid JSON (\(error.why))") }
     guard value["schema"] == .text("unplug-pipeline/1") else { throw refuse("it is of another schema than unplug-pipeline/1") }
-    guard value.hasKeys(Pipeline.keys) else { throw refuse("it has unknown keys, or some are missing") }
+    guard value.hasKeys(Pipeline.keys, optional: ["lora", "variants"]) else { throw refuse("it has unknown keys, or some are missing") }
     guard let name = value["name"]?.string, let side = value["image_size"]?.int, (1...8192).contains(side),
       let latent = value["latent_shape"]?.list?.compactMap({ $0.int }), latent.count == 3, latent.allSatisfy({ (1...4096).contains($0) }),
       let residuals = value["residuals"]?.list?.compactMap({ $0.string }), value["noise"] == .text("philox4x32-10/box-muller"),
@@ -101,13 +112,22 @@ public struct Pipeline: Sendable {
       found[name.string] = Plugin(condition: condition, part: try Part(item["part"], "plugin \(name)"))
     }
     self.plugins = found
-    guard let steps = value["defaults"]?["steps"]?.int, let guidance = value["defaults"]?["guidance"]?.double,
-      let solver = (value["defaults"]?["solver"]?.string).flatMap(Solver.init), (1...50).contains(guidance),
-      steps >= 1, steps <= schedule.mostSteps(solver)
-    else { throw refuse("its defaults are out of range") }
-    defaults = Defaults(steps: steps, guidance: guidance, solver: solver)
+    defaults = try Defaults(value["defaults"], schedule)
+    let lora = try value["lora"].map { try LoraSlots($0) }
+    var named: [String: Variant] = [:]
+    for (name, item) in value["variants"]?.object ?? [:] {
+      guard let lora, Names.isSafe(name), !name.utf8.contains(UInt8(ascii: "/")) else {
+        throw refuse("it has a variant of no plain name, or a unet without slots")
+      }
+      named[name.string] = try Variant(item, name.string, lora, schedule)
+    }
+    guard value["variants"] == nil || value["variants"]?.object != nil else { throw refuse("its variants are no record") }
+    (self.lora, variants) = (lora, named)
     try checkFit()
   }
+
+  /// What suits a variant; nothing is the bare base.
+  public func defaults(of variant: String?) -> Defaults { variant.flatMap { variants[$0]?.defaults } ?? defaults }
 
   /// All parts by name: those of the base, and each plugin as plugins.NAME.
   public var parts: [String: Part] {
@@ -139,8 +159,14 @@ public struct Pipeline: Sendable {
     for (part, tensor, shape) in wanted where own[part]![tensor] != shape {
       throw refuse("its \(part) has \(tensor) of the shape \(own[part]![tensor] ?? []) where \(shape) is needed")
     }
-    let taken = Array(unet.iospec.inputs.dropFirst(4))
-    guard taken.map(\.name) == residuals else { throw refuse("its residuals are not the inputs of its unet behind the first four") }
+    let behind = Array(unet.iospec.inputs.dropFirst(4))
+    let (taken, slots) = (Array(behind.prefix(residuals.count)), Array(behind.dropFirst(residuals.count)))
+    guard taken.map(\.name) == residuals, slots.map(\.name) == (lora == nil ? [] : [LoraSlots.input]) else {
+      throw refuse("its residuals are not the inputs of its unet behind the first four")
+    }
+    if let lora, slots[0].shape != [1, lora.rank, lora.width] {
+      throw refuse("its slots of rank \(lora.rank) do not make the input \(LoraSlots.input)")
+    }
     for (name, plugin) in plugins {
       let inputs = plugin.part.iospec.inputs
       guard inputs.count == 1, inputs[0].name == "condition", inputs[0].channelsFirst == [1, 3, imageSize, imageSize] else {
@@ -183,6 +209,18 @@ public struct Generator: Sendable {
     default: throw wrong
     }
     return place
+  }
+
+  /// The rows of a variant, which are those that pipeline.json says; none for the bare base.
+  public func rows(_ variant: String?, _ cryptography: any Cryptography = systemCryptography) throws -> [Float] {
+    guard let variant else { return [] }
+    guard let found = pipeline.variants[variant] else {
+      let known = pipeline.variants.keys.sorted().joined(separator: ", ")
+      throw Failure("The variant \(variant)", "this base has none of this name", known.isEmpty ? "Export it with one" : "It has \(known)")
+    }
+    let place = try checked(found.file, cryptography)
+    guard let data = try? Data(contentsOf: place) else { throw Failure(found.file.file, "it cannot be read", "Export the base again") }
+    return try found.rows(data)
   }
 
   /// The size of what a choice and some plugins need, in bytes.

@@ -82,6 +82,8 @@ public final class DrawScreen {
   /// How a photograph is followed; nothing leaves it to the plugin.
   public var follow: Follow?
   public var strength = 1.0
+  /// Weights of the base by name, nothing are its own; steps, guidance and solver become what suits them.
+  public var variant: String? { didSet { if variant != oldValue { suit() } } }
   public var condition: Picture?
   public var choice: DrawChoice?
   private let openers: [any Opener]
@@ -98,8 +100,8 @@ public final class DrawScreen {
   public func open(_ folder: URL) {
     do {
       let found = try Generator(folder)
-      (generator, plugin) = (found, nil)
-      (steps, guidance, solver) = (found.pipeline.defaults.steps, found.pipeline.defaults.guidance, found.pipeline.defaults.solver)
+      (generator, plugin, variant) = (found, nil, nil)
+      suit()
       choice = choices.first
       state = choice == nil ? .failed("The base has no files that this app can run; export it with --to coreml.") : .idle
     } catch { state = .failed(line(of: error)) }
@@ -116,6 +118,13 @@ public final class DrawScreen {
         opener.delegates.map { DrawChoice(target: target, precision: precision, delegate: $0) }
       }
     }
+  }
+
+  public var variants: [String] { generator.map { $0.pipeline.variants.keys.sorted() } ?? [] }
+
+  private func suit() {
+    guard let usual = generator?.pipeline.defaults(of: variant) else { return }
+    (steps, guidance, solver) = (usual.steps, usual.guidance, usual.solver)
   }
 
   public var plugins: [String] { generator.map { $0.pipeline.plugins.keys.sorted() } ?? [] }
@@ -183,6 +192,7 @@ public final class DrawScreen {
     guard let number = UInt64(seed) else { throw Failure("The seed", "it is no whole number", "Use 0 to 18446744073709551615") }
     var order = Order(prompt: prompt, seed: number, defaults: generator.pipeline.defaults)
     (order.steps, order.guidance, order.solver) = (steps, guidance, solver)
+    order.lora = try generator.rows(variant)
     if let plugin {
       guard let condition else {
         throw Failure("The plugin \(plugin)", "it has nothing to follow", "Sketch something, or choose a photograph")

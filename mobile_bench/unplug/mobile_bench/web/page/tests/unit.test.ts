@@ -4,10 +4,10 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { crc32, deflateRawSync } from "node:zlib";
 import { bundleOffer, digestInputs, unwrapped } from "../src/bundle";
-import { isEmpty, toPixels } from "../src/draw/loop";
-import { readPipeline } from "../src/draw/pipeline";
+import { isEmpty, Loop, toPixels } from "../src/draw/loop";
+import { defaultsOf, readPipeline } from "../src/draw/pipeline";
 import { choicesOf, hindrance, inWords, weight } from "../src/draw/session";
-import { fromAddress, fromFiles, isGenerator, openGenerator, openPart } from "../src/draw/source";
+import { fromAddress, fromFiles, isGenerator, openGenerator, openPart, openVariant } from "../src/draw/source";
 import { marked } from "../src/studio/marked";
 import { line } from "../src/studio/pad";
 import { groupNames, softmax } from "../src/demo/age";
@@ -263,6 +263,71 @@ test("a generator that holds, and those that do not", () => {
     assert.throws(() => readPipeline(bytes(item)), message, String(message));
   }
   assert.throws(() => readPipeline(new TextEncoder().encode("[]")), /no record/);
+});
+
+/** The same with slots of rank 3 for two layers, six numbers each row, and two variants. */
+function slotted(): any {
+  const item = pipeline();
+  item.unet.iospec.inputs.push({ name: "lora", shape: [1, 3, 6], layout: "NTC", dtype: "float32", range: null, colour: null });
+  item.lora = { rank: 3, slots: [{ layer: "a", fan_in: 1, fan_out: 2 }, { layer: "b", fan_in: 2, fan_out: 1 }] };
+  const variant = { sha256: "0".repeat(64), defaults: null };
+  item.variants = { few: { ...variant, file: "variants/few.lora", bytes: 24, defaults: { steps: 1, guidance: 1, solver: "dpm++" } }, style: { ...variant, file: "variants/style.lora", bytes: 48 } };
+  return item;
+}
+
+test("variants that hold, and those that do not", () => {
+  const { pipeline: own } = readPipeline(bytes(slotted()));
+  assert.deepEqual([defaultsOf(own, "few"), defaultsOf(own, "style"), defaultsOf(own, null)], [{ steps: 1, guidance: 1, solver: "dpm++" }, own.defaults, own.defaults]);
+  const bare = slotted();
+  delete bare.variants;
+  assert.equal(defaultsOf(readPipeline(bytes(bare)).pipeline, null).steps, 2);
+  const cases: [(item: any) => void, RegExp][] = [
+    [(item) => delete item.lora, /residuals are not the inputs/],
+    [(item) => (delete item.lora, item.unet.iospec.inputs.pop()), /variants, and its unet has no slots/],
+    [(item) => (item.lora = null), /another kind/],
+    [(item) => (item.lora.rank = 4), /slots of rank 4 do not make the input/],
+    [(item) => (item.lora.slots[0].fan_in = 0), /do not make the input/],
+    [(item) => (item.lora.slots = []), /do not make the input/],
+    [(item) => (item.unet.iospec.inputs[5].name = "other"), /residuals are not the inputs/],
+    [(item) => (item.variants = { "../x": item.variants.few }), /no name of a variant/],
+    [(item) => (item.variants.few.file = "../x"), /variant few lies at/],
+    [(item) => (item.variants.few.sha256 = "x"), /no SHA-256/],
+    [(item) => (item.variants.few.bytes = 96), /not 1 to 3 rows of 24 bytes/],
+    [(item) => (item.variants.few.bytes = 28), /not 1 to 3 rows/],
+    [(item) => (item.variants.few.bytes = 0), /not 1 to 3 rows/],
+    [(item) => (item.variants.few.defaults.steps = 9), /defaults of few are/],
+    [(item) => (item.variants.few.defaults = 7), /defaults of few are 7/],
+    [(item) => (item.variants.few = null), /another kind/],
+  ];
+  for (const [change, message] of cases) {
+    const item = slotted();
+    change(item);
+    assert.throws(() => readPipeline(bytes(item)), message, String(message));
+  }
+});
+
+test("the UNet gets a variant's rows, and zeros below them or for none", async () => {
+  const item = slotted();
+  const rows = new Float32Array([1, 2, 3, 4, 5, -6]);
+  item.variants.few.sha256 = await sha256(new Uint8Array(rows.buffer));
+  const files = new Map([["pipeline.json", new Blob([bytes(item)])], ["variants/few.lora", new Blob([rows])], ["variants/style.lora", new Blob([new Uint8Array(48)])]]);
+  const generator = await openGenerator(fromFiles(files));
+  const seen: (Float32Array | Int32Array)[] = [];
+  const latent = () => new Float32Array(8);
+  const networks = {
+    text_encoder: async () => ({ hidden_states: new Float32Array(12) }),
+    unet: async (given: any) => (seen.push(given.lora), { noise_pred: latent(), noise_pred_negative: latent() }),
+    decoder: async () => ({ image: new Float32Array(192) }),
+  };
+  const order = { prompt: [512, 513, 513, 513], negative: [512, 513, 513, 513], seed: "0", steps: 1, guidance: 1, solver: "ddim" as const, steers: [] };
+  for (const name of ["few", null]) await new Loop(generator.pipeline, networks).draw({ ...order, lora: await openVariant(generator, name) }, async () => undefined);
+  assert.deepEqual(seen.map((one) => [...one]), [[...rows, ...new Array(12).fill(0)], new Array(18).fill(0)]);
+  await assert.rejects(openVariant(generator, "style"), /variants\/style.lora is another file than pipeline.json says/);
+  await assert.rejects(openVariant(generator, "other"), /no variant other/);
+  const bad = Float32Array.of(1, 2, 3, 4, NaN, 6);
+  item.variants.few.sha256 = await sha256(new Uint8Array(bad.buffer));
+  const hostile = await openGenerator(fromFiles(new Map([["pipeline.json", new Blob([bytes(item)])], ["variants/few.lora", new Blob([bad])]])));
+  await assert.rejects(openVariant(hostile, "few"), /holds what is no number/);
 });
 
 test("a generator's files are those that it names", async () => {

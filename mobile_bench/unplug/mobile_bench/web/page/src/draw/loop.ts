@@ -2,7 +2,7 @@
 import { elements, relaid } from "../layout";
 import type { Feeds, IOSpec, TensorSpec, Tensors } from "../types";
 import { INITIAL, MAX_SEED, normals } from "./noise";
-import { partsOf, type Pipeline } from "./pipeline";
+import { LORA, partsOf, type Pipeline, widthOf } from "./pipeline";
 import { advance, guided, rint, samplingTable, type Solver } from "./sampler";
 
 type Floats = Float32Array<ArrayBuffer>;
@@ -27,6 +27,8 @@ export interface Order {
   guidance: number;
   solver: Solver;
   steers: Steer[];
+  /** Rows of a variant, see `openVariant`; none are the bare base. */
+  lora: Floats;
 }
 
 export interface Seen {
@@ -120,14 +122,14 @@ export class Loop {
     const { pipeline, networks } = this;
     check(order, pipeline.image_size);
     const table = samplingTable(pipeline.schedule, order.steps, order.solver);
-    const residuals = await this.residuals(order.steers);
+    const more = { ...(await this.residuals(order.steers)), ...this.updates(order.lora) };
     const told = await this.states(order.prompt);
     const untold = await this.states(order.negative);
     let latent = normals(BigInt(order.seed), INITIAL, elements(pipeline.latent_shape));
     let before = new Float32Array(latent.length);
     for (const [step, time] of table.timestep.entries()) {
       const found = await networks["unet"]!({
-        sample: latent, timestep: Float32Array.of(time), encoder_hidden_states: told, negative_hidden_states: untold, ...residuals,
+        sample: latent, timestep: Float32Array.of(time), encoder_hidden_states: told, negative_hidden_states: untold, ...more,
       }); // prettier-ignore
       const prediction = this.prediction(found, order.guidance);
       const moved = advance(table, step, latent, prediction, before);
@@ -149,6 +151,15 @@ export class Loop {
 
   private async states(ids: number[]): Promise<Floats> {
     return (await this.networks["text_encoder"]!({ input_ids: Int32Array.from(ids) }))["hidden_states"]!;
+  }
+
+  /** The UNet's input of low-rank updates, where it has one: the rows of a variant, and zeros below them. */
+  private updates(rows: Floats): Tensors {
+    const { lora } = this.pipeline;
+    if (lora === undefined) return {};
+    const filled = new Float32Array(lora.rank * widthOf(lora));
+    filled.set(rows);
+    return { [LORA]: filled };
   }
 
   /** Each residual input of the UNet: the plugins' outputs times their strengths, added up. */

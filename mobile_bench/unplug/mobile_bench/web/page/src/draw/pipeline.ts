@@ -5,12 +5,15 @@ import { isSafePath } from "../zip";
 import { mostSteps, type Schedule, type Solver } from "./sampler";
 import { Tokenizer, type TokenizerData } from "./tokenizer";
 
+/** The UNet's input of low-rank updates, where it has one. */
+export const LORA = "lora";
 export const PIPELINE = "pipeline.json";
 const SCHEMA = "unplug-pipeline/1";
 const NOISE = "philox4x32-10/box-muller";
 export const MAX_PIPELINE_BYTES = 64 * 2 ** 20;
 const MAX_ELEMENTS = 2 ** 26;
 const MAX_LEVELS = 10_000;
+const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$/;
 
 export interface PartFile {
   target: string;
@@ -32,6 +35,20 @@ export interface Defaults {
   solver: Solver;
 }
 
+/** The UNet's input of low-rank updates: rows of all slots' factors; zeros are the bare base. */
+export interface LoraSlots {
+  rank: number;
+  slots: { layer: string; fan_in: number; fan_out: number }[];
+}
+
+/** Named weights: rows of that input as float32, little-endian, the first ones only. */
+export interface Variant {
+  file: string;
+  sha256: string;
+  bytes: number;
+  defaults?: Defaults | null;
+}
+
 export interface Pipeline {
   schema: string;
   name: string;
@@ -50,13 +67,18 @@ export interface Pipeline {
   noise: string;
   versions: Record<string, string>;
   git_revision: string | null;
+  lora?: LoraSlots;
+  variants?: Record<string, Variant>;
 }
 
-const KEYS: Record<keyof Pipeline, string> = {
+const KEYS: Record<Exclude<keyof Pipeline, "lora" | "variants">, string> = {
   schema: "string", name: "string", image_size: "number", latent_shape: "object", tokenizer: "object", schedule: "object",
   text_encoder: "object", unet: "object", decoder: "object", plugins: "object", residuals: "object", scaling_factor: "number",
   shift_factor: "number", defaults: "object", noise: "string", versions: "object", git_revision: "object",
 }; // prettier-ignore
+
+/** Keys that a record has only where it needs them. */
+const OPTIONAL = ["lora", "variants"];
 
 const refuse = (why: string): never => {
   throw new Error(`pipeline.json does not hold: ${why}.`);
@@ -80,7 +102,7 @@ function checkKeys(value: unknown): Pipeline {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return refuse("it is no record");
   const given = value as Record<string, unknown>;
   if (given["schema"] !== SCHEMA) refuse(`it is of schema ${shown(given["schema"])}, and this page reads ${SCHEMA}`);
-  for (const key of Object.keys(given)) if (!(key in KEYS)) refuse(`it has the unknown key ${shown(key)}`);
+  for (const key of Object.keys(given)) if (!(key in KEYS) && !OPTIONAL.includes(key)) refuse(`it has the unknown key ${shown(key)}`);
   for (const [key, kind] of Object.entries(KEYS)) {
     const own = given[key];
     const fits = key === "git_revision" ? own === null || typeof own === "string" : typeof own === kind && own !== null;
@@ -134,8 +156,9 @@ function checkFit(pipeline: Pipeline): void {
     const found = own[part]![tensor];
     if (!same(found, shape)) refuse(`its ${part} has ${tensor} of shape ${shown(found)} where ${shown(shape)} is needed`);
   }
-  const taken = unet.iospec.inputs.slice(4);
-  if (taken.map(({ name }) => name).join() !== pipeline.residuals.join()) refuse("its residuals are not the inputs of its unet behind the first four");
+  const slots = pipeline.lora === undefined ? [] : [LORA];
+  const [taken, rest] = [unet.iospec.inputs.slice(4, 4 + pipeline.residuals.length), unet.iospec.inputs.slice(4 + pipeline.residuals.length)];
+  if (taken.map(({ name }) => name).join() !== pipeline.residuals.join() || rest.map(({ name }) => name).join() !== slots.join()) refuse("its residuals are not the inputs of its unet behind the first four");
   for (const [name, { part }] of Object.entries(pipeline.plugins)) checkPlugin(name, part, shapes(taken), side);
 }
 
@@ -148,6 +171,37 @@ function checkPlugin(name: string, { iospec }: Part, taken: Shapes, side: number
   }
 }
 
+/** Numbers of one row of the low-rank input. */
+export const widthOf = ({ slots }: LoraSlots): number => slots.reduce((sum, { fan_in, fan_out }) => sum + fan_in + fan_out, 0);
+
+/** The low-rank input, and what it can be filled with. */
+function checkVariants(pipeline: Pipeline): void {
+  const { lora, variants = {} } = pipeline;
+  if (lora === undefined) {
+    if ("variants" in pipeline) refuse("it has variants, and its unet has no slots");
+    return;
+  }
+  const whole = lora.slots.length > 0 && lora.slots.every(({ fan_in, fan_out }) => [fan_in, fan_out].every((size) => Number.isInteger(size) && size >= 1));
+  if (!whole || !same(pipeline.unet.iospec.inputs.at(-1)!.shape, [1, lora.rank, widthOf(lora)])) refuse(`its slots of rank ${shown(lora.rank)} do not make the input ${LORA}`);
+  const row = 4 * widthOf(lora);
+  for (const [name, { file, sha256, bytes, defaults }] of Object.entries(variants)) {
+    if (!NAME.test(name)) refuse(`${shown(name)} is no name of a variant`);
+    if (typeof file !== "string" || !isSafePath(file)) refuse(`its variant ${name} lies at ${shown(file)}, which is no plain path inside the folder`);
+    if (!/^[0-9a-f]{64}$/.test(sha256) || !Number.isInteger(bytes / row) || bytes < row || bytes > lora.rank * row) refuse(`its variant ${name} has no SHA-256, or not 1 to ${lora.rank} rows of ${row} bytes`);
+    if (defaults !== null && defaults !== undefined) checkDefaults(pipeline.schedule, defaults, ` of ${name}`);
+  }
+}
+
+/** What suits a variant; null is the bare base. */
+export const defaultsOf = ({ defaults, variants }: Pipeline, name: string | null): Defaults => (name === null ? null : variants?.[name]?.defaults) ?? defaults;
+
+function checkDefaults(schedule: Schedule, defaults: Defaults, of = ""): void {
+  const { steps, guidance, solver } = defaults;
+  const known = solver === "ddim" || solver === "dpm++";
+  const fits = known && Number.isInteger(steps) && steps >= 1 && steps <= mostSteps(schedule, solver);
+  if (!fits || !(guidance >= 1 && guidance <= 50)) refuse(`its defaults${of} are ${shown(defaults)}`);
+}
+
 function checkSchedule({ alphas_cumprod: levels, final_alpha_cumprod: final, prediction, spacing, steps_offset: offset }: Schedule): void {
   const known = ["epsilon", "v_prediction"].includes(prediction) && ["leading", "trailing", "linspace"].includes(spacing);
   const least = prediction === "v_prediction" ? 0 : 1e-8;
@@ -158,10 +212,7 @@ function checkSchedule({ alphas_cumprod: levels, final_alpha_cumprod: final, pre
 }
 
 function checkNumbers(pipeline: Pipeline): void {
-  const { steps, guidance, solver } = pipeline.defaults;
-  const known = solver === "ddim" || solver === "dpm++";
-  const fits = known && Number.isInteger(steps) && steps >= 1 && steps <= mostSteps(pipeline.schedule, solver);
-  if (!fits || !(guidance >= 1 && guidance <= 50)) refuse(`its defaults are ${shown(pipeline.defaults)}`);
+  checkDefaults(pipeline.schedule, pipeline.defaults);
   const range = pipeline.text_encoder.iospec.inputs[0]!.range;
   const tokens = pipeline.tokenizer.vocabulary.length;
   if (!range || range[1] < tokens - 1) refuse(`its tokenizer has ${tokens} tokens, more than its text encoder takes`);
@@ -179,11 +230,12 @@ export function readPipeline(bytes: Uint8Array): { pipeline: Pipeline; tokenizer
   const pipeline = checkKeys(value);
   try {
     for (const [name, part] of Object.entries(partsOf(pipeline))) {
-      if (!/^[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}$/.test(name.replace(/^plugins\./, ""))) refuse(`${shown(name)} is no name of a plugin`);
+      if (!NAME.test(name.replace(/^plugins\./, ""))) refuse(`${shown(name)} is no name of a plugin`);
       checkPart(name, part);
     }
     checkSchedule(pipeline.schedule);
     checkFit(pipeline);
+    checkVariants(pipeline);
     checkNumbers(pipeline);
     return { pipeline, tokenizer: new Tokenizer(pipeline.tokenizer) };
   } catch (error) {

@@ -75,8 +75,8 @@ export function filesOf(pipeline: Pipeline, target: string, precision: string): 
   return found;
 }
 
-/** One part's bytes, which are those that pipeline.json says. */
-export async function openPart({ read }: Generator, file: PartFile): Promise<ArrayBuffer> {
+/** Bytes of one part or variant, which are those that pipeline.json says. */
+export async function openPart({ read }: Generator, file: Pick<PartFile, "file" | "sha256" | "bytes">): Promise<ArrayBuffer> {
   const bytes = await read(file.file, file.bytes, file.sha256);
   const found = await sha256(bytes);
   if (bytes.length !== file.bytes || found !== file.sha256) {
@@ -85,6 +85,16 @@ export async function openPart({ read }: Generator, file: PartFile): Promise<Arr
   return bytes.buffer;
 }
 
+/** Rows of a variant, as the UNet's low-rank input takes them; none for the bare base. */
+export async function openVariant(generator: Generator, name: string | null): Promise<Float32Array<ArrayBuffer>> {
+  if (name === null) return new Float32Array(0);
+  const variant = generator.pipeline.variants?.[name];
+  if (variant === undefined) throw new Error(`This generator has no variant ${name}.`);
+  const view = new DataView(await openPart(generator, variant));
+  const rows = Float32Array.from({ length: view.byteLength / 4 }, (_, place) => view.getFloat32(4 * place, true));
+  if (!rows.every(Number.isFinite)) throw new Error(`${variant.file} holds what is no number. Do not use this folder.`);
+  return rows;
+}
 
 const MAX_CARD_BYTES = 2 ** 20;
 

@@ -4,7 +4,7 @@ import { el, svg } from "../ui/dom";
 
 export interface Slider {
   element: HTMLElement;
-  readonly value: number;
+  value: number;
 }
 
 export function slider(of: { id: string; label: string; low: number; high: number; step: number; value: number }): Slider {
@@ -16,6 +16,10 @@ export function slider(of: { id: string; label: string; low: number; high: numbe
     element,
     get value() {
       return Number(input.value);
+    },
+    set value(given) {
+      input.value = String(given);
+      shown.textContent = String(Number(input.value));
     },
   };
 }

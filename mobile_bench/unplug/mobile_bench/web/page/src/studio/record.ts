@@ -15,6 +15,7 @@ declare const ORT_VERSION: string;
 export interface Made {
   prompt: string;
   negative: string;
+  variant: string | null;
   order: Order;
   times: Times;
   session: Session;
@@ -23,7 +24,7 @@ export interface Made {
 const version = ({ target }: Choice): string => (target === "litert" ? `LiteRT.js ${LITERT_VERSION}` : `ONNX Runtime Web ${ORT_VERSION}`);
 
 /** `unplug-drawing/1`: the times of one picture, by part, with what is needed to draw it again. */
-export function record(pipeline: Pipeline, { prompt, negative, order, times, session }: Made, facts: DeviceFacts): object {
+export function record(pipeline: Pipeline, { prompt, negative, variant, order, times, session }: Made, facts: DeviceFacts): object {
   const { choice } = session;
   const files = filesOf(pipeline, choice.target, choice.precision)!;
   const parts = Object.entries(times.parts).map(([name, runs]) => [
@@ -34,6 +35,7 @@ export function record(pipeline: Pipeline, { prompt, negative, order, times, ses
   return {
     schema: "unplug-drawing/1",
     base: pipeline.name,
+    variant: variant === null ? null : { name: variant, sha256: pipeline.variants![variant]!.sha256 },
     words: { prompt, negative, seed, steps, guidance, solver },
     steers: order.steers.map(({ plugin, strength }) => ({ plugin, strength })),
     ...choice,

@@ -1,8 +1,9 @@
 // The panel that draws: words and a guide in, a picture out. Nothing of it is sent anywhere.
 import type { Drawn, Order } from "../draw/loop";
+import { type Defaults, defaultsOf } from "../draw/pipeline";
 import type { Solver } from "../draw/sampler";
 import { type Choice, choicesOf, hindrance, Session, weight } from "../draw/session";
-import type { Generator } from "../draw/source";
+import { type Generator, openVariant } from "../draw/source";
 import { MAX_CHARACTERS } from "../draw/tokenizer";
 import type { DeviceFacts } from "../types";
 import { byId, bytes, delegateName, el, message, runtimeName } from "../ui/dom";
@@ -12,6 +13,7 @@ import { ideas } from "./prompts";
 import { type Made, record, timesTable } from "./record";
 import { type Kept, Shelf } from "./shelf";
 import { Stage, took } from "./stage";
+import { Variants } from "./variants";
 
 /** Bases with fewer tokens know few words: one that must be spelled was never learned. */
 const FEW_TOKENS = 8192;
@@ -28,6 +30,7 @@ export class Studio {
   private readonly stage: Stage;
   private readonly seed: Seed;
   private readonly guide: Guide;
+  private readonly variants: Variants;
   private readonly shelf: Shelf;
   private readonly prompt: HTMLTextAreaElement;
   private readonly negative: HTMLInputElement;
@@ -55,17 +58,19 @@ export class Studio {
   ) {
     const { pipeline, tokenizer } = generator;
     const { steps, guidance, solver } = pipeline.defaults;
+    const all = [null, ...Object.keys(pipeline.variants ?? {})].map((name) => defaultsOf(pipeline, name));
     this.choices = choicesOf(pipeline);
     this.stage = new Stage(pipeline);
     this.seed = new Seed((seed) => !this.busy && this.stage.noise(seed));
     this.guide = new Guide(pipeline, () => this.shown, () => undefined);
+    this.variants = new Variants(pipeline, (defaults) => this.suit(defaults));
     this.shelf = new Shelf((kept) => !this.busy && this.put(kept));
     const suggested = ideas(tokenizer);
     this.prompt = el("textarea", { id: "prompt", rows: 2, maxlength: MAX_CHARACTERS, spellcheck: "false", autocapitalize: "off", placeholder: "What to draw", "aria-describedby": "words-note", enterkeyhint: "go", input: () => this.tellWords(), keydown: (event) => this.enter(event as KeyboardEvent) });
     this.prompt.value = suggested[0] ?? "";
     this.negative = el("input", { type: "text", id: "negative", maxlength: MAX_CHARACTERS, spellcheck: "false", autocomplete: "off", placeholder: "Nothing" });
-    this.steps = slider({ id: "steps", label: "Steps", low: 1, high: Math.max(MOST_STEPS, steps), step: 1, value: steps });
-    this.guidance = slider({ id: "guidance", label: "Guidance by words", low: 1, high: Math.max(10, guidance), step: 0.25, value: guidance });
+    this.steps = slider({ id: "steps", label: "Steps", low: 1, high: Math.max(MOST_STEPS, ...all.map((one) => one.steps)), step: 1, value: steps });
+    this.guidance = slider({ id: "guidance", label: "Guidance by words", low: 1, high: Math.max(10, ...all.map((one) => one.guidance)), step: 0.25, value: guidance });
     const others: Solver[] = solver === "ddim" ? ["ddim", "dpm++"] : ["dpm++", "ddim"];
     this.solver = select("solver", "Solver", others.map((name) => ({ value: name, text: name === "ddim" ? "DDIM" : "DPM-Solver++" })), () => undefined);
     this.choice = select("choice", "Runs on", this.choices.map((choice, place) => this.option(choice, place)), () => this.leave());
@@ -103,7 +108,7 @@ export class Studio {
     ); // prettier-ignore
     const form = el(
       "form", { class: "controls", submit: (event) => (event.preventDefault(), void this.press()) },
-      words, el("div", { class: "go" }, this.seed.element, this.go), this.wrong, this.guide.element, settings,
+      words, this.variants.element, el("div", { class: "go" }, this.seed.element, this.go), this.wrong, this.guide.element, settings,
     ); // prettier-ignore
     const facts = el("details", { class: "numbers", id: "numbers", hidden: true }, el("summary", {}, "Where the time went"), this.times);
     const about = el("ul", { class: "notes soft small" }, ...notes.map((note) => el("li", {}, note)));
@@ -139,6 +144,11 @@ export class Studio {
     this.note.textContent = lines.join(" ");
   }
 
+  /** What suits a variant. */
+  private suit({ steps, guidance, solver }: Defaults): void {
+    [this.steps.value, this.guidance.value, this.solver.input.value] = [steps, guidance, solver];
+  }
+
   private order(): Order {
     const { tokenizer } = this.generator;
     const guidance = this.guidance.value;
@@ -146,7 +156,7 @@ export class Studio {
     const [prompt, negative] = [this.prompt.value, this.negative.value].map((text) => tokenizer.encode(text).ids);
     return {
       prompt: prompt!, negative: negative!, seed: this.seed.value.toString(), steps: this.steps.value, guidance,
-      solver: this.solver.input.value as Solver, steers: this.guide.steers(),
+      solver: this.solver.input.value as Solver, steers: this.guide.steers(), lora: new Float32Array(0),
     }; // prettier-ignore
   }
 
@@ -154,9 +164,9 @@ export class Studio {
     if (this.busy) return this.session?.stop();
     this.wrong.hidden = true;
     try {
-      const order = this.order();
+      const [order, variant] = [this.order(), this.variants.value];
       this.mark(true);
-      await this.draw(order);
+      await this.draw({ ...order, lora: await openVariant(this.generator, variant) }, variant);
     } catch (error) {
       this.wrong.hidden = false;
       this.wrong.textContent = message(error);
@@ -173,7 +183,7 @@ export class Studio {
     this.choice.input.disabled = busy;
   }
 
-  private async draw(order: Order): Promise<void> {
+  private async draw(order: Order, variant: string | null): Promise<void> {
     const session = (this.session ??= new Session(this.generator, this.files, this.threads));
     await session.open(order.steers.map(({ plugin }) => plugin), (part) => this.stage.opening(part));
     this.stage.begin();
@@ -182,10 +192,10 @@ export class Studio {
     const found = await session.draw(order, this.previews.checked, (step) => this.stage.step(step));
     if (found === null) return this.stage.stopped("Stopped.");
     const { drawn, times } = found;
-    const kept = { pixels: drawn.pixels, prompt, said: `Seed ${order.seed} · ${took(times.whole, order.steps)}` };
+    const kept = { pixels: drawn.pixels, prompt, said: [`Seed ${order.seed}`, ...(variant === null ? [] : [variant]), took(times.whole, order.steps)].join(" · ") };
     this.put(kept);
     this.shelf.add(kept, this.generator.pipeline.image_size);
-    const made = { prompt, negative, order, times, session };
+    const made = { prompt, negative, variant, order, times, session };
     const own = record(this.generator.pipeline, made, this.facts);
     this.tellTimes(made, own);
     document.dispatchEvent(new CustomEvent<Embedded>("unplug-drawn", { detail: { order, drawn, record: own } }));

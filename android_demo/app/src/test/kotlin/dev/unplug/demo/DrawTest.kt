@@ -40,6 +40,30 @@ class DrawTest : OnPhone() {
         compared(Vectors.json("app/generator/pictures.json"))
     }
 
+    @Test
+    fun `pictures of variants are Python's, and a chosen one brings its own steps`() {
+        settleIn(generator = false)
+        app.generators.take(generatorZip(Vectors.file("app/variants")))
+        compared(Vectors.json("app/variants/pictures.json"))
+        val controller = open(DrawActivity::class.java)
+        val screen = controller.get()
+        val steps = screen.findViewById<SeekBar>(R.id.steps)
+        assertEquals(View.VISIBLE, screen.findViewById<View>(R.id.variant_box).visibility)
+        assertEquals(3, steps.progress)
+        screen.findViewById<Spinner>(R.id.variant).setSelection(1)
+        settle()
+        assertEquals(1, steps.progress)
+        steps.progress = 2
+        val again = reborn(controller).get()
+        settle()
+        assertEquals("what was set by hand stays", 2, again.findViewById<SeekBar>(R.id.steps).progress)
+        screen.shot("draw-variant")
+        again.press("Draw")
+        settle()
+        assertNull(again.alert())
+        assertTrue(again.words().toString(), again.words().any { it.startsWith("Seed 0, 3 steps, ") })
+    }
+
     /** `-Dunplug.generator=FOLDER -Dunplug.generator.pictures=FILE`, as for core's test of the same name. */
     @Test
     fun `pictures of a generator that is given are Python's`() {
@@ -77,6 +101,7 @@ class DrawTest : OnPhone() {
                     guidance = if (case.has("guidance")) case["guidance"].number else null,
                     solver = if (case.has("solver")) Solver.of(case["solver"].string) else null,
                     steers = if (case.has("strength")) listOf(Steer("canny", condition, case["strength"].number)) else emptyList(),
+                    variant = if (case.has("variant")) case["variant"].string else null,
                 ),
             )
             settle(300)

@@ -82,7 +82,7 @@ fun settleIn(
 }
 
 fun generatorZip(root: File = Vectors.file("app/generator")): File {
-    val files = root.walk().filter { it.isFile && (it.name == "pipeline.json" || it.extension == "onnx") }
+    val files = root.walk().filter { it.isFile && (it.name == "pipeline.json" || it.extension in listOf("onnx", "lora")) }
     return File(app.cacheDir, "tiny.zip").apply { writeBytes(zipOf(files.associate { "tiny/${it.relativeTo(root).path}" to it.readBytes() })) }
 }
 

@@ -29,6 +29,7 @@ import java.security.SecureRandom
 /** Words and a guide in, a picture out. */
 class DrawActivity : Screen<DrawState>() {
     private val prompt by lazy { findViewById<EditText>(R.id.prompt) }
+    private val variant by lazy { findViewById<Spinner>(R.id.variant) }
     private val guide by lazy { findViewById<Spinner>(R.id.guide) }
     private val sketch by lazy { findViewById<SketchView>(R.id.sketch) }
     private val strength by lazy { findViewById<SeekBar>(R.id.strength) }
@@ -36,6 +37,9 @@ class DrawActivity : Screen<DrawState>() {
     private val seed by lazy { findViewById<EditText>(R.id.seed) }
     private var laidOut: Pipeline? = null
     private var saved: Bundle? = null
+
+    /** Whose steps the screen shows: a spinner also tells of a choice that nobody made. */
+    private var suited = 0
 
     override fun begin(saved: Bundle?) = DrawState(app)
 
@@ -73,6 +77,7 @@ class DrawActivity : Screen<DrawState>() {
     override fun onSaveInstanceState(out: Bundle) {
         super.onSaveInstanceState(out)
         if (laidOut == null) return saved?.let(out::putAll) ?: Unit
+        out.putInt(VARIANT, variant.selectedItemPosition)
         out.putInt(GUIDE, guide.selectedItemPosition)
         out.putInt(STEPS, steps.progress)
         val png = ByteArrayOutputStream().also { sketch.picture.bitmap().compress(android.graphics.Bitmap.CompressFormat.PNG, 100, it) }
@@ -109,25 +114,47 @@ class DrawActivity : Screen<DrawState>() {
     private fun layOut(pipeline: Pipeline) {
         laidOut = pipeline
         val names = listOf(getString(R.string.draw_words_only)) + pipeline.plugins.values.map { nameOf(it.condition) }
-        guide.adapter = ArrayAdapter(this, android.R.layout.simple_spinner_item, names).apply { setDropDownViewResource(android.R.layout.simple_spinner_dropdown_item) }
-        guide.onItemSelectedListener =
+        offer(guide, names, ::showGuide)
+        offer(variant, listOf(getString(R.string.draw_variant_none, pipeline.name)) + pipeline.variants.keys, ::suit)
+        findViewById<View>(R.id.variant_box).visibility = if (pipeline.variants.isEmpty()) View.GONE else View.VISIBLE
+        steps.max = MOST_STEPS - 1
+        sketch.clear(pipeline.imageSize)
+        val kept = saved
+        steps.progress = kept?.getInt(STEPS) ?: (pipeline.defaults.steps - 1)
+        suited = (kept?.getInt(VARIANT) ?: 0).coerceIn(0, pipeline.variants.size)
+        variant.setSelection(suited)
+        guide.setSelection((kept?.getInt(GUIDE) ?: 0).coerceIn(0, names.size - 1))
+        kept?.getByteArray(SKETCH)?.let { android.graphics.BitmapFactory.decodeByteArray(it, 0, it.size) }?.let { sketch.show(it.whole()) }
+        showGuide()
+    }
+
+    private fun offer(
+        spinner: Spinner,
+        names: List<String>,
+        chosen: () -> Unit,
+    ) {
+        spinner.adapter = ArrayAdapter(this, android.R.layout.simple_spinner_item, names).apply { setDropDownViewResource(android.R.layout.simple_spinner_dropdown_item) }
+        spinner.onItemSelectedListener =
             object : AdapterView.OnItemSelectedListener {
                 override fun onItemSelected(
                     parent: AdapterView<*>?,
                     view: View?,
                     position: Int,
                     id: Long,
-                ) = showGuide()
+                ) = chosen()
 
-                override fun onNothingSelected(parent: AdapterView<*>?) = showGuide()
+                override fun onNothingSelected(parent: AdapterView<*>?) = chosen()
             }
-        steps.max = MOST_STEPS - 1
-        sketch.clear(pipeline.imageSize)
-        val kept = saved
-        steps.progress = kept?.getInt(STEPS) ?: (pipeline.defaults.steps - 1)
-        guide.setSelection((kept?.getInt(GUIDE) ?: 0).coerceIn(0, names.size - 1))
-        kept?.getByteArray(SKETCH)?.let { android.graphics.BitmapFactory.decodeByteArray(it, 0, it.size) }?.let { sketch.show(it.whole()) }
-        showGuide()
+    }
+
+    private fun variantOf(): String? = laidOut?.variants?.keys?.elementAtOrNull(variant.selectedItemPosition - 1)
+
+    /** The steps of a variant that was just chosen. */
+    private fun suit() {
+        val pipeline = laidOut ?: return
+        if (variant.selectedItemPosition == suited) return
+        suited = variant.selectedItemPosition
+        steps.progress = pipeline.defaultsOf(variantOf()).steps - 1
     }
 
     private fun nameOf(condition: String): String =
@@ -158,7 +185,7 @@ class DrawActivity : Screen<DrawState>() {
     private fun draw() {
         val number = seed.text.toString().toULongOrNull() ?: return model.say(getString(R.string.draw_seed_wrong))
         val steers = plugin()?.let { listOf(Steer(it, sketch.picture, strengthOf())) }.orEmpty()
-        model.draw(Order(prompt = prompt.text.toString(), seed = number, steps = steps.progress + 1, steers = steers))
+        model.draw(Order(prompt = prompt.text.toString(), seed = number, steps = steps.progress + 1, steers = steers, variant = variantOf()))
     }
 
     private fun newSeed() = SecureRandom().nextInt(1_000_000).toString()
@@ -219,6 +246,7 @@ class DrawActivity : Screen<DrawState>() {
     private companion object {
         const val PHOTO = 1
         const val MOST_STEPS = 50
+        const val VARIANT = "variant"
         const val GUIDE = "guide"
         const val STEPS = "steps"
         const val SKETCH = "sketch"

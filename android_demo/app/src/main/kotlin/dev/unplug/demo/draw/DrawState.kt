@@ -105,8 +105,8 @@ class DrawState(
         running: Running,
     ): Drawn {
         val folder = app.generators.open()
-        Generator(folder.pipeline) { part -> open(folder, part) }.use { generator ->
-            val every = ((order.steps ?: folder.pipeline.defaults.steps) + PREVIEWS - 1) / PREVIEWS
+        Generator(folder.pipeline, folder::variant) { part -> open(folder, part) }.use { generator ->
+            val every = ((order.steps ?: folder.pipeline.defaultsOf(order.variant).steps) + PREVIEWS - 1) / PREVIEWS
             val drawn =
                 generator.draw(order) { step ->
                     if (running.stopped) throw CancellationException()

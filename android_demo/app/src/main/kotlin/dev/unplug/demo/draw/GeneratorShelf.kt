@@ -121,6 +121,6 @@ class GeneratorShelf(
 
     private companion object {
         const val MAX_BYTES = 4L shl 30
-        val SUFFIXES = listOf(".onnx", ".tflite")
+        val SUFFIXES = listOf(".onnx", ".tflite", ".lora")
     }
 }

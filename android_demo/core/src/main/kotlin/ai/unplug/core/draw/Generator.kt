@@ -19,7 +19,7 @@ public class Steer(
     public val strength: Double = 1.0,
 )
 
-/** What to draw; what is null is the pipeline's own. */
+/** What to draw; what is null is the variant's or the pipeline's own. A variant is one of the generator's, by name; null is the bare base. */
 public data class Order(
     val prompt: String,
     val negative: String = "",
@@ -28,6 +28,7 @@ public data class Order(
     val guidance: Double? = null,
     val solver: Solver? = null,
     val steers: List<Steer> = emptyList(),
+    val variant: String? = null,
 )
 
 /** Behind a step: the latent, and that of the picture that the step points at, which [Generator.decode] shows. */
@@ -62,14 +63,21 @@ public fun interface EngineSource {
     public fun open(part: String): Engine
 }
 
+/** Reads the rows of a variant. */
+public fun interface VariantSource {
+    public fun read(name: String): FloatArray
+}
+
 /**
  * The loop: tokens, text states, noise, steps, picture. One (prompt, seed, condition) is one picture in every language, but for
  * rounding.
  *
  * @param engines opens the parts, each when it is first needed; they are kept until [close].
+ * @param variants reads the rows of a variant, see [GeneratorFolder.variant].
  */
 public class Generator(
     public val pipeline: Pipeline,
+    private val variants: VariantSource = VariantSource { throw InputError("variant $it", "nothing reads variants here", "Open a folder") },
     private val engines: EngineSource,
 ) : AutoCloseable {
     private val opened = HashMap<String, Engine>()
@@ -84,10 +92,11 @@ public class Generator(
         order: Order,
         watch: Watch? = null,
     ): Drawn {
-        val guidance = order.guidance ?: pipeline.defaults.guidance
+        val usual = pipeline.defaultsOf(order.variant)
+        val guidance = order.guidance ?: usual.guidance
         check(order, guidance)
-        val table = samplingTable(pipeline.schedule, order.steps ?: pipeline.defaults.steps, order.solver ?: pipeline.defaults.solver)
-        val residuals = residuals(order.steers)
+        val table = samplingTable(pipeline.schedule, order.steps ?: usual.steps, order.solver ?: usual.solver)
+        val more = updates(order.variant) + residuals(order.steers)
         val prompt = pipeline.tokenizer.encode(order.prompt)
         val states = mapOf("encoder_hidden_states" to states(prompt), "negative_hidden_states" to states(pipeline.tokenizer.encode(order.negative)))
         val shape = listOf(1) + pipeline.latentShape
@@ -95,7 +104,7 @@ public class Generator(
         var before = FloatArray(latent.size)
         for ((step, time) in table.timestep.withIndex()) {
             val moment = mapOf("sample" to FloatTensor(shape, latent), "timestep" to FloatTensor(listOf(1), floatArrayOf(time.toFloat())))
-            val found = run("unet", moment + states + residuals)
+            val found = run("unet", moment + states + more)
             val prediction = guided(found.getValue("noise_pred").values, found.getValue("noise_pred_negative").values, guidance)
             val (next, data) = advance(table, step, latent, prediction, before)
             latent = next
@@ -122,6 +131,9 @@ public class Generator(
         if (order.negative.isNotEmpty() && guidance == 1.0) {
             throw InputError("negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")
         }
+        if (order.variant != null && order.variant !in pipeline.variants) {
+            throw InputError("variant ${order.variant}", "the pipeline has none of this name", "Use ${pipeline.variants.keys}")
+        }
         for (steer in order.steers) {
             val side = pipeline.imageSize
             val (what, condition) = "condition of ${steer.plugin}" to steer.condition
@@ -130,6 +142,13 @@ public class Generator(
             if (condition.width != side || condition.height != side) throw InputError(what, "it has another size", "Give $side by $side pixels")
             if (condition.isPlain()) throw InputError(what, "all its pixels are of one colour", "Draw something, or switch it off")
         }
+    }
+
+    /** The UNet's input of low-rank updates, where it has one: the rows of a variant, and zeros below them. */
+    private fun updates(variant: String?): Map<String, FloatTensor> {
+        val (rank, width) = pipeline.lora ?: return emptyMap()
+        val filled = variant?.let(variants::read)?.copyOf(rank * width) ?: FloatArray(rank * width)
+        return mapOf(LoraSlots.INPUT to FloatTensor(listOf(1, rank, width), filled))
     }
 
     /** Each residual input of the UNet: the plugins' outputs times their strengths, added up; zeros without plugins. */

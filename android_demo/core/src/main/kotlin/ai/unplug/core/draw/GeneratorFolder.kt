@@ -43,13 +43,32 @@ public class GeneratorFolder(
         val item =
             pipeline.parts.getValue(part).files.firstOrNull { it.target == target && it.precision == precision }
                 ?: throw InputError("$target $precision", "its $part has no such file", "Export it, or choose another")
-        val steps = item.file.split('/').runningFold(folder) { place, name -> File(place, name) }.drop(1)
+        return checked(item.file, item.bytes, item.sha256)
+    }
+
+    /**
+     * The rows of a variant, checked against its SHA-256, for the UNet's low-rank input.
+     *
+     * @throws InputError there is none of this name.
+     * @throws DataError it is missing, was swapped or edited, lies behind a link, or holds what is no number.
+     */
+    public fun variant(name: String): FloatArray {
+        val item = pipeline.variants[name] ?: throw InputError("variant $name", "this generator has none of this name", "Use ${pipeline.variants.keys}")
+        return item.rows(checked(item.file, item.bytes, item.sha256).readBytes())
+    }
+
+    private fun checked(
+        file: String,
+        bytes: Long,
+        sha256: String,
+    ): File {
+        val steps = file.split('/').runningFold(folder) { place, name -> File(place, name) }.drop(1)
         val path = steps.last()
 
-        fun wrong(why: String): Nothing = throw DataError(item.file, why, "Export the base again")
+        fun wrong(why: String): Nothing = throw DataError(file, why, "Export the base again")
         if (steps.any { Files.isSymbolicLink(it.toPath()) }) wrong("it is a link, or lies behind one")
         if (!path.isFile) wrong("it is missing")
-        if (path.length() != item.bytes || digest(path) != item.sha256) wrong("it is another file than ${Pipeline.FILE} says")
+        if (path.length() != bytes || digest(path) != sha256) wrong("it is another file than ${Pipeline.FILE} says")
         return path
     }
 

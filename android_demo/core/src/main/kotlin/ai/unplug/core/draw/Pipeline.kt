@@ -43,6 +43,7 @@ public data class Defaults(
  * @property imageSize side of the pictures in pixels.
  * @property latentShape C, H, W of the latent.
  * @property residuals inputs of the UNet that plugins fill, in order; zeros steer nothing.
+ * @property lora the UNet's last input where it has one: low-rank updates, which variants fill.
  */
 public class Pipeline private constructor(
     public val name: String,
@@ -54,7 +55,12 @@ public class Pipeline private constructor(
     public val plugins: Map<String, PluginPart>,
     public val residuals: List<String>,
     public val defaults: Defaults,
+    public val lora: LoraSlots?,
+    public val variants: Map<String, Variant>,
 ) {
+    /** What suits a variant; null is the bare base. */
+    public fun defaultsOf(variant: String?): Defaults = variants[variant]?.defaults ?: defaults
+
     /** The tensors of a part, pictures channels first. */
     internal fun plain(part: String): IOSpec = parts.getValue(part).iospec.imagesIn("NCHW")
 
@@ -66,12 +72,13 @@ public class Pipeline private constructor(
         private const val MAX_BYTES = 64 shl 20
         private const val MAX_GUIDANCE = 50.0
         private val BASE = listOf("text_encoder", "unet", "decoder")
-        private val NAME = Regex("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
-        private val PATH = Regex("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){0,3}")
+        internal val NAME = Regex("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+        internal val PATH = Regex("[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){0,3}")
         private val KEYS =
             setOf(
                 "schema", "name", "image_size", "latent_shape", "tokenizer", "schedule", "text_encoder", "unet", "decoder", "plugins",
                 "residuals", "scaling_factor", "shift_factor", "defaults", "noise", "versions", "git_revision",
+                "lora", "variants",
             )
 
         /** Reads and checks a record. @throws DataError it is broken, or its parts do not fit together. */
@@ -92,6 +99,9 @@ public class Pipeline private constructor(
             listOf("scaling_factor", "shift_factor").forEach(fields::number)
             val plugins = fields.obj("plugins").mapValues { (name, value) -> plugin(name, value) }
             val base = BASE.associateWith { part(fields.any(it), it) }
+            val lora = if (fields.has("lora")) LoraSlots.of(fields.any("lora")) else null
+            val named = if (fields.has("variants")) fields.obj("variants") else emptyMap()
+            if (lora == null && named.isNotEmpty()) fields.wrong("it has variants, and its unet has no slots")
             val pipeline =
                 Pipeline(
                     name = fields.text("name"),
@@ -103,6 +113,8 @@ public class Pipeline private constructor(
                     plugins = plugins,
                     residuals = fields.texts("residuals"),
                     defaults = defaults(fields.any("defaults")),
+                    lora = lora,
+                    variants = lora?.let { slots -> named.mapValues { (name, value) -> Variant.of(name, value, slots, ::defaults) } }.orEmpty(),
                 )
             for (problem in problems(pipeline)) fields.wrong(problem)
             return pipeline
@@ -189,8 +201,10 @@ public class Pipeline private constructor(
 
         private fun fits(pipeline: Pipeline) =
             sequence {
-                val taken = pipeline.plain("unet").inputs.drop(4).associate { it.name to it.shape }
-                if (taken.keys.toList() != pipeline.residuals) yield("its residuals are not the inputs of its unet behind the first four")
+                val behind = pipeline.plain("unet").inputs.drop(4)
+                val taken = behind.take(pipeline.residuals.size).associate { it.name to it.shape }
+                val wanted = pipeline.residuals.map { it to taken[it] } + listOfNotNull(pipeline.lora?.let { LoraSlots.INPUT to listOf(1, it.rank, it.width) })
+                if (behind.map { it.name to it.shape } != wanted) yield("its residuals are not the inputs of its unet behind the first four")
                 for (name in pipeline.plugins.keys) {
                     val own = pipeline.plain("plugins.$name")
                     val side = pipeline.imageSize
@@ -201,9 +215,10 @@ public class Pipeline private constructor(
 
         private fun numbers(pipeline: Pipeline) =
             sequence {
-                val (steps, guidance, solver) = pipeline.defaults
-                if (steps !in 1..pipeline.schedule.mostSteps(solver) || !(guidance >= 1.0 && guidance <= MAX_GUIDANCE)) {
-                    yield("its defaults are $steps steps and a guidance of $guidance")
+                for ((steps, guidance, solver) in listOf(pipeline.defaults) + pipeline.variants.values.mapNotNull { it.defaults }) {
+                    if (steps !in 1..pipeline.schedule.mostSteps(solver) || !(guidance >= 1.0 && guidance <= MAX_GUIDANCE)) {
+                        yield("its defaults, or those of a variant, are $steps steps and a guidance of $guidance")
+                    }
                 }
                 val most = pipeline.parts.getValue("text_encoder").iospec.inputs.first().range?.endInclusive ?: -1.0
                 if (most < pipeline.tokenizer.vocabulary.size - 1) yield("its tokenizer has more tokens than its text encoder takes")

@@ -33,7 +33,7 @@ import java.nio.file.Path
 
 /** Whole pictures by ONNX Runtime's JVM build from exported files, beside those that Python drew with the same files. */
 class WholePictureTest {
-    private fun generator(folder: File) = GeneratorFolder(folder).let { files -> Generator(files.pipeline) { OnnxEngine(files.file(it, "onnx", "fp32")) } }
+    private fun generator(folder: File) = GeneratorFolder(folder).let { files -> Generator(files.pipeline, files::variant) { OnnxEngine(files.file(it, "onnx", "fp32")) } }
 
     private fun order(
         case: Json,
@@ -51,6 +51,7 @@ class WholePictureTest {
             } else {
                 emptyList()
             },
+        variant = if (case.has("variant")) case["variant"].string else null,
     )
 
     private fun compared(
@@ -79,6 +80,61 @@ class WholePictureTest {
     @Test
     fun `a tiny generator draws Python's pictures`() {
         compared("tiny", Vectors.file("app/generator"), Vectors.json("app/generator/pictures.json"))
+    }
+
+    @Test
+    fun `a generator with variants draws Python's pictures, the bare base first`() {
+        compared("variants", Vectors.file("app/variants"), Vectors.json("app/variants/pictures.json"))
+        generator(Vectors.file("app/variants")).use { generator ->
+            assertThrows(InputError::class.java) { generator.draw(Order("a", variant = "other")) }
+        }
+        generator(Vectors.file("app/generator")).use { generator ->
+            assertThrows(InputError::class.java) { generator.draw(Order("a", variant = "style")) }
+        }
+    }
+
+    @Test
+    fun `variants that do not hold are refused`() {
+        val source = Vectors.file("app/variants")
+        source.copyRecursively(folder.toFile(), overwrite = true)
+        val files = GeneratorFolder(folder.toFile())
+        assertEquals(listOf(4, 8), files.pipeline.variants.keys.map { files.variant(it).size })
+        assertEquals(2, files.pipeline.defaultsOf("few-steps").steps)
+        assertEquals(files.pipeline.defaults, files.pipeline.defaultsOf("style"))
+        assertThrows(InputError::class.java) { files.variant("other") }
+        val file = folder.resolve("variants/few-steps.lora").toFile()
+        val bytes = file.readBytes()
+        for (body in listOf(bytes.copyOf(12), bytes + bytes, ByteArray(16))) {
+            file.writeBytes(body)
+            assertThrows(DataError::class.java) { files.variant("few-steps") }
+        }
+        file.delete()
+        assertThrows(DataError::class.java) { files.variant("few-steps") }
+        Files.createSymbolicLink(file.toPath(), File(source, "variants/few-steps.lora").toPath())
+        assertThrows(DataError::class.java) { files.variant("few-steps") }
+        val text = Vectors.file("app/variants/pipeline.json").readText()
+        val digest = checkNotNull(Regex("\"sha256\": \"[0-9a-f]{64}\"").find(text, text.indexOf("few-steps.lora"))).value
+        val harmed =
+            listOf(
+                "\"rank\": 3" to "\"rank\": 4",
+                "\"rank\": 3" to "\"rank\": 2000000000",
+                "\"fan_in\": 2" to "\"fan_in\": 0",
+                "\"fan_in\": 2" to "\"fan_in\": 3",
+                "\"name\": \"lora\"" to "\"name\": \"other\"",
+                "\"lora\": {" to "\"lores\": {",
+                "\"few-steps\": {" to "\"../x\": {",
+                "variants/few-steps.lora" to "../few-steps.lora",
+                "\"bytes\": 16" to "\"bytes\": 20",
+                "\"bytes\": 16" to "\"bytes\": 64",
+                "\"bytes\": 16" to "\"bytes\": 0",
+                "\"guidance\": 1.0" to "\"guidance\": 0.5",
+                "\"solver\": \"dpm++\"" to "\"solver\": \"euler\"",
+                digest to "\"sha256\": \"x\"",
+            )
+        for ((from, to) in harmed) {
+            val changed = text.replace(from, to).also { check(it != text) { from } }
+            assertThrows(DataError::class.java, { Pipeline.of(changed.toByteArray()) }, "$from to $to")
+        }
     }
 
     @Test

@@ -96,7 +96,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
 def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
     """Of each name its weights, in the order given, with the sampling that the record of the last such weights tells."""
     from unplug.sdk.device import PipelineDefaults, VariantSource
-    from unplug.sdk.diffusion import sampling_of_lora
+    from unplug.sdk.diffusion import find_lora, sampling_of_lora
 
     found: dict[str, VariantSource] = {}
     for pair in pairs:
@@ -105,9 +105,10 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
             why = f"{pair[:100]!r} is no name with weights"
             raise InputError("--variant", why, "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora")
         before = found.get(name, VariantSource(loras=()))
-        how = sampling_of_lora(Path(path))
+        weights = find_lora(Path(path))
+        how = sampling_of_lora(weights)
         told = how and PipelineDefaults(steps=how.steps, guidance=how.guidance, solver=how.solver or "ddim")
-        found[name] = VariantSource(loras=(*before.loras, Path(path)), defaults=told or before.defaults)
+        found[name] = VariantSource(loras=(*before.loras, weights), defaults=told or before.defaults)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from .base import Common, Outcome, command, settings
 from .generate_files import FilesOrder, generate_on_files
 from .guides import Guide, GuideOrder, OrderedCommand
 from .options import given_option, out_option
+
+if TYPE_CHECKING:
+    from unplug.sdk.diffusion import Sampling
 
 
 @click.command(cls=OrderedCommand)
@@ -56,7 +59,11 @@ from .options import given_option, out_option
 @click.option("--precision", help="Of exported files: fp32, fp16, ... (default: the first of the target).")
 @click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Of exported files: CPU threads.")
 @click.option(
-    "--lora", "loras", multiple=True, type=click.Path(path_type=Path), help="LoRA weights for the base; may be repeated."
+    "--lora",
+    "loras",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="LoRA weights for the base: four-steps, a folder or a file; may be repeated. A student's bring their own steps.",
 )
 @click.option("--variant", help="Of exported files: weights that were put beside them, by name; they bring their own defaults.")
 @out_option("PNG or JPEG file to write; with --count, a grid of all, and each beside it as NAME-SEED.")
@@ -81,8 +88,9 @@ def generate(
     """
     from unplug.core import check_writable
     from unplug.sdk.device import claim, is_generator, picture_format, save_marked
-    from unplug.sdk.diffusion import find_plugin
+    from unplug.sdk.diffusion import find_lora, find_plugin
 
+    loras = tuple(map(find_lora, loras))
     picture_format(out)
     seeds = [common.seed + index for index in range(count)]
     singly = (out,) if count == 1 else tuple(out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds)
@@ -108,11 +116,11 @@ def generate(
     guides = guide_order.guides(_kind_of)  # before torch and diffusers are loaded, which takes seconds
     from tqdm import tqdm
 
-    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, image_grid, load_base, load_loras, sampling_of
+    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, image_grid, load_base, load_loras
 
     check_writable(out.parent)
     steerings = _steerings(guides)
-    usual = sampling_of(base_name)
+    usual = _usual(base_name, loras)
     guidance, steps, solver = guidance or usual.guidance, steps or usual.steps, solver or usual.solver
     if negative and guidance <= 1:
         raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
@@ -140,6 +148,14 @@ def generate(
              "guides": [item.to_dict() for item in guides], **facts}  # fmt: skip
     how = f"{seconds:.1f} s, {facts['precision']}"
     return Outcome(value=value, text=f"saved {out} ({counted(count, 'picture')}, {how})")
+
+
+def _usual(base_name: str, loras: tuple[Path, ...]) -> Sampling:
+    """How a base draws where nobody says otherwise; of several LoRA weights that tell, the last ones say."""
+    from unplug.sdk.diffusion import sampling_of, sampling_of_lora
+
+    told = [how for path in loras if (how := sampling_of_lora(path)) is not None]
+    return told[-1] if told else sampling_of(base_name)
 
 
 def _kind_of(plugin: str) -> str:

@@ -12,7 +12,7 @@ import torch
 
 from unplug.core import CheckpointError, InputError, MissingExtraError, quiet, read_json
 
-from .shipped import SMALL, WEIGHTS
+from .shipped import SMALL, WEIGHTS, WEIGHTS_NAME
 from .small import diffusers
 
 MARK, RECORD = "model_index.json", "unplug.json"
@@ -160,7 +160,6 @@ def _place(name: str) -> Path:
     return WEIGHTS / "base" if name == SMALL else Path(name)
 
 
-WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 _FIRST_FACTOR = re.compile(r"lora(_linear_layer)?[._](A|down)\b")
 """Of a low-rank pair, in peft's, diffusers' (older ones' too) and kohya's names."""
 

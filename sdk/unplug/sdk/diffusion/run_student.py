@@ -14,9 +14,9 @@ from unplug.sdk.training import describe_device, training_dir
 
 from .cache import latents
 from .digest import base_digest
-from .load import OURS, RECORD, WEIGHTS_NAME, image_size_of, load_base
+from .load import OURS, RECORD, image_size_of, load_base
 from .run_base import save_base
-from .shipped import LORA_SCHEMA
+from .shipped import LORA_SCHEMA, WEIGHTS_NAME
 from .small import diffusers
 from .steps import round_to_half
 from .student import ADAPTER, StudentRecipe, fit_student

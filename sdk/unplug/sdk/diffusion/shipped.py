@@ -13,6 +13,8 @@ PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae"
 """Parts of the base that phones run, by name."""
 LORA_SCHEMA = "unplug-student/1"
 """Of the record beside a student's LoRA weights."""
+WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
+"""The file in a folder of LoRA weights, as diffusers names it."""
 SMALL = "small"
 """The base that comes with the package."""
 Solver = Literal["ddim", "dpm++"]
@@ -48,6 +50,16 @@ def shipped_plugins() -> list[str]:
         ['canny', 'depth', 'face_landmark']
     """
     return sorted(item.parent.name for item in WEIGHTS.glob("*/config.json"))
+
+
+def shipped_loras() -> list[str]:
+    """Names of the LoRA weights that ship."""
+    return sorted(item.parent.name for item in WEIGHTS.glob(f"*/{WEIGHTS_NAME}"))
+
+
+def find_lora(path: Path) -> Path:
+    """The folder of LoRA weights that ship, by their name; else the path that was given. ``./NAME`` is always a path."""
+    return WEIGHTS / path.name if str(path) in shipped_loras() else path
 
 
 def shipped_folder(name: str) -> Path:

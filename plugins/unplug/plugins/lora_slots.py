@@ -95,7 +95,8 @@ class SlottedUNet(nn.Module):
             middle, end = start + slot.fan_in, start + slot.fan_in + slot.fan_out
             weight = own[f"{slot.layer}.weight"]
             update = torch.matmul(lora_RK[:, middle:end].transpose(0, 1), lora_RK[:, start:middle])
-            changed[f"unet.{slot.layer}.weight"] = weight + update.reshape(weight.shape)
+            # As matrices: LiteRT's converter takes a sum of four axes for pictures, and turns the kernels' axes around.
+            changed[f"unet.{slot.layer}.weight"] = (weight.flatten(1) + update).reshape(weight.shape)
             start = end
         found: tuple[Tensor, ...] = functional_call(self.guided, changed, (z_BCHW, t_B, text_BTD, negative_BTD, *residuals))
         return found

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 from unplug.core import write_json
-from unplug.plugins import save_checkpoint
+from unplug.plugins import RECORD, save_checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.cli import main
 from unplug.sdk.data import load_dataset
@@ -180,6 +180,10 @@ def test_lora_from_the_command_line(base_folder: Path, tmp_path: Path) -> None:
     assert (pixels(tmp_path / "bare.png") != pixels(tmp_path / "styled.png")).any()
     assert settings_of(tmp_path / "styled.png")["loras"] == [str(lora)]
     assert "no such file" in fail(*call(base_folder, tmp_path / "x.png", "--lora", tmp_path / "gone.safetensors")).line
+    how = {"steps": 3, "guidance": 1.5, "solver": "ddim"}
+    write_json(lora / RECORD, {"schema": "unplug-student/1", "sampling": how})
+    said(*call(base_folder, tmp_path / "suited.png", "--lora", lora))
+    assert settings_of(tmp_path / "suited.png").items() >= {**how, "steps": 2}.items()  # what was asked for wins
 
 
 WRONG: list[tuple[tuple[str, ...], str]] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +14,6 @@ from .base import Common, Outcome, command, settings
 from .generate_files import FilesOrder, generate_on_files
 from .guides import Guide, GuideOrder, OrderedCommand
 from .options import given_option, out_option
-
-if TYPE_CHECKING:
-    from unplug.sdk.diffusion import Sampling
 
 
 @click.command(cls=OrderedCommand)
@@ -88,9 +85,11 @@ def generate(
     """
     from unplug.core import check_writable
     from unplug.sdk.device import claim, is_generator, picture_format, save_marked
-    from unplug.sdk.diffusion import find_lora, find_plugin
+    from unplug.sdk.diffusion import find_lora, find_plugin, sampling_of_lora
 
-    loras = tuple(map(find_lora, loras))
+    updates = tuple(map(find_lora, loras))
+    for told in filter(None, map(sampling_of_lora, reversed(updates))):  # the last one that tells says
+        steps, guidance, solver = steps or told.steps, guidance or told.guidance, solver or told.solver
     picture_format(out)
     seeds = [common.seed + index for index in range(count)]
     singly = (out,) if count == 1 else tuple(out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds)
@@ -116,17 +115,17 @@ def generate(
     guides = guide_order.guides(_kind_of)  # before torch and diffusers are loaded, which takes seconds
     from tqdm import tqdm
 
-    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, image_grid, load_base, load_loras
+    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, image_grid, load_base, load_loras, sampling_of
 
     check_writable(out.parent)
     steerings = _steerings(guides)
-    usual = _usual(base_name, loras)
+    usual = sampling_of(base_name)
     guidance, steps, solver = guidance or usual.guidance, steps or usual.steps, solver or usual.solver
     if negative and guidance <= 1:
         raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
     dtype = drawing_dtype(base_name, common.device)
     base = load_base(base_name, device=common.device, dtype=dtype)
-    load_loras(base, loras)
+    load_loras(base, updates)
     for text in (prompt, negative):
         _tell_words(base.tokenizer, text, common)
     started = time.perf_counter()
@@ -148,14 +147,6 @@ def generate(
              "guides": [item.to_dict() for item in guides], **facts}  # fmt: skip
     how = f"{seconds:.1f} s, {facts['precision']}"
     return Outcome(value=value, text=f"saved {out} ({counted(count, 'picture')}, {how})")
-
-
-def _usual(base_name: str, loras: tuple[Path, ...]) -> Sampling:
-    """How a base draws where nobody says otherwise; of several LoRA weights that tell, the last ones say."""
-    from unplug.sdk.diffusion import sampling_of, sampling_of_lora
-
-    told = [how for path in loras if (how := sampling_of_lora(path)) is not None]
-    return told[-1] if told else sampling_of(base_name)
 
 
 def _kind_of(plugin: str) -> str:

@@ -47,7 +47,7 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     from PIL import Image
 
     from unplug.sdk.device import Words, condition_of, draw, load_pipeline, save_marked, untaught
-    from unplug.sdk.diffusion import image_grid
+    from unplug.sdk.diffusion import find_lora, image_grid
 
     if (name := given_option(*ELSEWHERE)) is not None:
         raise InputError(ELSEWHERE[name], "exported files cannot follow it", "Leave it out, or export the base that you want")
@@ -66,8 +66,8 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
     seeds = tuple(common.seed + index for index in range(order.count))
     with progress_bar("draw", common) as progress:
         drawn = draw(
-            order.folder, words, seeds=seeds, steers=steers, variant=order.variant, loras=order.loras, target=order.target,
-            precision=order.precision, threads=order.threads, progress=progress,
+            order.folder, words, seeds=seeds, steers=steers, variant=order.variant, loras=tuple(map(find_lora, order.loras)),
+            target=order.target, precision=order.precision, threads=order.threads, progress=progress,
         )  # fmt: skip
     usual = pipeline.defaults_of(order.variant)
     facts = {

@@ -31,7 +31,6 @@ from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import WEIGHTS_NAME as WEIGHTS_NAME
-from .shipped import Sampling as Sampling
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin
 from .shipped import sampling_by_record as sampling_by_record

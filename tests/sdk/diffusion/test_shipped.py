@@ -14,16 +14,18 @@ import torch
 from PIL import Image
 from safetensors import safe_open
 
+from unplug.core import read_json
+from unplug.plugins import RECORD
 from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
 from unplug.sdk.data import Dataset, captions_of, load_dataset
-from unplug.sdk.diffusion import OURS, Steering, base_record, draw_pictures, generate, load_base
+from unplug.sdk.diffusion import OURS, Steering, base_digest, base_record, draw_pictures, generate, load_base
 from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.diffusion.small import diffusers
 from unplug.sdk.studies.control.errors import FAILURE, edge_scores, landmark_errors
 from unplug.sdk.studies.words import ATTRIBUTES, listen
 
-MAX_BYTES = 40e6
-PLUGINS = ("face_landmark", "canny", "depth")
+MAX_BYTES = 45e6
+PLUGINS, STUDENT = ("face_landmark", "canny", "depth"), "four-steps"
 FACES, STEPS = 4, 8
 needs_landmarker = pytest.mark.skipif("UNPLUG_FACE_LANDMARKER" not in os.environ, reason="UNPLUG_FACE_LANDMARKER is not set")
 
@@ -35,7 +37,7 @@ def tensors(path: Path) -> Iterator[torch.Tensor]:
 
 def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made() -> None:
     files = sorted(WEIGHTS.rglob("*.safetensors"))
-    assert {file.relative_to(WEIGHTS).parts[0] for file in files} == {"base", *PLUGINS}
+    assert {file.relative_to(WEIGHTS).parts[0] for file in files} == {"base", STUDENT, *PLUGINS}
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
     for file in files:
         for value in tensors(file):
@@ -45,6 +47,9 @@ def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made
     assert "unplug train base" in card and record["data"]["spec"] in card
     for name in PLUGINS:
         assert f"unplug train plugin --base small --condition {name}" in card
+    student = read_json(WEIGHTS / STUDENT / RECORD)
+    assert f"unplug train student --base small --data {student['data']['spec']}" in card
+    assert student["teacher"] == base_digest(load_base("small", device=torch.device("cpu")))
 
 
 @pytest.fixture(scope="module")

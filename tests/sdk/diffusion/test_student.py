@@ -62,12 +62,12 @@ def weights(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.safetensors"))}
 
 
-def train(base_folder: Path, faces: Dataset, out: Path, **changes: Any) -> Path:
+def train(base_folder: Path, faces: Dataset, out: Path, *, half: bool = False, **changes: Any) -> Path:
     teacher = load_base(str(base_folder), device=CPU)
     recipe = StudentRecipe(**{**FEW.to_dict(), **changes})
     return train_student(teacher, {"schema": "unplug-base/1", "image_size": SIZE, "data": {"spec": "s"}, "seed": 0,
                                    "metrics": {"vae_psnr_db": 1.0}, "parameters": {"unet": 1, "vae": 1, "text_encoder": 1}},
-                         faces, out, recipe, seed=1, device=CPU, show=False)  # fmt: skip
+                         faces, out, recipe, seed=1, device=CPU, half=half, show=False)  # fmt: skip
 
 
 @pytest.mark.long
@@ -101,9 +101,10 @@ def test_killed_it_goes_on_to_the_same_weights(
 
 @pytest.mark.long
 def test_low_rank_weights_act_on_the_teacher(base_folder: Path, faces: Dataset, tmp_path: Path) -> None:
-    out = train(base_folder, faces, tmp_path / "lora", rank=2, lr=0.05, steps=6)
+    out = train(base_folder, faces, tmp_path / "lora", rank=2, lr=0.05, steps=6, half=True)
     tensors = load_file(out / WEIGHTS_NAME)
     assert tensors and {value.shape[0] for name, value in tensors.items() if "lora_A" in name} == {2}
+    assert {value.dtype for value in tensors.values()} == {torch.float16}
     plain, steered = (load_base(str(base_folder), device=CPU) for _ in range(2))
     load_loras(steered, [out])
     drawn = [

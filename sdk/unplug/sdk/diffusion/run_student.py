@@ -63,27 +63,29 @@ def train_student(
         show=show,
     )  # fmt: skip
     student: Any = done.model
+    if half:
+        round_to_half(student.unet)
     told = {
         "teacher": facts["teacher"], "student": recipe.to_dict(), "seed": seed, "data": {"spec": dataset.spec} | facts,
         "sampling": {"steps": recipe.drawn_steps, "guidance": 1.0, "solver": "ddim"}, "history": list(done.history),
         "cost": {"wall_s": done.wall_s, "device": describe_device(device)}, "versions": versions(),
     }  # fmt: skip
     if recipe.rank:
-        _save_lora(student.unet, out, told)
+        _save_lora(student.unet, out, told, half=half)
     else:
         base.unet = student.unet.requires_grad_(False)
-        if half:
-            round_to_half(base.unet)
         save_base(base, out, {**record, **told}, half=half)
         load_base(str(out), device=torch.device("cpu"))  # only what can be read makes the state superfluous
     shutil.rmtree(work, ignore_errors=True)
     return out
 
 
-def _save_lora(unet: Any, out: Path, told: dict[str, Any]) -> None:
+def _save_lora(unet: Any, out: Path, told: dict[str, Any], *, half: bool) -> None:
     from peft import get_peft_model_state_dict
 
     layers = get_peft_model_state_dict(unet, adapter_name=ADAPTER)
+    if half:
+        layers = {name: value.half() for name, value in layers.items()}
     steps = told["sampling"]["steps"]
     with atomic_dir(out, owner=RECORD, ours=(RECORD, WEIGHTS_NAME, "README.md")) as temporary, quiet():
         diffusers().StableDiffusionPipeline.save_lora_weights(temporary, unet_lora_layers=layers, safe_serialization=True)
@@ -94,6 +96,6 @@ def _save_lora(unet: Any, out: Path, told: dict[str, Any]) -> None:
 _CARD = """\
 # A picture in {steps} steps, as a LoRA
 
-Low-rank weights that make a few-step student of the base with SHA-256 `{teacher:.16}`. Draw with
-`unplug generate --lora FOLDER --steps {steps} --guidance 1 --solver ddim`; without guidance a step asks the UNet once.
+Low-rank weights that make a few-step student of the base with SHA-256 `{teacher:.16}`. `unplug generate --lora FOLDER` draws in
+{steps} steps of DDIM without guidance, each of which asks the UNet once.
 """

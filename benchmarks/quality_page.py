@@ -16,7 +16,7 @@ from unplug.sdk.studies.words import ATTRIBUTES
 
 PAGE = Path("docs/plugins.md")
 COLOURS = ("background", "skin", "hair", "clothes")
-SAMPLING = ("25 ddim", "6 dpm++", "4 dpm++", "2 dpm++")
+SAMPLING, STUDENT = ("25 ddim", "6 dpm++", "4 dpm++", "2 dpm++"), "4 LoRA"
 AUTOENCODER = "autoencoder"
 
 
@@ -26,23 +26,25 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, first: str = "-
     return "\n".join(f"| {' | '.join(line)} |" if line is not lines[1] else f"|{'|'.join(line)}|" for line in lines)
 
 
-def listening(found: Mapping[str, Any], *, ceiling: bool) -> str:
+def listening(found: Mapping[str, Any]) -> str:
     """How far colours follow words, prompts kept, and the Fréchet distance, for every way to draw."""
     best = found["rows"][AUTOENCODER]
     ways = sorted(found["settings"].items(), key=lambda item: (item[0] not in SAMPLING, -item[1]["steps"], item[0]))
     rows = [[_way(name, one), *_heard(one), *_quality(found["rows"][name], best)] for name, one in ways]
-    if ceiling:
-        kept = f"{100 * best['kept']['all']:.1f} %"
-        rows.append(["faces through the autoencoder", *[""] * len(COLOURS), kept, "", f"{best['frechet']:.1f}"])
+    kept = f"{100 * best['kept']['all']:.1f} %"
+    rows.append(["faces through the autoencoder", *[""] * len(COLOURS), kept, "", f"{best['frechet']:.1f}"])
     return table(["steps", *COLOURS, "prompt kept", "of the autoencoder's", "Fréchet distance"], rows, first="--:")
 
 
 def attributes(found: Mapping[str, Any]) -> str:
     """What a judge reads as named, attribute by attribute."""
-    ways = ("source", AUTOENCODER, *SAMPLING)
+    ways = ("source", AUTOENCODER, *SAMPLING, STUDENT)
     kept = {way: found["rows"][way]["kept"] for way in ways}
     rows = [[name, *(f"{100 * kept[way][name]:.0f} %" for way in ways)] for name in kept["source"] if name != "all"]
-    return table(["attribute", "real faces", "through the autoencoder", *(f"{way.split()[0]} steps" for way in SAMPLING)], rows)
+    return table(
+        ["attribute", "real faces", "through the autoencoder", *(f"{way.split()[0]} steps" for way in SAMPLING), "4, LoRA"],
+        rows,
+    )
 
 
 def steered(found: Mapping[str, Any]) -> str:
@@ -69,9 +71,8 @@ def tables(data: Path) -> dict[str, str]:
     """Each table by the name of its markers."""
     quality = read_json(data / "base-quality.json")
     return {
-        "base quality": listening(quality, ceiling=True),
+        "base quality": listening(quality),
         "attributes": attributes(quality),
-        "students": listening(read_json(data / "students.json"), ceiling=False),
         "photographs": steered(read_json(data / "photo-control.json")),
     }
 

@@ -135,7 +135,7 @@ def test_prompts_are_kept_and_faces_are_like_faces() -> None:
     kept = {name: row["kept"]["all"] for name, row in found["rows"].items()}
     apart = {name: row["frechet"] for name, row in found["rows"].items()}
     assert min(kept["25 ddim"], kept["6 dpm++"]) >= 0.9 * kept["autoencoder"]
-    assert max(apart["25 ddim"], apart["6 dpm++"]) <= 4.0 * apart["autoencoder"]  # 1.5 is the aim
+    assert max(apart["25 ddim"], apart["6 dpm++"]) <= 3.0 * apart["autoencoder"]  # 1.5 is the aim
 
 
 def test_the_page_shows_what_was_measured() -> None:

@@ -14,8 +14,7 @@ from .gates import Gates
 
 EQUIVALENCE_GATES = ("forgotten (", "not over-forgotten (")
 EXACTLY = (
-    "So few people are forgotten exactly by the same command with `--method retrain`, and in milliseconds by models of "
-    "`unplug train age --forgettable closed-form`"
+    "So few are forgotten exactly with `--method retrain`, or at once by models of `unplug train age --forgettable closed-form`"
 )
 
 
@@ -40,7 +39,7 @@ def refusal(found: Sequence[Gate], audit: AuditReport, limits: Gates, out: Path,
     others = f", and {counted(len(failed) - 1, 'gate')} more open" if len(failed) > 1 else ""
     times = times_as_many(audit, limits) if widest.name.startswith(EQUIVALENCE_GATES) else None
     more = f"About {times} times as many people, forgotten and unseen, would decide it. " if times is not None else ""
-    return GateFailed("release inconclusive", f"{widest.explain()}{others}", f"{fix}. {more}{EXACTLY}")
+    return GateFailed("release inconclusive", f"{widest.explain()}{others}", f"{more}{EXACTLY}. {fix}")
 
 
 def times_as_many(audit: AuditReport, limits: Gates) -> int | None:

@@ -18,7 +18,6 @@ from unplug.core import TrainingError, counted
 
 from .device import autocast, synchronize
 from .evaluate import predict, summarize
-from .heap import kept_heap
 from .recipe import learning_rate
 from .samples import SampleSet, steps_per_epoch
 from .state import StateFile
@@ -138,7 +137,7 @@ def fit(
     bar = tqdm(
         total=recipe.epochs * steps, initial=len(history) * steps, desc=label, unit="step", disable=not show, leave=False
     )
-    with bar, kept_heap(train.device):
+    with bar:
         for epoch in range(len(history), recipe.epochs):
             started = time.perf_counter()
             loss = fit_epoch(model, average, train, task, optimizer, (seed, epoch), epochs=recipe.epochs, bar=bar)

@@ -191,16 +191,26 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     return try OnnxOpener(library: library)
   }
 
-  func testATinyGeneratorDrawsPythonsPictures() throws {
-    let (opener, file) = (try onnx(), try vectorJson("app/generator/pictures.json"))
-    let generator = try Generator(vectors.appendingPathComponent("app/generator"))
-    let (pipeline, side) = (generator.pipeline, generator.pipeline.imageSize)
+  /// A generator among the vectors, its ONNX files opened, and what Python drew with them.
+  private func tiny(_ name: String) throws -> (Generator, [String: any Engine], Json) {
+    let opener = try onnx()
+    let generator = try Generator(vectors.appendingPathComponent("app/\(name)"))
+    let parts = generator.pipeline.parts
     var engines: [String: any Engine] = [:]
-    for (name, part) in try XCTUnwrap(pipeline.files(target: "onnx", precision: "fp32")) {
-      engines[name] = try opener.open(generator.checked(part), iospec: pipeline.parts[name]!.iospec, delegate: "cpu", threads: 1)
+    for (part, file) in try XCTUnwrap(generator.pipeline.files(target: "onnx", precision: "fp32")) {
+      engines[part] = try opener.open(generator.checked(file), iospec: parts[part]!.iospec, delegate: "cpu", threads: 1)
     }
-    let condition = Picture(width: side, height: side, rgb: try file.data("condition"))
-    let orders = try file.items("orders")
+    return (generator, engines, try vectorJson("app/\(name)/pictures.json"))
+  }
+
+  private func shown(_ pipeline: Pipeline, _ file: Json) throws -> Picture {
+    Picture(width: pipeline.imageSize, height: pipeline.imageSize, rgb: try file.data("condition"))
+  }
+
+  func testATinyGeneratorDrawsPythonsPictures() throws {
+    let (generator, engines, file) = try tiny("generator")
+    let (pipeline, orders) = (generator.pipeline, try file.items("orders"))
+    let condition = try shown(pipeline, file)
     for item in orders {
       let asked = try order(item, pipeline, condition)
       let drawn = try Loop(pipeline, engines).draw(asked)
@@ -220,15 +230,9 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
 
   /// The bare base first, then each variant with what suits it.
   func testATinyGeneratorDrawsItsVariantsAsPythonDoes() throws {
-    let (opener, file) = (try onnx(), try vectorJson("app/variants/pictures.json"))
-    let generator = try Generator(vectors.appendingPathComponent("app/variants"))
-    let (pipeline, side) = (generator.pipeline, generator.pipeline.imageSize)
-    var engines: [String: any Engine] = [:]
-    for (name, part) in try XCTUnwrap(pipeline.files(target: "onnx", precision: "fp32")) {
-      engines[name] = try opener.open(generator.checked(part), iospec: pipeline.parts[name]!.iospec, delegate: "cpu", threads: 1)
-    }
-    let condition = Picture(width: side, height: side, rgb: try file.data("condition"))
-    let orders = try file.items("orders")
+    let (generator, engines, file) = try tiny("variants")
+    let (pipeline, orders) = (generator.pipeline, try file.items("orders"))
+    let condition = try shown(pipeline, file)
     for item in orders {
       let asked = try order(item, pipeline, condition, generator)
       let drawn = try Loop(pipeline, engines).draw(asked)

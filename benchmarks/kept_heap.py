@@ -81,7 +81,7 @@ def compared(step: Callable[[], None], rounds: int) -> dict[str, Any]:
 
 
 def described(rows: dict[str, Any]) -> str:
-    """The table of docs/training.md."""
+    """The table of docs/training.md: milliseconds of a step both ways, and their ratio, network by network."""
     lines = ["| a step of | CPU ms | with kept memory | ratio (quartiles) |", "|---|--:|--:|--:|"]
     cells = "| {} | {:.0f} | {:.0f} | {:.2f} ({:.2f} to {:.2f}) |"
     return "\n".join(lines + [
@@ -93,7 +93,7 @@ def described(rows: dict[str, Any]) -> str:
 @click.option("--rounds", type=click.IntRange(2, 100), default=6, show_default=True)
 @click.option("--out", default="out/kept-heap.json", show_default=True)
 def main(rounds: int, out: str) -> None:
-    """Measures and writes OUT."""
+    """Times steps of every network with and without kept memory, writes OUT as JSON and prints the table."""
     steps = {f"age {size}, {pixels} px": age_step(size, pixels) for size, pixels in AGES} | {
         "UNet of the small base": unet_step()
     }

@@ -93,7 +93,7 @@ def with_tables(text: str, made: Mapping[str, str]) -> str:
 @click.command()
 @click.argument("page", type=click.Path(path_type=Path, dir_okay=False, exists=True), default=PAGE)
 def main(page: Path) -> None:
-    """Writes the tables into PAGE."""
+    """Writes the tables into PAGE, between their markers; everything else of it stays."""
     page.write_text(with_tables(page.read_text(encoding="utf-8"), tables(page.parent / "data")), encoding="utf-8")
 
 

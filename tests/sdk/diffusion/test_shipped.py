@@ -139,11 +139,12 @@ def test_prompts_are_kept_and_faces_are_like_faces() -> None:
 
 
 def test_the_page_shows_what_was_measured() -> None:
-    from benchmarks.quality_page import tables, with_tables
+    from benchmarks.quality_page import claims, tables, with_tables
 
     root = Path(__file__).parents[3] / "docs"
     page = (root / "plugins.md").read_text(encoding="utf-8")
     assert with_tables(page, tables(root / "data")) == page
+    assert all(claim in " ".join(page.split()) for claim in claims(root / "data"))
 
 
 def test_the_page_shows_the_plugin_beside_a_flow_transformer() -> None:

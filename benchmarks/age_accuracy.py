@@ -20,7 +20,8 @@ from unplug.sdk.assurance import Asked, ask
 from unplug.sdk.statistics import mean_estimate
 from unplug.sdk.training import split_of
 
-BEGIN, END = "<!-- accuracy -->\n", "<!-- /accuracy -->"
+from .pages import filled
+
 PUBLISHED: tuple[dict[str, Any], ...] = (
     {
         "name": "MobileAgeNet", "parameters": 3.23e6, "image_size": 224, "mae": 4.65,
@@ -73,8 +74,7 @@ def markdown(report: dict[str, Any]) -> str:
 
 def with_table(page: str, report: dict[str, Any]) -> str:
     """The page with the table of a report between its markers."""
-    before, rest = page.split(BEGIN)
-    return before + BEGIN + "\n" + markdown(report) + "\n" + END + rest.split(END)[1]
+    return filled(page, "accuracy", "\n" + markdown(report) + "\n")
 
 
 @click.command()

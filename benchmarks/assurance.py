@@ -33,7 +33,8 @@ from unplug.sdk.statistics import Estimate
 from unplug.sdk.tasks import train_age
 from unplug.sdk.training import Recipe, pick_device
 
-BEGIN, END = "<!-- evaluation -->\n", "<!-- /evaluation -->"
+from .pages import filled
+
 CALIBRATION = 128
 PRECISIONS = ("fp32", "int8-static")
 
@@ -90,8 +91,7 @@ def _share(found: Rate) -> str:
 
 def with_tables(page: str, report: EvaluationReport) -> str:
     """The page with the tables of a report between its markers."""
-    before, rest = page.split(BEGIN)
-    return before + BEGIN + "\n" + markdown(report) + "\n" + END + rest.split(END)[1]
+    return filled(page, "evaluation", "\n" + markdown(report) + "\n")
 
 
 @click.command()

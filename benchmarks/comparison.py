@@ -36,7 +36,8 @@ from unplug.sdk.studies.control import (
     read_comparison,
 )
 
-BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
+from .pages import filled
+
 OPTIONS = ("steps", "batch_size", "timesteps", "weighting", "drop_text", "precision")
 """Of the recipe, those that `unplug compare-control` takes."""
 
@@ -164,8 +165,7 @@ def _factors(row: Row) -> str:
 
 def with_tables(text: str, reports: Sequence[ComparisonReport], page: Path) -> str:
     """The page with the tables of some comparisons between its markers."""
-    before, rest = text.split(BEGIN)
-    return before + BEGIN + tables(reports, page) + END + rest.split(END)[1]
+    return filled(text, "comparison", tables(reports, page))
 
 
 def main(page: Path, sources: Sequence[Path]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from unplug.core import atomic_path
 from unplug.sdk.unlearning import METHODS
 
-BEGIN, END = "<!-- methods -->\n", "<!-- /methods -->"
+from .pages import filled
 
 
 def table() -> str:
@@ -41,8 +41,7 @@ def _paper(method: type) -> str:
 
 def with_table(page: str) -> str:
     """The page with the table of now between its markers."""
-    before, rest = page.split(BEGIN)
-    return before + BEGIN + table() + END + rest.split(END)[1]
+    return filled(page, "methods", table())
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import click
 from unplug.core import atomic_path, read_json
 from unplug.sdk.studies.words import ATTRIBUTES
 
+from .pages import filled
+
 PAGE = Path("docs/plugins.md")
 COLOURS = ("background", "skin", "hair", "clothes")
 SAMPLING, STUDENT = ("25 ddim", "6 dpm++", "4 dpm++", "2 dpm++"), "4 LoRA"
@@ -92,15 +94,9 @@ def claims(data: Path) -> list[str]:
 
 
 def with_tables(text: str, made: Mapping[str, str]) -> str:
-    """A page with the tables between their markers.
-
-    Raises:
-        ValueError: a marker is not there.
-    """
+    """A page with the tables between their markers, see `filled`."""
     for name, body in made.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
-        start = text.index(begin) + len(begin)
-        text = f"{text[:start]}\n{body}\n\n{text[text.index(end, start) :]}"
+        text = filled(text, name, f"\n{body}\n\n")
     return text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,6 +63,12 @@ def killed_at(step: int) -> Draw:
 def run(draws: Draw = draw, recipe: StepRecipe = QUICK, path: Path | None = None, mark: str = "same", **more: Any) -> Trained:
     state = None if path is None else StateFile(path=path, fingerprint=mark)
     return train_steps(Toy(), draws, recipe, seed=3, device=CPU, state=state, show=False, **more)
+
+
+def test_memory_that_is_kept_changes_no_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = run()
+    monkeypatch.setattr(module, "kept_heap", lambda device: nullcontext())
+    assert same(kept, run())
 
 
 def same(one: Trained, other: Trained) -> bool:

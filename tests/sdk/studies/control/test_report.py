@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.comparison import BEGIN, END, command_of, main, main_table
+from benchmarks.comparison import command_of, main, main_table
 from click.testing import CliRunner
 from PIL import Image
 
@@ -25,6 +25,7 @@ from unplug.sdk.studies.control.summary import verdicts_of
 
 from .conftest import PICTURES, SPEC, Made
 
+BEGIN, END = "<!-- comparison -->\n", "<!-- /comparison -->"
 Change = Callable[[dict[str, Any]], Any]
 
 

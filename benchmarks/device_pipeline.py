@@ -1,6 +1,7 @@
 """``python -m benchmarks.device_pipeline``: pictures of exported files beside diffusers' own, from the same weights and noise.
 
-The base that ships is exported with its plugins (or taken from --files). Every round draws one picture with diffusers, one
+The base that ships is exported with a plugin, once as it is and once with the LoRA `four-steps` made part of it (or taken from
+--files and --few). Every round draws one picture with diffusers, one
 thread of torch, and one with each set of files in its runtime, one thread, in turn; prompts and seeds change from round to
 round, and every other picture follows edges. Pictures are compared before they are rounded to 8 bits. Seconds are of a picture,
 tokens to pixels, with everything loaded; memory is the peak of the process that drew. JSON goes to OUT; docs/device.md shows
@@ -11,7 +12,10 @@ from __future__ import annotations
 
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +24,8 @@ import numpy as np
 
 from unplug.core import Child, Job, Reply, git_revision, installed_versions, peak_rss_bytes, write_json
 from unplug.export import psnr_db
-from unplug.sdk.device import (
-    GeneratorSource,
-    Solver,
-    Steer,
-    Words,
-    check_source,
-    draw,
-    export_generator,
-    latent,
-    load_pipeline,
-    open_files,
-)
-from unplug.sdk.diffusion import OURS, shipped_folder
+from unplug.sdk.device import Solver, Steer, Words, draw, latent, load_pipeline, open_files
+from unplug.sdk.diffusion import OURS
 
 SCHEMA = "unplug-device-pipeline/1"
 PROMPTS = (
@@ -41,11 +34,30 @@ PROMPTS = (
     "a portrait of an adult, brown ponytail, glasses, navy stripes background",
     "a teenager",
 )
-SETTINGS = ((25, "ddim"), (6, "dpm++"))
-"""Steps and solver; the last are what the base draws with by default."""
+FEW = "four-steps"
+"""The LoRA that ships, and the folder of the base that it is part of."""
 TIMED = ("litert", "onnx")
 """Core ML's files are evaluated operator by operator here, for numbers alone."""
 LISTED = ("ai-edge-litert", "onnxruntime", "torch", "diffusers", "coremltools", "numpy")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One way to draw: of the base's files, or of those with `FEW` in them."""
+
+    steps: int
+    solver: Solver
+    guidance: float = OURS.guidance
+    few: bool = False
+
+    @property
+    def label(self) -> str:
+        """Behind the name of a runtime."""
+        return f"{self.steps} steps" + (f" of {FEW}, no guidance" if self.few else "")
+
+
+WAYS = (Way(steps=25, solver="ddim"), Way(steps=6, solver="dpm++"), Way(steps=4, solver="ddim", guidance=1.0, few=True))
+"""The second is how the base draws by default, the third how the LoRA does."""
 
 
 def edges(side: int, seed: int) -> Any:
@@ -65,25 +77,25 @@ def draw_with_diffusers(job: Job) -> Reply:
     import torch
     from PIL import Image
 
-    from unplug.sdk.diffusion import CONTROLS, load_base
+    from unplug.sdk.diffusion import CONTROLS, find_lora, load_base, load_loras
     from unplug.sdk.diffusion.pictures import load_plugin, solve_with
 
     torch.set_num_threads(1)
     values = job.values
-    if "base" not in job.kept:
+    if (kept := f"few {values['few']}") not in job.kept:
         base = load_base("small", device=torch.device("cpu"))
-        job.kept["base"] = base
-        job.kept["steered"] = CONTROLS.get("plugin")().pipeline(base, load_plugin("canny"))
-    base = job.kept["base"]
+        load_loras(base, [find_lora(Path(FEW))] if values["few"] else [])
+        job.kept[kept] = base, CONTROLS.get("plugin")().pipeline(base, load_plugin("canny"))
+    base, steered = job.kept[kept]
     steer = {"image": Image.fromarray(np.array(job.arrays["edges"]))} if "edges" in job.arrays else {}
-    pipe = job.kept["steered"] if steer else base
+    pipe = steered if steer else base
     pipe.set_progress_bar_config(disable=True)
     solve_with(pipe, values["solver"])
     started = time.perf_counter()
     with torch.no_grad():
         z = pipe(
-            values["prompt"], num_inference_steps=values["steps"], guidance_scale=OURS.guidance, negative_prompt="",
-            output_type="latent",
+            values["prompt"], num_inference_steps=values["steps"], guidance_scale=values["guidance"], output_type="latent",
+            **({"negative_prompt": ""} if values["guidance"] > 1 else {}),
             latents=torch.from_numpy(np.array(job.arrays["noise"])), height=values["side"], width=values["side"], **steer,
         ).images  # fmt: skip
         decoded = (base.vae.decode(z / base.vae.config.scaling_factor).sample / 2 + 0.5).clamp(0, 1)
@@ -93,22 +105,20 @@ def draw_with_diffusers(job: Job) -> Reply:
     )
 
 
-def one_round(
-    number: int, folder: Path, kinds: list[tuple[str, str]], child: Child, steps: int, solver: Solver
-) -> dict[str, dict[str, Any]]:
+def one_round(number: int, folder: Path, targets: list[str], child: Child, way: Way) -> dict[str, dict[str, Any]]:
     """One picture of everybody, in turn: seconds, memory, and decibels to diffusers."""
     pipeline = load_pipeline(folder)
     prompt, seed = PROMPTS[number % len(PROMPTS)], number
     condition = edges(pipeline.image_size, number) if number % 2 else None
     arrays = {"noise": latent(seed, pipeline.latent_shape)} | ({} if condition is None else {"edges": condition})
-    values = {"prompt": prompt, "side": pipeline.image_size, "steps": steps, "solver": solver}
+    values = {"prompt": prompt, "side": pipeline.image_size, **asdict(way)}
     theirs = child.call("benchmarks.device_pipeline:draw_with_diffusers", values, arrays, what="diffusers")
-    rows: dict[str, dict[str, Any]] = {f"diffusers fp32, {steps} steps": dict(theirs.values)}
+    rows: dict[str, dict[str, Any]] = {f"diffusers fp32, {way.label}": dict(theirs.values)}
     steers = () if condition is None else (Steer(plugin="canny", condition_HWC=condition),)
-    words = Words(prompt=prompt, steps=steps, solver=solver)
-    for target, precision in kinds:
+    words = Words(prompt=prompt, steps=way.steps, solver=way.solver, guidance=way.guidance)
+    for target, precision in ((item.target, item.precision) for item in pipeline.unet.files if item.target in targets):
         mine = draw(folder, words, seeds=(seed,), steers=steers, target=target, precision=precision)
-        rows[f"{target} {precision}, {steps} steps"] = {
+        rows[f"{target} {precision}, {way.label}"] = {
             "seconds": mine.seconds[0] if target in TIMED else None,
             "peak_bytes": mine.peak_bytes if target in TIMED else None,
             "load_seconds": mine.load_seconds if target in TIMED else None, "runtime": mine.runtime,
@@ -119,9 +129,9 @@ def one_round(
     return rows
 
 
-def summary(rounds: list[dict[str, dict[str, Any]]], folder: Path) -> dict[str, dict[str, Any]]:
+def summary(rounds: list[dict[str, dict[str, Any]]], folders: dict[bool, Path]) -> dict[str, dict[str, Any]]:
     """Each row's rounds in one line of numbers."""
-    pipeline, rows = load_pipeline(folder), dict[str, dict[str, Any]]()
+    rows = dict[str, dict[str, Any]]()
     for name in rounds[0]:
         found = [item[name] for item in rounds]
         target, precision = name.split(",")[0].split(" ")
@@ -134,9 +144,17 @@ def summary(rounds: list[dict[str, dict[str, Any]]], folder: Path) -> dict[str, 
             "bytes": None,
         }  # fmt: skip
         if target != "diffusers":
-            files = open_files(pipeline, folder, target=target, precision=precision)
+            folder = folders[FEW in name]
+            files = open_files(load_pipeline(folder), folder, target=target, precision=precision)
             rows[name]["bytes"] = sum(item.card.bytes for part, item in files.items() if not part.startswith("plugins."))
     return rows
+
+
+def exported(targets: str, folder: Path, *more: str) -> Path:
+    """The base with its plugin, by the command that anybody has."""
+    command = ("export", "small", "canny", *more, "--to", targets, "--precision", "fp32,fp16", "--out", str(folder))
+    subprocess.run([sys.executable, "-m", "unplug.sdk.cli", *command], check=True, stdout=subprocess.DEVNULL)
+    return folder
 
 
 def markdown(facts: dict[str, Any]) -> str:
@@ -157,34 +175,28 @@ def markdown(facts: dict[str, Any]) -> str:
 
 @click.command()
 @click.option("--files", type=click.Path(path_type=Path), help="What `unplug export small canny` wrote; default: export now.")
+@click.option("--few", type=click.Path(path_type=Path), help="The same with `--lora four-steps`; default: export now.")
 @click.option("--rounds", type=click.IntRange(1, 100), default=6, show_default=True)
 @click.option("--to", "targets", default="litert,onnx,coreml", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/device-pipeline.json"), show_default=True)
-def main(files: Path | None, rounds: int, targets: str, out: Path) -> None:
+def main(files: Path | None, few: Path | None, rounds: int, targets: str, out: Path) -> None:
     """Exports, draws in turn, compares, prints the table and writes the JSON."""
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])  # for the children, which import this module
-    with tempfile.TemporaryDirectory(prefix="unplug-device-") as temporary:
-        folder = files or Path(temporary)
-        if files is None:
-            source = GeneratorSource(
-                name="small", folder=shipped_folder("small"), plugins={"canny": shipped_folder("canny")}, guidance=OURS.guidance
-            )
-            check_source(source)
-            export_generator(source, targets=targets.split(","), precisions=["fp32", "fp16"], out=folder)
-        kinds = [
-            (item.target, item.precision)
-            for item in load_pipeline(folder).unet.files
-            if item.target in targets.split(",")
-        ]  # fmt: skip
-        with Child() as child:
-            drawn = [
-                {name: row for how in SETTINGS for name, row in one_round(number, folder, kinds, child, *how).items()}
-                for number in range(rounds)
-            ]
-        rows = summary(drawn, folder)
+    with tempfile.TemporaryDirectory(prefix="unplug-device-") as temporary, Child() as child:
+        made = Path(temporary)
+        folders = {False: files or exported(targets, made / "base")}
+        folders[True] = few or exported(targets, made / "few", "--lora", FEW)
+        drawn = [
+            {
+                name: row
+                for way in WAYS
+                for name, row in one_round(number, folders[way.few], targets.split(","), child, way).items()
+            }
+            for number in range(rounds)
+        ]
+        rows = summary(drawn, folders)
     facts = {
-        "schema": SCHEMA, "settings": [list(how) for how in SETTINGS], "guidance": OURS.guidance, "rounds": rounds,
-        "threads": 1, "rows": rows,
+        "schema": SCHEMA, "settings": [asdict(way) for way in WAYS], "rounds": rounds, "threads": 1, "rows": rows,
         "command": "python -m benchmarks.device_pipeline", "versions": installed_versions(LISTED),
         "git_revision": git_revision(),
     }  # fmt: skip

@@ -50,11 +50,11 @@ def decibels(wanted: str, got: str) -> float:
     return math.inf if noise == 0.0 else 20 * math.log10(float(np.abs(one).max()) / noise)
 
 
-@pytest.mark.parametrize("name", ["generator", "variants"])
+@pytest.mark.parametrize("name", ["generator", "unguided", "variants"])
 def test_a_tiny_generator_draws_the_pictures_that_lie_beside_it(name: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     folder = HERE / name
-    generator.write_pipeline(tmp_path, slotted=name == "variants")
+    generator.write_pipeline(tmp_path, generator.FOLDERS[name])
     for path in (*tmp_path.rglob("*.onnx"), *tmp_path.rglob("*.lora")):
         assert sha256_file(path) == sha256_file(folder / path.relative_to(tmp_path)), path
     kept = json.loads((folder / "pictures.json").read_text(encoding="utf-8"))

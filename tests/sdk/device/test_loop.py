@@ -149,3 +149,23 @@ print(made.image_HWC.shape, sys.modules.get("torch"))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == "(16, 16, 3) None\n", done.stderr[-2000:]
+
+
+def test_a_unet_without_guidance_is_asked_about_the_prompt_alone(pipeline: Pipeline, tmp_path: Path) -> None:
+    own = toy(tmp_path, guided=False)
+    assert not own.guided and pipeline.guided
+    seen: list[set[str]] = []
+    parts: dict[str, Any] = networks()
+    plain = parts["unet"]
+
+    def unet(given: Mapping[str, Array]) -> Any:
+        seen.append(set(given))
+        return plain(given)
+
+    found = generate(own, parts | {"unet": unet}, Words(prompt="a child"), seed=3)
+    assert seen == [{"sample", "timestep", "encoder_hidden_states", RESIDUAL}] * 4
+    assert np.array_equal(found.latent, drawn(pipeline, seed=3, guidance=1.0).latent)
+    with pytest.raises(InputError, match="guidance 2: toy draws without"):
+        drawn(own, guidance=2.0)
+    with pytest.raises(InputError, match="without guidance it has no effect"):
+        drawn(own, negative="sad")

@@ -13,6 +13,7 @@ from PIL import Image
 from safetensors.numpy import load_file, save_file
 
 from unplug.core import CheckpointError, InputError, read_json, write_json
+from unplug.export import psnr_db
 from unplug.plugins import LORA_RANK, load_checkpoint
 from unplug.sdk.device import (
     PIPELINE,
@@ -20,6 +21,7 @@ from unplug.sdk.device import (
     Slot,
     Words,
     draw,
+    latent,
     load_pipeline,
     pack_loras,
 )
@@ -160,6 +162,36 @@ def test_one_file_serves_the_base_and_its_variants(base_folder: Path, lora: Path
     assert "both fill the slots" in fail(*call, "--variant", "twice", "--lora", lora).line
     with pytest.raises(InputError, match="without slots"):
         draw(generator, words, loras=(lora,))
+
+
+@pytest.mark.long
+def test_weights_made_part_of_a_base_draw_as_their_record_says(base_folder: Path, lora: Path, tmp_path: Path) -> None:
+    """Without guidance the UNet's file is asked about the prompt alone, and draws what diffusers draws with the adapter."""
+    from diffusers import DDIMScheduler
+
+    out, student = tmp_path / "files", Path(shutil.copytree(lora, tmp_path / "student"))
+    write_json(student / "unplug.json", {
+        "schema": "unplug-student/1", "sampling": {"steps": 2, "guidance": 1.0, "solver": "ddim"},
+    })  # fmt: skip
+    said("export", base_folder, "--to", "onnx", "--precision", "fp32", "--lora", student, "--out", out)
+    found = load_pipeline(out)
+    assert not found.guided and found.lora is None and (found.defaults.steps, found.defaults.guidance) == (2, 1.0)
+    assert found.name == "base + student" and found.unet.files[0].file == "unet/unet.fp32.onnx"
+    base = load_base(str(base_folder), device=CPU)
+    load_loras(base, [lora])
+    base.scheduler = DDIMScheduler.from_config(base.scheduler.config)
+    z = latent(5, found.latent_shape)
+    with torch.no_grad():
+        wanted = base(
+            "a portrait", num_inference_steps=2, guidance_scale=1.0, latents=torch.from_numpy(z), output_type="latent",
+            height=found.image_size, width=found.image_size,
+        ).images  # fmt: skip
+    drawn = draw(out, Words(prompt="a portrait"), seeds=(5,))
+    assert psnr_db(wanted.numpy(), drawn.latents[0]) >= 60.0
+    call = ("generate", "--base", out, "--prompt", "a portrait", "--out", tmp_path / "x.png")
+    assert "base + student draws without" in fail(*call, "--guidance", "3").line
+    assert "only a whole base has them" in fail("export", base_folder / "unet", "--lora", lora, "--out", tmp_path / "y").line
+    assert "no such file" in fail("export", base_folder, "--lora", tmp_path / "gone", "--out", tmp_path / "y").line
 
 
 def test_wrong_variants_end_in_one_line_before_any_work(base_folder: Path, lora: Path, tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ def test_paths_that_lead_out_of_the_folder(folder: Path, path: str) -> None:
             "takes no condition of 16 pixels",
         ),
         (lambda raw: raw["unet"]["iospec"]["inputs"][0].update(dtype="int8"), "its unet has sample of int8 where float32"),
-        (lambda raw: raw["unet"]["iospec"]["inputs"].pop(3), "has negative_hidden_states of shape None"),
+        (lambda raw: raw["unet"]["iospec"]["inputs"].pop(3), "a guidance of 3, and its unet answers for no negative prompt"),
+        (lambda raw: raw["unet"]["iospec"]["outputs"].pop(1), "has noise_pred_negative of shape None"),
         (lambda raw: raw["text_encoder"]["iospec"].update(inputs=[]), "has input_ids of shape None"),
     ],
 )

@@ -165,6 +165,7 @@ def test_what_a_students_record_tells(tmp_path: Path) -> None:
     for place in (tmp_path, file):
         how = sampling_of_lora(place)
         assert how is not None and (how.steps, how.guidance, how.solver) == (4, 1.0, "ddim")
+    assert sampling_of_lora(lora_file(tmp_path / "style.safetensors")) is None, "other weights beside a record are not its own"
     (tmp_path / "unplug.json").write_text(json.dumps({**record, "sampling": {"steps": 0, "guidance": 1, "solver": "ddim"}}))
     with pytest.raises(CheckpointError, match="to draw with"):
         sampling_of_lora(tmp_path)

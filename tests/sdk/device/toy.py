@@ -63,9 +63,16 @@ def dummy(folder: Path, name: str, spec: IOSpec) -> Part:
     return Part(model_type=TYPES[name], iospec=spec, files=(file,))
 
 
-def toy(folder: Path, variants: Mapping[str, tuple[Array, PipelineDefaults | None]] | None = None) -> Pipeline:
+def toy(
+    folder: Path, variants: Mapping[str, tuple[Array, PipelineDefaults | None]] | None = None, *, guided: bool = True
+) -> Pipeline:
     """The whole folder, as `unplug export` would leave one; with variants, each its rows and defaults, its UNet has slots."""
     specs = dict(SPECS)
+    if not guided:
+        unet = SPECS["unet"]
+        specs["unet"] = IOSpec(
+            inputs=tuple(item for item in unet.inputs if item.name != "negative_hidden_states"), outputs=unet.outputs[:1]
+        )
     if variants is not None:
         more = tensor("lora", 1, SLOTS.rank, SLOTS.width, layout="NTC")
         specs["unet"] = replace(SPECS["unet"], inputs=(*SPECS["unet"].inputs, more))
@@ -74,8 +81,9 @@ def toy(folder: Path, variants: Mapping[str, tuple[Array, PipelineDefaults | Non
         name="toy", image_size=SIDE, latent_shape=LATENT, tokenizer=TOKENIZER, schedule=SCHEDULES["epsilon"],
         text_encoder=parts["text_encoder"], unet=parts["unet"], decoder=parts["decoder"],
         plugins={"canny": PluginPart(condition="canny", part=parts["plugins.canny"])}, residuals=(RESIDUAL,),
-        scaling_factor=0.5, shift_factor=0.0, defaults=PipelineDefaults(steps=4, guidance=3.0, solver="ddim"), versions={},
-        git_revision=None, lora=None if variants is None else SLOTS,
+        scaling_factor=0.5, shift_factor=0.0,
+        defaults=PipelineDefaults(steps=4, guidance=3.0 if guided else 1.0, solver="ddim"),
+        versions={}, git_revision=None, lora=None if variants is None else SLOTS,
         variants={name: write_variant(folder, name, *held) for name, held in (variants or {}).items()},
     )  # fmt: skip
     pipeline.save(folder)
@@ -93,8 +101,12 @@ def networks() -> dict[str, object]:
         if "lora" in given:
             first_Ri, second_Ro = given["lora"][0, :, :2], given["lora"][0, :, 2:]
             moved = moved + np.einsum("ro,ri,nihw->nohw", second_Ro, first_Ri, given["sample"])
-        told, untold = (np.tanh(given[name].mean() * PROMPTED) for name in ("encoder_hidden_states", "negative_hidden_states"))
-        return {"noise_pred": (moved + told).astype(np.float32), "noise_pred_negative": (moved + untold).astype(np.float32)}
+        asked = {"noise_pred": "encoder_hidden_states", "noise_pred_negative": "negative_hidden_states"}
+        return {
+            out: (moved + np.tanh(given[name].mean() * PROMPTED)).astype(np.float32)
+            for out, name in asked.items()
+            if name in given
+        }
 
     def decoder(given: Mapping[str, Array]) -> dict[str, Array]:
         wide = given["latents"].repeat(SIDE // 2, 2).repeat(SIDE // 2, 3).mean(1, keepdims=True)

@@ -1,8 +1,9 @@
 """``python -m tests.vectors.app.generator``: a whole generator of tiny ONNX files, and pictures that Python draws with it.
 
 ``generator/`` is the folder as `unplug export` leaves one, ``variants/`` one whose UNet has slots for LoRA weights, with two
-variants; ``pictures.json`` of each has orders, and of each picture the
-latent and what the decoder gave. A port draws with the same files and ONNX Runtime, and must come within the decibels there.
+variants, ``unguided/`` one whose UNet is asked about the prompt alone; ``pictures.json`` of each has orders, and of each
+picture the latent and what the decoder gave. A port draws with the same files and ONNX Runtime, and must come within the
+decibels there.
 ``python -m tests.vectors.app.generator FOLDER FILE`` draws with another folder's ONNX files instead, say the base's that ships.
 """
 
@@ -36,7 +37,9 @@ from unplug.sdk.device import (
 
 from .networks import LATENT, RESIDUAL, SIDE, SLOTS, SPECS, TOKENIZER, TYPES, write
 
-HERE, SLOTTED = Path(__file__).parent / "generator", Path(__file__).parent / "variants"
+HERE = Path(__file__).parent
+FOLDERS = {"generator": "unet", "variants": "slotted_unet", "unguided": "unguided_unet"}
+"""Folder to its UNet."""
 MIN_DB = 100.0
 """Of pictures and latents: ONNX Runtime's builds for Python and the JVM may add numbers up in another order."""
 ORDERS: tuple[dict[str, Any], ...] = (
@@ -53,6 +56,10 @@ VARIANT_ORDERS: tuple[dict[str, Any], ...] = (
     {"prompt": "an elderly person", "seed": 7, "variant": "few-steps", "steps": 5, "guidance": 2.0, "solver": "ddim"},
 )
 """A picture of the bare base first; what an order does not say is the variant's own."""
+UNGUIDED_ORDERS: tuple[dict[str, Any], ...] = (
+    {"prompt": "a child", "seed": 0},
+    {"prompt": "an elderly person", "seed": 7, "strength": 1.0, "steps": 6, "solver": "dpm++"},
+)
 ROWS = {
     "few-steps": (np.array([[0.5, -0.25, 0.75, 1.0]], np.float32), PipelineDefaults(steps=2, guidance=1.0, solver="dpm++")),
     "style": (np.array([[1, 0.5, 0, -1], [0.25, -1, 0.5, 0]], np.float32), None),
@@ -67,11 +74,11 @@ def condition(side: int = SIDE) -> NDArray[np.uint8]:
     return found_HWC
 
 
-def write_pipeline(folder: Path, *, slotted: bool = False) -> None:
+def write_pipeline(folder: Path, unet: str = "unet") -> None:
     """The folder's networks, cards and ``pipeline.json``; with slots also its variants."""
-    parts = {}
+    parts, slotted = {}, unet == "slotted_unet"
     for part in ("text_encoder", "unet", "decoder", "plugins.canny"):
-        name = "slotted_unet" if slotted and part == "unet" else part
+        name = unet if part == "unet" else part
         path = write(folder, name, part.removeprefix("plugins."))
         file = PartFile(
             target="onnx", precision="fp32", file=path.relative_to(folder).as_posix(), sha256=sha256_file(path),
@@ -83,7 +90,8 @@ def write_pipeline(folder: Path, *, slotted: bool = False) -> None:
         schedule=SCHEDULES["v_prediction, zero terminal SNR"], text_encoder=parts["text_encoder"], unet=parts["unet"],
         decoder=parts["decoder"], plugins={"canny": PluginPart(condition="canny", part=parts["plugins.canny"])},
         residuals=(RESIDUAL,), scaling_factor=0.5, shift_factor=0.0,
-        defaults=PipelineDefaults(steps=4, guidance=3.0, solver="ddim"), versions={}, git_revision=None,
+        defaults=PipelineDefaults(steps=4, guidance=1.0 if unet == "unguided_unet" else 3.0, solver="ddim"), versions={},
+        git_revision=None,
         lora=SLOTS if slotted else None,
         variants={name: write_variant(folder, name, *held) for name, held in ROWS.items()} if slotted else {},
     ).save(folder)  # fmt: skip
@@ -106,7 +114,7 @@ def pictures(folder: Path) -> dict[str, Any]:
         for name, session in sessions.items()
     }
     rows = []
-    for order in ORDERS if pipeline.lora is None else VARIANT_ORDERS:
+    for order in UNGUIDED_ORDERS if not pipeline.guided else ORDERS if pipeline.lora is None else VARIANT_ORDERS:
         variant = order.get("variant")
         usual = {} if variant is None else asdict(pipeline.defaults_of(variant))
         words = Words(**(usual | {key: value for key, value in order.items() if key not in ("seed", "strength", "variant")}))
@@ -131,8 +139,9 @@ def floats(array: NDArray[np.float32]) -> str:
 
 def main() -> None:
     """Writes the folders."""
-    for folder, slotted in ((HERE, False), (SLOTTED, True)):
-        write_pipeline(folder, slotted=slotted)
+    for name, unet in FOLDERS.items():
+        folder = HERE / name
+        write_pipeline(folder, unet)
         (folder / "pictures.json").write_text(json.dumps(pictures(folder), indent=1) + "\n", encoding="utf-8")
 
 

@@ -49,13 +49,15 @@ SPECS = {
     ),
 }  # fmt: skip
 SPECS["slotted_unet"] = IOSpec(inputs=(*SPECS["unet"].inputs, UPDATES), outputs=SPECS["unet"].outputs)
+SPECS["unguided_unet"] = IOSpec(
+    inputs=tuple(item for item in SPECS["unet"].inputs if item.name != "negative_hidden_states"),
+    outputs=SPECS["unet"].outputs[:1],
+)
+"""Asked about the prompt alone, as the UNet of a base that draws without guidance."""
 TYPES = {
-    "text_encoder": "text_encoder",
-    "unet": "guided_unet",
-    "decoder": "decoder",
-    "plugins.canny": "plugin",
-    "age": "age",
-} | {"slotted_unet": "slotted_unet"}
+    "text_encoder": "text_encoder", "unet": "guided_unet", "decoder": "decoder", "plugins.canny": "plugin", "age": "age",
+    "slotted_unet": "slotted_unet", "unguided_unet": "unet",
+}  # fmt: skip
 SIZES = {"first.from": [0], "first.to": [2], "second.to": [4], "last": [2], "flat": [1, 2, 16], "square": [1, 2, 4, 4]}
 """Constants of `slotted_unet`: where the two factors lie in a row, and the latent's shapes."""
 Node = tuple[str, Sequence[str], str, dict[str, Any]]
@@ -83,6 +85,8 @@ def nodes_of(name: str, weight: Any) -> list[Node]:
         place = next(number for number, node in enumerate(plain) if node[2] == "base")
         kind, taken, given, more = plain[place]
         return [*mixed, *plain[:place], (kind, [*taken, "mixed"], given, more), *plain[place + 1 :]]
+    if name == "unguided_unet":
+        return [node for node in nodes_of("unet", weight) if not node[2].startswith("noise_pred_negative")]
     if name == "unet":
         shared: list[Node] = [
             ("Conv", ["sample", weight(2, 2, 3, 3), weight(2)], "seen", {"pads": [1, 1, 1, 1]}),

@@ -243,6 +243,29 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     XCTAssertEqual(orders.count, 4)
   }
 
+  /// Its UNet is asked about the prompt alone.
+  func testATinyGeneratorWithoutGuidanceDrawsAsPythonDoes() throws {
+    let (generator, engines, file) = try tiny("unguided")
+    let (pipeline, orders) = (generator.pipeline, try file.items("orders"))
+    let condition = try shown(pipeline, file)
+    XCTAssertFalse(pipeline.isGuided)
+    for item in orders {
+      let asked = try order(item, pipeline, condition)
+      let drawn = try Loop(pipeline, engines).draw(asked)
+      for (key, own) in [("decoded", drawn.decoded), ("latent", drawn.latent)] as [(ExactText, [Float])] {
+        XCTAssertNil(Difference(reference: try packed(item, key), output: own).verdict(try file.number("min_db")), "\(asked.prompt) \(key)")
+      }
+    }
+    XCTAssertEqual(orders.count, 2)
+    var other = try order(orders[0], pipeline, condition)
+    other.guidance = 2
+    XCTAssertThrowsError(try Loop(pipeline, engines).draw(other))
+    let text = String(decoding: try vector("app/unguided/pipeline.json"), as: UTF8.self)
+    let guided = text.replacingOccurrences(of: "\"guidance\": 1.0", with: "\"guidance\": 3.0")
+    XCTAssertNotEqual(guided, text)
+    XCTAssertThrowsError(try Pipeline(Data(guided.utf8)))
+  }
+
   /// The screen offers the variants, takes over what suits them, and draws another picture with each.
   @MainActor func testTheDrawScreenWithVariants() async throws {
     let screen = DrawScreen(openers: [try onnx()], finder: Faces(found: []), decoder: MadeUp())

@@ -62,13 +62,17 @@ EXPLAINED = 4
     "--variant", "variants", multiple=True, metavar="NAME=WEIGHTS",
     help="Of a whole base: LoRA weights put beside its files under a name; --lora-slots goes without saying. May be repeated.",
 )  # fmt: skip
+@click.option(
+    "--lora", "loras", multiple=True, type=click.Path(path_type=Path), metavar="WEIGHTS",
+    help="Of a whole base: LoRA weights made part of it, as unplug generate --lora draws. May be repeated.",
+)  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 8), default=2, show_default=True, help="Targets converted at a time.")
 @out_option("Folder for the exported files and their cards; of several checkpoints one in it for each.")
 @command
 def export(
     checkpoints: tuple[Path, ...], targets: str, precisions: str, spec: str | None, samples: int, check: int | None,
     nhwc: bool, ios: str, delegate: str | None, lora_slots: bool, variants: tuple[str, ...],
-    workers: int, out: Path, common: Common,
+    loras: tuple[Path, ...], workers: int, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
 
@@ -91,15 +95,12 @@ def export(
     if any(map(is_base, checkpoints)):
         order = BaseOrder(
             targets=names(targets), precisions=names(precisions), nhwc=nhwc, ios=int(ios), workers=workers, check=check,
-            lora_slots=lora_slots, variants=variants, out=out,
+            lora_slots=lora_slots, variants=variants, loras=loras, out=out,
         )  # fmt: skip
         return export_base(checkpoints, order, common)
-    if lora_slots or variants:
-        raise InputError(
-            "--variant" if variants else "--lora-slots",
-            "only a whole base has them",
-            "Name the base, for example small, or leave it out",
-        )
+    if lora_slots or variants or loras:
+        option = "--lora" if loras else "--variant" if variants else "--lora-slots"
+        raise InputError(option, "only a whole base has them", "Name the base, for example small, or leave it out")
     pairs = plan_pairs(names(targets), names(precisions))
     wanted = list(dict.fromkeys(name for found in pairs.values() for name in found))
     if spec is not None and not looks_at_samples(wanted):

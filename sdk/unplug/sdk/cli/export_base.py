@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from unplug.core import InputError, counted, table
@@ -18,6 +19,7 @@ from .options import given_option
 if TYPE_CHECKING:
     from unplug.export import Artifact
     from unplug.sdk.device import GeneratorSource, VariantSource
+    from unplug.sdk.diffusion import Sampling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,19 +34,46 @@ class BaseOrder:
     check: int | None
     lora_slots: bool
     variants: tuple[str, ...]
+    loras: tuple[Path, ...]
     out: Path
 
 
 def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -> Outcome:
     """Exports one base and the plugins beside it, and says what came of it."""
-    from unplug.sdk.device import PIPELINE, check_source, export_generator, load_pipeline
+    from unplug.sdk.device import check_source
 
     variants = _variants(order.variants)
     source = replace(_source(checkpoints), lora_slots=order.lora_slots or bool(variants), variants=variants)
-    check_source(source)
     if (name := given_option("spec", "samples", "delegate")) is not None:
         word = {"spec": "--calibrate", "samples": "--calibration-samples", "delegate": "--require-delegate"}[name]
         raise InputError(word, "it is of one model, and this is a whole base", "Leave it out, or export the parts one by one")
+    with TemporaryDirectory() as merged:
+        source = _merged(source, order.loras, Path(merged))
+        check_source(source)
+        return _export(source, order, common)
+
+
+def _merged(source: GeneratorSource, loras: Sequence[Path], folder: Path) -> GeneratorSource:
+    """The base with LoRA weights made part of it, in `folder`; it draws as the last one that tells says."""
+    from unplug.sdk.diffusion import find_lora, merge_loras, sampling_of_lora
+
+    if not loras:
+        return source
+    found = [find_lora(path) for path in loras]
+    merge_loras(str(source.folder), found, folder)
+    name = " + ".join([source.name, *(path.name.removesuffix(".safetensors") for path in loras)])
+    told = [_way(how) for how in map(sampling_of_lora, found) if how is not None]
+    return replace(source, name=name, folder=folder, **(told[-1] if told else {}))
+
+
+def _way(how: Sampling) -> dict[str, Any]:
+    """Steps, guidance and solver, as `GeneratorSource` and `PipelineDefaults` take them: files name a solver always."""
+    return {"steps": how.steps, "guidance": how.guidance, "solver": how.solver or "ddim"}
+
+
+def _export(source: GeneratorSource, order: BaseOrder, common: Common) -> Outcome:
+    from unplug.sdk.device import PIPELINE, export_generator, load_pipeline
+
     started = time.perf_counter()
     with progress_bar(f"export {source.name}", common) as progress:
         made = export_generator(
@@ -53,21 +82,23 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
         )  # fmt: skip
     seconds = round(time.perf_counter() - started, 1)
     files = [(name, item) for name, several in made.items() for item in several]
-    packed = load_pipeline(order.out).variants
+    pipeline = load_pipeline(order.out)
     outcome = Outcome(value={
         "out": str(order.out), "pipeline": str(order.out / PIPELINE), "seconds": seconds,
-        "variants": {name: asdict(item) for name, item in packed.items()},
+        "variants": {name: asdict(item) for name, item in pipeline.variants.items()},
         "artifacts": [{**asdict(item.card), "path": str(item.path), "part": name} for name, item in files],
     })  # fmt: skip
     rows = [(str(item.path), name, item.card.precision, f"{item.card.bytes:,}", item.card.sha256[:12]) for name, item in files]
     rows += [
         (str(order.out / item.file), f"variant {name}", "fp32", f"{item.bytes:,}", item.sha256[:12])
-        for name, item in packed.items()
+        for name, item in pipeline.variants.items()
     ]
     outcome.add(table(("file", "part", "precision", "bytes", "sha256"), rows))
     for name, several in made.items() if order.check else ():
         _compare(outcome, source.checkpoints()[name], several, order, common)
     outcome.add(f"{source.name}: {counted(len(files), 'file')} and {PIPELINE} in {seconds} s")
+    if not pipeline.guided:
+        outcome.add("It draws without guidance: each step asks its UNet about the prompt alone.")
     outcome.add(f"Next: unplug generate --base {shlex.quote(str(order.out))} --prompt TEXT --out picture.png")
     return outcome
 
@@ -88,8 +119,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     how = sampling_by_record(folder)
     return GeneratorSource(
         name="small" if folder == shipped_folder("small") else folder.resolve().name, folder=folder,
-        plugins=dict(zip(names, plugins, strict=True)), steps=how.steps,
-        guidance=how.guidance, solver=how.solver or "ddim",
+        plugins=dict(zip(names, plugins, strict=True)), **_way(how),
     )  # fmt: skip
 
 
@@ -107,7 +137,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
         before = found.get(name, VariantSource(loras=()))
         weights = find_lora(Path(path))
         how = sampling_of_lora(weights)
-        told = how and PipelineDefaults(steps=how.steps, guidance=how.guidance, solver=how.solver or "ddim")
+        told = how and PipelineDefaults(**_way(how))
         found[name] = VariantSource(loras=(*before.loras, weights), defaults=told or before.defaults)
     return found
 

@@ -14,7 +14,18 @@ from unplug.plugins import level_differences, read_base, read_config, weights_fi
 
 from .base_folder import read_scales, read_schedule, read_tokenizer
 from .lora import LoraSlots, Slot
-from .pipeline import LORA, NAME, PARTS, PIPELINE, Part, PartFile, Pipeline, PipelineDefaults, PluginPart, load_pipeline
+from .pipeline import (
+    NAME,
+    PARTS,
+    PIPELINE,
+    Part,
+    PartFile,
+    Pipeline,
+    PipelineDefaults,
+    PluginPart,
+    load_pipeline,
+    residuals_in,
+)
 from .sampler import SOLVERS, Solver
 from .variants import VariantSource, pack_variants, write_variant
 
@@ -33,7 +44,8 @@ class GeneratorSource:
         name: of the base.
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
         plugins: name to checkpoint folder.
-        steps, guidance, solver: that suit the base by default.
+        steps, guidance, solver: that suit the base by default. With a guidance of 1 (none) and no slots the UNet is exported
+            so that it is asked about the prompt alone, which takes half the time; it then draws without guidance only.
         lora_slots: the UNet takes low-rank updates as an input, so that one file serves every variant.
         variants: name to what is drawn with by that name; they need the slots.
     """
@@ -54,7 +66,9 @@ class GeneratorSource:
 
     def view_of(self, part: str) -> str | None:
         """How a part is exported, where it is another way than as its checkpoint's own type."""
-        return None if part != "unet" else "slotted_unet" if self.lora_slots else "guided_unet"
+        if part != "unet" or (self.guidance == 1.0 and not self.lora_slots):
+            return None
+        return "slotted_unet" if self.lora_slots else "guided_unet"
 
     @property
     def small(self) -> bool:
@@ -159,15 +173,15 @@ def _facts(source: GeneratorSource) -> dict[str, Any]:
 
 def _pipeline(source: GeneratorSource, facts: dict[str, Any], made: Mapping[str, list[Artifact]], out: Path) -> Pipeline:
     parts = {name: _part(files, out) for name, files in made.items()}
-    unet = parts["unet"].iospec.images_in("NCHW")
+    unet = parts["unet"].iospec
     (image,) = parts["decoder"].iospec.images_in("NCHW").outputs
     conditions = {name: str(made[f"plugins.{name}"][0].card.config.get("condition", "")) for name in source.plugins}
-    _, channels, height, width = unet.inputs[0].shape
+    _, channels, height, width = unet.images_in("NCHW").inputs[0].shape
     return Pipeline(
         name=source.name, image_size=image.height, latent_shape=(channels, height, width), **facts,
         text_encoder=parts["text_encoder"], unet=parts["unet"], decoder=parts["decoder"],
         plugins={name: PluginPart(condition=kind, part=parts[f"plugins.{name}"]) for name, kind in conditions.items()},
-        residuals=tuple(item.name for item in unet.inputs[4:] if item.name != LORA),
+        residuals=tuple(item.name for item in residuals_in(unet)),
         defaults=PipelineDefaults(steps=source.steps, guidance=source.guidance, solver=source.solver),
         versions=installed_versions(["numpy"]), git_revision=git_revision(),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from unplug.core import Array, DataError, InputError
 from unplug.sdk.conditions import check_condition
 
 from .noise import latent
-from .pipeline import LORA, Pipeline
+from .pipeline import LORA, NEGATIVE, Pipeline
 from .sampler import Solver, advance, guided, sampling_table
 from .tokenizer import Encoded
 
@@ -99,6 +99,9 @@ def generate(
     guidance = pipeline.defaults.guidance if words.guidance is None else words.guidance
     if not 1.0 <= guidance <= MAX_GUIDANCE:
         raise InputError(f"guidance {guidance:g}", "out of range", f"Use 1 (none) to {MAX_GUIDANCE:g}")
+    if guidance != 1.0 and not pipeline.guided:
+        why = f"{pipeline.name} draws without: its unet answers for the prompt alone"
+        raise InputError(f"guidance {guidance:g}", why, "Leave it out")
     if words.negative and guidance == 1.0:
         raise InputError("negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")
     table = sampling_table(
@@ -108,16 +111,16 @@ def generate(
     )
     residuals = residuals_of(pipeline, networks, steers) | lora_input(pipeline, lora_RK)
     prompt, negative = pipeline.tokenizer.encode(words.prompt), pipeline.tokenizer.encode(words.negative)
-    told, untold = (text_state(networks["text_encoder"], item) for item in (prompt, negative))
+    asked = {"encoder_hidden_states": text_state(networks["text_encoder"], prompt)}
+    if pipeline.guided:
+        asked[NEGATIVE] = text_state(networks["text_encoder"], negative)
     z_1Chw = latent(seed, pipeline.latent_shape)
     before = np.zeros_like(z_1Chw)
     for step, time in enumerate(table.timestep_S):
-        given = {
-            "sample": z_1Chw, "timestep": np.array([time], np.float32),
-            "encoder_hidden_states": told, "negative_hidden_states": untold, **residuals,
-        }  # fmt: skip
-        found = networks["unet"](given)
-        prediction = guided(found["noise_pred"], found["noise_pred_negative"], guidance)
+        found = networks["unet"]({"sample": z_1Chw, "timestep": np.array([time], np.float32), **asked, **residuals})
+        prediction = found["noise_pred"]
+        if pipeline.guided:
+            prediction = guided(prediction, found["noise_pred_negative"], guidance)
         z_1Chw, before = advance(table, step, z_1Chw, prediction, before)
         if watch is not None:
             watch(step + 1, len(table.timestep_S), z_1Chw)

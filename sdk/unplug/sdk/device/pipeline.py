@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from unplug.core import STRICT, ArtifactError, InputError, IOSpec, ReportError, read_dataclass, write_json
+from unplug.core import STRICT, ArtifactError, InputError, IOSpec, ReportError, TensorSpec, read_dataclass, write_json
 from unplug.export import Artifact, load_artifact
 
 from .lora import LoraSlots
@@ -27,6 +27,10 @@ NOISE: Literal["philox4x32-10/box-muller"] = "philox4x32-10/box-muller"
 PARTS = ("text_encoder", "unet", "decoder")
 LORA = "lora"
 """The UNet's input of low-rank updates, where it has one."""
+NEGATIVE = "negative_hidden_states"
+"""The UNet's input of the negative prompt's states, which one that draws without guidance lacks."""
+ASKED = ("sample", "timestep", "encoder_hidden_states", NEGATIVE)
+"""The UNet's inputs before its residuals."""
 MAX_UPDATES = 2**26
 """Numbers of that input at most: readers make as many, whatever a record says."""
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}(/[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}){0,3}")
@@ -58,7 +62,7 @@ class Part:
     """One network of a generator.
 
     Args:
-        model_type: text_encoder, guided_unet, decoder or plugin.
+        model_type: text_encoder, guided_unet (of a base that draws without guidance unet), decoder or plugin.
         iospec: its named tensors, the same in all files.
         files: one a target and precision.
     """
@@ -120,7 +124,8 @@ class Pipeline:
         schedule: noise levels and what the UNet predicts.
         text_encoder: ``input_ids`` to ``hidden_states``.
         unet: one step for a prompt and its negative: ``sample``, ``timestep``, ``encoder_hidden_states``,
-            ``negative_hidden_states`` and the residuals to ``noise_pred`` and ``noise_pred_negative``.
+            ``negative_hidden_states`` and the residuals to ``noise_pred`` and ``noise_pred_negative``. Of a base that draws
+            without guidance it is asked about the prompt alone: both tensors of the negative are missing.
         decoder: ``latents`` to ``image`` in [0, 1].
         plugins: by name; each has the residuals as outputs.
         residuals: names of the UNet's inputs that plugins fill, in order; zeros steer nothing.
@@ -155,6 +160,11 @@ class Pipeline:
     git_revision: str | None
     lora: LoraSlots | None = None
     variants: dict[str, Variant] = field(default_factory=dict)
+
+    @property
+    def guided(self) -> bool:
+        """Whether the UNet answers for the negative prompt too; without that, a guidance of 1 is the only one."""
+        return any(item.name == NEGATIVE for item in self.unet.iospec.inputs)
 
     def parts(self) -> dict[str, Part]:
         """All parts by name: those of the base, and each plugin as ``plugins.NAME``."""
@@ -233,9 +243,10 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
     wanted = {
         ("text_encoder", "input_ids"): (1, tokens), ("text_encoder", "hidden_states"): (1, tokens, width),
         ("unet", "sample"): latent, ("unet", "timestep"): (1,), ("unet", "encoder_hidden_states"): (1, tokens, width),
-        ("unet", "negative_hidden_states"): (1, tokens, width), ("unet", "noise_pred"): latent,
-        ("unet", "noise_pred_negative"): latent, ("decoder", "latents"): latent, ("decoder", "image"): (1, 3, side, side),
+        ("unet", "noise_pred"): latent, ("decoder", "latents"): latent, ("decoder", "image"): (1, 3, side, side),
     }  # fmt: skip
+    if pipeline.guided:
+        wanted |= {("unet", NEGATIVE): (1, tokens, width), ("unet", "noise_pred_negative"): latent}
     for (part, tensor), expected in wanted.items():
         if shape(part, tensor) != expected:
             yield f"its {part} has {tensor} of shape {shape(part, tensor)} where {expected} is needed"
@@ -244,8 +255,9 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
             if item.dtype != (expected_type := "int32" if item.name == "input_ids" else "float32"):
                 yield f"its {part} has {item.name} of {item.dtype[:40]} where {expected_type} is needed"
     slots = () if pipeline.lora is None else (LORA,)
-    if tuple(item.name for item in specs["unet"].inputs[4:]) != (*pipeline.residuals, *slots):
-        yield "its residuals are not the inputs of its unet behind the first four"
+    behind = specs["unet"].inputs[len(ASKED) if pipeline.guided else len(ASKED) - 1 :]
+    if tuple(item.name for item in behind) != (*pipeline.residuals, *slots):
+        yield "its residuals are not the inputs of its unet that follow the words"
     if pipeline.lora is not None:
         yield from _slot_problems(pipeline.lora, specs["unet"].inputs[-1].shape)
     yield from _variant_problems(pipeline)
@@ -276,10 +288,15 @@ def _variant_problems(pipeline: Pipeline) -> Iterator[str]:
             yield f"its variant {name} has {variant.bytes} bytes, where 1 to {pipeline.lora.rank} rows of {row} are needed"
 
 
+def residuals_in(unet: IOSpec) -> tuple[TensorSpec, ...]:
+    """A UNet's inputs that plugins fill, channels first."""
+    return tuple(item for item in unet.images_in("NCHW").inputs if item.name not in (*ASKED, LORA))
+
+
 def plugin_problems(name: str, plugin: IOSpec, unet: IOSpec) -> Iterator[str]:
     """What of a plugin does not fit a UNet: a residual that is missing, one too many, or one of another shape."""
     own = {item.name: item.shape for item in plugin.images_in("NCHW").outputs}
-    wanted = {item.name: item.shape for item in unet.images_in("NCHW").inputs[4:] if item.name != LORA}
+    wanted = {item.name: item.shape for item in residuals_in(unet)}
     for tensor in dict.fromkeys((*wanted, *own)):
         if own.get(tensor) != wanted.get(tensor):
             given, taken = (list(found[tensor]) if tensor in found else "nothing" for found in (own, wanted))
@@ -292,6 +309,8 @@ def _number_problems(pipeline: Pipeline) -> Iterator[str]:
         if not 1 <= defaults.steps < len(pipeline.schedule.alphas_cumprod) or not 1.0 <= defaults.guidance <= 50.0:
             of = "" if name is None else f" of {name}"
             yield f"its defaults{of} are {defaults.steps} steps and a guidance of {defaults.guidance:g}"
+        elif not pipeline.guided and defaults.guidance != 1.0:
+            yield f"its defaults have a guidance of {defaults.guidance:g}, and its unet answers for no negative prompt"
     ids = pipeline.text_encoder.iospec.inputs[0]
     if ids.range is None or ids.range[1] < len(pipeline.tokenizer.vocabulary) - 1:
         yield f"its tokenizer has {len(pipeline.tokenizer.vocabulary)} tokens, more than its text encoder takes"

@@ -15,6 +15,7 @@ from .load import load_loras as load_loras
 from .measure import batch_size_of as batch_size_of
 from .measure import losses as losses
 from .measure import mean_loss as mean_loss
+from .merge import merge_loras as merge_loras
 from .pictures import BATCH as BATCH
 from .pictures import Steering as Steering
 from .pictures import draw_pictures as draw_pictures
@@ -31,6 +32,7 @@ from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import WEIGHTS_NAME as WEIGHTS_NAME
+from .shipped import Sampling as Sampling
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin
 from .shipped import sampling_by_record as sampling_by_record

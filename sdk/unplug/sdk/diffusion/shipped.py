@@ -108,8 +108,10 @@ def sampling_of_lora(weights: Path) -> Sampling | None:
     """
     from unplug.plugins import RECORD
 
-    record = (weights if weights.is_dir() else weights.parent) / RECORD
-    if not record.is_file():
+    if weights.is_dir():
+        weights = weights / WEIGHTS_NAME
+    record = weights.with_name(RECORD)
+    if weights.name != WEIGHTS_NAME or not record.is_file():  # other weights beside a record are not its own
         return None
     own = read_json(record, max_bytes=MAX_RECORD_BYTES)
     told = own.get("sampling") if isinstance(own, dict) and own.get("schema") == LORA_SCHEMA else None

@@ -73,15 +73,17 @@ public final class Loop {
     let table = try SamplingTable(pipeline.schedule, steps: order.steps, solver: order.solver)
     let more = try residuals(order.steers).merging(updates(order.lora)) { own, _ in own }
     let prompt = try pipeline.tokenizer.encode(order.prompt)
-    let (told, untold) = (try states(prompt), try states(pipeline.tokenizer.encode(order.negative)))
+    var asked: Tensors = ["encoder_hidden_states": .floats(try states(prompt))]
+    if pipeline.isGuided { asked[Pipeline.negative] = .floats(try states(pipeline.tokenizer.encode(order.negative))) }
     var latent = NoiseStream.normals(seed: order.seed, count: pipeline.latentShape.reduce(1, *))
     var before = [Float](repeating: 0, count: latent.count)
     for (step, time) in table.timestep.enumerated() {
-      var given: Tensors = ["sample": .floats(latent), "timestep": .floats([Float(time)])]
-      (given["encoder_hidden_states"], given["negative_hidden_states"]) = (.floats(told), .floats(untold))
+      var given = asked
+      (given["sample"], given["timestep"]) = (.floats(latent), .floats([Float(time)]))
       for (name, values) in more { given[name] = .floats(values) }
       let found = try run("unet", given)
-      let prediction = guided(try output("noise_pred", found), try output("noise_pred_negative", found), Float(order.guidance))
+      var prediction = try output("noise_pred", found)
+      if pipeline.isGuided { prediction = guided(prediction, try output("noise_pred_negative", found), Float(order.guidance)) }
       (latent, before) = table.advance(step, latent: latent, prediction: prediction, before: before)
       try watch(Seen(done: step + 1, steps: table.timestep.count, latent: latent, data: before))
     }
@@ -136,6 +138,9 @@ public final class Loop {
   private func check(_ order: Order) throws {
     guard order.guidance >= 1, order.guidance <= Loop.maxGuidance else {
       throw Failure("guidance \(order.guidance)", "out of range", "Use 1 (none) to \(Int(Loop.maxGuidance))")
+    }
+    guard order.guidance == 1 || pipeline.isGuided else {
+      throw Failure("guidance \(order.guidance)", "\(pipeline.name) draws without: its UNet answers for the prompt alone", "Leave it out")
     }
     if !order.negative.isEmpty, order.guidance == 1 {
       throw Failure("The negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")

@@ -65,6 +65,8 @@ public struct Pipeline: Sendable {
   }
 
   public static let fileName = "pipeline.json"
+  /// The UNet's input of the negative prompt's states, which one that draws without guidance lacks.
+  static let negative = "negative_hidden_states"
   public static let maxBytes = 64 << 20
 
   public let name: String
@@ -124,7 +126,13 @@ public struct Pipeline: Sendable {
     guard value["variants"] == nil || value["variants"]?.object != nil else { throw refuse("its variants are no record") }
     (self.lora, variants) = (lora, named)
     try checkFit()
+    guard isGuided || ([defaults] + named.values.compactMap(\.defaults)).allSatisfy({ $0.guidance == 1 }) else {
+      throw refuse("its defaults have a guidance, and its unet answers for no negative prompt")
+    }
   }
+
+  /// Whether the UNet answers for the negative prompt too; without that, a guidance of 1 is the only one.
+  public var isGuided: Bool { unet.iospec.inputs.contains { $0.name == Pipeline.negative } }
 
   /// What suits a variant; nothing is the bare base.
   public func defaults(of variant: String?) -> Defaults { variant.flatMap { variants[$0]?.defaults } ?? defaults }
@@ -150,19 +158,19 @@ public struct Pipeline: Sendable {
     let own = ["text_encoder": textEncoder, "unet": unet, "decoder": decoder].mapValues { shapes($0.iospec.inputs + $0.iospec.outputs) }
     let width = own["text_encoder"]!["hidden_states"]?.last ?? 0
     let (latent, states, length) = ([1] + latentShape, [1, tokenizer.length, width], [1, tokenizer.length])
-    let wanted: [(String, String, [Int])] = [
+    var wanted: [(String, String, [Int])] = [
       ("text_encoder", "input_ids", length), ("text_encoder", "hidden_states", states), ("unet", "sample", latent),
-      ("unet", "timestep", [1]), ("unet", "encoder_hidden_states", states), ("unet", "negative_hidden_states", states),
-      ("unet", "noise_pred", latent), ("unet", "noise_pred_negative", latent), ("decoder", "latents", latent),
-      ("decoder", "image", [1, 3, imageSize, imageSize]),
+      ("unet", "timestep", [1]), ("unet", "encoder_hidden_states", states), ("unet", "noise_pred", latent),
+      ("decoder", "latents", latent), ("decoder", "image", [1, 3, imageSize, imageSize]),
     ]
+    if isGuided { wanted += [("unet", Pipeline.negative, states), ("unet", "noise_pred_negative", latent)] }
     for (part, tensor, shape) in wanted where own[part]![tensor] != shape {
       throw refuse("its \(part) has \(tensor) of the shape \(own[part]![tensor] ?? []) where \(shape) is needed")
     }
-    let behind = Array(unet.iospec.inputs.dropFirst(4))
+    let behind = Array(unet.iospec.inputs.dropFirst(isGuided ? 4 : 3))
     let (taken, slots) = (Array(behind.prefix(residuals.count)), Array(behind.dropFirst(residuals.count)))
     guard taken.map(\.name) == residuals, slots.map(\.name) == (lora == nil ? [] : [LoraSlots.input]) else {
-      throw refuse("its residuals are not the inputs of its unet behind the first four")
+      throw refuse("its residuals are not the inputs of its unet that follow the words")
     }
     if let lora, slots[0].shape != [1, lora.rank, lora.width] {
       throw refuse("its slots of rank \(lora.rank) do not make the input \(LoraSlots.input)")

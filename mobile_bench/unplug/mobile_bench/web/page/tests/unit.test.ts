@@ -306,6 +306,33 @@ test("variants that hold, and those that do not", () => {
   }
 });
 
+/** The same whose UNet is asked about the prompt alone. */
+function unguided(): any {
+  const item = pipeline();
+  const { inputs, outputs } = item.unet.iospec;
+  [inputs, outputs].forEach((side: any[]) => side.splice(side.findIndex(({ name }) => name.includes("negative")), 1));
+  item.defaults.guidance = 1;
+  return item;
+}
+
+test("a UNet without guidance is asked about the prompt alone, and draws without", async () => {
+  const { pipeline: own } = readPipeline(bytes(unguided()));
+  const asked: string[] = [];
+  let texts = 0;
+  const networks = {
+    text_encoder: async () => (texts++, { hidden_states: new Float32Array(12) }),
+    unet: async (given: any) => (asked.push(Object.keys(given).join()), { noise_pred: new Float32Array(8).fill(0.5) }),
+    decoder: async () => ({ image: new Float32Array(192) }),
+  };
+  const order = { prompt: [512, 513, 513, 513], negative: [512, 513, 513, 513], seed: "0", steps: 2, guidance: 1, solver: "ddim" as const, steers: [], lora: new Float32Array(0) };
+  await new Loop(own, networks).draw(order, async () => undefined);
+  assert.deepEqual([texts, asked], [1, Array(2).fill("sample,timestep,encoder_hidden_states,r0")]);
+  await assert.rejects(new Loop(own, networks).draw({ ...order, guidance: 2 }, async () => undefined), /tiny draws without guidance/);
+  const wrong = unguided();
+  wrong.defaults.guidance = 3;
+  assert.throws(() => readPipeline(bytes(wrong)), /its defaults are/);
+});
+
 test("the UNet gets a variant's rows, and zeros below them or for none", async () => {
   const item = slotted();
   const rows = new Float32Array([1, 2, 3, 4, 5, -6]);

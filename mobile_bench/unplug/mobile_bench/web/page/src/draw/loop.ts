@@ -2,7 +2,7 @@
 import { elements, relaid } from "../layout";
 import type { Feeds, IOSpec, TensorSpec, Tensors } from "../types";
 import { INITIAL, MAX_SEED, normals } from "./noise";
-import { LORA, partsOf, type Pipeline, widthOf } from "./pipeline";
+import { isGuided, LORA, NEGATIVE, partsOf, type Pipeline, widthOf } from "./pipeline";
 import { advance, guided, rint, samplingTable, type Solver } from "./sampler";
 
 type Floats = Float32Array<ArrayBuffer>;
@@ -93,8 +93,10 @@ export function toPixels(decoded: Float32Array): Uint8ClampedArray<ArrayBuffer> 
   return found;
 }
 
-function check({ guidance, seed, steers }: Order, side: number): void {
+function check({ guidance, seed, steers }: Order, pipeline: Pipeline): void {
+  const side = pipeline.image_size;
   if (!(guidance >= 1 && guidance <= MAX_GUIDANCE)) throw new Error(`Use a guidance of 1 (none) to ${MAX_GUIDANCE}.`);
+  if (guidance !== 1 && !isGuided(pipeline)) throw new Error(`${pipeline.name} draws without guidance: its UNet answers for the prompt alone.`);
   if (!/^\d{1,20}$/.test(seed) || BigInt(seed) > MAX_SEED) throw new Error(`Use a seed of 0 to ${MAX_SEED}.`);
   for (const { plugin, pixels, strength } of steers) {
     if (!(strength >= 0 && strength <= MAX_STRENGTH)) throw new Error(`Use a strength of 0 (off) to ${MAX_STRENGTH}.`);
@@ -120,17 +122,15 @@ export class Loop {
   /** Draws one picture; `watch` is awaited behind every step, and may throw to stop. */
   async draw(order: Order, watch: (seen: Seen) => Promise<void>): Promise<Drawn> {
     const { pipeline, networks } = this;
-    check(order, pipeline.image_size);
+    check(order, pipeline);
     const table = samplingTable(pipeline.schedule, order.steps, order.solver);
     const more = { ...(await this.residuals(order.steers)), ...this.updates(order.lora) };
-    const told = await this.states(order.prompt);
-    const untold = await this.states(order.negative);
+    const asked: Tensors = { encoder_hidden_states: await this.states(order.prompt) };
+    if (isGuided(pipeline)) asked[NEGATIVE] = await this.states(order.negative);
     let latent = normals(BigInt(order.seed), INITIAL, elements(pipeline.latent_shape));
     let before = new Float32Array(latent.length);
     for (const [step, time] of table.timestep.entries()) {
-      const found = await networks["unet"]!({
-        sample: latent, timestep: Float32Array.of(time), encoder_hidden_states: told, negative_hidden_states: untold, ...more,
-      }); // prettier-ignore
+      const found = await networks["unet"]!({ sample: latent, timestep: Float32Array.of(time), ...asked, ...more });
       const prediction = this.prediction(found, order.guidance);
       const moved = advance(table, step, latent, prediction, before);
       [latent, before] = [moved.latent, moved.data];
@@ -146,7 +146,8 @@ export class Loop {
   }
 
   private prediction(found: Tensors, guidance: number): Floats {
-    return guided(found["noise_pred"]!, found["noise_pred_negative"]!, guidance);
+    const [own, negative] = [found["noise_pred"]!, found["noise_pred_negative"]];
+    return negative === undefined ? own : guided(own, negative, guidance);
   }
 
   private async states(ids: number[]): Promise<Floats> {

@@ -8,6 +8,8 @@ import { Tokenizer, type TokenizerData } from "./tokenizer";
 /** The UNet's input of low-rank updates, where it has one. */
 export const LORA = "lora";
 export const PIPELINE = "pipeline.json";
+/** The UNet's input of the negative prompt's states, which one that draws without guidance lacks. */
+export const NEGATIVE = "negative_hidden_states";
 const SCHEMA = "unplug-pipeline/1";
 const NOISE = "philox4x32-10/box-muller";
 export const MAX_PIPELINE_BYTES = 64 * 2 ** 20;
@@ -86,6 +88,9 @@ const refuse = (why: string): never => {
 
 const shown = (value: unknown): string => (JSON.stringify(value) ?? "nothing").slice(0, 80);
 
+/** Whether the UNet answers for the negative prompt too; without that, a guidance of 1 is the only one. */
+export const isGuided = ({ unet }: Pipeline): boolean => unet.iospec.inputs.some(({ name }) => name === NEGATIVE);
+
 /** All parts by name: those of the base, and each plugin as plugins.NAME. */
 export function partsOf(pipeline: Pipeline): Record<string, Part> {
   const { text_encoder, unet, decoder, plugins } = pipeline;
@@ -149,16 +154,18 @@ function checkFit(pipeline: Pipeline): void {
   const wanted: [string, string, number[]][] = [
     ["text_encoder", "input_ids", [1, tokenizer.length]], ["text_encoder", "hidden_states", states],
     ["unet", "sample", latent], ["unet", "timestep", [1]], ["unet", "encoder_hidden_states", states],
-    ["unet", "negative_hidden_states", states], ["unet", "noise_pred", latent], ["unet", "noise_pred_negative", latent],
-    ["decoder", "latents", latent], ["decoder", "image", [1, 3, side, side]],
+    ["unet", "noise_pred", latent], ["decoder", "latents", latent], ["decoder", "image", [1, 3, side, side]],
   ]; // prettier-ignore
+  const guided = isGuided(pipeline);
+  if (guided) wanted.push(["unet", NEGATIVE, states], ["unet", "noise_pred_negative", latent]);
   for (const [part, tensor, shape] of wanted) {
     const found = own[part]![tensor];
     if (!same(found, shape)) refuse(`its ${part} has ${tensor} of shape ${shown(found)} where ${shown(shape)} is needed`);
   }
   const slots = pipeline.lora === undefined ? [] : [LORA];
-  const [taken, rest] = [unet.iospec.inputs.slice(4, 4 + pipeline.residuals.length), unet.iospec.inputs.slice(4 + pipeline.residuals.length)];
-  if (taken.map(({ name }) => name).join() !== pipeline.residuals.join() || rest.map(({ name }) => name).join() !== slots.join()) refuse("its residuals are not the inputs of its unet behind the first four");
+  const [first, count] = [guided ? 4 : 3, pipeline.residuals.length];
+  const [taken, rest] = [unet.iospec.inputs.slice(first, first + count), unet.iospec.inputs.slice(first + count)];
+  if (taken.map(({ name }) => name).join() !== pipeline.residuals.join() || rest.map(({ name }) => name).join() !== slots.join()) refuse("its residuals are not the inputs of its unet that follow the words");
   for (const [name, { part }] of Object.entries(pipeline.plugins)) checkPlugin(name, part, shapes(taken), side);
 }
 
@@ -188,18 +195,18 @@ function checkVariants(pipeline: Pipeline): void {
     if (!NAME.test(name)) refuse(`${shown(name)} is no name of a variant`);
     if (typeof file !== "string" || !isSafePath(file)) refuse(`its variant ${name} lies at ${shown(file)}, which is no plain path inside the folder`);
     if (!/^[0-9a-f]{64}$/.test(sha256) || !Number.isInteger(bytes / row) || bytes < row || bytes > lora.rank * row) refuse(`its variant ${name} has no SHA-256, or not 1 to ${lora.rank} rows of ${row} bytes`);
-    if (defaults !== null && defaults !== undefined) checkDefaults(pipeline.schedule, defaults, ` of ${name}`);
+    if (defaults !== null && defaults !== undefined) checkDefaults(pipeline, defaults, ` of ${name}`);
   }
 }
 
 /** What suits a variant; null is the bare base. */
 export const defaultsOf = ({ defaults, variants }: Pipeline, name: string | null): Defaults => (name === null ? null : variants?.[name]?.defaults) ?? defaults;
 
-function checkDefaults(schedule: Schedule, defaults: Defaults, of = ""): void {
+function checkDefaults(pipeline: Pipeline, defaults: Defaults, of = ""): void {
   const { steps, guidance, solver } = defaults;
   const known = solver === "ddim" || solver === "dpm++";
-  const fits = known && Number.isInteger(steps) && steps >= 1 && steps <= mostSteps(schedule, solver);
-  if (!fits || !(guidance >= 1 && guidance <= 50)) refuse(`its defaults${of} are ${shown(defaults)}`);
+  const fits = known && Number.isInteger(steps) && steps >= 1 && steps <= mostSteps(pipeline.schedule, solver);
+  if (!fits || !(guidance >= 1 && guidance <= (isGuided(pipeline) ? 50 : 1))) refuse(`its defaults${of} are ${shown(defaults)}`);
 }
 
 function checkSchedule({ alphas_cumprod: levels, final_alpha_cumprod: final, prediction, spacing, steps_offset: offset }: Schedule): void {
@@ -212,7 +219,7 @@ function checkSchedule({ alphas_cumprod: levels, final_alpha_cumprod: final, pre
 }
 
 function checkNumbers(pipeline: Pipeline): void {
-  checkDefaults(pipeline.schedule, pipeline.defaults);
+  checkDefaults(pipeline, pipeline.defaults);
   const range = pipeline.text_encoder.iospec.inputs[0]!.range;
   const tokens = pipeline.tokenizer.vocabulary.length;
   if (!range || range[1] < tokens - 1) refuse(`its tokenizer has ${tokens} tokens, more than its text encoder takes`);

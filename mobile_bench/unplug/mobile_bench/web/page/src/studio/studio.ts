@@ -1,6 +1,6 @@
 // The panel that draws: words and a guide in, a picture out. Nothing of it is sent anywhere.
 import type { Drawn, Order } from "../draw/loop";
-import { type Defaults, defaultsOf } from "../draw/pipeline";
+import { type Defaults, defaultsOf, isGuided } from "../draw/pipeline";
 import type { Solver } from "../draw/sampler";
 import { type Choice, choicesOf, hindrance, Session, weight } from "../draw/session";
 import { type Generator, openVariant } from "../draw/source";
@@ -96,15 +96,16 @@ export class Studio {
       el("div", { class: "chips", role: "group", "aria-label": "Ideas", hidden: chips.length === 0 }, ...chips),
     ); // prettier-ignore
     const { webgpu } = this.facts;
+    const without = el("div", { class: "field" }, el("label", { for: "negative" }, "Without"), this.negative);
+    const guided = isGuided(this.generator.pipeline);
     const settings = el(
       "details", { class: "settings" }, el("summary", {}, "Settings"),
       el(
         "div", { class: "fields" },
-        this.steps.element, this.guidance.element, this.solver.element,
-        el("div", { class: "field" }, el("label", { for: "negative" }, "Without"), this.negative),
+        this.steps.element, ...(guided ? [this.guidance.element] : []), this.solver.element, ...(guided ? [without] : []),
         this.choice.element, el("label", { class: "check", for: "previews" }, this.previews, " Show the picture while it forms"),
       ),
-      el("p", { class: "soft small" }, webgpu === null ? "The text encoder always runs on WebAssembly: it runs twice a picture, and GPUs get its numbers wrong." : `No WebGPU here: ${webgpu}. Pictures are drawn on WebAssembly.`),
+      el("p", { class: "soft small" }, webgpu === null ? "The text encoder always runs on WebAssembly: it runs once or twice a picture, and GPUs get its numbers wrong." : `No WebGPU here: ${webgpu}. Pictures are drawn on WebAssembly.`),
     ); // prettier-ignore
     const form = el(
       "form", { class: "controls", submit: (event) => (event.preventDefault(), void this.press()) },

@@ -98,14 +98,16 @@ public class Generator(
         val table = samplingTable(pipeline.schedule, order.steps ?: usual.steps, order.solver ?: usual.solver)
         val more = updates(order.variant) + residuals(order.steers)
         val prompt = pipeline.tokenizer.encode(order.prompt)
-        val states = mapOf("encoder_hidden_states" to states(prompt), "negative_hidden_states" to states(pipeline.tokenizer.encode(order.negative)))
+        val negative = if (pipeline.guided) mapOf(Pipeline.NEGATIVE to states(pipeline.tokenizer.encode(order.negative))) else emptyMap()
+        val states = mapOf("encoder_hidden_states" to states(prompt)) + negative
         val shape = listOf(1) + pipeline.latentShape
         var latent = Noise.normals(order.seed, Noise.INITIAL, elements(shape))
         var before = FloatArray(latent.size)
         for ((step, time) in table.timestep.withIndex()) {
             val moment = mapOf("sample" to FloatTensor(shape, latent), "timestep" to FloatTensor(listOf(1), floatArrayOf(time.toFloat())))
             val found = run("unet", moment + states + more)
-            val prediction = guided(found.getValue("noise_pred").values, found.getValue("noise_pred_negative").values, guidance)
+            val own = found.getValue("noise_pred").values
+            val prediction = if (pipeline.guided) guided(own, found.getValue("noise_pred_negative").values, guidance) else own
             val (next, data) = advance(table, step, latent, prediction, before)
             latent = next
             before = data
@@ -128,6 +130,7 @@ public class Generator(
         guidance: Double,
     ) {
         if (!(guidance >= 1.0 && guidance <= MAX_GUIDANCE)) throw InputError("guidance $guidance", "out of range", "Use 1 (none) to $MAX_GUIDANCE")
+        if (guidance != 1.0 && !pipeline.guided) throw InputError("guidance $guidance", "${pipeline.name} draws without: its unet answers for the prompt alone", "Leave it out")
         if (order.negative.isNotEmpty() && guidance == 1.0) {
             throw InputError("negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")
         }

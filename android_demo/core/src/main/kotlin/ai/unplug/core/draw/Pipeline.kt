@@ -61,12 +61,18 @@ public class Pipeline private constructor(
     /** What suits a variant; null is the bare base. */
     public fun defaultsOf(variant: String?): Defaults = variants[variant]?.defaults ?: defaults
 
+    /** Whether the UNet answers for the negative prompt too; without that, a guidance of 1 is the only one. */
+    public val guided: Boolean get() = parts.getValue("unet").iospec.inputs.any { it.name == NEGATIVE }
+
     /** The tensors of a part, pictures channels first. */
     internal fun plain(part: String): IOSpec = parts.getValue(part).iospec.imagesIn("NCHW")
 
     public companion object {
         /** Its name in a folder. */
         public const val FILE: String = "pipeline.json"
+
+        /** The UNet's input of the negative prompt's states, which one that draws without guidance lacks. */
+        internal const val NEGATIVE: String = "negative_hidden_states"
         private const val SCHEMA = "unplug-pipeline/1"
         private const val NOISE = "philox4x32-10/box-muller"
         private const val MAX_BYTES = 64 shl 20
@@ -177,12 +183,10 @@ public class Pipeline private constructor(
                         Triple("unet", "sample", latent),
                         Triple("unet", "timestep", listOf(1)),
                         Triple("unet", "encoder_hidden_states", states),
-                        Triple("unet", "negative_hidden_states", states),
                         Triple("unet", "noise_pred", latent),
-                        Triple("unet", "noise_pred_negative", latent),
                         Triple("decoder", "latents", latent),
                         Triple("decoder", "image", listOf(1, 3, side, side)),
-                    )
+                    ) + if (pipeline.guided) listOf(Triple("unet", NEGATIVE, states), Triple("unet", "noise_pred_negative", latent)) else emptyList()
                 for ((part, tensor, expected) in wanted) {
                     val found = shape(part, tensor)
                     if (found != expected) yield("its $part has $tensor of shape $found where $expected is needed")
@@ -201,10 +205,10 @@ public class Pipeline private constructor(
 
         private fun fits(pipeline: Pipeline) =
             sequence {
-                val behind = pipeline.plain("unet").inputs.drop(4)
+                val behind = pipeline.plain("unet").inputs.drop(if (pipeline.guided) 4 else 3)
                 val taken = behind.take(pipeline.residuals.size).associate { it.name to it.shape }
                 val wanted = pipeline.residuals.map { it to taken[it] } + listOfNotNull(pipeline.lora?.let { LoraSlots.INPUT to listOf(1, it.rank, it.width) })
-                if (behind.map { it.name to it.shape } != wanted) yield("its residuals are not the inputs of its unet behind the first four")
+                if (behind.map { it.name to it.shape } != wanted) yield("its residuals are not the inputs of its unet that follow the words")
                 for (name in pipeline.plugins.keys) {
                     val own = pipeline.plain("plugins.$name")
                     val side = pipeline.imageSize
@@ -216,7 +220,7 @@ public class Pipeline private constructor(
         private fun numbers(pipeline: Pipeline) =
             sequence {
                 for ((steps, guidance, solver) in listOf(pipeline.defaults) + pipeline.variants.values.mapNotNull { it.defaults }) {
-                    if (steps !in 1..pipeline.schedule.mostSteps(solver) || !(guidance >= 1.0 && guidance <= MAX_GUIDANCE)) {
+                    if (steps !in 1..pipeline.schedule.mostSteps(solver) || !(guidance >= 1.0 && guidance <= if (pipeline.guided) MAX_GUIDANCE else 1.0)) {
                         yield("its defaults, or those of a variant, are $steps steps and a guidance of $guidance")
                     }
                 }

@@ -22,6 +22,8 @@ import ai.unplug.core.packedFloats
 import ai.unplug.core.picture.Picture
 import ai.unplug.core.string
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertNotEquals
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -91,6 +93,21 @@ class WholePictureTest {
         generator(Vectors.file("app/generator")).use { generator ->
             assertThrows(InputError::class.java) { generator.draw(Order("a", variant = "style")) }
         }
+    }
+
+    @Test
+    fun `a generator without guidance draws Python's pictures, and takes no other`() {
+        val source = Vectors.file("app/unguided")
+        compared("unguided", source, Vectors.json("app/unguided/pictures.json"))
+        generator(source).use { generator ->
+            assertFalse(generator.pipeline.guided)
+            assertThrows(InputError::class.java) { generator.draw(Order("a", guidance = 2.0)) }
+            assertThrows(InputError::class.java) { generator.draw(Order("a", negative = "b")) }
+        }
+        val text = source.resolve("pipeline.json").readText()
+        val guided = text.replace("\"guidance\": 1.0", "\"guidance\": 3.0")
+        assertNotEquals(text, guided)
+        assertThrows(DataError::class.java) { Pipeline.of(guided.toByteArray()) }
     }
 
     @Test

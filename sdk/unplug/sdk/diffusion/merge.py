@@ -1,0 +1,41 @@
+"""LoRA weights made part of a base's own: a folder as any other base's, for what takes no adapters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from unplug.core import quiet
+
+from .load import load_base, load_loras
+from .run_base import prefix_text_encoder
+
+
+def merge_loras(name: str, paths: Sequence[Path], out: Path) -> None:
+    """W' = W + sum_k s_k B_k A_k in every layer that the weights change, with s_k what their file says; all of them act.
+
+    Args:
+        name: of the base, see `load_base`.
+        paths: see `load_loras`.
+        out: an empty folder; a diffusers pipeline in float32 without `unplug.json` is written there.
+
+    Raises:
+        CheckpointError, MissingExtraError: see `load_base` and `load_loras`.
+
+    Example:
+        >>> merge_loras("small", [Path("/nowhere.safetensors")], Path("/tmp/unused"))
+        Traceback (most recent call last):
+        unplug.core.errors.CheckpointError: /nowhere.safetensors: no such file. Give LoRA weights as safetensors.
+
+    Reference:
+        Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021, section 4.1.
+    """
+    base = load_base(name, device=torch.device("cpu"))
+    load_loras(base, paths)
+    with quiet():
+        base.fuse_lora()
+        base.unload_lora_weights()
+        base.save_pretrained(out)
+    prefix_text_encoder(out)

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
 from unplug.core import CheckpointError, InputError, read_json, write_json
 from unplug.export import psnr_db
 from unplug.plugins import LORA_RANK, load_checkpoint
+from unplug.sdk.cli import main
 from unplug.sdk.device import (
     PIPELINE,
     LoraSlots,
@@ -25,7 +27,7 @@ from unplug.sdk.device import (
     load_pipeline,
     pack_loras,
 )
-from unplug.sdk.diffusion import load_base, load_loras
+from unplug.sdk.diffusion import base_digest, foreign_loras, load_base, load_loras
 
 from ..cli.calls import fail
 from ..diffusion.conftest import CPU, save_lora
@@ -162,6 +164,17 @@ def test_one_file_serves_the_base_and_its_variants(base_folder: Path, lora: Path
     assert "both fill the slots" in fail(*call, "--variant", "twice", "--lora", lora).line
     with pytest.raises(InputError, match="without slots"):
         draw(generator, words, loras=(lora,))
+
+
+def test_weights_that_were_trained_on_another_base_are_told(base_folder: Path, lora: Path, tmp_path: Path) -> None:
+    base, student = load_base(str(base_folder), device=CPU), Path(shutil.copytree(lora, tmp_path / "student"))
+    record = {"schema": "unplug-student/1", "sampling": {"steps": 1, "guidance": 1.0, "solver": "ddim"}}
+    call = ("generate", "--base", base_folder, "--prompt", "a", "--lora", student, "--out", tmp_path / "x.png")
+    for teacher, told in ((base_digest(base), False), ("0" * 64, True)):
+        write_json(student / "unplug.json", {**record, "teacher": teacher})
+        assert foreign_loras(base, [lora, student]) == [student] * told
+        result = CliRunner().invoke(main, [*map(str, call)], catch_exceptions=False)
+        assert result.exit_code == 0 and ("student was trained on other weights than those of" in result.stderr) == told
 
 
 @pytest.mark.long

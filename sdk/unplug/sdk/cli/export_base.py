@@ -48,19 +48,20 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
         word = {"spec": "--calibrate", "samples": "--calibration-samples", "delegate": "--require-delegate"}[name]
         raise InputError(word, "it is of one model, and this is a whole base", "Leave it out, or export the parts one by one")
     with TemporaryDirectory() as merged:
-        source = _merged(source, order.loras, Path(merged))
+        source = _merged(source, order.loras, Path(merged), common)
         check_source(source)
         return _export(source, order, common)
 
 
-def _merged(source: GeneratorSource, loras: Sequence[Path], folder: Path) -> GeneratorSource:
+def _merged(source: GeneratorSource, loras: Sequence[Path], folder: Path, common: Common) -> GeneratorSource:
     """The base with LoRA weights made part of it, in `folder`; it draws as the last one that tells says."""
     from unplug.sdk.diffusion import find_lora, merge_loras, sampling_of_lora
 
     if not loras:
         return source
     found = [find_lora(path) for path in loras]
-    merge_loras(str(source.folder), found, folder)
+    for path in merge_loras(str(source.folder), found, folder):
+        common.say(f"warning: {path.name} was trained on other weights than those of {source.name}: pictures may be worse")
     name = " + ".join([source.name, *(path.name.removesuffix(".safetensors") for path in loras)])
     told = [_way(how) for how in map(sampling_of_lora, found) if how is not None]
     return replace(source, name=name, folder=folder, **(told[-1] if told else {}))

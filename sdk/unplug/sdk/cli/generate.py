@@ -115,7 +115,15 @@ def generate(
     guides = guide_order.guides(_kind_of)  # before torch and diffusers are loaded, which takes seconds
     from tqdm import tqdm
 
-    from unplug.sdk.diffusion import draw_pictures, drawing_dtype, image_grid, load_base, load_loras, sampling_of
+    from unplug.sdk.diffusion import (
+        draw_pictures,
+        drawing_dtype,
+        foreign_loras,
+        image_grid,
+        load_base,
+        load_loras,
+        sampling_of,
+    )
 
     check_writable(out.parent)
     steerings = _steerings(guides)
@@ -125,6 +133,8 @@ def generate(
         raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
     dtype = drawing_dtype(base_name, common.device)
     base = load_base(base_name, device=common.device, dtype=dtype)
+    for path in foreign_loras(base, updates):
+        common.say(f"warning: {path.name} was trained on other weights than those of {base_name}: pictures may be worse")
     load_loras(base, updates)
     for text in (prompt, negative):
         _tell_words(base.tokenizer, text, common)

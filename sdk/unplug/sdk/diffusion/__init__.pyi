@@ -15,6 +15,7 @@ from .load import load_loras as load_loras
 from .measure import batch_size_of as batch_size_of
 from .measure import losses as losses
 from .measure import mean_loss as mean_loss
+from .merge import foreign_loras as foreign_loras
 from .merge import merge_loras as merge_loras
 from .pictures import BATCH as BATCH
 from .pictures import Steering as Steering

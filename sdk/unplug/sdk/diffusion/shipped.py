@@ -106,16 +106,26 @@ def sampling_of_lora(weights: Path) -> Sampling | None:
     Raises:
         CheckpointError: a record that cannot be read, or says something that no sampler can do.
     """
+    place, own = _record_of_lora(weights)
+    return None if "sampling" not in own else _told(own["sampling"], place)
+
+
+def teacher_of_lora(weights: Path) -> str | None:
+    """`base_digest` of the base that LoRA weights were trained on, where the record beside them tells."""
+    told = _record_of_lora(weights)[1].get("teacher")
+    return told if isinstance(told, str) else None
+
+
+def _record_of_lora(weights: Path) -> tuple[Path, dict[str, Any]]:
+    """The record beside weights of `unplug train student`, and its place; empty where there is none of theirs."""
     from unplug.plugins import RECORD
 
-    if weights.is_dir():
-        weights = weights / WEIGHTS_NAME
-    record = weights.with_name(RECORD)
-    if weights.name != WEIGHTS_NAME or not record.is_file():  # other weights beside a record are not its own
-        return None
+    file = weights / WEIGHTS_NAME if weights.is_dir() else weights
+    record = file.with_name(RECORD)
+    if file.name != WEIGHTS_NAME or not record.is_file():  # other weights beside a record are not its own
+        return record, {}
     own = read_json(record, max_bytes=MAX_RECORD_BYTES)
-    told = own.get("sampling") if isinstance(own, dict) and own.get("schema") == LORA_SCHEMA else None
-    return None if told is None else _told(told, record)
+    return record, own if isinstance(own, dict) and own.get("schema") == LORA_SCHEMA else {}
 
 
 MAX_RECORD_BYTES = 16 * 2**20

@@ -19,14 +19,15 @@ import numpy as np
 import torch
 from PIL import Image
 
-from unplug.core import git_revision, installed_versions, write_json
+from unplug.core import git_revision, installed_versions, sha256_file, write_json
 from unplug.sdk.data import captions_of, load_dataset
 from unplug.sdk.diffusion import (
-    WEIGHTS_NAME,
+    base_digest,
     generate,
     image_grid,
     load_base,
     load_loras,
+    lora_file,
     sampling_by_record,
     sampling_of,
     to_image,
@@ -104,7 +105,7 @@ def ways_of(base_name: str, guidance: float | None, only: Sequence[int], student
     ]
     for folder in students:
         how = sampling_by_record(folder)
-        if lora := (folder / WEIGHTS_NAME).is_file():
+        if lora := lora_file(folder).is_file():
             own = load_base(base_name, device=CPU)
             load_loras(own, [folder])
         else:
@@ -187,9 +188,13 @@ def main(
 ) -> None:  # fmt: skip
     """Measures a base and writes OUT."""
     ways = ways_of(base_name, guidance, only, students)
+    weights = {"base": base_digest(ways[0].base)} | {
+        folder.name: sha256_file(lora_file(folder)) for folder in students if lora_file(folder).is_file()
+    }
     found = measure(ways, pictures, sheets)
     write_json(out, {
-        "schema": SCHEMA, "base": base_name, "pictures": pictures, "guidance": ways[0].guidance, "learned": LEARNED, **found,
+        "schema": SCHEMA, "base": base_name, "weights": weights,
+        "pictures": pictures, "guidance": ways[0].guidance, "learned": LEARNED, **found,
         "versions": installed_versions(["torch", "diffusers", "numpy"]), "git_revision": git_revision(),
     })  # fmt: skip
     for name, row in found["rows"].items():

@@ -82,11 +82,14 @@ def draw_with_diffusers(job: Job) -> Reply:
 
     torch.set_num_threads(1)
     values = job.values
-    if (kept := f"few {values['few']}") not in job.kept:
+    if "base" not in job.kept:
         base = load_base("small", device=torch.device("cpu"))
-        load_loras(base, [find_lora(Path(FEW))] if values["few"] else [])
-        job.kept[kept] = base, CONTROLS.get("plugin")().pipeline(base, load_plugin("canny"))
-    base, steered = job.kept[kept]
+        if values["few"]:
+            load_loras(base, [find_lora(FEW)])
+            base.fuse_lora()
+            base.unload_lora_weights()
+        job.kept["base"] = base, CONTROLS.get("plugin")().pipeline(base, load_plugin("canny"))
+    base, steered = job.kept["base"]
     steer = {"image": Image.fromarray(np.array(job.arrays["edges"]))} if "edges" in job.arrays else {}
     pipe = steered if steer else base
     pipe.set_progress_bar_config(disable=True)
@@ -105,7 +108,7 @@ def draw_with_diffusers(job: Job) -> Reply:
     )
 
 
-def one_round(number: int, folder: Path, targets: list[str], child: Child, way: Way) -> dict[str, dict[str, Any]]:
+def one_round(number: int, folder: Path, child: Child, targets: list[str], way: Way) -> dict[str, dict[str, Any]]:
     """One picture of everybody, in turn: seconds, memory, and decibels to diffusers."""
     pipeline = load_pipeline(folder)
     prompt, seed = PROMPTS[number % len(PROMPTS)], number
@@ -113,7 +116,7 @@ def one_round(number: int, folder: Path, targets: list[str], child: Child, way: 
     arrays = {"noise": latent(seed, pipeline.latent_shape)} | ({} if condition is None else {"edges": condition})
     values = {"prompt": prompt, "side": pipeline.image_size, **asdict(way)}
     theirs = child.call("benchmarks.device_pipeline:draw_with_diffusers", values, arrays, what="diffusers")
-    rows: dict[str, dict[str, Any]] = {f"diffusers fp32, {way.label}": dict(theirs.values)}
+    rows: dict[str, dict[str, Any]] = {f"diffusers fp32, {way.label}": {**theirs.values, "folder": folder}}
     steers = () if condition is None else (Steer(plugin="canny", condition_HWC=condition),)
     words = Words(prompt=prompt, steps=way.steps, solver=way.solver, guidance=way.guidance)
     for target, precision in ((item.target, item.precision) for item in pipeline.unet.files if item.target in targets):
@@ -124,12 +127,12 @@ def one_round(number: int, folder: Path, targets: list[str], child: Child, way: 
             "load_seconds": mine.load_seconds if target in TIMED else None, "runtime": mine.runtime,
             "latent_db": psnr_db(theirs.arrays["latent"], mine.latents[0]),
             "picture_db": psnr_db(theirs.arrays["decoded"], mine.decoded[0]),
-            "pixels_off": float((np.abs(mine.decoded[0] - theirs.arrays["decoded"]) * 255 > 0.5).mean()),
+            "pixels_off": float((np.abs(mine.decoded[0] - theirs.arrays["decoded"]) * 255 > 0.5).mean()), "folder": folder,
         }  # fmt: skip
     return rows
 
 
-def summary(rounds: list[dict[str, dict[str, Any]]], folders: dict[bool, Path]) -> dict[str, dict[str, Any]]:
+def summary(rounds: list[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     """Each row's rounds in one line of numbers."""
     rows = dict[str, dict[str, Any]]()
     for name in rounds[0]:
@@ -144,7 +147,7 @@ def summary(rounds: list[dict[str, dict[str, Any]]], folders: dict[bool, Path]) 
             "bytes": None,
         }  # fmt: skip
         if target != "diffusers":
-            folder = folders[FEW in name]
+            folder = found[0]["folder"]
             files = open_files(load_pipeline(folder), folder, target=target, precision=precision)
             rows[name]["bytes"] = sum(item.card.bytes for part, item in files.items() if not part.startswith("plugins."))
     return rows
@@ -182,19 +185,16 @@ def markdown(facts: dict[str, Any]) -> str:
 def main(files: Path | None, few: Path | None, rounds: int, targets: str, out: Path) -> None:
     """Exports, draws in turn, compares, prints the table and writes the JSON."""
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])  # for the children, which import this module
-    with tempfile.TemporaryDirectory(prefix="unplug-device-") as temporary, Child() as child:
+    with tempfile.TemporaryDirectory(prefix="unplug-device-") as temporary, Child() as whole, Child() as quick:
         made = Path(temporary)
-        folders = {False: files or exported(targets, made / "base")}
-        folders[True] = few or exported(targets, made / "few", "--lora", FEW)
+        # A child each, whose peak memory is then of one base.
+        sides = {False: (files or exported(targets, made / "base"), whole)}
+        sides[True] = few or exported(targets, made / "few", "--lora", FEW), quick
         drawn = [
-            {
-                name: row
-                for way in WAYS
-                for name, row in one_round(number, folders[way.few], targets.split(","), child, way).items()
-            }
+            {name: row for way in WAYS for name, row in one_round(number, *sides[way.few], targets.split(","), way).items()}
             for number in range(rounds)
         ]
-        rows = summary(drawn, folders)
+        rows = summary(drawn)
     facts = {
         "schema": SCHEMA, "settings": [asdict(way) for way in WAYS], "rounds": rounds, "threads": 1, "rows": rows,
         "command": "python -m benchmarks.device_pipeline", "versions": installed_versions(LISTED),

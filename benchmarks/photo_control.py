@@ -18,11 +18,12 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import git_revision, installed_versions, write_json
+from unplug.core import git_revision, installed_versions, sha256_file, write_json
+from unplug.plugins import weights_file
 from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
 from unplug.sdk.conditions.face_frame import FRAME_LIFT, FRAME_MARGIN, cut_square
 from unplug.sdk.data import load_dataset
-from unplug.sdk.diffusion import CONTROLS, OURS, generate, load_base
+from unplug.sdk.diffusion import CONTROLS, OURS, base_digest, find_plugin, generate, load_base
 from unplug.sdk.diffusion.pictures import load_plugin
 from unplug.sdk.studies.control.errors import landmark_errors
 
@@ -87,8 +88,10 @@ def main(spec: str, plugins: tuple[str, ...], photos: int, out: Path) -> None:
         found[name or "base"] = row
         click.echo(f"{name or 'base':<14} NME {row['nme'][0]:.3f} ({row['nme'][1]:.3f} to {row['nme'][2]:.3f})  "
                    f"another's {row['another'][0]:.3f}  faces {100 * row['faces']:.0f} %")  # fmt: skip
+    weights = {"base": base_digest(base)} | {name: sha256_file(weights_file(find_plugin(name))) for name in plugins}
     write_json(out, {
-        "schema": SCHEMA, "photos": photos, "with_a_face": len(squares), "prompt": PROMPT, "steps": OURS.steps,
+        "schema": SCHEMA, "weights": weights,
+        "photos": photos, "with_a_face": len(squares), "prompt": PROMPT, "steps": OURS.steps,
         "guidance": OURS.guidance, "solver": OURS.solver, "rows": found,
         "versions": installed_versions(["torch", "diffusers", "mediapipe"]), "git_revision": git_revision(),
     })  # fmt: skip

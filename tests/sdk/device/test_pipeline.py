@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from unplug.core import ArtifactError, InputError, ReportError
-from unplug.sdk.device import PIPELINE, load_pipeline, open_files
+from unplug.sdk.device import PIPELINE, PipelineDefaults, load_pipeline, open_files
 
-from .toy import RESIDUAL, SPECS, toy
+from .toy import RESIDUAL, SLOTS, SPECS, toy
 
 
 @pytest.fixture
@@ -26,6 +27,17 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     raw = json.loads((folder / PIPELINE).read_text())
     edit(raw)
     (folder / PIPELINE).write_text(json.dumps(raw))
+
+
+def unguided(raw: dict[str, Any]) -> None:
+    """Takes both tensors of the negative prompt out of the UNet, and nothing else."""
+    raw["unet"]["iospec"]["inputs"].pop(3)
+    raw["unet"]["iospec"]["outputs"].pop(1)
+
+
+def swap(raw: dict[str, Any]) -> None:
+    inputs = raw["unet"]["iospec"]["inputs"]
+    inputs[3], inputs[4] = inputs[4], inputs[3]
 
 
 def test_a_whole_folder_is_read_and_opened(folder: Path) -> None:
@@ -100,7 +112,9 @@ def test_paths_that_lead_out_of_the_folder(folder: Path, path: str) -> None:
             "takes no condition of 16 pixels",
         ),
         (lambda raw: raw["unet"]["iospec"]["inputs"][0].update(dtype="int8"), "its unet has sample of int8 where float32"),
-        (lambda raw: raw["unet"]["iospec"]["inputs"].pop(3), "a guidance of 3, and its unet answers for no negative prompt"),
+        (lambda raw: raw["unet"]["iospec"]["inputs"].pop(3), "a negative prompt that it is not asked about"),
+        (unguided, "its defaults have a guidance of 3, and its unet answers for no negative prompt"),
+        (swap, "its residuals are not the inputs"),
         (lambda raw: raw["unet"]["iospec"]["outputs"].pop(1), "has noise_pred_negative of shape None"),
         (lambda raw: raw["text_encoder"]["iospec"].update(inputs=[]), "has input_ids of shape None"),
     ],
@@ -172,3 +186,12 @@ def test_links(folder: Path, tmp_path: Path, link: str) -> None:
 def test_a_target_or_precision_that_is_not_there(folder: Path, target: str | None, precision: str | None, words: str) -> None:
     with pytest.raises(InputError, match=words):
         open_files(load_pipeline(folder), folder, target=target, precision=precision)
+
+
+def test_of_a_unet_without_guidance_no_variant_has_one(tmp_path: Path) -> None:
+    few = PipelineDefaults(steps=2, guidance=1.0, solver="ddim")
+    toy(tmp_path, {"few": (np.ones((1, SLOTS.width), np.float32), few)}, guided=False)
+    assert not load_pipeline(tmp_path).guided
+    change(tmp_path, lambda raw: raw["variants"]["few"]["defaults"].update(guidance=3.0))
+    with pytest.raises(ReportError, match="its defaults of few have a guidance of 3"):
+        load_pipeline(tmp_path)

@@ -75,7 +75,7 @@ def toy(
         )
     if variants is not None:
         more = tensor("lora", 1, SLOTS.rank, SLOTS.width, layout="NTC")
-        specs["unet"] = replace(SPECS["unet"], inputs=(*SPECS["unet"].inputs, more))
+        specs["unet"] = replace(specs["unet"], inputs=(*specs["unet"].inputs, more))
     parts = {name: dummy(folder, name, specs[name]) for name in SPECS}
     pipeline = Pipeline(
         name="toy", image_size=SIDE, latent_shape=LATENT, tokenizer=TOKENIZER, schedule=SCHEDULES["epsilon"],

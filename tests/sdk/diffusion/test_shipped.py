@@ -14,11 +14,22 @@ import torch
 from PIL import Image
 from safetensors import safe_open
 
-from unplug.core import read_json
-from unplug.plugins import RECORD
+from unplug.core import read_json, sha256_file
+from unplug.plugins import RECORD, weights_file
 from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
 from unplug.sdk.data import Dataset, captions_of, load_dataset
-from unplug.sdk.diffusion import OURS, Steering, base_digest, base_record, draw_pictures, generate, load_base
+from unplug.sdk.diffusion import (
+    OURS,
+    Steering,
+    base_digest,
+    base_record,
+    draw_pictures,
+    find_lora,
+    find_plugin,
+    generate,
+    load_base,
+    lora_file,
+)
 from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.diffusion.small import diffusers
 from unplug.sdk.studies.control.errors import FAILURE, edge_scores, landmark_errors
@@ -136,6 +147,19 @@ def test_prompts_are_kept_and_faces_are_like_faces() -> None:
     apart = {name: row["frechet"] for name, row in found["rows"].items()}
     assert min(kept["25 ddim"], kept["6 dpm++"]) >= 0.9 * kept["autoencoder"]
     assert max(apart["25 ddim"], apart["6 dpm++"]) <= 3.0 * apart["autoencoder"]  # 1.5 is the aim
+
+
+def test_what_was_measured_are_the_weights_that_ship(base: Any) -> None:
+    """Every way to draw listens, and all but two steps of the base keep nine tenths of what the autoencoder keeps."""
+    data = Path(__file__).parents[3] / "docs" / "data"
+    quality, photos = (json.loads((data / f"{name}.json").read_text()) for name in ("base-quality", "photo-control"))
+    own = {name: sha256_file(weights_file(find_plugin(name))) for name in ("canny", "face_landmark")}
+    few = {"four-steps": sha256_file(lora_file(find_lora("four-steps")))}
+    assert quality["weights"] == {"base": base_digest(base), **few}
+    assert photos["weights"] == {"base": base_digest(base), **own}
+    assert min(one["ratio"] for way in quality["settings"].values() for one in way["colours"].values()) > 3.0
+    kept = {name: row["kept"]["all"] for name, row in quality["rows"].items()}
+    assert min(kept[name] for name in quality["settings"] if name != "2 dpm++") >= 0.9 * kept["autoencoder"]
 
 
 def test_the_page_shows_what_was_measured() -> None:

@@ -261,9 +261,15 @@ final class AppVectorsTests: XCTestCase, @unchecked Sendable {
     other.guidance = 2
     XCTAssertThrowsError(try Loop(pipeline, engines).draw(other))
     let text = String(decoding: try vector("app/unguided/pipeline.json"), as: UTF8.self)
-    let guided = text.replacingOccurrences(of: "\"guidance\": 1.0", with: "\"guidance\": 3.0")
-    XCTAssertNotEqual(guided, text)
-    XCTAssertThrowsError(try Pipeline(Data(guided.utf8)))
+    let harmed = [
+      ("\"guidance\": 1.0", "\"guidance\": 3.0"), ("\"name\": \"timestep\"", "\"name\": \"time\""),
+      ("\"name\": \"encoder_hidden_states\"", "\"name\": \"negative_hidden_states\""),
+    ]
+    for (from, to) in harmed {
+      let other = text.replacingOccurrences(of: from, with: to)
+      XCTAssertNotEqual(other, text, from)
+      XCTAssertThrowsError(try Pipeline(Data(other.utf8)), to)
+    }
   }
 
   /// The screen offers the variants, takes over what suits them, and draws another picture with each.

@@ -63,8 +63,9 @@ EXPLAINED = 4
     help="Of a whole base: LoRA weights put beside its files under a name; --lora-slots goes without saying. May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--lora", "loras", multiple=True, type=click.Path(path_type=Path), metavar="WEIGHTS",
-    help="Of a whole base: LoRA weights made part of it, as unplug generate --lora draws. May be repeated.",
+    "--lora", "loras", multiple=True, metavar="WEIGHTS",
+    help="Of a whole base: LoRA weights made part of it, four-steps, a folder or a file; it then draws as their record says. "
+    "May be repeated.",
 )  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 8), default=2, show_default=True, help="Targets converted at a time.")
 @out_option("Folder for the exported files and their cards; of several checkpoints one in it for each.")
@@ -72,7 +73,7 @@ EXPLAINED = 4
 def export(
     checkpoints: tuple[Path, ...], targets: str, precisions: str, spec: str | None, samples: int, check: int | None,
     nhwc: bool, ios: str, delegate: str | None, lora_slots: bool, variants: tuple[str, ...],
-    loras: tuple[Path, ...], workers: int, out: Path, common: Common,
+    loras: tuple[str, ...], workers: int, out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Convert CHECKPOINTS to LiteRT (.tflite), Core ML (.mlpackage) and ONNX (.onnx).
 
@@ -100,7 +101,8 @@ def export(
         return export_base(checkpoints, order, common)
     if lora_slots or variants or loras:
         option = "--lora" if loras else "--variant" if variants else "--lora-slots"
-        raise InputError(option, "only a whole base has them", "Name the base, for example small, or leave it out")
+        why = "it is for a whole base that lies here, and none is named"
+        raise InputError(option, why, "Name small or a diffusers folder, or leave it out")
     pairs = plan_pairs(names(targets), names(precisions))
     wanted = list(dict.fromkeys(name for found in pairs.values() for name in found))
     if spec is not None and not looks_at_samples(wanted):

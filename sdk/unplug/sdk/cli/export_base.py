@@ -7,10 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import InputError, counted, table
+from unplug.core import InputError, counted, sha256_file, table, temporary_folder
 
 from .bars import progress_bar
 from .base import Common, Outcome
@@ -34,37 +33,55 @@ class BaseOrder:
     check: int | None
     lora_slots: bool
     variants: tuple[str, ...]
-    loras: tuple[Path, ...]
+    loras: tuple[str, ...]
     out: Path
 
 
 def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -> Outcome:
     """Exports one base and the plugins beside it, and says what came of it."""
+    from unplug.export import plan_pairs
     from unplug.sdk.device import check_source
+    from unplug.sdk.diffusion import find_lora, lora_file
 
     variants = _variants(order.variants)
     source = replace(_source(checkpoints), lora_slots=order.lora_slots or bool(variants), variants=variants)
     if (name := given_option("spec", "samples", "delegate")) is not None:
         word = {"spec": "--calibrate", "samples": "--calibration-samples", "delegate": "--require-delegate"}[name]
         raise InputError(word, "it is of one model, and this is a whole base", "Leave it out, or export the parts one by one")
-    with TemporaryDirectory() as merged:
-        source = _merged(source, order.loras, Path(merged), common)
-        check_source(source)
-        return _export(source, order, common)
+    check_source(source)
+    plan_pairs(order.targets, order.precisions)
+    own = [find_lora(name) for name in order.loras]
+    foreign = _foreign(source, [*own, *(path for item in variants.values() for path in item.loras)])
+    for path in foreign:
+        common.say(f"warning: {path} was trained on other weights than those of {source.name}: pictures may be worse")
+    with temporary_folder("unplug-merge-") as folder:
+        outcome = _export(_merged(source, own, folder) if own else source, order, common)
+    outcome.value |= {
+        "loras": [{"path": str(path), "sha256": sha256_file(lora_file(path))} for path in own],
+        "foreign_loras": [str(path) for path in foreign],
+    }  # fmt: skip
+    return outcome
 
 
-def _merged(source: GeneratorSource, loras: Sequence[Path], folder: Path, common: Common) -> GeneratorSource:
+def _foreign(source: GeneratorSource, loras: Sequence[Path]) -> list[Path]:
+    """See `foreign_loras`; the base is loaded only where weights tell of theirs."""
+    import torch
+
+    from unplug.sdk.diffusion import foreign_loras, load_base, teacher_of_lora
+
+    if not any(map(teacher_of_lora, loras)):
+        return []
+    return foreign_loras(load_base(str(source.folder.resolve()), device=torch.device("cpu")), loras)
+
+
+def _merged(source: GeneratorSource, loras: Sequence[Path], folder: Path) -> GeneratorSource:
     """The base with LoRA weights made part of it, in `folder`; it draws as the last one that tells says."""
-    from unplug.sdk.diffusion import find_lora, merge_loras, sampling_of_lora
+    from unplug.sdk.diffusion import WEIGHTS_NAME, merge_loras, sampling_of_lora
 
-    if not loras:
-        return source
-    found = [find_lora(path) for path in loras]
-    for path in merge_loras(str(source.folder), found, folder):
-        common.say(f"warning: {path.name} was trained on other weights than those of {source.name}: pictures may be worse")
-    name = " + ".join([source.name, *(path.name.removesuffix(".safetensors") for path in loras)])
-    told = [_way(how) for how in map(sampling_of_lora, found) if how is not None]
-    return replace(source, name=name, folder=folder, **(told[-1] if told else {}))
+    merge_loras(str(source.folder.resolve()), loras, folder)
+    names = [path.resolve().parent.name if path.name == WEIGHTS_NAME else path.resolve().stem for path in loras]
+    told = [_way(how) for how in map(sampling_of_lora, loras) if how is not None]
+    return replace(source, name=" + ".join([source.name, *names]), folder=folder, **(told[-1] if told else {}))
 
 
 def _way(how: Sampling) -> dict[str, Any]:
@@ -86,6 +103,7 @@ def _export(source: GeneratorSource, order: BaseOrder, common: Common) -> Outcom
     pipeline = load_pipeline(order.out)
     outcome = Outcome(value={
         "out": str(order.out), "pipeline": str(order.out / PIPELINE), "seconds": seconds,
+        "base": pipeline.name, "guided": pipeline.guided,
         "variants": {name: asdict(item) for name, item in pipeline.variants.items()},
         "artifacts": [{**asdict(item.card), "path": str(item.path), "part": name} for name, item in files],
     })  # fmt: skip
@@ -136,7 +154,7 @@ def _variants(pairs: Sequence[str]) -> dict[str, VariantSource]:
             why = f"{pair[:100]!r} is no name with weights"
             raise InputError("--variant", why, "Write NAME=WEIGHTS, WEIGHTS as for unplug generate --lora")
         before = found.get(name, VariantSource(loras=()))
-        weights = find_lora(Path(path))
+        weights = find_lora(path)
         how = sampling_of_lora(weights)
         told = how and PipelineDefaults(**_way(how))
         found[name] = VariantSource(loras=(*before.loras, weights), defaults=told or before.defaults)

@@ -26,7 +26,7 @@ from .options import given_option, out_option
     show_default=True,
     help="small, a diffusers folder, OWNER/NAME on the hub, or what `unplug export` made of a whole base.",
 )
-@click.option("--plugin", "plugins", multiple=True, help="face_landmark, canny, or a plugin folder; may be repeated.")
+@click.option("--plugin", "plugins", multiple=True, help="face_landmark, canny, depth, or a plugin folder; may be repeated.")
 @click.option("--condition-image", "conditions", multiple=True, type=click.Path(path_type=Path),
               help="The drawn condition of a --plugin, or example; pictures and plugins are in the same order.")  # fmt: skip
 @click.option("--photo", "photos", multiple=True, type=click.Path(path_type=Path),
@@ -59,7 +59,7 @@ from .options import given_option, out_option
     "--lora",
     "loras",
     multiple=True,
-    type=click.Path(path_type=Path),
+    metavar="WEIGHTS",
     help="LoRA weights for the base: four-steps, a folder or a file; may be repeated. A student's bring their own steps.",
 )
 @click.option("--variant", help="Of exported files: weights that were put beside them, by name; they bring their own defaults.")
@@ -69,7 +69,7 @@ def generate(
     prompt: str, negative: str, base_name: str, plugins: tuple[str, ...], conditions: tuple[Path, ...],
     photos: tuple[Path, ...], crop: Any, margin: float | None, pairs: tuple[str, ...], task: Path | None,
     strengths: tuple[float, ...], count: int, size: int | None, steps: int | None, guidance: float | None, solver: Any,
-    target: str | None, precision: str | None, threads: int, loras: tuple[Path, ...], variant: str | None,
+    target: str | None, precision: str | None, threads: int, loras: tuple[str, ...], variant: str | None,
     out: Path, common: Common,
 ) -> Outcome:  # fmt: skip
     """Draw a picture from a prompt, steered by plugins.
@@ -133,8 +133,9 @@ def generate(
         raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
     dtype = drawing_dtype(base_name, common.device)
     base = load_base(base_name, device=common.device, dtype=dtype)
-    for path in foreign_loras(base, updates):
-        common.say(f"warning: {path.name} was trained on other weights than those of {base_name}: pictures may be worse")
+    foreign = [str(path) for path in foreign_loras(base, updates)]
+    for path in foreign:
+        common.say(f"warning: {path} was trained on other weights than those of {base_name}: pictures may be worse")
     load_loras(base, updates)
     for text in (prompt, negative):
         _tell_words(base.tokenizer, text, common)
@@ -148,13 +149,13 @@ def generate(
     facts = {"prompt": prompt, "negative": negative, "base": base_name, "plugins": list(plugins), "strengths": list(strengths),
              "steps": steps, "guidance": guidance, "solver": solver,
              "size": pictures[0].width, "precision": str(dtype).removeprefix("torch."),
-             "loras": [str(item) for item in loras]}  # fmt: skip
+             "loras": list(loras)}  # fmt: skip
     for file, picture, seed in zip(singly, pictures, seeds, strict=True):
         save_marked(picture, file, {**facts, "seed": seed})
     if count > 1:
         save_marked(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
     value = {"out": str(out), "pictures": [str(file) for file in singly], "seconds": round(seconds, 3),
-             "guides": [item.to_dict() for item in guides], **facts}  # fmt: skip
+             "guides": [item.to_dict() for item in guides], "foreign_loras": foreign, **facts}  # fmt: skip
     how = f"{seconds:.1f} s, {facts['precision']}"
     return Outcome(value=value, text=f"saved {out} ({counted(count, 'picture')}, {how})")
 

@@ -37,7 +37,7 @@ class FilesOrder:
     precision: str | None
     threads: int
     variant: str | None
-    loras: tuple[Path, ...]
+    loras: tuple[str, ...]
     out: Path
     singly: tuple[Path, ...]
 
@@ -76,7 +76,7 @@ def generate_on_files(order: FilesOrder, common: Common) -> Outcome:
         "guidance": usual.guidance if order.guidance is None else order.guidance,
         "solver": order.solver or usual.solver, "size": pipeline.image_size, "precision": drawn.precision,
         "target": drawn.target, "runtime": drawn.runtime, "noise": pipeline.noise,
-        "variant": order.variant, "loras": [str(item) for item in order.loras],
+        "variant": order.variant, "loras": list(order.loras),
     }  # fmt: skip
     pictures = [Image.fromarray(item) for item in drawn.images]
     for file, picture, seed in zip(order.singly, pictures, seeds, strict=True):

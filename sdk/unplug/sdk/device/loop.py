@@ -103,7 +103,8 @@ def generate(
         why = f"{pipeline.name} draws without: its unet answers for the prompt alone"
         raise InputError(f"guidance {guidance:g}", why, "Leave it out")
     if words.negative and guidance == 1.0:
-        raise InputError("negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")
+        fix = "Leave it out, or raise the guidance above 1" if pipeline.guided else "Leave it out"
+        raise InputError("negative prompt", "without guidance it has no effect", fix)
     table = sampling_table(
         pipeline.schedule,
         pipeline.defaults.steps if words.steps is None else words.steps,

@@ -247,6 +247,8 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
     }  # fmt: skip
     if pipeline.guided:
         wanted |= {("unet", NEGATIVE): (1, tokens, width), ("unet", "noise_pred_negative"): latent}
+    elif shape("unet", "noise_pred_negative") is not None:
+        yield "its unet answers for a negative prompt that it is not asked about"
     for (part, tensor), expected in wanted.items():
         if shape(part, tensor) != expected:
             yield f"its {part} has {tensor} of shape {shape(part, tensor)} where {expected} is needed"
@@ -255,8 +257,8 @@ def _shape_problems(pipeline: Pipeline) -> Iterator[str]:
             if item.dtype != (expected_type := "int32" if item.name == "input_ids" else "float32"):
                 yield f"its {part} has {item.name} of {item.dtype[:40]} where {expected_type} is needed"
     slots = () if pipeline.lora is None else (LORA,)
-    behind = specs["unet"].inputs[len(ASKED) if pipeline.guided else len(ASKED) - 1 :]
-    if tuple(item.name for item in behind) != (*pipeline.residuals, *slots):
+    asked = ASKED if pipeline.guided else ASKED[:-1]
+    if tuple(item.name for item in specs["unet"].inputs) != (*asked, *pipeline.residuals, *slots):
         yield "its residuals are not the inputs of its unet that follow the words"
     if pipeline.lora is not None:
         yield from _slot_problems(pipeline.lora, specs["unet"].inputs[-1].shape)
@@ -305,12 +307,11 @@ def plugin_problems(name: str, plugin: IOSpec, unet: IOSpec) -> Iterator[str]:
 
 def _number_problems(pipeline: Pipeline) -> Iterator[str]:
     for name in (None, *pipeline.variants):
-        defaults = pipeline.defaults_of(name)
+        defaults, of = pipeline.defaults_of(name), "" if name is None else f" of {name}"
         if not 1 <= defaults.steps < len(pipeline.schedule.alphas_cumprod) or not 1.0 <= defaults.guidance <= 50.0:
-            of = "" if name is None else f" of {name}"
             yield f"its defaults{of} are {defaults.steps} steps and a guidance of {defaults.guidance:g}"
         elif not pipeline.guided and defaults.guidance != 1.0:
-            yield f"its defaults have a guidance of {defaults.guidance:g}, and its unet answers for no negative prompt"
+            yield f"its defaults{of} have a guidance of {defaults.guidance:g}, and its unet answers for no negative prompt"
     ids = pipeline.text_encoder.iospec.inputs[0]
     if ids.range is None or ids.range[1] < len(pipeline.tokenizer.vocabulary) - 1:
         yield f"its tokenizer has {len(pipeline.tokenizer.vocabulary)} tokens, more than its text encoder takes"

@@ -36,9 +36,11 @@ from .shipped import WEIGHTS_NAME as WEIGHTS_NAME
 from .shipped import Sampling as Sampling
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin
+from .shipped import lora_file as lora_file
 from .shipped import sampling_by_record as sampling_by_record
 from .shipped import sampling_of_lora as sampling_of_lora
 from .shipped import shipped_folder as shipped_folder
+from .shipped import teacher_of_lora as teacher_of_lora
 from .steps import pick_precision as pick_precision
 from .steps import processes as processes
 from .steps import train_steps as train_steps

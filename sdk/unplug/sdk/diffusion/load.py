@@ -12,7 +12,7 @@ import torch
 
 from unplug.core import CheckpointError, InputError, MissingExtraError, quiet, read_json
 
-from .shipped import SMALL, WEIGHTS, WEIGHTS_NAME
+from .shipped import SMALL, WEIGHTS, lora_file
 from .small import diffusers
 
 MARK, RECORD = "model_index.json", "unplug.json"
@@ -183,7 +183,7 @@ def load_loras(base: Any, paths: Sequence[Path]) -> None:
         raise MissingExtraError("peft", "diffusion") from error
     names = [f"lora{number}" for number in range(len(paths))]
     for name, path in zip(names, paths, strict=True):
-        file = path / WEIGHTS_NAME if path.is_dir() else path
+        file = lora_file(path)
         if not file.is_file() or file.suffix != ".safetensors":
             why = "no such file" if not file.is_file() else "only safetensors are read: a pickle can run code"
             raise CheckpointError(str(file), why, "Give LoRA weights as safetensors")

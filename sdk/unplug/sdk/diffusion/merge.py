@@ -20,24 +20,24 @@ def foreign_loras(base: Any, paths: Sequence[Path]) -> list[Path]:
     """Those weights whose record says that they were trained on another base than this one, which may fit it all the same.
 
     Args:
-        base: see `load_base`; before `load_loras` changes it.
+        base: see `load_base`; before `load_loras` changes it. Of one in half precision, whose numbers are no longer those that
+            the record's digest is of, none is found.
         paths: see `load_loras`.
     """
+    if base.unet.dtype != torch.float32:
+        return []
     teachers = {path: teacher for path in paths if (teacher := teacher_of_lora(path)) is not None}
     own = base_digest(base) if teachers else None
     return [path for path, teacher in teachers.items() if teacher != own]
 
 
-def merge_loras(name: str, paths: Sequence[Path], out: Path) -> list[Path]:
+def merge_loras(name: str, paths: Sequence[Path], out: Path) -> None:
     """W' = W + sum_k s_k B_k A_k in every layer that the weights change, with s_k what their file says; all of them act.
 
     Args:
         name: of the base, see `load_base`.
         paths: see `load_loras`.
         out: an empty folder; a diffusers pipeline in float32 without `unplug.json` is written there.
-
-    Returns:
-        `foreign_loras` of the base.
 
     Raises:
         CheckpointError, MissingExtraError: see `load_base` and `load_loras`.
@@ -51,11 +51,9 @@ def merge_loras(name: str, paths: Sequence[Path], out: Path) -> list[Path]:
         Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021, section 4.1.
     """
     base = load_base(name, device=torch.device("cpu"))
-    foreign = foreign_loras(base, paths)
     load_loras(base, paths)
     with quiet():
         base.fuse_lora()
         base.unload_lora_weights()
         base.save_pretrained(out)
     prefix_text_encoder(out)
-    return foreign

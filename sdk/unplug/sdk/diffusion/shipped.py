@@ -57,9 +57,9 @@ def shipped_loras() -> list[str]:
     return sorted(item.parent.name for item in WEIGHTS.glob(f"*/{WEIGHTS_NAME}"))
 
 
-def find_lora(path: Path) -> Path:
+def find_lora(name: str) -> Path:
     """The folder of LoRA weights that ship, by their name; else the path that was given. ``./NAME`` is always a path."""
-    return WEIGHTS / path.name if str(path) in shipped_loras() else path
+    return WEIGHTS / name if name in shipped_loras() else Path(name)
 
 
 def shipped_folder(name: str) -> Path:
@@ -97,6 +97,11 @@ def sampling_by_record(folder: Path) -> Sampling:
     return OURS if told is None else _told(told, folder / RECORD)
 
 
+def lora_file(weights: Path) -> Path:
+    """The file of LoRA weights: of a folder the one that diffusers names."""
+    return weights / WEIGHTS_NAME if weights.is_dir() else weights
+
+
 def sampling_of_lora(weights: Path) -> Sampling | None:
     """What suits LoRA weights, where the record beside them tells: of those that `unplug train student` made.
 
@@ -120,7 +125,7 @@ def _record_of_lora(weights: Path) -> tuple[Path, dict[str, Any]]:
     """The record beside weights of `unplug train student`, and its place; empty where there is none of theirs."""
     from unplug.plugins import RECORD
 
-    file = weights / WEIGHTS_NAME if weights.is_dir() else weights
+    file = lora_file(weights)
     record = file.with_name(RECORD)
     if file.name != WEIGHTS_NAME or not record.is_file():  # other weights beside a record are not its own
         return record, {}

@@ -143,7 +143,8 @@ public final class Loop {
       throw Failure("guidance \(order.guidance)", "\(pipeline.name) draws without: its UNet answers for the prompt alone", "Leave it out")
     }
     if !order.negative.isEmpty, order.guidance == 1 {
-      throw Failure("The negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")
+      let fix = pipeline.isGuided ? "Leave it out, or raise the guidance above 1" : "Leave it out"
+      throw Failure("The negative prompt", "without guidance it has no effect", fix)
     }
     for steer in order.steers {
       guard pipeline.plugins[steer.plugin] != nil else {

@@ -127,7 +127,7 @@ public struct Pipeline: Sendable {
     (self.lora, variants) = (lora, named)
     try checkFit()
     guard isGuided || ([defaults] + named.values.compactMap(\.defaults)).allSatisfy({ $0.guidance == 1 }) else {
-      throw refuse("its defaults have a guidance, and its unet answers for no negative prompt")
+      throw refuse("its defaults, or those of a variant, have a guidance, and its unet answers for no negative prompt")
     }
   }
 
@@ -164,12 +164,16 @@ public struct Pipeline: Sendable {
       ("decoder", "latents", latent), ("decoder", "image", [1, 3, imageSize, imageSize]),
     ]
     if isGuided { wanted += [("unet", Pipeline.negative, states), ("unet", "noise_pred_negative", latent)] }
+    guard isGuided || own["unet"]!["noise_pred_negative"] == nil else {
+      throw refuse("its unet answers for a negative prompt that it is not asked about")
+    }
     for (part, tensor, shape) in wanted where own[part]![tensor] != shape {
       throw refuse("its \(part) has \(tensor) of the shape \(own[part]![tensor] ?? []) where \(shape) is needed")
     }
-    let behind = Array(unet.iospec.inputs.dropFirst(isGuided ? 4 : 3))
+    let asked = ["sample", "timestep", "encoder_hidden_states"] + (isGuided ? [Pipeline.negative] : [])
+    let behind = Array(unet.iospec.inputs.dropFirst(asked.count))
     let (taken, slots) = (Array(behind.prefix(residuals.count)), Array(behind.dropFirst(residuals.count)))
-    guard taken.map(\.name) == residuals, slots.map(\.name) == (lora == nil ? [] : [LoraSlots.input]) else {
+    guard unet.iospec.inputs.prefix(asked.count).map(\.name) == asked, taken.map(\.name) == residuals, slots.map(\.name) == (lora == nil ? [] : [LoraSlots.input]) else {
       throw refuse("its residuals are not the inputs of its unet that follow the words")
     }
     if let lora, slots[0].shape != [1, lora.rank, lora.width] {

@@ -328,9 +328,16 @@ test("a UNet without guidance is asked about the prompt alone, and draws without
   await new Loop(own, networks).draw(order, async () => undefined);
   assert.deepEqual([texts, asked], [1, Array(2).fill("sample,timestep,encoder_hidden_states,r0")]);
   await assert.rejects(new Loop(own, networks).draw({ ...order, guidance: 2 }, async () => undefined), /tiny draws without guidance/);
-  const wrong = unguided();
-  wrong.defaults.guidance = 3;
-  assert.throws(() => readPipeline(bytes(wrong)), /its defaults are/);
+  const cases: [(item: any) => void, RegExp][] = [
+    [(item) => (item.defaults.guidance = 3), /its defaults are/],
+    [(item) => item.unet.iospec.outputs.push({ ...item.unet.iospec.outputs[0], name: "noise_pred_negative" }), /negative prompt that it is not asked about/],
+    [(item) => item.unet.iospec.inputs.reverse(), /residuals are not the inputs/],
+  ];
+  for (const [change, message] of cases) {
+    const item = unguided();
+    change(item);
+    assert.throws(() => readPipeline(bytes(item)), message, String(message));
+  }
 });
 
 test("the UNet gets a variant's rows, and zeros below them or for none", async () => {

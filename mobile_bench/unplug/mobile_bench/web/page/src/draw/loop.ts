@@ -146,8 +146,8 @@ export class Loop {
   }
 
   private prediction(found: Tensors, guidance: number): Floats {
-    const [own, negative] = [found["noise_pred"]!, found["noise_pred_negative"]];
-    return negative === undefined ? own : guided(own, negative, guidance);
+    const own = found["noise_pred"]!;
+    return isGuided(this.pipeline) ? guided(own, found["noise_pred_negative"]!, guidance) : own;
   }
 
   private async states(ids: number[]): Promise<Floats> {

@@ -88,6 +88,9 @@ const refuse = (why: string): never => {
 
 const shown = (value: unknown): string => (JSON.stringify(value) ?? "nothing").slice(0, 80);
 
+/** The UNet's inputs before its residuals. */
+const ASKED = ["sample", "timestep", "encoder_hidden_states", NEGATIVE];
+
 /** Whether the UNet answers for the negative prompt too; without that, a guidance of 1 is the only one. */
 export const isGuided = ({ unet }: Pipeline): boolean => unet.iospec.inputs.some(({ name }) => name === NEGATIVE);
 
@@ -142,7 +145,7 @@ function checkPart(name: string, part: Part): void {
 
 type Shapes = Record<string, number[]>;
 const shapes = (specs: TensorSpec[]): Shapes => Object.fromEntries(specs.map((spec) => [spec.name, plainShape(spec)]));
-const same = (one: number[] | undefined, other: number[] | undefined): boolean => one?.join() === other?.join();
+const same = <Item>(one: Item[] | undefined, other: Item[] | undefined): boolean => one?.join() === other?.join();
 
 /** Whether every part takes what the one before gives. */
 function checkFit(pipeline: Pipeline): void {
@@ -158,14 +161,15 @@ function checkFit(pipeline: Pipeline): void {
   ]; // prettier-ignore
   const guided = isGuided(pipeline);
   if (guided) wanted.push(["unet", NEGATIVE, states], ["unet", "noise_pred_negative", latent]);
+  else if ("noise_pred_negative" in own["unet"]!) refuse("its unet answers for a negative prompt that it is not asked about");
   for (const [part, tensor, shape] of wanted) {
     const found = own[part]![tensor];
     if (!same(found, shape)) refuse(`its ${part} has ${tensor} of shape ${shown(found)} where ${shown(shape)} is needed`);
   }
   const slots = pipeline.lora === undefined ? [] : [LORA];
-  const [first, count] = [guided ? 4 : 3, pipeline.residuals.length];
-  const [taken, rest] = [unet.iospec.inputs.slice(first, first + count), unet.iospec.inputs.slice(first + count)];
-  if (taken.map(({ name }) => name).join() !== pipeline.residuals.join() || rest.map(({ name }) => name).join() !== slots.join()) refuse("its residuals are not the inputs of its unet that follow the words");
+  const asked = guided ? ASKED : ASKED.slice(0, -1);
+  const taken = unet.iospec.inputs.slice(asked.length, asked.length + pipeline.residuals.length);
+  if (!same(unet.iospec.inputs.map(({ name }) => name), [...asked, ...pipeline.residuals, ...slots])) refuse("its residuals are not the inputs of its unet that follow the words");
   for (const [name, { part }] of Object.entries(pipeline.plugins)) checkPlugin(name, part, shapes(taken), side);
 }
 

@@ -105,7 +105,7 @@ export class Studio {
         this.steps.element, ...(guided ? [this.guidance.element] : []), this.solver.element, ...(guided ? [without] : []),
         this.choice.element, el("label", { class: "check", for: "previews" }, this.previews, " Show the picture while it forms"),
       ),
-      el("p", { class: "soft small" }, webgpu === null ? "The text encoder always runs on WebAssembly: it runs once or twice a picture, and GPUs get its numbers wrong." : `No WebGPU here: ${webgpu}. Pictures are drawn on WebAssembly.`),
+      el("p", { class: "soft small" }, webgpu === null ? `The text encoder always runs on WebAssembly: it runs ${guided ? "twice" : "once"} a picture, and GPUs get its numbers wrong.` : `No WebGPU here: ${webgpu}. Pictures are drawn on WebAssembly.`),
     ); // prettier-ignore
     const form = el(
       "form", { class: "controls", submit: (event) => (event.preventDefault(), void this.press()) },

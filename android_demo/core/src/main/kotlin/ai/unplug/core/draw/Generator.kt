@@ -132,7 +132,7 @@ public class Generator(
         if (!(guidance >= 1.0 && guidance <= MAX_GUIDANCE)) throw InputError("guidance $guidance", "out of range", "Use 1 (none) to $MAX_GUIDANCE")
         if (guidance != 1.0 && !pipeline.guided) throw InputError("guidance $guidance", "${pipeline.name} draws without: its unet answers for the prompt alone", "Leave it out")
         if (order.negative.isNotEmpty() && guidance == 1.0) {
-            throw InputError("negative prompt", "without guidance it has no effect", "Leave it out, or raise the guidance above 1")
+            throw InputError("negative prompt", "without guidance it has no effect", if (pipeline.guided) "Leave it out, or raise the guidance above 1" else "Leave it out")
         }
         if (order.variant != null && order.variant !in pipeline.variants) {
             throw InputError("variant ${order.variant}", "the pipeline has none of this name", "Use ${pipeline.variants.keys}")

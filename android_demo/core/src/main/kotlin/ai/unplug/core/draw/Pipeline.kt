@@ -73,6 +73,7 @@ public class Pipeline private constructor(
 
         /** The UNet's input of the negative prompt's states, which one that draws without guidance lacks. */
         internal const val NEGATIVE: String = "negative_hidden_states"
+        private val ASKED = listOf("sample", "timestep", "encoder_hidden_states", NEGATIVE)
         private const val SCHEMA = "unplug-pipeline/1"
         private const val NOISE = "philox4x32-10/box-muller"
         private const val MAX_BYTES = 64 shl 20
@@ -187,6 +188,7 @@ public class Pipeline private constructor(
                         Triple("decoder", "latents", latent),
                         Triple("decoder", "image", listOf(1, 3, side, side)),
                     ) + if (pipeline.guided) listOf(Triple("unet", NEGATIVE, states), Triple("unet", "noise_pred_negative", latent)) else emptyList()
+                if (!pipeline.guided && shape("unet", "noise_pred_negative") != null) yield("its unet answers for a negative prompt that it is not asked about")
                 for ((part, tensor, expected) in wanted) {
                     val found = shape(part, tensor)
                     if (found != expected) yield("its $part has $tensor of shape $found where $expected is needed")
@@ -205,10 +207,12 @@ public class Pipeline private constructor(
 
         private fun fits(pipeline: Pipeline) =
             sequence {
-                val behind = pipeline.plain("unet").inputs.drop(if (pipeline.guided) 4 else 3)
+                val inputs = pipeline.plain("unet").inputs
+                val asked = if (pipeline.guided) ASKED else ASKED.dropLast(1)
+                val behind = inputs.drop(asked.size)
                 val taken = behind.take(pipeline.residuals.size).associate { it.name to it.shape }
                 val wanted = pipeline.residuals.map { it to taken[it] } + listOfNotNull(pipeline.lora?.let { LoraSlots.INPUT to listOf(1, it.rank, it.width) })
-                if (behind.map { it.name to it.shape } != wanted) yield("its residuals are not the inputs of its unet that follow the words")
+                if (inputs.map { it.name }.take(asked.size) != asked || behind.map { it.name to it.shape } != wanted) yield("its residuals are not the inputs of its unet that follow the words")
                 for (name in pipeline.plugins.keys) {
                     val own = pipeline.plain("plugins.$name")
                     val side = pipeline.imageSize

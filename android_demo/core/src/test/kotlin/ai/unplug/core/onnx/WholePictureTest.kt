@@ -105,9 +105,17 @@ class WholePictureTest {
             assertThrows(InputError::class.java) { generator.draw(Order("a", negative = "b")) }
         }
         val text = source.resolve("pipeline.json").readText()
-        val guided = text.replace("\"guidance\": 1.0", "\"guidance\": 3.0")
-        assertNotEquals(text, guided)
-        assertThrows(DataError::class.java) { Pipeline.of(guided.toByteArray()) }
+        val harmed =
+            listOf(
+                "\"guidance\": 1.0" to "\"guidance\": 3.0",
+                "\"name\": \"timestep\"" to "\"name\": \"time\"",
+                "\"name\": \"encoder_hidden_states\"" to "\"name\": \"negative_hidden_states\"",
+            )
+        for ((from, to) in harmed) {
+            val other = text.replace(from, to)
+            assertNotEquals(text, other)
+            assertThrows(DataError::class.java, { Pipeline.of(other.toByteArray()) }, to)
+        }
     }
 
     @Test

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from unplug.core import CheckpointError, InputError, read_json, write_json
+from unplug.core import CheckpointError, InputError, read_json, sha256_file, write_json
 from unplug.export import psnr_db
 from unplug.plugins import LORA_RANK, load_checkpoint
 from unplug.sdk.cli import main
@@ -184,9 +184,11 @@ def test_weights_made_part_of_a_base_draw_as_their_record_says(base_folder: Path
 
     out, student = tmp_path / "files", Path(shutil.copytree(lora, tmp_path / "student"))
     write_json(student / "unplug.json", {
-        "schema": "unplug-student/1", "sampling": {"steps": 2, "guidance": 1.0, "solver": "ddim"},
+        "schema": "unplug-student/1", "teacher": "0" * 64, "sampling": {"steps": 2, "guidance": 1.0, "solver": "ddim"},
     })  # fmt: skip
-    said("export", base_folder, "--to", "onnx", "--precision", "fp32", "--lora", student, "--out", out)
+    value = said("export", base_folder, "--to", "onnx", "--precision", "fp32", "--lora", student, "--out", out)
+    assert value["foreign_loras"] == [str(student)] and value["guided"] is False and value["base"] == "base + student"
+    assert value["loras"] == [{"path": str(student), "sha256": sha256_file(student / "pytorch_lora_weights.safetensors")}]
     found = load_pipeline(out)
     assert not found.guided and found.lora is None and (found.defaults.steps, found.defaults.guidance) == (2, 1.0)
     assert found.name == "base + student" and found.unet.files[0].file == "unet/unet.fp32.onnx"
@@ -203,7 +205,7 @@ def test_weights_made_part_of_a_base_draw_as_their_record_says(base_folder: Path
     assert psnr_db(wanted.numpy(), drawn.latents[0]) >= 60.0
     call = ("generate", "--base", out, "--prompt", "a portrait", "--out", tmp_path / "x.png")
     assert "base + student draws without" in fail(*call, "--guidance", "3").line
-    assert "only a whole base has them" in fail("export", base_folder / "unet", "--lora", lora, "--out", tmp_path / "y").line
+    assert "is for a whole base" in fail("export", base_folder / "unet", "--lora", lora, "--out", tmp_path / "y").line
     assert "no such file" in fail("export", base_folder, "--lora", tmp_path / "gone", "--out", tmp_path / "y").line
 
 
@@ -216,5 +218,5 @@ def test_wrong_variants_end_in_one_line_before_any_work(base_folder: Path, lora:
         "x=gone": "gone: no such file",
     }.items():
         assert words in fail(*call, given).line
-    assert "only a whole base has them" in fail("export", base_folder / "unet", *call[2:], f"x={lora}").line
+    assert "is for a whole base" in fail("export", base_folder / "unet", *call[2:], f"x={lora}").line
     assert not (tmp_path / "out" / PIPELINE).exists()

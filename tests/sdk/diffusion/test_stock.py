@@ -20,7 +20,7 @@ from unplug.core import CheckpointError, MissingExtraError
 from unplug.plugins import ConditioningPlugin
 from unplug.plugins.conditioning import SD15_BLOCKS, SD15_CHANNELS
 from unplug.sdk.diffusion import load_base, load_loras
-from unplug.sdk.diffusion.load import WEIGHTS_NAME
+from unplug.sdk.diffusion.shipped import WEIGHTS_NAME
 
 from .conftest import CPU, SIZE, picture, save_lora, steering_plugin, tiny_pipeline
 

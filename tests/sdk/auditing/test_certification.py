@@ -28,7 +28,7 @@ from unplug.sdk.unlearning import needs_answers
 from ..conftest import CPU, QUICK, World
 
 OPTIONS = {"batch_size": "8"}
-CONFIG = CertifyConfig(options=OPTIONS, budget=60.0, requests=10)
+CONFIG = CertifyConfig(options=OPTIONS, budget=0.6, requests=10)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def place(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def read(world: World, place: Path) -> Certification:
     found = json.loads((place / "one" / "certification.json").read_text())
     return read_certification(
-        place / "one", world.original, world.dataset, "folds", OPTIONS, 60.0, found["references_sha256"], 1
+        place / "one", world.original, world.dataset, "folds", OPTIONS, 0.6, found["references_sha256"], 1
     )
 
 
@@ -83,7 +83,7 @@ def test_one_of_something_else_is_refused(world: World, place: Path, tmp_path: P
     given: dict[str, Any] = {
         "method": "folds",
         "options": OPTIONS,
-        "budget": 60.0,
+        "budget": 0.6,
         "references": found["references_sha256"],
         "people": 1,
     }
@@ -100,7 +100,7 @@ def test_one_of_something_else_is_refused(world: World, place: Path, tmp_path: P
             )  # fmt: skip
     write_json(tmp_path / "certification.json", found | {"original_sha256": "0" * 64})
     with pytest.raises(InputError, match="another original"):
-        read_certification(tmp_path, world.original, world.dataset, "folds", OPTIONS, 60.0, found["references_sha256"], 1)
+        read_certification(tmp_path, world.original, world.dataset, "folds", OPTIONS, 0.6, found["references_sha256"], 1)
 
 
 def test_a_bundle_that_rests_on_one_carries_it(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_release_rests_on_it_and_trains_no_oracle(world: World, place: Path, t
         QUICK,
         method="folds",
         options=OPTIONS,
-        budget=60.0,
+        budget=0.6,
         fleet=place / "references",
         certification=place / "one",
         targets=("onnx",),

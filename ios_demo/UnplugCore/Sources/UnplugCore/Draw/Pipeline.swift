@@ -173,7 +173,9 @@ public struct Pipeline: Sendable {
     let asked = ["sample", "timestep", "encoder_hidden_states"] + (isGuided ? [Pipeline.negative] : [])
     let behind = Array(unet.iospec.inputs.dropFirst(asked.count))
     let (taken, slots) = (Array(behind.prefix(residuals.count)), Array(behind.dropFirst(residuals.count)))
-    guard unet.iospec.inputs.prefix(asked.count).map(\.name) == asked, taken.map(\.name) == residuals, slots.map(\.name) == (lora == nil ? [] : [LoraSlots.input]) else {
+    guard unet.iospec.inputs.prefix(asked.count).map(\.name) == asked, taken.map(\.name) == residuals,
+      slots.map(\.name) == (lora == nil ? [] : [LoraSlots.input])
+    else {
       throw refuse("its residuals are not the inputs of its unet that follow the words")
     }
     if let lora, slots[0].shape != [1, lora.rank, lora.width] {

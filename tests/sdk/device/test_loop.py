@@ -135,7 +135,6 @@ def test_the_loop_needs_no_torch(tmp_path: Path) -> None:
 import sys
 for name in ("torch", "diffusers", "transformers", "tokenizers", "onnx", "cv2"):
     sys.modules[name] = None
-sys.path.insert(0, {str(Path(__file__).parents[3])!r})
 import unplug.sdk.device as device
 for name in device.__all__:
     getattr(device, name)
@@ -147,7 +146,8 @@ pipeline = toy(Path({str(tmp_path)!r}))
 made = device.generate(device.load_pipeline(Path({str(tmp_path)!r})), networks(), device.Words(prompt="a child"))
 print(made.image_HWC.shape, sys.modules.get("torch"))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    root = Path(__file__).parents[3]  # of the package tests, which the toy imports
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root)
     assert done.stdout == "(16, 16, 3) None\n", done.stderr[-2000:]
 
 

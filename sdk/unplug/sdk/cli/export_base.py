@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unplug.core import InputError, counted, sha256_file, table, temporary_folder
 
 from .bars import progress_bar
-from .base import Common, Outcome
+from .base import Common, Outcome, tell_foreign
 from .options import given_option
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
     """Exports one base and the plugins beside it, and says what came of it."""
     from unplug.export import plan_pairs
     from unplug.sdk.device import check_source
-    from unplug.sdk.diffusion import find_lora, lora_file
+    from unplug.sdk.diffusion import find_lora, foreign_loras, load_base, lora_file, teacher_of_lora
 
     variants = _variants(order.variants)
     source = replace(_source(checkpoints), lora_slots=order.lora_slots or bool(variants), variants=variants)
@@ -49,36 +49,28 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
         word = {"spec": "--calibrate", "samples": "--calibration-samples", "delegate": "--require-delegate"}[name]
         raise InputError(word, "it is of one model, and this is a whole base", "Leave it out, or export the parts one by one")
     check_source(source)
-    plan_pairs(order.targets, order.precisions)
+    plan_pairs(order.targets, order.precisions)  # refuses before a base is loaded
     own = [find_lora(name) for name in order.loras]
-    foreign = _foreign(source, [*own, *(path for item in variants.values() for path in item.loras)])
-    for path in foreign:
-        common.say(f"warning: {path} was trained on other weights than those of {source.name}: pictures may be worse")
+    every, foreign = [*own, *(path for item in variants.values() for path in item.loras)], list[str]()
     with temporary_folder("unplug-merge-") as folder:
-        outcome = _export(_merged(source, own, folder) if own else source, order, common)
+        if own or any(map(teacher_of_lora, every)):  # else nothing needs the base in memory
+            import torch
+
+            base = load_base(str(source.folder.resolve()), device=torch.device("cpu"))
+            foreign = tell_foreign(foreign_loras(base, every), source.name, common)
+            source = _merged(source, base, own, folder) if own else source
+        outcome = _export(source, order, common)
     outcome.value |= {
-        "loras": [{"path": str(path), "sha256": sha256_file(lora_file(path))} for path in own],
-        "foreign_loras": [str(path) for path in foreign],
+        "loras": [{"path": str(path), "sha256": sha256_file(lora_file(path))} for path in own], "foreign_loras": foreign,
     }  # fmt: skip
     return outcome
 
 
-def _foreign(source: GeneratorSource, loras: Sequence[Path]) -> list[Path]:
-    """See `foreign_loras`; the base is loaded only where weights tell of theirs."""
-    import torch
-
-    from unplug.sdk.diffusion import foreign_loras, load_base, teacher_of_lora
-
-    if not any(map(teacher_of_lora, loras)):
-        return []
-    return foreign_loras(load_base(str(source.folder.resolve()), device=torch.device("cpu")), loras)
-
-
-def _merged(source: GeneratorSource, loras: Sequence[Path], folder: Path) -> GeneratorSource:
+def _merged(source: GeneratorSource, base: Any, loras: Sequence[Path], folder: Path) -> GeneratorSource:
     """The base with LoRA weights made part of it, in `folder`; it draws as the last one that tells says."""
     from unplug.sdk.diffusion import WEIGHTS_NAME, merge_loras, sampling_of_lora
 
-    merge_loras(str(source.folder.resolve()), loras, folder)
+    merge_loras(base, loras, folder)
     names = [path.resolve().parent.name if path.name == WEIGHTS_NAME else path.resolve().stem for path in loras]
     told = [_way(how) for how in map(sampling_of_lora, loras) if how is not None]
     return replace(source, name=" + ".join([source.name, *names]), folder=folder, **(told[-1] if told else {}))

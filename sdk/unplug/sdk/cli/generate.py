@@ -10,7 +10,7 @@ import click
 
 from unplug.core import InputError, counted
 
-from .base import Common, Outcome, command, settings
+from .base import Common, Outcome, command, settings, tell_foreign
 from .generate_files import FilesOrder, generate_on_files
 from .guides import Guide, GuideOrder, OrderedCommand
 from .options import given_option, out_option
@@ -133,9 +133,7 @@ def generate(
         raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
     dtype = drawing_dtype(base_name, common.device)
     base = load_base(base_name, device=common.device, dtype=dtype)
-    foreign = [str(path) for path in foreign_loras(base, updates)]
-    for path in foreign:
-        common.say(f"warning: {path} was trained on other weights than those of {base_name}: pictures may be worse")
+    foreign = tell_foreign(foreign_loras(base, updates), base_name, common)
     load_loras(base, updates)
     for text in (prompt, negative):
         _tell_words(base.tokenizer, text, common)

@@ -45,7 +45,7 @@ class GeneratorSource:
         folder: a diffusers pipeline of Stable Diffusion 1's or 2's parts.
         plugins: name to checkpoint folder.
         steps, guidance, solver: that suit the base by default. With a guidance of 1 (none) and no slots the UNet is exported
-            so that it is asked about the prompt alone, which takes half the time; it then draws without guidance only.
+            so that it is asked about the prompt alone, once a step and not twice; it then draws without guidance only.
         lora_slots: the UNet takes low-rank updates as an input, so that one file serves every variant.
         variants: name to what is drawn with by that name; they need the slots.
     """

@@ -11,7 +11,7 @@ import torch
 from unplug.core import quiet
 
 from .digest import base_digest
-from .load import load_base, load_loras
+from .load import load_loras
 from .run_base import prefix_text_encoder
 from .shipped import teacher_of_lora
 
@@ -31,26 +31,25 @@ def foreign_loras(base: Any, paths: Sequence[Path]) -> list[Path]:
     return [path for path, teacher in teachers.items() if teacher != own]
 
 
-def merge_loras(name: str, paths: Sequence[Path], out: Path) -> None:
+def merge_loras(base: Any, paths: Sequence[Path], out: Path) -> None:
     """W' = W + sum_k s_k B_k A_k in every layer that the weights change, with s_k what their file says; all of them act.
 
     Args:
-        name: of the base, see `load_base`.
+        base: see `load_base`; changed in place.
         paths: see `load_loras`.
         out: an empty folder; a diffusers pipeline in float32 without `unplug.json` is written there.
 
     Raises:
-        CheckpointError, MissingExtraError: see `load_base` and `load_loras`.
+        CheckpointError, MissingExtraError: see `load_loras`.
 
     Example:
-        >>> merge_loras("small", [Path("/nowhere.safetensors")], Path("/tmp/unused"))
+        >>> merge_loras(None, [Path("/nowhere.safetensors")], Path("unused"))
         Traceback (most recent call last):
         unplug.core.errors.CheckpointError: /nowhere.safetensors: no such file. Give LoRA weights as safetensors.
 
     Reference:
         Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021, section 4.1.
     """
-    base = load_base(name, device=torch.device("cpu"))
     load_loras(base, paths)
     with quiet():
         base.fuse_lora()

@@ -1,3 +1,4 @@
+from .bars import progress as progress
 from .cache import cache_alone as cache_alone
 from .cache import cache_dir as cache_dir
 from .cache import cache_entries as cache_entries

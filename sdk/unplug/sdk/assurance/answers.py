@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm import tqdm
 
-from unplug.core import Array, InputError
+from unplug.core import Array, InputError, progress
 from unplug.export import Artifact, Session, load_artifact
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.bundle import Trust, artifact_paths
@@ -146,7 +145,7 @@ def ask(asked: Asked, *, device: torch.device | None = None, show: bool = True) 
         for size, dataset in loaded.items()
     }  # fmt: skip
     total = sum(len(people[subject.image_size][0]) for subject in subjects)
-    with tqdm(total=total, desc="evaluate", unit="img", disable=not show, leave=False) as bar:
+    with progress(total=total, label="evaluate", show=show) as bar:
         return tuple(
             _asked(subject, loaded[subject.image_size], *people[subject.image_size], bar.update) for subject in subjects
         )

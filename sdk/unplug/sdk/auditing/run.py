@@ -7,9 +7,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from unplug.core import DataError, counted, versions
+from unplug.core import DataError, counted, progress, versions
 from unplug.sdk.data import Split, keyed
 from unplug.sdk.fleet import References
 from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
@@ -86,7 +85,7 @@ def audit(
     chosen, skipped = _usable(attacks, len(references) + len(strangers), evidence)
     skipped |= _limits(sets, oracle=any(item.role == "retrained" for item in predictors))
     # By position, because two models may share a name.
-    bar = tqdm(predictors, desc="audit", unit="model", disable=not show, leave=False)
+    bar = progress(predictors, label="audit", unit="model", show=show)
     signals = with_old_file([signals_of(item, sets, evidence) for item in bar], predictors, evidence)
     others = [signals_of(item, sets) for item in references]
     check_references(others)

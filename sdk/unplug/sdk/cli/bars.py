@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -17,14 +18,14 @@ class progress_bar:  # noqa: N801 (used as a function)
         from tqdm import tqdm
 
         self._label, self._common, self._last, self._begun = label, common, "", time.monotonic()
-        self._bar = tqdm(desc=label, disable=not common.show, leave=False)
+        self._bar = tqdm(desc=label, disable=not (common.show and sys.stderr.isatty()), leave=False)
 
     def __enter__(self) -> Callable[[int, int, str], None]:
         def update(done: int, total: int, text: str) -> None:
             self._bar.total = total
             self._bar.n = done
             self._bar.set_postfix_str(text)
-            if not self._common.show and text != self._last:
+            if self._bar.disable and text != self._last:
                 self._last = text
                 passed = seconds(time.monotonic() - self._begun)
                 self._common.say(f"{self._label}: {done} of {total}, {text} ({passed})")

@@ -58,8 +58,8 @@ class Common:
 
     @property
     def show(self) -> bool:
-        """Whether to draw progress bars: only for people at a terminal."""
-        return not self.as_json and sys.stderr.isatty()
+        """Whether to tell of progress, see `unplug.core.progress`: not to machines."""
+        return not self.as_json
 
     @property
     def device(self) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.core import InputError, counted
+from unplug.core import InputError, counted, progress
 
 from .base import Common, Outcome, command, settings, tell_foreign
 from .generate_files import FilesOrder, generate_on_files
@@ -113,8 +113,6 @@ def generate(
     for name in plugins:
         find_plugin(name)
     guides = guide_order.guides(_kind_of)  # before torch and diffusers are loaded, which takes seconds
-    from tqdm import tqdm
-
     from unplug.sdk.diffusion import (
         draw_pictures,
         drawing_dtype,
@@ -138,7 +136,7 @@ def generate(
     for text in (prompt, negative):
         _tell_words(base.tokenizer, text, common)
     started = time.perf_counter()
-    with tqdm(total=count, desc="draw", unit="picture", disable=not common.show, leave=False) as bar:
+    with progress(total=count, label="draw", unit="picture", show=common.show) as bar:
         pictures, drawn = draw_pictures(
             base, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver,
             negative=negative, progress=bar,

@@ -8,9 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from tqdm import tqdm
-
-from unplug.core import Reply, call_in_child, in_order, memory_for, seconds_for
+from unplug.core import Reply, call_in_child, in_order, memory_for, progress, seconds_for
 from unplug.plugins.conditions import Condition
 
 P = TypeVar("P")
@@ -39,9 +37,7 @@ class Pool:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self._bar = tqdm(
-            total=self.total, initial=self.done, desc=self.condition.kind, unit="img", disable=not self.show, leave=False
-        )
+        self._bar = progress(total=self.total, done=self.done, label=self.condition.kind, show=self.show)
 
     def tick(self, count: int = 1) -> None:
         """Moves the progress bar by one picture."""

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from unplug.core import (
     DataError,
@@ -22,6 +21,7 @@ from unplug.core import (
     map_in_children,
     memory_for,
     open_array,
+    progress,
     read_json,
     seconds_for,
     use_cache,
@@ -109,7 +109,7 @@ def _decoded(
 
 
 def _bar(results: Iterable[T], total: int, label: str, show: bool) -> Iterator[T]:
-    yield from tqdm(results, total=total, desc=label, unit="img", disable=not show, leave=False)
+    yield from progress(results, total=total, label=label, show=show)
 
 
 def fingerprints(source: Source, samples: Sequence[Sample], show: bool) -> list[bytes | Problem]:

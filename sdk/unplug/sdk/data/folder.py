@@ -6,9 +6,8 @@ import csv
 from pathlib import Path
 
 from PIL import Image
-from tqdm import tqdm
 
-from unplug.core import atomic_dir, write_json
+from unplug.core import atomic_dir, progress, write_json
 
 from .dataset import load_dataset
 
@@ -39,7 +38,7 @@ def write_faces(spec: str, size: int, out: Path, *, show: bool = True) -> int:
         write_json(folder / MARKER, {"schema": "unplug-faces/1", "spec": spec, "size": size})
         table = csv.writer(handle)
         table.writerow(["path", "age", "subject"])
-        for index, sample in enumerate(tqdm(dataset.samples, desc="write", unit="img", disable=not show, leave=False)):
+        for index, sample in enumerate(progress(dataset.samples, label="write", show=show)):
             Image.fromarray(dataset.pixels([index])[0]).save(folder / f"{sample.id}.png")
             table.writerow([f"{sample.id}.png", sample.age, sample.subject])
     return len(dataset)

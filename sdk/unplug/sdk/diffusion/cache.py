@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from tqdm import tqdm
 
-from unplug.core import json_sha256, open_array, use_cache, write_array
+from unplug.core import json_sha256, open_array, progress, use_cache, write_array
 from unplug.sdk.data import Dataset, note_people
 
 from .digest import settings_of, weights_digest
@@ -58,7 +57,7 @@ def latents(base: Any, dataset: Dataset, *, show: bool) -> NDArray[Any]:
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:
-        for start in tqdm(range(0, len(dataset), size), desc="latents", disable=not show, leave=False):
+        for start in progress(range(0, len(dataset), size), label="latents", unit="batch", show=show):
             rows = range(start, min(start + size, len(dataset)))
             image_BCHW = to_image(dataset.pixels(rows), vae.device).to(vae.dtype)
             mean = vae.encode(image_BCHW).latent_dist.mean.float() * vae.config.scaling_factor
@@ -82,7 +81,7 @@ def text_embeddings(base: Any, prompts: Sequence[str], *, show: bool) -> NDArray
 
     @torch.no_grad()
     def blocks() -> Iterable[NDArray[Any]]:
-        for part_BL in tqdm(ids_BL, desc="text", disable=not show, leave=False):
+        for part_BL in progress(ids_BL, label="text", unit="batch", show=show):
             yield encoder(part_BL.to(encoder.device))[0].float().cpu().numpy()
 
     return cached_array(facts, shape, "float16", blocks())

@@ -18,9 +18,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from unplug.core import InputError, MissingExtraError, TrainingError
+from unplug.core import InputError, MissingExtraError, TrainingError, progress
 from unplug.sdk.training import StateFile, decay_groups, fingerprint, kept_heap, seeded, update_average
 
 from .recipe import Precision, StepRecipe, share_of
@@ -182,14 +181,14 @@ def train_steps(
     share = share_of(recipe.batch_size, processes=accelerator.num_processes, parts=parts)
     run = _Run(model, recipe, accelerator, state, zero_rate)
     first = accelerator.is_main_process
-    bar = tqdm(total=recipe.steps, initial=run.step, desc=label, unit="step", disable=not (show and first), leave=False)
+    bar = progress(total=recipe.steps, done=run.step, label=label, unit="step", show=show and first)
     with bar, kept_heap(accelerator.device):
         while run.step < recipe.steps:
             run.advance(draw, seed, [share] * parts)
             bar.update(1)
             last = run.step == recipe.steps
             if len(run.losses) == LOG_EVERY or last:
-                bar.set_postfix(loss=f"{run.log():.4f}")
+                bar.set_postfix(loss=f"{run.log():.4f}", refresh=False)
             if first:
                 run.save(always=last)
                 if on_sample is not None and (last or _due(run.step, sample_every)):

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from unplug.core import InputError, OutputError
+from unplug.core import InputError, OutputError, progress
 
 from .backend import BACKENDS, Setup
 from .job import Context, Job, job_fingerprint
@@ -72,10 +70,7 @@ def run_jobs(
     orders = [Order(job=job, fingerprint=job_fingerprint(job, context, fingerprint), given=fingerprint) for job in jobs]
     orders = [order for order in orders if not _finished(out, order)]
     skipped, failed = len(jobs) - len(orders), dict[str, str]()
-    bar = tqdm(
-        total=len(jobs), initial=skipped, desc="fleet", unit="model", disable=not show,
-        bar_format="{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]",
-    )  # fmt: skip
+    bar = progress(total=len(jobs), done=skipped, label="fleet", unit="model", show=show)
     if not orders:
         bar.close()
         return Summary(done=0, skipped=skipped, seconds=time.monotonic() - start)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from unplug.core import InputError, InsufficientMemoryError, TrainingError, counted
+from unplug.core import InputError, InsufficientMemoryError, TrainingError, counted, progress
 from unplug.sdk.training import (
     SampleSet,
     Task,
@@ -70,7 +69,7 @@ def fit_stacked(
     recipe = task.recipe
     total = recipe.epochs * steps_per_epoch(len(train), recipe.batch_size) * len(seeds)
     first = new_model(task, train, seeds[0]) if seeds else None
-    with tqdm(total=total, desc="fleet", unit="step", disable=not show, leave=False) as bar:
+    with progress(total=total, label="fleet", unit="step", show=show) as bar:
 
         def fit_part(start: int, stop: int) -> list[nn.Module]:
             models = [new_model(task, train, seed) for seed in seeds[start:stop]]
@@ -156,7 +155,7 @@ def _stacked(models: Sequence[nn.Module], data: SampleSet) -> nn.Module:
     return stacked
 
 
-def _fit(models: list[nn.Module], train: SampleSet, task: Task, seeds: Sequence[int], bar: tqdm[None]) -> None:
+def _fit(models: list[nn.Module], train: SampleSet, task: Task, seeds: Sequence[int], bar: Any) -> None:
     """`train.loop.fit` for a stack: the averaged weights take the place of `models`."""
     recipe, device = task.recipe, train.device
     sites, stacked = dropout_sites(models[0], train), _stacked(models, train)

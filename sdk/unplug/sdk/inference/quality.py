@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from unplug.core import DataError, Reply, map_in_children, memory_for, seconds_for
+from unplug.core import DataError, Reply, map_in_children, memory_for, progress, seconds_for
 from unplug.sdk.data import decode_upright
 
 from .alignment import FACE_FAULTS, Frame, align, face_fault
@@ -57,7 +56,7 @@ def face_faults(
         timeout=seconds_for(CHUNK), memory=memory_for(landmarker),
     )  # fmt: skip
     found: list[str | None] = []
-    with tqdm(total=len(paths), desc="faces", unit="img", disable=not show, leave=False) as bar:
+    with progress(total=len(paths), label="faces", show=show) as bar:
         for reply in replies:
             found += reply.values["faults"]
             bar.update(len(reply.values["faults"]))

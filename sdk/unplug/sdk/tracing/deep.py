@@ -14,9 +14,7 @@ from pathlib import Path, PurePath
 from tarfile import TarError
 from typing import Any
 
-from tqdm import tqdm
-
-from unplug.core import DataError, InputError, counted, open_regular, parse_json
+from unplug.core import DataError, InputError, counted, open_regular, parse_json, progress
 from unplug.sdk.bundle import DAMAGE
 from unplug.sdk.data import decode_image, parse_spec, square
 
@@ -62,7 +60,7 @@ class Search:
 
     def folders(self, folders: Sequence[Path], show: bool) -> None:
         """Every file below some folders."""
-        for path in tqdm(walk(folders), desc="search", unit="file", disable=not show, leave=False):
+        for path in progress(walk(folders), label="search", unit="file", show=show):
             if isinstance(path, Place):
                 self.found.places.append(path)
                 continue

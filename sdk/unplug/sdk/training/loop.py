@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from unplug.core import TrainingError, counted
+from unplug.core import TrainingError, counted, progress
 
 from .device import autocast, synchronize
 from .evaluate import predict, summarize
@@ -130,13 +129,11 @@ def fit(
     recipe, average = task.recipe, copy.deepcopy(model)
     optimizer = torch.optim.AdamW(decay_groups(model, recipe.weight_decay), lr=recipe.lr)
     history: list[dict[str, Any]] = []
-    if state is not None and (progress := state.load(model, average, optimizer)) is not None:
-        history = progress["history"]
+    if state is not None and (kept := state.load(model, average, optimizer)) is not None:
+        history = kept["history"]
     spent = history[-1]["wall_s"] if history else 0.0
     steps = steps_per_epoch(len(train), recipe.batch_size)
-    bar = tqdm(
-        total=recipe.epochs * steps, initial=len(history) * steps, desc=label, unit="step", disable=not show, leave=False
-    )
+    bar = progress(total=recipe.epochs * steps, done=len(history) * steps, label=label, unit="step", show=show)
     with bar:
         for epoch in range(len(history), recipe.epochs):
             started = time.perf_counter()
@@ -155,7 +152,7 @@ def fit(
                 "wall_s": round(spent, 3),
             }
             history.append(row)
-            bar.set_postfix(loss=f"{loss:.3f}", validation=f"{metrics['loss']:.3f}")
+            bar.set_postfix(loss=f"{loss:.3f}", validation=f"{metrics['loss']:.3f}", refresh=False)
             if state is not None:
                 state.save(model, average, optimizer, {"history": history})
             if on_epoch is not None:

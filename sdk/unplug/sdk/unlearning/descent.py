@@ -10,9 +10,8 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from unplug.core import BudgetExceeded, InputError, TrainingError
+from unplug.core import BudgetExceeded, InputError, TrainingError, progress
 from unplug.sdk.training import decay_groups, finite, learning_rate
 
 from .method import ForgetProblem
@@ -82,7 +81,7 @@ class Descent:
         optimizer = make([group for group in groups if group["params"]], lr=self.lr)
         scales = {dict(model.named_parameters())[name]: scale for name, scale in (step_scale or {}).items()}
         model.train()
-        for step in tqdm(range(steps), desc="forget", unit="step", disable=not problem.show, leave=False):
+        for step in progress(range(steps), label="forget", unit="step", show=problem.show):
             for group in optimizer.param_groups:
                 group["lr"] = _SHAPES[self.shape](step, steps, self.lr)
             value = loss()

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from tqdm import tqdm
 
-from unplug.core import InputError, read_json, write_json
+from unplug.core import InputError, progress, read_json, write_json
 from unplug.core import installed_versions as installed
 from unplug.export import flop_counter
 from unplug.sdk.diffusion import generate
@@ -67,7 +66,7 @@ def time_pictures(setup: Setup, pipes: Mapping[str, tuple[Any, Mapping[str, Any]
     """
     seconds = dict[str, list[float]]({name: [] for name in pipes})
     names, rounds = list(pipes), setup.request.rounds
-    with tqdm(total=(rounds + 1) * len(names), desc="timing", unit="img", disable=not setup.show, leave=False) as bar:
+    with progress(total=(rounds + 1) * len(names), label="timing", show=setup.show) as bar:
         for turn in range(rounds + 1):
             for place in range(len(names)):
                 name = names[(place + turn) % len(names)]

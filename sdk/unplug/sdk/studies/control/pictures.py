@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from tqdm import tqdm
 
-from unplug.core import OutputError
+from unplug.core import OutputError, progress
 from unplug.sdk.conditions import load_finished, open_rows
 from unplug.sdk.diffusion import BATCH, generate, image_grid, to_image, to_pixels
 from unplug.sdk.training import fingerprint
@@ -69,9 +68,7 @@ def _draw(
     request, count = setup.request, int(shape[0])
     with (
         open_rows(path, key, shape) as rows,
-        tqdm(
-            total=count, initial=rows.done, desc=f"pictures of {name}", unit="img", disable=not setup.show, leave=False
-        ) as bar,
+        progress(total=count, done=rows.done, label=f"pictures of {name}", show=setup.show) as bar,
     ):
         for start in range(rows.done, count, BATCH):
             part = slice(start, start + BATCH)

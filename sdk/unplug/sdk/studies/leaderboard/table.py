@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tqdm import tqdm
 
-from unplug.core import versions
+from unplug.core import progress, versions
 from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.statistics import CONFIDENCE
 from unplug.sdk.training import describe_device
@@ -60,7 +59,7 @@ def score_all(
     before = read_pool(config.models, originals, truths)[0]
     made_from = dict(zip(before.clusters, before.weights_sha256, strict=True))
     rows, pools = [], {}
-    for item in tqdm(entries, desc="score", unit="method", disable=not show, leave=False):
+    for item in progress(entries, label="score", unit="method", show=show):
         names = unlearned_names(item, config.seed, protocol.originals, protocol.models)
         pool, refused = read_pool(config.models, names, truths, failed, {} if item.hooked else made_from)
         pools[item.label], row = pool, method_row(item, pool, refused, oracle, protocol.budget)

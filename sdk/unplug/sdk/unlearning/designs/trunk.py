@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from unplug.core import CheckpointError, DataError, InputError
+from unplug.core import CheckpointError, DataError, InputError, progress
 from unplug.plugins import AgePredictor, Checkpoint
 from unplug.sdk.data import Dataset, load_dataset, make_split
 from unplug.sdk.tasks import train_age
@@ -163,7 +162,7 @@ def pooled(model: AgePredictor, data: ImageSet, *, show: bool = False) -> Tensor
     """Pooled features (N, C) in float64 on the CPU, `BATCH` pictures a pass; `show` draws a progress bar."""
     assert model.lift is not None
     rows = [torch.empty(0, model.lift.in_features, dtype=torch.float64)]
-    for start in tqdm(range(0, len(data), BATCH), "features", disable=not show, unit="batch", leave=False):
+    for start in progress(range(0, len(data), BATCH), label="features", unit="batch", show=show):
         index_B = torch.arange(start, start + BATCH, device=data.device) % len(data)
         rows.append(model.pooled(data.batch(index_B).image_BCHW).double().cpu())
     return torch.cat(rows)[: len(data)]

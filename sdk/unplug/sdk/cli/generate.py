@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import click
 
-from unplug.core import InputError, counted, progress
+from unplug.core import InputError
 
-from .base import Common, Outcome, command, settings, tell_foreign
-from .generate_files import FilesOrder, generate_on_files
-from .guides import Guide, GuideOrder, OrderedCommand
+from .base import Common, Outcome, command, settings
+from .generate_base import generate_on_base
+from .generate_files import generate_on_files
+from .generate_order import DrawOrder
+from .guides import GuideOrder, OrderedCommand
 from .options import given_option, out_option
 
 
@@ -84,102 +85,30 @@ def generate(
     the same picture on every target. Its noise is not torch's, so a diffusers base draws another picture of the same seed.
     """
     from unplug.core import check_writable
-    from unplug.sdk.device import claim, is_generator, picture_format, save_marked
-    from unplug.sdk.diffusion import find_lora, find_plugin, sampling_of_lora
+    from unplug.sdk.device import claim, is_generator, picture_format
+    from unplug.sdk.diffusion import find_lora, sampling_of_lora
 
     updates = tuple(map(find_lora, loras))
     for told in filter(None, map(sampling_of_lora, reversed(updates))):  # the last one that tells says
         steps, guidance, solver = steps or told.steps, guidance or told.guidance, solver or told.solver
     picture_format(out)
-    seeds = [common.seed + index for index in range(count)]
+    seeds = tuple(common.seed + index for index in range(count))
     singly = (out,) if count == 1 else tuple(out.with_name(f"{out.stem}-{seed}{out.suffix}") for seed in seeds)
     for file in (out, *singly):
         claim(file, (*conditions, *photos))
-    guide_order = GuideOrder(
-        plugins=plugins, conditions=conditions, photos=photos, strengths=strengths, settings=settings(pairs), task=task,
-        crop=crop, margin=margin,
+    order = DrawOrder(
+        prompt=prompt, negative=negative, base=base_name,
+        guides=GuideOrder(
+            plugins=plugins, conditions=conditions, photos=photos, strengths=strengths, settings=settings(pairs), task=task,
+            crop=crop, margin=margin,
+        ),
+        seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver, target=target, precision=precision,
+        threads=threads, loras=loras, variant=variant, files=singly, out=out,
     )  # fmt: skip
-    guide_order.check_there()
+    order.guides.check_there()
     if is_generator(Path(base_name)):
         check_writable(out.parent)
-        order = FilesOrder(
-            prompt=prompt, negative=negative, folder=Path(base_name), guides=guide_order, count=count, steps=steps,
-            guidance=guidance, solver=solver, target=target, precision=precision, threads=threads, variant=variant,
-            loras=loras, out=out, singly=singly,
-        )  # fmt: skip
         return generate_on_files(order, common)
     if (word := given_option("target", "precision", "threads", "variant")) is not None:
         raise InputError(f"--{word}", "it is of exported files, and this base is none", "Leave it out, or give such a --base")
-    for name in plugins:
-        find_plugin(name)
-    guides = guide_order.guides(_kind_of)  # before torch and diffusers are loaded, which takes seconds
-    from unplug.sdk.diffusion import (
-        draw_pictures,
-        drawing_dtype,
-        foreign_loras,
-        image_grid,
-        load_base,
-        load_loras,
-        sampling_of,
-    )
-
-    check_writable(out.parent)
-    steerings = _steerings(guides)
-    usual = sampling_of(base_name)
-    guidance, steps, solver = guidance or usual.guidance, steps or usual.steps, solver or usual.solver
-    if negative and guidance <= 1:
-        raise InputError("--negative", "without guidance it has no effect", "Leave it out, or raise --guidance above 1")
-    dtype = drawing_dtype(base_name, common.device)
-    base = load_base(base_name, device=common.device, dtype=dtype)
-    foreign = tell_foreign(foreign_loras(base, updates), base_name, common)
-    load_loras(base, updates)
-    for text in (prompt, negative):
-        _tell_words(base.tokenizer, text, common)
-    started = time.perf_counter()
-    with progress(total=count, label="draw", unit="picture", show=common.show) as bar:
-        pictures, drawn = draw_pictures(
-            base, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver,
-            negative=negative, progress=bar,
-        )  # fmt: skip
-    seconds = time.perf_counter() - started
-    facts = {"prompt": prompt, "negative": negative, "base": base_name, "plugins": list(plugins), "strengths": list(strengths),
-             "steps": steps, "guidance": guidance, "solver": solver,
-             "size": pictures[0].width, "precision": str(dtype).removeprefix("torch."),
-             "loras": list(loras)}  # fmt: skip
-    for file, picture, seed in zip(singly, pictures, seeds, strict=True):
-        save_marked(picture, file, {**facts, "seed": seed})
-    if count > 1:
-        save_marked(image_grid([[*drawn, *pictures]]), out, {**facts, "seeds": seeds})
-    value = {"out": str(out), "pictures": [str(file) for file in singly], "seconds": round(seconds, 3),
-             "guides": [item.to_dict() for item in guides], "foreign_loras": foreign, **facts}  # fmt: skip
-    how = f"{seconds:.1f} s, {facts['precision']}"
-    return Outcome(value=value, text=f"saved {out} ({counted(count, 'picture')}, {how})")
-
-
-def _kind_of(plugin: str) -> str:
-    """The condition that a plugin follows, from its configuration alone."""
-    from unplug.plugins import read_config
-    from unplug.sdk.diffusion import find_plugin
-
-    return str(read_config(find_plugin(plugin), expect="plugin")[1].get("condition", ""))
-
-
-def _tell_words(tokenizer: Any, text: str, common: Common) -> None:
-    """Says what the base does not read of a text: what is behind its last token, and words that are no token of their own."""
-    from unplug.sdk.device import normalize, split_words, untaught
-
-    if (longer := len(tokenizer(text).input_ids)) > (most := tokenizer.model_max_length):
-        common.say(f"{text[:40]!r}... has {longer} tokens: the base reads the first {most} only")
-    spelled = dict.fromkeys(word for word in split_words(normalize(text)) if len(tokenizer.tokenize(word)) > 1)
-    if (line := untaught(tuple(spelled), len(tokenizer))) is not None:
-        common.say(line)
-
-
-def _steerings(guides: tuple[Guide, ...]) -> list[Any]:
-    from unplug.sdk.diffusion import Steering
-
-    return [
-        Steering(plugin=item.plugin, image=item.image, photo=item.photo, strength=item.strength, options=item.options,
-                 frame=item.frame)
-        for item in guides
-    ]  # fmt: skip
+    return generate_on_base(order, updates, common)

@@ -1,0 +1,83 @@
+"""What ``unplug generate`` was asked for, and how it hands over what was drawn, of a base or of exported files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unplug.core import counted
+
+from .base import Outcome
+from .guides import Guide, GuideOrder
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawOrder:
+    """The options of ``unplug generate``; None is the base's own.
+
+    Args:
+        base: a name or folder, see its help.
+        seeds: one a picture.
+        files: one a picture, to be written.
+        out: that file, or the grid of all.
+    """
+
+    prompt: str
+    negative: str
+    base: str
+    guides: GuideOrder
+    seeds: tuple[int, ...]
+    size: int | None
+    steps: int | None
+    guidance: float | None
+    solver: Any
+    target: str | None
+    precision: str | None
+    threads: int
+    loras: tuple[str, ...]
+    variant: str | None
+    files: tuple[Path, ...]
+    out: Path
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What every picture says of how it was asked for."""
+        return {
+            "prompt": self.prompt, "negative": self.negative, "plugins": list(self.guides.plugins),
+            "strengths": list(self.guides.strengths), "loras": list(self.loras),
+        }  # fmt: skip
+
+
+def deliver(
+    order: DrawOrder, pictures: Sequence[Image.Image], conditions: Sequence[Image.Image], facts: Mapping[str, Any],
+    more: Mapping[str, Any], guides: Sequence[Guide], *, seconds: float, how: str,
+) -> Outcome:  # fmt: skip
+    """Writes each picture, and of several a grid behind their conditions.
+
+    Args:
+        order: what was asked for.
+        pictures, conditions: what was drawn, and what it follows.
+        facts: of the drawing, kept in each file.
+        more: of this run, told in JSON alone.
+        guides: the plugins with their pictures.
+        seconds: it took.
+        how: behind the seconds in the line for people.
+    """
+    from unplug.sdk.device import save_marked
+    from unplug.sdk.diffusion import image_grid
+
+    known = {**order.facts, **facts}
+    for file, picture, seed in zip(order.files, pictures, order.seeds, strict=True):
+        save_marked(picture, file, {**known, "seed": seed})
+    if len(pictures) > 1:
+        save_marked(image_grid([[*conditions, *pictures]]), order.out, {**known, "seeds": list(order.seeds)})
+    value = {
+        "out": str(order.out), "pictures": [str(file) for file in order.files], "seconds": round(seconds, 3),
+        "guides": [item.to_dict() for item in guides], **known, **more,
+    }  # fmt: skip
+    return Outcome(value=value, text=f"saved {order.out} ({counted(len(pictures), 'picture')}, {seconds:.1f} s, {how})")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from PIL import Image
 from unplug.core import git_revision, installed_versions, sha256_file, write_json
 from unplug.sdk.data import captions_of, load_dataset
 from unplug.sdk.diffusion import (
+    Sampling,
+    Solver,
     base_digest,
     generate,
     image_grid,
@@ -46,7 +48,7 @@ from unplug.sdk.studies.control import (
 from unplug.sdk.studies.words import ATTRIBUTES, bound, listen
 
 SCHEMA = "unplug-base-quality/1"
-SETTINGS = ((25, "ddim"), (6, "dpm++"), (4, "dpm++"), (2, "dpm++"))
+SETTINGS: tuple[tuple[int, Solver], ...] = ((25, "ddim"), (6, "dpm++"), (4, "dpm++"), (2, "dpm++"))
 LEARNED, HELD_OUT, OTHERS = "synth:n=12000,subjects=12000,seed=4", 977, 1200
 CPU = torch.device("cpu")
 
@@ -54,8 +56,9 @@ CPU = torch.device("cpu")
 class Drawer:
     """Prompts and seeds to pictures (N, S, S, 3), with one number of steps and one solver."""
 
-    def __init__(self, base: Any, steps: int, solver: str, guidance: float) -> None:
-        self.base, self.how, self.seconds, self.drawn = base, {"steps": steps, "solver": solver, "guidance": guidance}, 0.0, 0
+    def __init__(self, way: Way) -> None:
+        self.base, self.seconds, self.drawn = way.base, 0.0, 0
+        self.how = asdict(way.how)
 
     def __call__(self, prompts: Sequence[str], seeds: Sequence[int]) -> Any:
         started = time.perf_counter()
@@ -85,13 +88,11 @@ def kept(read: Any, named: Any) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way to draw: a pipeline with its steps, solver and guidance, under a name."""
+    """One way to draw: a pipeline and how it is drawn with, under a name."""
 
     name: str
     base: Any
-    steps: int
-    solver: str
-    guidance: float
+    how: Sampling
 
 
 def ways_of(base_name: str, guidance: float | None, only: Sequence[int], students: Sequence[Path]) -> list[Way]:
@@ -99,7 +100,7 @@ def ways_of(base_name: str, guidance: float | None, only: Sequence[int], student
     base, usual = load_base(base_name, device=CPU), sampling_of(base_name)
     strength = usual.guidance if guidance is None else guidance
     ways = [
-        Way(name=f"{steps} {solver}", base=base, steps=steps, solver=solver, guidance=strength)
+        Way(name=f"{steps} {solver}", base=base, how=replace(usual, steps=steps, solver=solver, guidance=strength))
         for steps, solver in SETTINGS
         if not only or steps in only
     ]
@@ -111,7 +112,7 @@ def ways_of(base_name: str, guidance: float | None, only: Sequence[int], student
         else:
             own = load_base(str(folder), device=CPU)
         name = f"{how.steps} {'LoRA' if lora else 'student'}"
-        ways.append(Way(name=name, base=own, steps=how.steps, solver=how.solver or "ddim", guidance=how.guidance))
+        ways.append(Way(name=name, base=own, how=replace(how, solver=how.solver or "ddim")))
     return ways
 
 
@@ -131,7 +132,7 @@ def measure(ways: Sequence[Way], pictures: int, sheets: Path | None) -> dict[str
     rows = {"source": sources, "autoencoder": through_autoencoder(base, sources)}
     found: dict[str, Any] = {"rows": {}, "settings": {}}
     for way in ways:
-        drawer, name = Drawer(way.base, way.steps, way.solver, way.guidance), way.name
+        drawer, name = Drawer(way), way.name
         colours, grids = {}, []
         for attribute in ATTRIBUTES.values():
             heard, drawn = listen(drawer, attribute)
@@ -142,7 +143,7 @@ def measure(ways: Sequence[Way], pictures: int, sheets: Path | None) -> dict[str
         pair = bound(drawer, ATTRIBUTES["background"], ATTRIBUTES["clothes"], BINDING)
         rows[name] = drawer(prompts, range(pictures))
         found["settings"][name] = {
-            "steps": way.steps, "solver": way.solver, "guidance": way.guidance, "colours": colours, "binding": asdict(pair),
+            **asdict(way.how), "colours": colours, "binding": asdict(pair),
             "seconds_a_picture": drawer.seconds / drawer.drawn,
         }  # fmt: skip
     looked = {name: examine(judge, pixels, CPU) for name, pixels in rows.items()}
@@ -194,7 +195,7 @@ def main(
     found = measure(ways, pictures, sheets)
     write_json(out, {
         "schema": SCHEMA, "base": base_name, "weights": weights,
-        "pictures": pictures, "guidance": ways[0].guidance, "learned": LEARNED, **found,
+        "pictures": pictures, "guidance": ways[0].how.guidance, "learned": LEARNED, **found,
         "versions": installed_versions(["torch", "diffusers", "numpy"]), "git_revision": git_revision(),
     })  # fmt: skip
     for name, row in found["rows"].items():

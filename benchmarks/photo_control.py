@@ -9,6 +9,7 @@ Needs ``UNPLUG_FACE_LANDMARKER``.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def drawn(base: Any, plugin: str | None, squares_NHWC: Pixels) -> tuple[Pixels, 
         network: Any = load_plugin(plugin)
         asked, found = conditions_in_worker(network.config.condition, {}, squares_NHWC, SIDE)
         pipe, extra = CONTROLS.get("plugin")().pipeline(base, network), {"image": [Image.fromarray(one) for one in asked]}
-    pictures = generate(pipe, [PROMPT] * count, seeds=list(range(count)), size=SIDE, solver=OURS.solver, **extra)
+    pictures = generate(pipe, [PROMPT] * count, seeds=list(range(count)), size=SIDE, **asdict(OURS), **extra)
     return np.stack([np.asarray(picture) for picture in pictures]), np.asarray(found, bool)
 
 

@@ -328,7 +328,7 @@ def generate(
     usual = sampling_of(base)
     pictures, _ = draw_pictures(
         loaded, [prompt] * count, steerings, seeds=seeds, size=size, steps=steps or usual.steps,
-        guidance=guidance or usual.guidance, solver=usual.solver, negative=negative,
+        guidance=guidance or usual.guidance, solver=usual.solver, schedule=usual.schedule, negative=negative,
     )  # fmt: skip
     return pictures
 

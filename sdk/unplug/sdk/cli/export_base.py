@@ -72,7 +72,7 @@ def _merged(source: GeneratorSource, base: Any, loras: Sequence[Path], folder: P
 
     merge_loras(base, loras, folder)
     names = [path.resolve().parent.name if path.name == WEIGHTS_NAME else path.resolve().stem for path in loras]
-    told = [_way(how) for how in map(sampling_of_lora, loras) if how is not None]
+    told = [_way(how) | {"schedule": how.schedule} for how in map(sampling_of_lora, loras) if how is not None]
     return replace(source, name=" + ".join([source.name, *names]), folder=folder, **(told[-1] if told else {}))
 
 
@@ -130,7 +130,7 @@ def _source(checkpoints: Sequence[Path]) -> GeneratorSource:
     how = sampling_by_record(folder)
     return GeneratorSource(
         name="small" if folder == shipped_folder("small") else folder.resolve().name, folder=folder,
-        plugins=dict(zip(names, plugins, strict=True)), **_way(how),
+        plugins=dict(zip(names, plugins, strict=True)), schedule=how.schedule, **_way(how),
     )  # fmt: skip
 
 

@@ -42,12 +42,12 @@ def generate_on_base(order: DrawOrder, updates: Sequence[Path], common: Common) 
     with progress(total=count, label="draw", unit="picture", show=common.show) as bar:
         pictures, drawn = draw_pictures(
             base, [order.prompt] * count, steerings, seeds=order.seeds, size=order.size, steps=steps, guidance=guidance,
-            solver=solver, negative=order.negative, progress=bar,
+            solver=solver, schedule=usual.schedule, negative=order.negative, progress=bar,
         )  # fmt: skip
     seconds = time.perf_counter() - started
     precision = str(dtype).removeprefix("torch.")
-    facts = {"base": order.base, "steps": steps, "guidance": guidance, "solver": solver, "size": pictures[0].width,
-             "precision": precision}  # fmt: skip
+    facts = {"base": order.base, "steps": steps, "guidance": guidance, "solver": solver, "guidance_schedule": usual.schedule,
+             "size": pictures[0].width, "precision": precision}  # fmt: skip
     return deliver(order, pictures, drawn, facts, {"foreign_loras": foreign}, guides, seconds=seconds, how=precision)
 
 

@@ -52,7 +52,8 @@ def generate_on_files(order: DrawOrder, common: Common) -> Outcome:
     facts = {
         "base": pipeline.name, "steps": order.steps or usual.steps,
         "guidance": usual.guidance if order.guidance is None else order.guidance,
-        "solver": order.solver or usual.solver, "size": pipeline.image_size, "precision": drawn.precision,
+        "solver": order.solver or usual.solver, "guidance_schedule": pipeline.schedule.guidance,
+        "size": pipeline.image_size, "precision": drawn.precision,
         "target": drawn.target, "runtime": drawn.runtime, "noise": pipeline.noise, "variant": order.variant,
     }  # fmt: skip
     more = {

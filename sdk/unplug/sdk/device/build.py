@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from .pipeline import (
     load_pipeline,
     residuals_in,
 )
-from .sampler import SOLVERS, Solver
+from .sampler import SOLVERS, GuidanceSchedule, Solver
 from .variants import VariantSource, pack_variants, write_variant
 
 MARK = "model_index.json"
@@ -46,6 +46,7 @@ class GeneratorSource:
         plugins: name to checkpoint folder.
         steps, guidance, solver: that suit the base by default. With a guidance of 1 (none) and no slots the UNet is exported
             so that it is asked about the prompt alone, once a step and not twice; it then draws without guidance only.
+        schedule: of guidance over the noise levels.
         lora_slots: the UNet takes low-rank updates as an input, so that one file serves every variant.
         variants: name to what is drawn with by that name; they need the slots.
     """
@@ -56,6 +57,7 @@ class GeneratorSource:
     steps: int = 25
     guidance: float = 7.5
     solver: Solver = SOLVERS[0]
+    schedule: GuidanceSchedule = "constant"
     lora_slots: bool = False
     variants: Mapping[str, VariantSource] = field(default_factory=dict)
 
@@ -165,9 +167,9 @@ def check_source(source: GeneratorSource) -> None:
 def _facts(source: GeneratorSource) -> dict[str, Any]:
     """What the folder says beside its networks, read before anything is converted."""
     scale, shift = read_scales(source.folder)
+    schedule = replace(read_schedule(source.folder), guidance=source.schedule)
     return {
-        "tokenizer": read_tokenizer(source.folder), "schedule": read_schedule(source.folder), "scaling_factor": scale,
-        "shift_factor": shift,
+        "tokenizer": read_tokenizer(source.folder), "schedule": schedule, "scaling_factor": scale, "shift_factor": shift,
     }  # fmt: skip
 
 

@@ -121,7 +121,7 @@ def generate(
         found = networks["unet"]({"sample": z_1Chw, "timestep": np.array([time], np.float32), **asked, **residuals})
         prediction = found["noise_pred"]
         if pipeline.guided:
-            prediction = guided(prediction, found["noise_pred_negative"], guidance)
+            prediction = guided(prediction, found["noise_pred_negative"], table.scale(step, guidance))
         z_1Chw, before = advance(table, step, z_1Chw, prediction, before)
         if watch is not None:
             watch(step + 1, len(table.timestep_S), z_1Chw)

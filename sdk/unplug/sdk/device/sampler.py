@@ -1,7 +1,9 @@
-"""Sampling as a table: each solver gives six numbers a step, and one loop serves all of them.
+"""Sampling as a table: each solver gives seven numbers a step, and one loop serves all of them.
 
-With the latent z, the UNet's prediction p, and D' the data of the step before (zeros at first), step s computes
+With the latent z, the UNet's prediction p, its prediction n for the negative prompt, the scale g of guidance, and D' the data
+of the step before (zeros at first), step s computes
 
+    p = n + (1 + (g - 1) guidance[s]) (p - n)
     D = latent_to_data[s] z + prediction_to_data[s] p              (the picture's latent that the prediction points at)
     z = keep[s] z + data[s] D + previous[s] D'
 
@@ -22,6 +24,7 @@ from unplug.core import STRICT, InputError, ReportError
 Prediction = Literal["epsilon", "v_prediction"]
 Spacing = Literal["leading", "trailing", "linspace"]
 Solver = Literal["ddim", "dpm++"]
+GuidanceSchedule = Literal["constant", "linear"]
 SOLVERS: tuple[Solver, ...] = ("ddim", "dpm++")
 MAX_LEVELS = 10_000
 LEAST_ALPHA = 2.0**-24
@@ -39,6 +42,7 @@ class Schedule:
         prediction: what the UNet predicts: the noise, or the velocity v = sqrt(a) noise - sqrt(1 - a) data.
         spacing: which timesteps S steps visit, see `timesteps`.
         steps_offset: added to them, with "leading".
+        guidance: how it weighs at each level, see `guidance_shares`.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -48,6 +52,7 @@ class Schedule:
     prediction: Prediction
     spacing: Spacing
     steps_offset: int
+    guidance: GuidanceSchedule = "constant"
 
     def check(self, where: str) -> None:
         """Raises `ReportError`, naming `where`, unless every sampler can work with it."""
@@ -69,7 +74,7 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingTable:
-    """The table of one sampling: timesteps and, in float32, five coefficients a step; see this file's head."""
+    """The table of one sampling: timesteps, shares of guidance, and five coefficients a step in float32; see above."""
 
     timestep_S: NDArray[np.int64]
     latent_to_data_S: NDArray[np.float32]
@@ -77,6 +82,11 @@ class SamplingTable:
     keep_S: NDArray[np.float32]
     data_S: NDArray[np.float32]
     previous_S: NDArray[np.float32]
+    guidance_S: Floats
+
+    def scale(self, step: int, guidance: float) -> float:
+        """The scale of guidance at a step, of a scale that is asked for."""
+        return 1.0 + (guidance - 1.0) * float(self.guidance_S[step])
 
 
 def timesteps(schedule: Schedule, steps: int, solver: Solver) -> NDArray[np.int64]:
@@ -117,12 +127,32 @@ def sampling_table(schedule: Schedule, steps: int, solver: Solver = "ddim") -> S
     noise = schedule.prediction == "epsilon"
     to_data = (1.0 / signal_S, -noise_S / signal_S) if noise else (signal_S, -noise_S)
     made = _ddim(schedule, time_S, alpha_S) if solver == "ddim" else _dpm(alpha_S)
-    return SamplingTable(timestep_S=time_S, **{
+    shares_S = guidance_shares(time_S, len(levels_N), schedule.guidance)
+    return SamplingTable(timestep_S=time_S, guidance_S=shares_S, **{
         name: values.astype(np.float32)
         for name, values in zip(
             ("latent_to_data_S", "prediction_to_data_S", "keep_S", "data_S", "previous_S"), (*to_data, *made), strict=True
         )
     })  # fmt: skip
+
+
+def guidance_shares(timestep_S: NDArray[np.int64], levels: int, schedule: GuidanceSchedule) -> Floats:
+    """What each step takes of g - 1: 1, or with "linear" 2 (1 - t / N), none in pure noise and twice at its end; 1 in the mean.
+
+    Early steps decide what is where, and guidance there makes all pictures of a prompt alike; late ones draw what a prompt
+    names, which guidance brings out.
+
+    Args:
+        timestep_S: t. levels: N. schedule: which.
+
+    Example:
+        >>> guidance_shares(np.array([999, 499]), 1000, "linear").round(3).tolist()
+        [0.002, 1.002]
+
+    Reference:
+        Wang et al., Analysis of Classifier-Free Guidance Weight Schedulers, 2024, section 4 (linear).
+    """
+    return np.ones(len(timestep_S)) if schedule == "constant" else 2.0 * (1.0 - timestep_S / levels)
 
 
 def _ddim(schedule: Schedule, time_S: NDArray[np.int64], alpha_S: Floats) -> tuple[Floats, Floats, Floats]:

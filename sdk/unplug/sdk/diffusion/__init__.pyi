@@ -7,6 +7,7 @@ from .control_set import load_control_set as load_control_set
 from .control_training import fit_control as fit_control
 from .given import given_losses as given_losses
 from .grid import image_grid as image_grid
+from .guidance import scheduled_guidance as scheduled_guidance
 from .load import base_record as base_record
 from .load import drawing_dtype as drawing_dtype
 from .load import image_size_of as image_size_of
@@ -33,7 +34,9 @@ from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import WEIGHTS_NAME as WEIGHTS_NAME
+from .shipped import GuidanceSchedule as GuidanceSchedule
 from .shipped import Sampling as Sampling
+from .shipped import Solver as Solver
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin
 from .shipped import lora_file as lora_file

@@ -17,8 +17,9 @@ from unplug.plugins import load_checkpoint
 from unplug.sdk.conditions import FaceFrame, condition_picture
 
 from .control import CONTROLS
+from .guidance import scheduled_guidance
 from .load import base_record, image_size_of, is_ours
-from .shipped import OURS, USUAL, Sampling, Solver, find_plugin, sampling_by_record, shipped_folder
+from .shipped import OURS, USUAL, GuidanceSchedule, Sampling, Solver, find_plugin, sampling_by_record, shipped_folder
 from .small import diffusers
 from .vae import pictures_at_once
 
@@ -54,6 +55,7 @@ def generate(
     steps: int = OURS.steps,
     guidance: float = OURS.guidance,
     solver: Solver | None = None,
+    schedule: GuidanceSchedule = "constant",
     negative: str = "",
     batch_size: int = BATCH,
     progress: Any = None,
@@ -70,6 +72,7 @@ def generate(
         steps: of the scheduler, at least 1.
         guidance: scale of classifier-free guidance; 1 turns it off.
         solver: see `solve_with`.
+        schedule: of guidance, see `scheduled_guidance`.
         negative: what to steer away from.
         batch_size: pictures at once.
         progress: a tqdm bar that counts pictures, or None.
@@ -84,7 +87,7 @@ def generate(
         own = dict(shared or {}) | {key: value[part] if isinstance(value, list) else value for key, value in extra.items()}
         noise = [torch.Generator().manual_seed(seed) for seed in seeds[part]]
         count = len(noise)
-        with quiet():
+        with quiet(), scheduled_guidance(pipe, guidance, schedule):
             latent_Bchw = pipe(
                 list(prompts[part]), height=size, width=size, num_inference_steps=steps, guidance_scale=guidance,
                 negative_prompt=[negative] * count if guidance > 1 else None, generator=noise, output_type="latent", **own,
@@ -165,6 +168,7 @@ def draw_pictures(
     steps: int = OURS.steps,
     guidance: float = OURS.guidance,
     solver: Solver | None = None,
+    schedule: GuidanceSchedule = "constant",
     negative: str = "",
     progress: Any = None,
 ) -> tuple[list[Image.Image], list[Image.Image]]:
@@ -176,18 +180,19 @@ def draw_pictures(
         steerings: plugins with their pictures; none is the bare base.
         seeds: B seeds.
         size: side in pixels, a multiple of 8; default: what the base was trained for.
-        steps, guidance, solver, negative, progress: see `generate`.
+        steps, guidance, solver, schedule, negative, progress: see `generate`.
 
     Raises:
         InputError: a plugin that was made for another base (says which channels differ), or a size that does not divide.
     """
     size = size or image_size_of(base)
+    how: dict[str, Any] = {"steps": steps, "guidance": guidance, "solver": solver, "schedule": schedule, "negative": negative,
+                           "progress": progress}  # fmt: skip
     if len(prompts) > MAX_PICTURES:
         raise InputError(f"{len(prompts)} pictures", "too many for one call", f"Ask for {MAX_PICTURES} at most")
     if not steerings:
         _check_size(size, 8)
-        return generate(base, prompts, seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver, negative=negative,
-                        progress=progress), []  # fmt: skip
+        return generate(base, prompts, seeds=seeds, size=size, **how), []
     control = CONTROLS.get("plugin")()
     # Not diffusers' own `to`, which warns for no reason.
     plugins: list[Any] = [nn.Module.to(load_plugin(item.plugin), base.device, base.unet.dtype) for item in steerings]
@@ -198,8 +203,7 @@ def draw_pictures(
     pipe = control.pipeline(base, plugins[0] if one else plugins)
     # diffusers wants one condition a picture for a single adapter, and one an adapter for several: those go singly.
     pictures = generate(
-        pipe, prompts, seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver, negative=negative,
-        progress=progress,
+        pipe, prompts, seeds=seeds, size=size, **how,
         **({"image": conditions * len(prompts)} if one else {"batch_size": 1, "shared": {"image": conditions}}),
         adapter_conditioning_scale=strengths[0] if one else tuple(strengths),
     )  # fmt: skip

@@ -36,6 +36,7 @@ from .load import OURS, RECORD, load_base
 from .measure import LEVELS, batch_losses
 from .pictures import generate
 from .recipe import BaseRecipe
+from .shipped import OURS as SAMPLED
 from .small import TOKENS, VOCABULARY, assemble, build_scheduler, build_vae
 from .steps import Trained, processes, round_to_half, train_steps
 from .tokenizer import encode, open_tokenizer, train_tokenizer
@@ -112,7 +113,9 @@ def train_base(
 
     def preview(model: BaseLoss, step: int) -> None:
         prompts = [captions[int(index)][0] for index in dataset.indices(split.validation[:PREVIEWS])]
-        pictures = generate(assembled(model), prompts, seeds=list(range(len(prompts))), size=dataset.size)
+        pictures = generate(
+            assembled(model), prompts, seeds=list(range(len(prompts))), size=dataset.size, schedule=SAMPLED.schedule
+        )
         image_grid([pictures]).save(work / f"sample-{step:07d}.png")
 
     networks = None if start is None else (start.unet, start.text_encoder)

@@ -43,7 +43,7 @@ def previews(
         base: the frozen pipeline.
         data: its first samples are shown.
         seed: of the first picture.
-        how: steps, guidance and solver of all pictures.
+        how: all pictures are drawn.
         folder: where the grids go.
     """
     rows = data.rows[:PREVIEWS]
@@ -53,7 +53,7 @@ def previews(
         prompts, seeds = [data.prompts[data.prompt[row, 0]] for row in rows], [seed + place for place in range(len(rows))]
         return generate(
             pipe, prompts, seeds=seeds, size=conditions[0].width, steps=how.steps, guidance=how.guidance, solver=how.solver,
-            **more,
+            schedule=how.schedule, **more,
         )  # fmt: skip
 
     @cache

@@ -19,6 +19,7 @@ SMALL = "small"
 """The base that comes with the package."""
 Solver = Literal["ddim", "dpm++"]
 SOLVERS: tuple[Solver, ...] = ("ddim", "dpm++")
+GuidanceSchedule = Literal["constant", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +30,16 @@ class Sampling:
         steps: of the solver.
         guidance: scale of classifier-free guidance.
         solver: how steps are taken; None is the scheduler that the base came with.
+        schedule: of guidance over the noise levels, see `scheduled_guidance`.
     """
 
     steps: int
     guidance: float
     solver: Solver | None
+    schedule: GuidanceSchedule = "constant"
 
 
-OURS = Sampling(steps=6, guidance=3.0, solver="dpm++")
+OURS = Sampling(steps=6, guidance=2.5, solver="dpm++", schedule="linear")
 """For bases of `unplug train base`; what six, four and two steps of it draw is measured in docs/plugins.md."""
 USUAL = Sampling(steps=25, guidance=7.5, solver=None)
 """For Stable Diffusion."""

@@ -69,7 +69,8 @@ def test_words_alone(base_folder: Path, tmp_path: Path) -> None:
     assert value["pictures"] == [str(out)] and leftovers(tmp_path) == ["a.png"]
     expected = {
         "prompt": "a child, smiling", "negative": "sad", "base": str(base_folder), "plugins": [], "strengths": [], "steps": 2,
-        "guidance": 2.0, "solver": None, "size": SIZE, "loras": [], "seed": 4, "precision": "float32",
+        "guidance": 2.0, "guidance_schedule": "constant", "solver": None, "size": SIZE, "loras": [], "seed": 4,
+        "precision": "float32",
     }  # fmt: skip
     assert settings_of(out) == expected and Image.open(out).size == (SIZE, SIZE)
     assert b"digitalsourcetype/trainedAlgorithmicMedia" in Image.open(out).info["xmp"]
@@ -88,7 +89,8 @@ def test_the_guidance_of_our_bases_is_lower(base_folder: Path, tmp_path: Path) -
     shutil.copytree(base_folder, tmp_path / "base")
     write_json(tmp_path / "base/unplug.json", {"schema": "unplug-base/1"})
     said(*call(tmp_path / "base", tmp_path / "ours.png"))
-    assert [settings_of(tmp_path / f"{name}.png")["guidance"] for name in ("theirs", "ours")] == [7.5, 3.0]
+    found = [settings_of(tmp_path / f"{name}.png") for name in ("theirs", "ours")]
+    assert [(one["guidance"], one["guidance_schedule"]) for one in found] == [(7.5, "constant"), (2.5, "linear")]
 
 
 def test_other_bases_are_drawn_in_half_precision_on_a_gpu(

@@ -29,7 +29,7 @@ from unplug.sdk.device import (
     latent,
     load_pipeline,
 )  # fmt: skip
-from unplug.sdk.diffusion import CONTROLS
+from unplug.sdk.diffusion import CONTROLS, scheduled_guidance
 from unplug.sdk.diffusion.pictures import load_plugin
 
 from ..cli.calls import fail, leftovers
@@ -64,7 +64,7 @@ def test_it_is_diffusers_picture(
     scheduler, kinds = pipe.scheduler, {"ddim": DDIMScheduler, "dpm++": DPMSolverMultistepScheduler}
     pipe.scheduler = kinds[solver].from_config(scheduler.config)
     pipe.set_progress_bar_config(disable=True)
-    with torch.no_grad():
+    with torch.no_grad(), scheduled_guidance(pipe, 3.0, "linear"):
         wanted = pipe(
             PROMPT, negative_prompt="sad", num_inference_steps=STEPS, guidance_scale=3.0, latents=torch.from_numpy(z),
             output_type="latent", height=SIZE, width=SIZE, **({"image": Image.fromarray(condition_HWC)} if steered else {}),

@@ -92,6 +92,7 @@ def test_paths_that_lead_out_of_the_folder(folder: Path, path: str) -> None:
         (lambda raw: raw.pop("noise"), "no error"),
         (lambda raw: raw.update(noise="mersenne"), "schema"),
         (lambda raw: raw["schedule"].update(prediction="x0"), "schema"),
+        (lambda raw: raw["schedule"].update(guidance="cosine"), "schema"),
         (lambda raw: raw["schedule"].update(steps_offset=10**6), "steps_offset of 1000000"),
         (lambda raw: raw["tokenizer"].update(length=50), "input_ids of shape \\(1, 48\\) where \\(1, 50\\)"),
         (lambda raw: raw["tokenizer"]["vocabulary"].append("new"), "819 tokens, more than its text encoder takes"),

@@ -93,6 +93,17 @@ def test_guidance() -> None:
     assert guided(two, one, 1.0) == two and guided(two, one, 3.0) == 7.0 and guided(two, two, 9.0) == two
 
 
+def test_guidance_rises_to_twice_its_scale_and_is_it_in_the_mean() -> None:
+    linear = replace(EPSILON, spacing="trailing", guidance="linear")
+    for solver in ("ddim", "dpm++"):
+        table = sampling_table(linear, 1000, solver)
+        scales = [table.scale(step, 3.0) for step in range(1000)]
+        assert scales[0] == pytest.approx(1.004) and scales[-1] == 5.0 and np.all(np.diff(scales) > 0)
+        assert np.mean(scales) == pytest.approx(3.0, abs=0.01)
+        assert {table.scale(step, 1.0) for step in range(1000)} == {1.0}, "without guidance nothing rises"
+    assert set(sampling_table(EPSILON, 25).guidance_S) == {1.0}
+
+
 @pytest.mark.parametrize(("steps", "solver"), [(0, "ddim"), (-1, "ddim"), (1001, "ddim"), (1000, "dpm++"), (10**9, "ddim")])
 def test_steps_out_of_range(steps: int, solver: Solver) -> None:
     with pytest.raises(InputError, match=f"{steps} steps: out of range. Use 1 to"):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from unplug.core import CheckpointError, DataError, InputError
@@ -15,7 +16,7 @@ from unplug.plugins import save_checkpoint
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.data import Dataset
 from unplug.sdk.diffusion import Steering, draw_pictures, generate, image_grid, pictures, shipped, vae
-from unplug.sdk.diffusion.pictures import MAX_PICTURES, load_plugin, read_condition
+from unplug.sdk.diffusion.pictures import MAX_PICTURES, decode, load_plugin, read_condition
 
 from .conftest import SIZE, steering_plugin, tiny_unet
 
@@ -53,6 +54,26 @@ def test_a_seed_is_a_picture_in_any_batch(base: Any) -> None:
     assert together[0].shape == (SIZE, SIZE, 3)
     assert far(arrays(generate(base, PROMPTS[:1], seeds=[5], guidance=1.0, **how))[0], together[0]) > 1
     assert far(arrays(generate(base, PROMPTS[:1], seeds=[5], negative="sad", **how))[0], together[0]) > 0
+
+
+def test_guidance_that_rises_is_a_loop_with_a_scale_of_its_own_at_each_step(base: Any) -> None:
+    guidance, steps, seed = 4.0, 3, 5
+    (drawn,) = arrays(generate(base, ["a child"], seeds=[seed], size=SIZE, steps=steps, guidance=guidance, schedule="linear"))
+    (other,) = arrays(generate(base, ["a child"], seeds=[seed], size=SIZE, steps=steps, guidance=guidance))
+    assert far(drawn, other) > 1
+    scheduler, side = base.scheduler, SIZE // 8
+    scheduler.set_timesteps(steps)
+    ids = base.tokenizer(["", "a child"], padding="max_length", return_tensors="pt").input_ids
+    with torch.no_grad():
+        states = base.text_encoder(ids)[0]
+        z = torch.randn((1, base.unet.config.in_channels, side, side), generator=torch.Generator().manual_seed(seed))
+        for time in scheduler.timesteps:
+            negative, prompt = base.unet(torch.cat([z, z]), time, states).sample.chunk(2)
+            scale = 1 + (guidance - 1) * 2 * (1 - float(time) / scheduler.config.num_train_timesteps)
+            z = scheduler.step(negative + scale * (prompt - negative), time, z).prev_sample
+    (wanted,) = arrays(decode(base, z))
+    assert far(drawn, wanted) <= 1
+    assert not base.unet._forward_hooks, "what was lent is given back"
 
 
 def test_a_list_is_cut_into_the_batches_of_the_prompts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,9 @@ RAW: dict[str, Any] = json.loads(
 
 
 def test_the_file_is_what_this_version_makes() -> None:
-    assert json.loads(json.dumps(vectors())) == RAW
+    """But for the last digits: processors round an exponential differently."""
+    made = json.loads(json.dumps(vectors()))
+    assert made | {"cases": [case | {"over": pytest.approx(case["over"], abs=TOLERANCE)} for case in made["cases"]]} == RAW
 
 
 @pytest.mark.parametrize("case", RAW["cases"], ids=lambda case: case["what"])

@@ -56,7 +56,7 @@ SCHEDULES = {
     ),
     "v_prediction, zero terminal SNR": Schedule(
         alphas_cumprod=tuple(noise_levels(HERE, {**STABLE, "rescale_betas_zero_snr": True}).tolist()), final_alpha_cumprod=1.0,
-        prediction="v_prediction", spacing="trailing", steps_offset=0,
+        prediction="v_prediction", spacing="trailing", steps_offset=0, guidance="linear",
     ),
 }  # fmt: skip
 STEPS = (1, 2, 5, 16, 25)
@@ -137,7 +137,7 @@ def sampling() -> dict[str, Any]:
             table = sampling_table(schedule, RECORDED_STEPS, solver)
             z, before, latents = normals(SEED, 0, count).reshape(SHAPE), np.zeros(SHAPE, np.float32), []
             for step in range(RECORDED_STEPS):
-                z, before = advance(table, step, z, guided(said[step, 0], said[step, 1], GUIDANCE), before)
+                z, before = advance(table, step, z, guided(said[step, 0], said[step, 1], table.scale(step, GUIDANCE)), before)
                 latents.append(short(z.ravel()))
             rows.append({"schedule": name, "solver": solver, "latents": latents})
     return {

@@ -61,6 +61,7 @@ final class DrawTests: XCTestCase {
         ("data", found.data), ("previous", found.previous),
       ]
       for (key, values) in columns { assertNear(values, try row.doubles(key), relative: 2e-6, absolute: 1e-6, "\(solver) \(key)") }
+      assertNear(found.guidance.map { Float($0) }, try row.doubles("guidance"), relative: 2e-6, absolute: 1e-6, "\(solver) guidance")
     }
     XCTAssertEqual(rows.count, 20)
     let schedule = try Schedule(file.at("schedules")["epsilon"])
@@ -80,7 +81,8 @@ final class DrawTests: XCTestCase {
       var before = [Float](repeating: 0, count: latent.count)
       for (step, wanted) in latents.enumerated() {
         func floats(_ value: Json) throws -> [Float] { try XCTUnwrap(value.list).map { Float(try XCTUnwrap($0.double)) } }
-        let prediction = guided(try floats(told[step]), try floats(untold[step]), Float(try sampling.number("guidance")))
+        let scale = table.scale(step, try sampling.number("guidance"))
+        let prediction = guided(try floats(told[step]), try floats(untold[step]), scale)
         (latent, before) = table.advance(step, latent: latent, prediction: prediction, before: before)
         assertNear(latent, wanted, absolute: 1e-5 * wanted.map(abs).max()!, "\(solver) step \(step)")
       }

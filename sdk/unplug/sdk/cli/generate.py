@@ -49,7 +49,7 @@ from .options import given_option, out_option
 @click.option("--steps", type=click.IntRange(1, 1000),
               help="Sampling steps (default: 6 for bases of `unplug train base`, else 25).")  # fmt: skip
 @click.option("--guidance", type=click.FloatRange(1.0, 50.0),
-              help="Classifier-free guidance (default: 3 for bases of `unplug train base`, else 7.5).")  # fmt: skip
+              help="Classifier-free guidance (default: 2.5, rising, for bases of `unplug train base`, else 7.5).")  # fmt: skip
 @click.option("--solver", type=click.Choice(["ddim", "dpm++"]),
               help="How steps are taken (default: dpm++ for bases of `unplug train base`, else the base's own).")  # fmt: skip
 @click.option("--target", type=click.Choice(["litert", "onnx", "coreml"]),

@@ -83,7 +83,7 @@ public final class Loop {
       for (name, values) in more { given[name] = .floats(values) }
       let found = try run("unet", given)
       var prediction = try output("noise_pred", found)
-      if pipeline.isGuided { prediction = guided(prediction, try output("noise_pred_negative", found), Float(order.guidance)) }
+      if pipeline.isGuided { prediction = guided(prediction, try output("noise_pred_negative", found), table.scale(step, order.guidance)) }
       (latent, before) = table.advance(step, latent: latent, prediction: prediction, before: before)
       try watch(Seen(done: step + 1, steps: table.timestep.count, latent: latent, data: before))
     }

@@ -9,12 +9,15 @@ public enum Solver: String, Sendable, CaseIterable {
 public struct Schedule: Sendable {
   public enum Prediction: String, Sendable { case epsilon, v = "v_prediction" }
   public enum Spacing: String, Sendable { case leading, trailing, linspace }
+  /// The same scale at all levels, or none in pure noise and twice the scale at the end.
+  public enum Guidance: String, Sendable { case constant, linear }
 
   public let alphasCumprod: [Double]
   public let finalAlphaCumprod: Double
   public let prediction: Prediction
   public let spacing: Spacing
   public let stepsOffset: Int
+  public let guidance: Guidance
 
   init(_ value: Json?) throws {
     let wrong = Failure("pipeline.json", "its schedule has noise levels that do not fall, or an unknown prediction or spacing")
@@ -24,11 +27,14 @@ public struct Schedule: Sendable {
       let spacing = (value?["spacing"]?.string).flatMap(Spacing.init), let final = value?["final_alpha_cumprod"]?.double,
       let offset = value?["steps_offset"]?.int
     else { throw wrong }
+    guard let guidance = Guidance(rawValue: value?["guidance"].map { $0.string ?? "" } ?? "constant") else {
+      throw Failure("pipeline.json", "its schedule has an unknown guidance")
+    }
     let least = prediction == .v ? 0 : 1e-8
     let fall = zip(levels, levels.dropFirst()).allSatisfy { $0 >= $1 } && levels.last! >= least && levels[0] < 1
     guard fall, final > 0, final <= 1, levels.indices.contains(offset) else { throw wrong }
     (alphasCumprod, finalAlphaCumprod, stepsOffset) = (levels, final, offset)
-    (self.prediction, self.spacing) = (prediction, spacing)
+    (self.prediction, self.spacing, self.guidance) = (prediction, spacing, guidance)
   }
 
   /// DPM-Solver++ keeps one timestep back, which it never visits, where steps do not trail.
@@ -58,7 +64,7 @@ public struct Schedule: Sendable {
 /// Rounds; halves go to the even neighbour.
 func nearestEven(_ value: Double) -> Int { Int(value.rounded(.toNearestOrEven)) }
 
-/// Sampling as a table: timesteps, and five coefficients a step, computed in float64 and rounded to float32 once.
+/// Sampling as a table: timesteps, shares of guidance, and five coefficients a step, computed in float64 and rounded to float32 once.
 public struct SamplingTable: Sendable {
   public let timestep: [Int]
   let latentToData: [Float]
@@ -66,6 +72,7 @@ public struct SamplingTable: Sendable {
   let keep: [Float]
   let data: [Float]
   let previous: [Float]
+  let guidance: [Double]
 
   /// What DPM-Solver++ takes for a level of nothing but noise, whose logarithm is infinite.
   private static let leastAlpha = 0x1p-24
@@ -80,7 +87,12 @@ public struct SamplingTable: Sendable {
     keep = moves.keep.map { Float($0) }
     data = moves.data.map { Float($0) }
     previous = moves.previous.map { Float($0) }
+    let levels = Double(schedule.alphasCumprod.count)
+    guidance = timestep.map { schedule.guidance == .linear ? 2 * (1 - Double($0) / levels) : 1 }
   }
+
+  /// The scale of guidance at a step (Wang et al., "Analysis of Classifier-Free Guidance Weight Schedulers", 2024).
+  func scale(_ step: Int, _ asked: Double) -> Float { Float(1 + (asked - 1) * guidance[step]) }
 
   private typealias Moves = (keep: [Double], data: [Double], previous: [Double])
 

@@ -9,7 +9,7 @@ import { answered, overProbability, readDecision } from "../src/demo/decision";
 import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
 import { normals, philox, uniform, words } from "../src/draw/noise";
-import { advance, guided, samplingTable, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
+import { advance, guided, samplingTable, scaleAt, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
 import { Tokenizer, type TokenizerData } from "../src/draw/tokenizer";
 
 const folder = process.env["UNPLUG_VECTORS"] ?? "";
@@ -62,7 +62,7 @@ test("timesteps and coefficients", () => {
     const found = samplingTable(schedules[row.schedule]!, row.steps, row.solver);
     const name = `${row.schedule} ${row.solver} ${row.steps}`;
     near(name, found.timestep, row.timestep);
-    for (const key of ["latent_to_data", "prediction_to_data", "keep", "data", "previous"] as const) near(`${name} ${key}`, found[key], row[key], 2e-6, 1e-6);
+    for (const key of ["latent_to_data", "prediction_to_data", "keep", "data", "previous", "guidance"] as const) near(`${name} ${key}`, found[key], row[key], 2e-6, 1e-6);
   }
   assert.throws(() => samplingTable(schedules["epsilon"]!, 1000, "dpm++"), /1 to 999 steps/);
 });
@@ -85,7 +85,7 @@ test("latents of a recorded problem", () => {
     let before = new Float32Array(latent.length);
     for (const [step, wanted] of run.latents.entries()) {
       const [told, untold] = [sampling.predictions[step]!, sampling.negative_predictions[step]!].map((item) => Float32Array.from(item));
-      const moved = advance(table, step, latent, guided(told!, untold!, sampling.guidance), before);
+      const moved = advance(table, step, latent, guided(told!, untold!, scaleAt(table, step, sampling.guidance)), before);
       [latent, before] = [moved.latent, moved.data];
       near(`${run.schedule} ${run.solver} ${step}`, latent, wanted, 0, 1e-5 * Math.max(...wanted.map(Math.abs)));
     }

@@ -3,7 +3,7 @@ import { elements, relaid } from "../layout";
 import type { Feeds, IOSpec, TensorSpec, Tensors } from "../types";
 import { INITIAL, MAX_SEED, normals } from "./noise";
 import { isGuided, LORA, NEGATIVE, partsOf, type Pipeline, widthOf } from "./pipeline";
-import { advance, guided, rint, samplingTable, type Solver } from "./sampler";
+import { advance, guided, rint, samplingTable, scaleAt, type Solver } from "./sampler";
 
 type Floats = Float32Array<ArrayBuffer>;
 /** One part, opened: named inputs to named outputs, with the axes of its iospec. */
@@ -131,7 +131,7 @@ export class Loop {
     let before = new Float32Array(latent.length);
     for (const [step, time] of table.timestep.entries()) {
       const found = await networks["unet"]!({ sample: latent, timestep: Float32Array.of(time), ...asked, ...more });
-      const prediction = this.prediction(found, order.guidance);
+      const prediction = this.prediction(found, scaleAt(table, step, order.guidance));
       const moved = advance(table, step, latent, prediction, before);
       [latent, before] = [moved.latent, moved.data];
       await watch({ done: step + 1, steps: table.timestep.length, latent, data: before });
@@ -145,9 +145,9 @@ export class Loop {
     return { pixels: toPixels(decoded), decoded };
   }
 
-  private prediction(found: Tensors, guidance: number): Floats {
+  private prediction(found: Tensors, scale: number): Floats {
     const own = found["noise_pred"]!;
-    return isGuided(this.pipeline) ? guided(own, found["noise_pred_negative"]!, guidance) : own;
+    return isGuided(this.pipeline) ? guided(own, found["noise_pred_negative"]!, scale) : own;
   }
 
   private async states(ids: number[]): Promise<Floats> {

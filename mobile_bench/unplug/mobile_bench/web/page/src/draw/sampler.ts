@@ -1,4 +1,4 @@
-// Sampling as a table, as unplug.sdk.device.sampler has it: timesteps, and five coefficients a step.
+// Sampling as a table, as unplug.sdk.device.sampler has it: timesteps, shares of guidance, and five coefficients a step.
 
 export type Solver = "ddim" | "dpm++";
 
@@ -8,6 +8,8 @@ export interface Schedule {
   prediction: "epsilon" | "v_prediction";
   spacing: "leading" | "trailing" | "linspace";
   steps_offset: number;
+  /** How guidance weighs at each level; absent where it is the same at all. */
+  guidance?: "constant" | "linear";
 }
 
 export interface SamplingTable {
@@ -17,6 +19,8 @@ export interface SamplingTable {
   keep: Float32Array;
   data: Float32Array;
   previous: Float32Array;
+  /** What each step takes of the scale of guidance above 1; 1 in the mean. */
+  guidance: Float64Array;
 }
 
 /** What DPM-Solver++ takes for a level of nothing but noise, whose logarithm is infinite. */
@@ -82,8 +86,12 @@ export function samplingTable(schedule: Schedule, steps: number, solver: Solver)
     keep: Float32Array.from(moves.keep),
     data: Float32Array.from(moves.data),
     previous: Float32Array.from(moves.previous),
+    guidance: Float64Array.from(timestep, (time) => (schedule.guidance === "linear" ? 2 * (1 - time / schedule.alphas_cumprod.length) : 1)),
   };
 }
+
+/** The scale of guidance at a step (Wang et al., 2024, section 4: linear). */
+export const scaleAt = (table: SamplingTable, s: number, guidance: number): number => 1 + (guidance - 1) * table.guidance[s]!;
 
 const f32 = Math.fround;
 

@@ -107,7 +107,7 @@ public class Generator(
             val moment = mapOf("sample" to FloatTensor(shape, latent), "timestep" to FloatTensor(listOf(1), floatArrayOf(time.toFloat())))
             val found = run("unet", moment + states + more)
             val own = found.getValue("noise_pred").values
-            val prediction = if (pipeline.guided) guided(own, found.getValue("noise_pred_negative").values, guidance) else own
+            val prediction = if (pipeline.guided) guided(own, found.getValue("noise_pred_negative").values, table.scale(step, guidance)) else own
             val (next, data) = advance(table, step, latent, prediction, before)
             latent = next
             before = data

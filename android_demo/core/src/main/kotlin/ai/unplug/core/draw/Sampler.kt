@@ -26,6 +26,7 @@ public enum class Solver(
  * @property velocity whether the network predicts the velocity; else the noise.
  * @property spacing leading, trailing or linspace.
  * @property offset added to the timesteps with leading.
+ * @property rising whether guidance rises from none in pure noise to twice its scale at the end; else it is the same at all levels.
  */
 public class Schedule(
     public val alphas: DoubleArray,
@@ -33,6 +34,7 @@ public class Schedule(
     public val velocity: Boolean,
     public val spacing: String,
     public val offset: Int,
+    public val rising: Boolean = false,
 ) {
     /** Most steps that a solver has here. */
     public fun mostSteps(solver: Solver): Int = alphas.size - unseen(solver)
@@ -41,7 +43,7 @@ public class Schedule(
 
     internal companion object {
         private const val MAX_LEVELS = 10_000
-        private val KEYS = setOf("alphas_cumprod", "final_alpha_cumprod", "prediction", "spacing", "steps_offset")
+        private val KEYS = setOf("alphas_cumprod", "final_alpha_cumprod", "prediction", "spacing", "steps_offset", "guidance")
 
         fun of(
             value: Json,
@@ -49,6 +51,7 @@ public class Schedule(
         ): Schedule {
             val fields = Fields(value, what, KEYS)
             val prediction = fields.text("prediction")
+            val guidance = if (fields.has("guidance")) fields.text("guidance") else "constant"
             val found =
                 Schedule(
                     alphas = fields.numbers("alphas_cumprod").toDoubleArray(),
@@ -56,6 +59,7 @@ public class Schedule(
                     velocity = prediction == "v_prediction",
                     spacing = fields.text("spacing"),
                     offset = fields.small("steps_offset"),
+                    rising = guidance == "linear",
                 )
             val levels = found.alphas
             val least = if (found.velocity) 0.0 else 1e-8
@@ -64,6 +68,7 @@ public class Schedule(
             if (prediction !in setOf("epsilon", "v_prediction") || found.spacing !in setOf("leading", "trailing", "linspace")) {
                 fields.wrong("its schedule has an unknown prediction or spacing")
             }
+            if (guidance !in setOf("constant", "linear")) fields.wrong("its schedule has an unknown guidance")
             if (!(found.finalAlpha > 0.0 && found.finalAlpha <= 1.0) || found.offset !in levels.indices) {
                 fields.wrong("its schedule ends outside of itself")
             }
@@ -72,7 +77,7 @@ public class Schedule(
     }
 }
 
-/** Sampling as a table: timesteps, and five coefficients a step, computed in float64 and rounded to float32 once. */
+/** Sampling as a table: timesteps, shares of guidance, and five coefficients a step, computed in float64 and rounded to float32 once. */
 public class SamplingTable(
     public val timestep: IntArray,
     public val latentToData: FloatArray,
@@ -80,7 +85,14 @@ public class SamplingTable(
     public val keep: FloatArray,
     public val data: FloatArray,
     public val previous: FloatArray,
-)
+    public val guidance: DoubleArray,
+) {
+    /** The scale of guidance at a step, of a scale that is asked for. Wang et al., "Analysis of Classifier-Free Guidance Weight Schedulers", 2024. */
+    public fun scale(
+        step: Int,
+        guidance: Double,
+    ): Double = 1.0 + (guidance - 1.0) * this.guidance[step]
+}
 
 /** What DPM-Solver++ takes for a level of nothing but noise, whose logarithm is infinite. */
 private const val LEAST_ALPHA = 1.0 / (1 shl 24)
@@ -133,6 +145,7 @@ public fun samplingTable(
         keep = floats(moves.keep),
         data = floats(moves.data),
         previous = floats(moves.previous),
+        guidance = DoubleArray(steps) { if (schedule.rising) 2.0 * (1.0 - times[it].toDouble() / schedule.alphas.size) else 1.0 },
     )
 }
 

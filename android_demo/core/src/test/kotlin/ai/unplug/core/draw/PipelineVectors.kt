@@ -85,6 +85,7 @@ object PipelineVectors {
                     "previous" to found.previous,
                 )
             for ((key, values) in columns) near("$name $key", row[key].doubles, values.wide(), TABLE, TABLE_LEAST)
+            near("$name guidance", row["guidance"].doubles, found.guidance, TABLE, TABLE_LEAST)
         }
         return rows.size
     }
@@ -101,7 +102,7 @@ object PipelineVectors {
             var before = FloatArray(latent.size)
             for ((step, wanted) in run["latents"].items.withIndex()) {
                 val (told, untold) = listOf("predictions", "negative_predictions").map { vectors[it].items[step].floats }
-                val (next, data) = advance(table, step, latent, guided(told, untold, vectors["guidance"].double), before)
+                val (next, data) = advance(table, step, latent, guided(told, untold, table.scale(step, vectors["guidance"].double)), before)
                 latent = next
                 before = data
                 near("step $step", wanted.doubles, latent.wide(), 0.0, LATENT * wanted.doubles.maxOf { Math.abs(it) })

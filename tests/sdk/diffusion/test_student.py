@@ -14,7 +14,7 @@ from unplug.sdk.data import Dataset
 from unplug.sdk.diffusion import StudentRecipe, base_record, generate, load_base, load_loras, sampling_of, steps, train_student
 from unplug.sdk.diffusion.base import TextPairs
 from unplug.sdk.diffusion.load import RECORD
-from unplug.sdk.diffusion.shipped import WEIGHTS_NAME
+from unplug.sdk.diffusion.shipped import WEIGHTS_NAME, GuidanceSchedule
 from unplug.sdk.diffusion.small import diffusers
 from unplug.sdk.diffusion.student import StudentLoss, ddim, grid, velocity_between
 
@@ -57,6 +57,21 @@ def test_a_student_of_one_unguided_substep_has_nothing_to_learn(base: Any) -> No
             return float(model(latent, ids, generator))
 
     assert loss(1, 1.0) < 1e-6 < 1e-3 < loss(3, 1.0)
+
+
+def test_the_guidance_of_a_teacher_rises(base: Any) -> None:
+    """In pure noise there is next to none then, and the student of one step has as good as nothing to learn."""
+    latent = torch.randn(3, 4, SIZE // 8, SIZE // 8)
+    ids = torch.arange(3 * base.tokenizer.model_max_length).view(3, -1) % 20
+    alpha_N = base.scheduler.alphas_cumprod.float()
+
+    def loss(schedule: GuidanceSchedule) -> float:
+        recipe = StudentRecipe(drawn_steps=1, substeps=1, teacher_guidance=8.0, teacher_schedule=schedule)
+        model = StudentLoss(base.unet, base.unet, base.text_encoder, torch.zeros_like(ids[0]), alpha_N, recipe)
+        with torch.no_grad():
+            return float(model(latent, ids, torch.Generator().manual_seed(0)))
+
+    assert 1000 * loss("linear") < loss("constant")
 
 
 def weights(folder: Path) -> dict[str, bytes]:
@@ -115,7 +130,9 @@ def test_low_rank_weights_act_on_the_teacher(base_folder: Path, faces: Dataset, 
     assert drawn[0].tobytes() != drawn[1].tobytes() and load_file(out / WEIGHTS_NAME).keys() == tensors.keys()
 
 
-@pytest.mark.parametrize("change", [{"drawn_steps": 0}, {"substeps": 51}, {"rank": -1}, {"teacher_guidance": 0.5}])
+@pytest.mark.parametrize(
+    "change", [{"drawn_steps": 0}, {"substeps": 51}, {"rank": -1}, {"teacher_guidance": 0.5}, {"teacher_schedule": "cosine"}]
+)
 def test_numbers_out_of_range_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(change))):
         StudentRecipe(**change)

@@ -7,8 +7,29 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .shipped import GuidanceSchedule
+
+
+def guidance_at(time_B: Tensor, levels: int, guidance: float, schedule: GuidanceSchedule) -> Tensor:
+    """g(t) = 1 + (g - 1) 2 (1 - t / N) with "linear", g with "constant" (B,).
+
+    Args:
+        time_B: timesteps, from 0.
+        levels: N.
+        guidance: g.
+        schedule: "constant" or "linear".
+
+    Example:
+        >>> guidance_at(torch.tensor([1000, 500, 0]), 1000, 3.0, "linear").tolist()
+        [1.0, 3.0, 5.0]
+
+    Reference:
+        Wang et al., Analysis of Classifier-Free Guidance Weight Schedulers, 2024, section 4 (linear).
+    """
+    rising_B = torch.ones_like(time_B, dtype=torch.float32) if schedule == "constant" else 2.0 * (1.0 - time_B / levels)
+    return 1.0 + (guidance - 1.0) * rising_B
 
 
 @contextmanager
@@ -36,8 +57,8 @@ def scheduled_guidance(pipe: Any, guidance: float, schedule: GuidanceSchedule) -
     levels = int(pipe.scheduler.config.num_train_timesteps)
 
     def weigh(_: Any, given: tuple[Any, ...], named: dict[str, Any], found: Any) -> Any:
-        time = float(given[1] if len(given) > 1 else named["timestep"])
-        share = (1.0 + (guidance - 1.0) * 2.0 * (1.0 - time / levels)) / guidance
+        time = torch.as_tensor(float(given[1] if len(given) > 1 else named["timestep"]))
+        share = float(guidance_at(time, levels, guidance, schedule)) / guidance
         negative, prompt = found[0].chunk(2)
         told = torch.cat([negative, negative + share * (prompt - negative)])
         return (told, *found[1:]) if isinstance(found, tuple) else type(found)(sample=told)

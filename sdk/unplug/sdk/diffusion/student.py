@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +19,10 @@ from unplug.core import InputError
 from unplug.sdk.training import StateFile, fingerprint, seeded
 
 from .base import TextPairs, tokenize, use_fast_attention
+from .guidance import guidance_at
 from .noise import noise_like
 from .recipe import StepRecipe
+from .shipped import OURS, GuidanceSchedule
 from .steps import Trained, train_steps
 from .tokenizer import encode
 
@@ -35,6 +37,7 @@ class StudentRecipe(StepRecipe):
         drawn_steps: DDIM steps that the student draws a picture in, from 1.
         substeps: of the teacher to one of the student.
         teacher_guidance: scale of the teacher's classifier-free guidance, which the student learns to do without; 1 is none.
+        teacher_schedule: how that scale goes over the noise levels, see `guidance_at`.
         rank: of a low-rank student (LoRA); 0 trains all weights of the UNet.
         captions: prompts a picture.
     """
@@ -46,7 +49,8 @@ class StudentRecipe(StepRecipe):
     weight_decay: float = 0.0
     drawn_steps: int = 4
     substeps: int = 3
-    teacher_guidance: float = 3.0
+    teacher_guidance: float = OURS.guidance
+    teacher_schedule: GuidanceSchedule = OURS.schedule
     rank: int = 0
     captions: int = 4
 
@@ -59,6 +63,8 @@ class StudentRecipe(StepRecipe):
                 raise InputError(f"{name} {value}", "out of range", f"Use a whole number from {low} to {high}")
         if not (math.isfinite(self.teacher_guidance) and 1.0 <= self.teacher_guidance <= 50.0):
             raise InputError(f"teacher_guidance {self.teacher_guidance}", "out of range", "Use 1 (none) to 50")
+        if self.teacher_schedule not in get_args(GuidanceSchedule):
+            raise InputError(f"teacher_schedule {self.teacher_schedule!r}", "no such choice", "Use constant or linear")
 
 
 def ddim(alpha_B: Tensor, after_B: Tensor, z_Bchw: Tensor, velocity_Bchw: Tensor) -> Tensor:
@@ -164,14 +170,15 @@ class StudentLoss(nn.Module):
 
     def _teach(self, z_Bchw: Tensor, times_BK: Tensor, alpha_BK: Tensor, text_BLD: Tensor) -> Tensor:
         """Where the teacher's K steps lead."""
-        teacher, text_encoder, empty_L, _, recipe = self.frozen
-        guidance: float = recipe.teacher_guidance
+        teacher, text_encoder, empty_L, alpha_N, recipe = self.frozen
+        guidance, levels = float(recipe.teacher_guidance), len(alpha_N) - 1
         none_BLD = text_encoder(empty_L[None].to(z_Bchw.device))[0].expand_as(text_BLD) if guidance > 1.0 else None
         for step in range(times_BK.shape[1] - 1):
             velocity_Bchw = teacher(z_Bchw, times_BK[:, step], text_BLD).sample.float()
             if none_BLD is not None:
                 plain_Bchw = teacher(z_Bchw, times_BK[:, step], none_BLD).sample.float()
-                velocity_Bchw = plain_Bchw + guidance * (velocity_Bchw - plain_Bchw)
+                scale_B = guidance_at(times_BK[:, step], levels, guidance, recipe.teacher_schedule)
+                velocity_Bchw = plain_Bchw + scale_B.view(-1, 1, 1, 1) * (velocity_Bchw - plain_Bchw)
             z_Bchw = ddim(alpha_BK[:, step], alpha_BK[:, step + 1], z_Bchw, velocity_Bchw)
         return z_Bchw
 

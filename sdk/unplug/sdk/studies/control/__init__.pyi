@@ -1,3 +1,5 @@
+from .contenders import Contender as Contender
+from .contenders import contender as contender
 from .curves import curves_figure as curves_figure
 from .curves import has_curves as has_curves
 from .distances import frechet_rows as frechet_rows
@@ -9,6 +11,7 @@ from .errors import edge_scores as edge_scores
 from .errors import face_errors as face_errors
 from .judge import agreement as agreement
 from .judge import examine as examine
+from .judge import make_reader as make_reader
 from .judge import named_words as named_words
 from .judge import train_judge as train_judge
 from .judge import words_of as words_of

@@ -1,0 +1,273 @@
+"""``python -m benchmarks.on_gpu OUT``: what a GPU is needed for, in one sitting of some minutes.
+
+``smoke``: every command with next to no steps, while the faces are drawn. ``base``: the base that ships learns on, from its
+weights. ``controls``: beside it the plugins and LoRA weights that ship, and ControlNet, T2I-Adapter and plugin of `unplug
+compare-control`, whose trainings share the GPU and are then found by that command. ``budgets``: the overhead of a residual and
+the fleet. Every line that runs is kept in OUT/commands.txt; what was finished is not done again, and what was killed goes on.
+
+Measured on an H200 with 16 cores, 2026-11-26: smoke 119 s; 5,042 steps of 256 in 453 s, 60 to 110 ms a step beside other work
+(40 ms alone, on random latents); budgets 96 s for the overhead alone. The controls have not been run there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+
+from unplug.sdk.data import load_dataset
+from unplug.sdk.diffusion import ControlRecipe, image_size_of, load_base
+from unplug.sdk.studies.control import JUDGE_RECIPE, CompareRequest, Contender, contender, make_reader, prepare
+
+WEIGHTS = Path("sdk/unplug/sdk/weights")
+STAGES = ("smoke", "base", "controls", "budgets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How much of everything.
+
+    Args:
+        faces, base, batch: of the base's training: pictures, steps, pictures a step.
+        control_faces: of the controls'.
+        search, steps, controlnet: steps of a training that chooses rates, of the others, and of ControlNet.
+        ship: steps of the plugins that ship.
+        lora: of the LoRA.
+        judge: steps of the comparison's judge.
+        seeds, pictures: of the comparison.
+    """
+
+    faces: int = 30_000
+    base: int = 5000
+    batch: int = 256
+    control_faces: int = 12_000
+    search: int = 800
+    steps: int = 1500
+    controlnet: int = 3000
+    ship: int = 1500
+    lora: int = 600
+    judge: int = JUDGE_RECIPE.steps
+    seeds: int = 3
+    pictures: int = 256
+
+    @property
+    def base_data(self) -> str:
+        """Faces that no training and no page has seen."""
+        return f"synth:n={self.faces},subjects={self.faces},seed=7"
+
+    @property
+    def control_data(self) -> str:
+        """Of the trainings beside the base."""
+        return f"synth:n={self.control_faces},subjects={self.control_faces},seed=5"
+
+
+QUICK = Sizes(faces=96, base=2, batch=8, control_faces=240, search=2, steps=3, controlnet=4, ship=2, lora=2, judge=2, seeds=2,
+              pictures=8)  # fmt: skip
+
+
+class Runner:
+    """Runs commands beside one another; each has a log in OUT, and a name under which it is finished once.
+
+    Args:
+        out: where logs go. device: "cuda" or "cpu".
+    """
+
+    def __init__(self, out: Path, device: str) -> None:
+        self.out, self.device, self.started = out, device, time.monotonic()
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def say(self, text: str) -> None:
+        click.echo(f"[{time.monotonic() - self.started:5.0f} s] {text}")
+
+    def start(self, name: str, *arguments: object) -> None:
+        """Starts ``python -m ARGUMENTS`` unless it was finished in OUT."""
+        line = [sys.executable, "-m", *map(str, arguments)]
+        if (self.out / f"{name}.done").exists():
+            return
+        with (self.out / "commands.txt").open("a", encoding="utf-8") as commands:
+            commands.write(" ".join(["python", *line[1:]]) + "\n")
+        with (self.out / f"{name}.log").open("wb") as log:
+            self.running[name] = subprocess.Popen(line, stdout=log, stderr=subprocess.STDOUT)
+
+    def unplug(self, name: str, *arguments: object) -> None:
+        self.start(name, "unplug.sdk.cli", *arguments, "--device", self.device)
+
+    def wait(self, *names: str) -> None:
+        """Until they have ended; one that failed ends everything, and each that did shows the end of its log."""
+        codes = {name: self.running.pop(name).wait() for name in names if name in self.running}
+        for name, code in codes.items():
+            self.say(f"{name}: {'done' if code == 0 else f'exit {code}'}")
+            if code == 0:
+                (self.out / f"{name}.done").touch()
+            else:
+                click.echo((self.out / f"{name}.log").read_text(errors="replace")[-2500:])
+        if any(codes.values()):
+            raise SystemExit(1)
+
+
+def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
+    """The comparison on canny; `compare_line` is the same as a command."""
+    return CompareRequest(
+        base=base, spec=sizes.control_data, condition="canny", out=out, recipe=ControlRecipe(steps=sizes.steps, batch_size=32,
+        warmup=min(100, sizes.search)), lrs={"controlnet": (3e-4, 1e-3), "t2i-adapter": (3e-3,), "plugin": (4e-3,)},
+        zero_rates={"controlnet": (1.0, 10.0)}, steps={"controlnet": sizes.controlnet}, search_steps=sizes.search,
+        curve_every=max(1, sizes.search // 4), seeds=sizes.seeds, pictures=sizes.pictures, sampling_steps=6, guidance=2.5,
+        rounds=5, judge=replace(JUDGE_RECIPE, steps=sizes.judge),
+    )  # fmt: skip
+
+
+def compare_line(base: str, sizes: Sizes, out: Path) -> list[object]:
+    """`request` as arguments of ``unplug``."""
+    asked = request(base, sizes, out)
+    return [
+        "compare-control", "--base", base, "--condition", "canny", "--data", asked.spec, "--steps", sizes.steps,
+        "--batch-size", 32, "--warmup", asked.recipe.warmup, "--lr", "controlnet=0.0003,0.001", "--lr", "t2i-adapter=0.003",
+        "--lr", "plugin=0.004", "--zero-rate", "controlnet=1,10", "--control-steps", f"controlnet={sizes.controlnet}",
+        "--search-steps", sizes.search, "--curve-every", asked.curve_every, "--seeds", sizes.seeds,
+        "--pictures", sizes.pictures, "--sampling-steps", 6, "--guidance", 2.5, "--rounds", 5,
+        "--judge-steps", sizes.judge, "--out", out,
+    ]  # fmt: skip
+
+
+_SETUP: Any = None
+
+
+def _open(base: str, sizes: Sizes, out: Path, device: str) -> None:
+    global _SETUP
+    torch.set_num_threads(2)
+    _SETUP = prepare(request(base, sizes, out), device=torch.device(device), show=False, say=lambda _: None)
+
+
+def _train(name: str, seed: int, lr: float, zero_rate: float, search: bool) -> tuple[str, float, float, float]:
+    made: Contender = contender(_SETUP, name, seed, lr, zero_rate, search=search)
+    return name, lr, zero_rate, made.training.validation or 0.0
+
+
+def train_beside(base: str, sizes: Sizes, out: Path, runner: Runner, workers: int) -> None:
+    """All trainings of the comparison, several at once: first those that choose ControlNet's rates, then its own."""
+    asked = request(base, sizes, out)
+    rest = [
+        (name, seed, *asked.trials_of(name)[0], False) for seed in asked.training_seeds for name in ("t2i-adapter", "plugin")
+    ]
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _open, (base, sizes, out, runner.device))
+    with pool:
+        trials = [pool.submit(_train, "controlnet", 0, *trial, True) for trial in asked.trials_of("controlnet")]
+        jobs: list[Future[Any]] = [pool.submit(_train, *job) for job in rest[:2]]
+        tried = [trial.result() for trial in trials]
+        for _, lr, zero_rate, loss in tried:
+            runner.say(f"controlnet, rate {lr:g}, zero kernels times {zero_rate:g}: validation {loss:.4f}")
+        best = min(tried, key=lambda one: one[3])
+        jobs += [pool.submit(_train, "controlnet", seed, best[1], best[2], False) for seed in asked.training_seeds]
+        jobs += [pool.submit(_train, *job) for job in rest[2:]]
+        for job in as_completed(jobs):
+            name, lr, _, loss = job.result()
+            runner.say(f"{name}, rate {lr:g}: validation {loss:.4f}")
+
+
+def smoke(runner: Runner, out: Path, device: str) -> None:
+    """Every command with next to no steps, while the base's faces are drawn: what breaks breaks now."""
+    data, tiny = QUICK.control_data, out / "smoke"
+    runner.start("faces", "benchmarks.on_gpu", out, "--stage", "faces", "--device", device)
+    runner.unplug("smoke-base", "train", "base", "--start", "small", "--data", QUICK.base_data, "--vae-steps", 1, "--steps", 2,
+                  "--batch-size", 8, "--half", "--out", tiny / "base")  # fmt: skip
+    runner.unplug("smoke-canny", "train", "plugin", "--base", "small", "--condition", "canny", "--data", data, "--steps", 2,
+                  "--batch-size", 8, "--clutter", 0.5, "--start", WEIGHTS / "canny", "--half",
+                  "--out", tiny / "canny")  # fmt: skip
+    runner.unplug("smoke-depth", "train", "plugin", "--base", "small", "--condition", "depth", "--data", data, "--steps", 2,
+                  "--batch-size", 8, "--start", WEIGHTS / "depth", "--half", "--out", tiny / "depth")  # fmt: skip
+    runner.unplug("smoke-lora", "train", "student", "--base", "small", "--data", data, "--drawn-steps", 4, "--rank", 16,
+                  "--steps", 2, "--batch-size", 8, "--half", "--out", tiny / "lora")  # fmt: skip
+    runner.wait("smoke-base", "smoke-canny", "smoke-depth", "smoke-lora")
+    runner.unplug("smoke-compare", *compare_line("small", QUICK, tiny / "compare"))
+    runner.wait("smoke-compare", "faces")
+
+
+def warm(sizes: Sizes, out: Path, device: str) -> None:
+    """The comparison's faces, conditions, latents and judge, and depths: none of them depends on the base's new weights."""
+    from unplug.sdk.diffusion import load_control_set
+
+    setup = prepare(request("small", sizes, out / "none"), device=torch.device(device), show=False, say=lambda _: None)
+    load_control_set(setup.base, setup.dataset, "depth", seed=0, show=False)
+    make_reader(setup)
+
+
+def train(runner: Runner, out: Path, sizes: Sizes) -> None:
+    """The base, and what can be made beside it."""
+    runner.unplug("base", "train", "base", "--start", "small", "--data", sizes.base_data, "--vae-steps", 1,
+                  "--steps", sizes.base, "--batch-size", sizes.batch, "--lr", 0.0006, "--sample-every", 0, "--half",
+                  "--out", out / "base")  # fmt: skip
+    runner.start("warm", "benchmarks.on_gpu", out, "--stage", "warm", "--device", runner.device)
+    runner.wait("warm", "base")
+    record = json.loads((out / "base/unplug.json").read_text())
+    runner.say(f"base: {record['metrics']}, {record['cost']}")
+
+
+def control(runner: Runner, out: Path, sizes: Sizes, workers: int) -> None:
+    """What ships beside the base, and the comparison."""
+    base, data = str(out / "base"), sizes.control_data
+    for name, more in (("canny", ("--clutter", 0.5)), ("depth", ())):
+        runner.unplug(name, "train", "plugin", "--base", base, "--condition", name, "--data", data, "--steps", sizes.ship,
+                      "--batch-size", 32, "--lr", 0.0015, "--start", WEIGHTS / name, *more, "--sample-every", 0, "--half",
+                      "--out", out / name)  # fmt: skip
+    runner.unplug("four-steps", "train", "student", "--base", base, "--data", data, "--drawn-steps", 4, "--rank", 16, "--steps",
+                  sizes.lora, "--half", "--out", out / "four-steps")  # fmt: skip
+    train_beside(base, sizes, out / "compare", runner, workers)
+    runner.wait("canny", "depth", "four-steps")
+    runner.unplug("compare", *compare_line(base, sizes, out / "compare"))
+    runner.wait("compare")
+
+
+def budgets(runner: Runner, out: Path, *, quick: bool) -> None:
+    """One after the other: their times must not share the GPU."""
+    small: list[object] = ["--quick"] if quick else []
+    runner.start("overhead", "benchmarks.overhead", "--device", runner.device, "--dtype", "fp32" if quick else "fp16",
+                 "--rounds", 1 if quick else 3, "--no-check", *small, "--out", out / "overhead-gpu.json")  # fmt: skip
+    runner.wait("overhead")
+    few: list[object] = ["--models", 2, "--epochs", 1] if quick else ["--epochs", 1]
+    runner.start("fleet", "benchmarks.fleet", "--device", runner.device, "--rounds", 1, *few, "--out", out / "fleet-gpu.json")
+    runner.wait("fleet")
+
+
+@click.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--stage", "stages", type=click.Choice([*STAGES, "faces", "warm"]), multiple=True, help="[default: all]")
+@click.option("--device", default="cuda", show_default=True)
+@click.option("--workers", type=click.IntRange(1), default=6, show_default=True, help="Trainings of the comparison at once.")
+@click.option("--quick", is_flag=True, help="Next to no steps: shows that it runs.")
+def main(out: Path, stages: tuple[str, ...], device: str, workers: int, quick: bool) -> None:
+    """Trains what ships and measures what only a GPU can."""
+    os.environ.setdefault("OMP_NUM_THREADS", "2")
+    out.mkdir(parents=True, exist_ok=True)
+    sizes, runner = QUICK if quick or (out / "quick").exists() else Sizes(), Runner(out, device)
+    if quick:
+        (out / "quick").touch()
+    for stage in stages or STAGES:
+        if stage not in ("faces", "warm"):
+            runner.say(f"stage {stage}")
+        if stage == "smoke":
+            smoke(runner, out, device)
+        elif stage == "faces":
+            load_dataset(sizes.base_data, image_size_of(load_base("small", device=torch.device("cpu"))), show=True)
+        elif stage == "base":
+            train(runner, out, sizes)
+        elif stage == "warm":
+            warm(sizes, out, device)
+        elif stage == "controls":
+            control(runner, out, sizes, workers)
+        else:
+            budgets(runner, out, quick=quick)
+    runner.say("all done")
+
+
+if __name__ == "__main__":
+    main()

@@ -174,7 +174,7 @@ def sheet(pictures_NHWC: Any, seeds: int = 3) -> Image.Image:
 @click.option("--pictures", type=click.IntRange(40), default=256, show_default=True, help="Pictures a row.")
 @click.option("--guidance", type=float, default=None, help="Default: the base's own.")
 @click.option("--steps", "only", type=int, multiple=True, help="Of 25, 6, 4 and 2 only these.")
-@click.option("--sheets", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Folder for the grids.")
+@click.option("--sheets", type=click.Path(path_type=Path, file_okay=False), help="Folder for the grids.")
 @click.option(
     "--student",
     "students",
@@ -192,6 +192,8 @@ def main(
     weights = {"base": base_digest(ways[0].base)} | {
         folder.name: sha256_file(lora_file(folder)) for folder in students if lora_file(folder).is_file()
     }
+    if sheets is not None:
+        sheets.mkdir(parents=True, exist_ok=True)
     found = measure(ways, pictures, sheets)
     write_json(out, {
         "schema": SCHEMA, "base": base_name, "weights": weights,

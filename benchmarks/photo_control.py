@@ -93,7 +93,7 @@ def main(spec: str, plugins: tuple[str, ...], photos: int, out: Path) -> None:
     write_json(out, {
         "schema": SCHEMA, "weights": weights,
         "photos": photos, "with_a_face": len(squares), "prompt": PROMPT, "steps": OURS.steps,
-        "guidance": OURS.guidance, "solver": OURS.solver, "rows": found,
+        "guidance": OURS.guidance, "guidance_schedule": OURS.schedule, "solver": OURS.solver, "rows": found,
         "versions": installed_versions(["torch", "diffusers", "mediapipe"]), "git_revision": git_revision(),
     })  # fmt: skip
 

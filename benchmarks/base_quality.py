@@ -119,13 +119,13 @@ def ways_of(base_name: str, guidance: float | None, only: Sequence[int], student
 BINDING = "a portrait of an adult, {} plain background, {} clothes"
 
 
-def measure(ways: Sequence[Way], pictures: int, sheets: Path | None) -> dict[str, Any]:
-    """Everything, for each way to draw."""
+def measure(ways: Sequence[Way], pictures: int, sheets: Path | None, held_out: int = HELD_OUT) -> dict[str, Any]:
+    """Everything, for each way to draw; prompts and real faces are of the seed `held_out`."""
     base = ways[0].base
     learned = load_dataset(LEARNED, 128)
     judge = train_judge(learned, words_of(learned) or (), learned.ids, JUDGE_RECIPE, device=CPU).judge
     count = pictures + OTHERS
-    held = load_dataset(f"synth:n={count},subjects={count},seed={HELD_OUT}", 128)
+    held = load_dataset(f"synth:n={count},subjects={count},seed={held_out}", 128)
     named = [named_words(one) for one in (words_of(held) or ())][:pictures]
     prompts = [own[0] for own in captions_of(held, seed=0, variants=1)][:pictures]
     sources, others = held.pixels(range(pictures)), held.pixels(range(pictures, count))
@@ -174,6 +174,7 @@ def sheet(pictures_NHWC: Any, seeds: int = 3) -> Image.Image:
 @click.option("--pictures", type=click.IntRange(40), default=256, show_default=True, help="Pictures a row.")
 @click.option("--guidance", type=float, default=None, help="Default: the base's own.")
 @click.option("--steps", "only", type=int, multiple=True, help="Of 25, 6, 4 and 2 only these.")
+@click.option("--held-out", type=int, default=HELD_OUT, show_default=True, help="Seed of the prompts and the real faces.")
 @click.option("--sheets", type=click.Path(path_type=Path, file_okay=False), help="Folder for the grids.")
 @click.option(
     "--student",
@@ -184,8 +185,8 @@ def sheet(pictures_NHWC: Any, seeds: int = 3) -> Image.Image:
 )
 @click.argument("out", type=click.Path(path_type=Path, dir_okay=False))
 def main(
-    base_name: str, pictures: int, guidance: float | None, only: tuple[int, ...], sheets: Path | None,
-    students: tuple[Path, ...], out: Path,
+    base_name: str, pictures: int, guidance: float | None, only: tuple[int, ...], held_out: int,
+    sheets: Path | None, students: tuple[Path, ...], out: Path,
 ) -> None:  # fmt: skip
     """Measures a base and writes OUT."""
     ways = ways_of(base_name, guidance, only, students)
@@ -194,10 +195,10 @@ def main(
     }
     if sheets is not None:
         sheets.mkdir(parents=True, exist_ok=True)
-    found = measure(ways, pictures, sheets)
+    found = measure(ways, pictures, sheets, held_out)
     write_json(out, {
         "schema": SCHEMA, "base": base_name, "weights": weights,
-        "pictures": pictures, "guidance": ways[0].how.guidance, "learned": LEARNED, **found,
+        "pictures": pictures, "guidance": ways[0].how.guidance, "learned": LEARNED, "held_out": held_out, **found,
         "versions": installed_versions(["torch", "diffusers", "numpy"]), "git_revision": git_revision(),
     })  # fmt: skip
     for name, row in found["rows"].items():

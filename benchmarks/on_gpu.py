@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -26,10 +27,9 @@ from typing import Any
 import click
 import torch
 
-from unplug.sdk.diffusion import ControlRecipe, load_control_set
+from unplug.sdk.diffusion import ControlRecipe
 from unplug.sdk.studies.control import JUDGE_RECIPE, CompareRequest, Contender, contender, make_reader, prepare
 
-WEIGHTS = Path("sdk/unplug/sdk/weights")
 STAGES = ("smoke", "base", "ship", "compare", "budgets")
 
 
@@ -116,7 +116,7 @@ class Runner:
 
 
 def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
-    """The comparison on canny; `compare_line` is the same as a command."""
+    """The comparison on canny."""
     return CompareRequest(
         base=base, spec=sizes.control_data, condition="canny", out=out, recipe=ControlRecipe(steps=sizes.steps, batch_size=32,
         warmup=min(100, sizes.search)), lrs={"controlnet": (3e-4, 1e-3), "t2i-adapter": (3e-3,), "plugin": (4e-3,)},
@@ -126,40 +126,44 @@ def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
     )  # fmt: skip
 
 
-def compare_line(base: str, sizes: Sizes, out: Path) -> list[object]:
-    """`request` as arguments of ``unplug``."""
-    asked = request(base, sizes, out)
+def compare_line(asked: CompareRequest) -> list[object]:
+    """A `request` as arguments of ``unplug``."""
+
+    def pairs(option: str, by: Mapping[str, Sequence[float]]) -> list[object]:
+        return [part for name, some in by.items() for part in (option, f"{name}={','.join(f'{one:g}' for one in some)}")]
+
     return [
-        "compare-control", "--base", base, "--condition", "canny", "--data", asked.spec, "--steps", sizes.steps,
-        "--batch-size", 32, "--warmup", asked.recipe.warmup, "--lr", "controlnet=0.0003,0.001", "--lr", "t2i-adapter=0.003",
-        "--lr", "plugin=0.004", "--zero-rate", "controlnet=1,10", "--control-steps", f"controlnet={sizes.controlnet}",
-        "--search-steps", sizes.search, "--curve-every", asked.curve_every, "--seeds", sizes.seeds,
-        "--pictures", sizes.pictures, "--sampling-steps", 6, "--guidance", 2.5, "--rounds", 5,
-        "--judge-steps", sizes.judge, "--out", out,
+        "compare-control", "--base", asked.base, "--condition", asked.condition, "--data", asked.spec,
+        "--steps", asked.recipe.steps, "--batch-size", asked.recipe.batch_size, "--warmup", asked.recipe.warmup,
+        *pairs("--lr", asked.lrs), *pairs("--zero-rate", asked.zero_rates),
+        *pairs("--control-steps", {name: (steps,) for name, steps in asked.steps.items()}),
+        "--search-steps", asked.search_steps, "--curve-every", asked.curve_every, "--seeds", asked.seeds,
+        "--pictures", asked.pictures, "--sampling-steps", asked.sampling_steps, "--guidance", asked.guidance,
+        "--rounds", asked.rounds, "--judge-steps", asked.judge.steps, "--out", asked.out,
     ]  # fmt: skip
 
 
 _SETUP: Any = None
 
 
-def _open(base: str, sizes: Sizes, out: Path, device: str) -> None:
+def _open(asked: CompareRequest, device: str) -> None:
     global _SETUP
     torch.set_num_threads(2)
-    _SETUP = prepare(request(base, sizes, out), device=torch.device(device), show=False, say=lambda _: None)
+    _SETUP = prepare(asked, device=torch.device(device), show=False, say=lambda _: None)
 
 
 def _train(name: str, seed: int, lr: float, zero_rate: float, search: bool) -> tuple[str, float, float, float]:
     made: Contender = contender(_SETUP, name, seed, lr, zero_rate, search=search)
-    return name, lr, zero_rate, made.training.validation or 0.0
+    assert made.training.validation is not None, "rates are chosen by it"
+    return name, lr, zero_rate, made.training.validation
 
 
-def train_beside(base: str, sizes: Sizes, out: Path, runner: Runner, workers: int) -> None:
+def train_beside(asked: CompareRequest, runner: Runner, workers: int) -> None:
     """All trainings of the comparison, several at once: first those that choose ControlNet's rates, then its own."""
-    asked = request(base, sizes, out)
     rest = [
         (name, seed, *asked.trials_of(name)[0], False) for seed in asked.training_seeds for name in ("t2i-adapter", "plugin")
     ]
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _open, (base, sizes, out, runner.device))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _open, (asked, runner.device))
     with pool:
         trials = [pool.submit(_train, "controlnet", 0, *trial, True) for trial in asked.trials_of("controlnet")]
         jobs: list[Future[Any]] = [pool.submit(_train, *job) for job in rest[:2]]
@@ -180,21 +184,20 @@ def smoke(runner: Runner, out: Path) -> None:
     runner.unplug("smoke-base", "train", "base", "--start", "small", "--data", QUICK.base_data, "--vae-steps", 1, "--steps", 2,
                   "--batch-size", 8, "--half", "--out", tiny / "base")  # fmt: skip
     runner.unplug("smoke-canny", "train", "plugin", "--base", "small", "--condition", "canny", "--data", data, "--steps", 2,
-                  "--batch-size", 8, "--clutter", 0.5, "--start", WEIGHTS / "canny", "--half",
+                  "--batch-size", 8, "--clutter", 0.5, "--start", "canny", "--half",
                   "--out", tiny / "canny")  # fmt: skip
     runner.unplug("smoke-depth", "train", "plugin", "--base", "small", "--condition", "depth", "--data", data, "--steps", 2,
-                  "--batch-size", 8, "--start", WEIGHTS / "depth", "--half", "--out", tiny / "depth")  # fmt: skip
+                  "--batch-size", 8, "--start", "depth", "--half", "--out", tiny / "depth")  # fmt: skip
     runner.unplug("smoke-lora", "train", "student", "--base", "small", "--data", data, "--drawn-steps", 4, "--rank", 16,
                   "--steps", 2, "--batch-size", 8, "--half", "--out", tiny / "lora")  # fmt: skip
     runner.wait("smoke-base", "smoke-canny", "smoke-depth", "smoke-lora")
-    runner.unplug("smoke-compare", *compare_line("small", QUICK, tiny / "compare"))
+    runner.unplug("smoke-compare", *compare_line(request("small", QUICK, tiny / "compare")))
     runner.wait("smoke-compare")
 
 
 def warm(sizes: Sizes, out: Path, device: str) -> None:
-    """The comparison's faces, conditions, latents and judge, and depths: none of them depends on the base's new weights."""
+    """Fills the cache with the comparison's faces, conditions, latents and judge, which its workers then only read."""
     setup = prepare(request("small", sizes, out / "none"), device=torch.device(device), show=False, say=lambda _: None)
-    load_control_set(setup.base, setup.dataset, "depth", seed=0, show=False)
     make_reader(setup)
 
 
@@ -216,7 +219,7 @@ def ship(runner: Runner, out: Path, sizes: Sizes) -> None:
     base, data = base_in(out), sizes.control_data
     for name, more in (("canny", ("--clutter", 0.5)), ("depth", ())):
         runner.unplug(name, "train", "plugin", "--base", base, "--condition", name, "--data", data, "--steps", sizes.ship,
-                      "--batch-size", 32, "--lr", 0.0015, "--start", WEIGHTS / name, *more, "--sample-every", 0, "--half",
+                      "--batch-size", 32, "--lr", 0.0015, "--start", name, *more, "--sample-every", 0, "--half",
                       "--out", out / name)  # fmt: skip
     runner.unplug("four-steps", "train", "student", "--base", base, "--data", data, "--drawn-steps", 4, "--rank", 16, "--steps",
                   sizes.lora, "--half", "--out", out / "four-steps")  # fmt: skip
@@ -224,12 +227,12 @@ def ship(runner: Runner, out: Path, sizes: Sizes) -> None:
 
 
 def compare(runner: Runner, out: Path, sizes: Sizes, workers: int) -> None:
-    """The comparison on canny."""
-    base = base_in(out)
+    """Trains ControlNet, T2I-Adapter and plugin beside one frozen base, then measures them with `unplug compare-control`."""
+    asked = request(base_in(out), sizes, out / "compare")
     runner.start("warm", "benchmarks.on_gpu", out, "--stage", "warm", "--device", runner.device)
     runner.wait("warm")
-    train_beside(base, sizes, out / "compare", runner, workers)
-    runner.unplug("compare", *compare_line(base, sizes, out / "compare"))
+    train_beside(asked, runner, workers)
+    runner.unplug("compare", *compare_line(asked))
     runner.wait("compare")
 
 

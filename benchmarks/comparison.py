@@ -76,8 +76,9 @@ def _section(report: ComparisonReport, page: Path) -> str:
 
 def _facts(report: ComparisonReport) -> str:
     data, settings, timing = report.data, report.settings, report.settings["timing"]
+    rises = " in the mean, rising" if settings.get("guidance_schedule") == "linear" else ""
     return (
-        f"{len(report.pictures)} pictures a row, {settings['sampling_steps']} steps, guidance {settings['guidance']:g}; "
+        f"{len(report.pictures)} pictures a row, {settings['sampling_steps']} steps, guidance {settings['guidance']:g}{rises}; "
         f"trained on {data['train']:,} samples; Fréchet distances from {report.features.real:,} other held-out pictures. "
         f"Times are of batch 1 on {settings['device']}, median of {settings['timing_rounds']} interleaved rounds, load average "
         f"{timing['load_before']:.1f} before and {timing['load_after']:.1f} after. In brackets: 95 % intervals, and "

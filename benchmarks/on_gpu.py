@@ -45,6 +45,8 @@ class Sizes:
         lora: of the LoRA.
         judge: steps of the comparison's judge.
         seeds, pictures: of the comparison.
+        control_batch: pictures a step of its trainings.
+        threads: of each of its workers.
     """
 
     faces: int = 30_000
@@ -59,6 +61,8 @@ class Sizes:
     judge: int = JUDGE_RECIPE.steps
     seeds: int = 3
     pictures: int = 256
+    control_batch: int = 32
+    threads: int = 2
 
     @property
     def base_data(self) -> str:
@@ -73,6 +77,8 @@ class Sizes:
 
 QUICK = Sizes(faces=96, base=2, batch=8, control_faces=240, search=2, steps=3, controlnet=4, ship=2, lora=2, judge=2, seeds=2,
               pictures=8)  # fmt: skip
+SIZES = {"gpu": Sizes(), "cpu": Sizes(search=1500, steps=1000, controlnet=3000, control_batch=8, threads=1), "quick": QUICK}
+"""By name; "cpu" has a comparison that two cores finish in two hours."""
 
 
 class Runner:
@@ -117,12 +123,13 @@ class Runner:
 
 def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
     """The comparison on canny."""
+    recipe = ControlRecipe(steps=sizes.steps, batch_size=sizes.control_batch, warmup=min(100, sizes.search))
     return CompareRequest(
-        base=base, spec=sizes.control_data, condition="canny", out=out, recipe=ControlRecipe(steps=sizes.steps, batch_size=32,
-        warmup=min(100, sizes.search)), lrs={"controlnet": (3e-4, 1e-3), "t2i-adapter": (3e-3,), "plugin": (4e-3,)},
+        base=base, spec=sizes.control_data, condition="canny", out=out, recipe=recipe,
+        lrs={"controlnet": (3e-4, 1e-3), "t2i-adapter": (3e-3,), "plugin": (4e-3,)},
         zero_rates={"controlnet": (1.0, 10.0)}, steps={"controlnet": sizes.controlnet}, search_steps=sizes.search,
-        curve_every=max(1, sizes.search // 4), seeds=sizes.seeds, pictures=sizes.pictures, sampling_steps=6, guidance=2.5,
-        rounds=5, judge=replace(JUDGE_RECIPE, steps=sizes.judge),
+        curve_every=max(1, sizes.search // 4), seeds=sizes.seeds, pictures=sizes.pictures, rounds=5,
+        judge=replace(JUDGE_RECIPE, steps=sizes.judge),
     )  # fmt: skip
 
 
@@ -138,17 +145,16 @@ def compare_line(asked: CompareRequest) -> list[object]:
         *pairs("--lr", asked.lrs), *pairs("--zero-rate", asked.zero_rates),
         *pairs("--control-steps", {name: (steps,) for name, steps in asked.steps.items()}),
         "--search-steps", asked.search_steps, "--curve-every", asked.curve_every, "--seeds", asked.seeds,
-        "--pictures", asked.pictures, "--sampling-steps", asked.sampling_steps, "--guidance", asked.guidance,
-        "--rounds", asked.rounds, "--judge-steps", asked.judge.steps, "--out", asked.out,
+        "--pictures", asked.pictures, "--rounds", asked.rounds, "--judge-steps", asked.judge.steps, "--out", asked.out,
     ]  # fmt: skip
 
 
 _SETUP: Any = None
 
 
-def _open(asked: CompareRequest, device: str) -> None:
+def _open(asked: CompareRequest, device: str, threads: int) -> None:
     global _SETUP
-    torch.set_num_threads(2)
+    torch.set_num_threads(threads)
     _SETUP = prepare(asked, device=torch.device(device), show=False, say=lambda _: None)
 
 
@@ -158,12 +164,12 @@ def _train(name: str, seed: int, lr: float, zero_rate: float, search: bool) -> t
     return name, lr, zero_rate, made.training.validation
 
 
-def train_beside(asked: CompareRequest, runner: Runner, workers: int) -> None:
+def train_beside(asked: CompareRequest, runner: Runner, workers: int, threads: int) -> None:
     """All trainings of the comparison, several at once: first those that choose ControlNet's rates, then its own."""
     rest = [
         (name, seed, *asked.trials_of(name)[0], False) for seed in asked.training_seeds for name in ("t2i-adapter", "plugin")
     ]
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _open, (asked, runner.device))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _open, (asked, runner.device, threads))
     with pool:
         trials = [pool.submit(_train, "controlnet", 0, *trial, True) for trial in asked.trials_of("controlnet")]
         jobs: list[Future[Any]] = [pool.submit(_train, *job) for job in rest[:2]]
@@ -226,12 +232,13 @@ def ship(runner: Runner, out: Path, sizes: Sizes) -> None:
     runner.wait("canny", "depth", "four-steps")
 
 
-def compare(runner: Runner, out: Path, sizes: Sizes, workers: int) -> None:
+def compare(runner: Runner, out: Path, named: str, workers: int) -> None:
     """Trains ControlNet, T2I-Adapter and plugin beside one frozen base, then measures them with `unplug compare-control`."""
+    sizes = SIZES[named]
     asked = request(base_in(out), sizes, out / "compare")
-    runner.start("warm", "benchmarks.on_gpu", out, "--stage", "warm", "--device", runner.device)
+    runner.start("warm", "benchmarks.on_gpu", out, "--stage", "warm", "--device", runner.device, "--sizes", named)
     runner.wait("warm")
-    train_beside(asked, runner, workers)
+    train_beside(asked, runner, workers, sizes.threads)
     runner.unplug("compare", *compare_line(asked))
     runner.wait("compare")
 
@@ -252,18 +259,18 @@ def budgets(runner: Runner, out: Path, *, quick: bool) -> None:
 @click.option("--stage", "stages", type=click.Choice([*STAGES, "warm"]), multiple=True, help="[default: all]")
 @click.option("--device", default="cuda", show_default=True)
 @click.option("--workers", type=click.IntRange(1), default=6, show_default=True, help="Trainings of the comparison at once.")
-@click.option("--quick", is_flag=True, help="Next to no steps: shows that it runs.")
-def main(out: Path, stages: tuple[str, ...], device: str, workers: int, quick: bool) -> None:
+@click.option("--sizes", "named", type=click.Choice(list(SIZES)), default="gpu", show_default=True,
+              help="How much; quick has next to no steps and shows that it runs.")  # fmt: skip
+def main(out: Path, stages: tuple[str, ...], device: str, workers: int, named: str) -> None:
     """Trains what ships and measures what only a GPU can."""
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     out.mkdir(parents=True, exist_ok=True)
-    sizes, runner = QUICK if quick or (out / "quick").exists() else Sizes(), Runner(out, device)
-    if quick:
-        (out / "quick").touch()
+    sizes, runner = SIZES[named], Runner(out, device)
     todo = {
         "smoke": lambda: smoke(runner, out), "base": lambda: train(runner, out, sizes),
         "ship": lambda: ship(runner, out, sizes),
-        "compare": lambda: compare(runner, out, sizes, workers), "budgets": lambda: budgets(runner, out, quick=quick),
+        "compare": lambda: compare(runner, out, named, workers),
+        "budgets": lambda: budgets(runner, out, quick=named == "quick"),
         "warm": lambda: warm(sizes, out, device),
     }  # fmt: skip
     for stage in stages or STAGES:

@@ -158,7 +158,7 @@ def drift(latencies_N: Sequence[float]) -> Estimate | None:
     from scipy.stats import theilslopes
 
     step = -(-len(data_N) // MAX_DRIFT_POINTS)
-    parts_K = np.array([np.median(data_N[start : start + step]) for start in range(0, len(data_N), step)])
+    parts_K = data_N if step == 1 else np.array([np.median(data_N[at : at + step]) for at in range(0, len(data_N), step)])
     slope, _, low, high = (float(value) * (len(data_N) - 1) / step / middle for value in theilslopes(parts_K))
     return Estimate(value=slope, low=low, high=high)
 

@@ -54,9 +54,13 @@ from .options import ConfiguredCommand, data_option, out_option
 )
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True, help="Trainings of each control.")
 @click.option("--pictures", type=click.IntRange(4, 100_000), default=512, show_default=True, help="Pictures of each row.")
-@click.option("--sampling-steps", type=click.IntRange(1, 1000), help="Denoising steps of a picture (default 25).")
 @click.option(
-    "--guidance", type=click.FloatRange(1, 100), help="Scale of classifier-free guidance; 1 turns it off (default 3)."
+    "--sampling-steps", type=click.IntRange(1, 1000), help="Denoising steps of a picture [default: as the base is drawn]."
+)
+@click.option(
+    "--guidance",
+    type=click.FloatRange(1, 100),
+    help="Scale of classifier-free guidance; 1 turns it off [default: as the base is drawn].",
 )
 @click.option(
     "--rounds", type=click.IntRange(1, 1000), default=7, show_default=True, help="Timed rounds, one picture a row each."

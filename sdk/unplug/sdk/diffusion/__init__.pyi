@@ -33,6 +33,7 @@ from .run_plugin import plugin_card as plugin_card
 from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
 from .shipped import OURS as OURS
+from .shipped import USUAL as USUAL
 from .shipped import WEIGHTS_NAME as WEIGHTS_NAME
 from .shipped import GuidanceSchedule as GuidanceSchedule
 from .shipped import Sampling as Sampling

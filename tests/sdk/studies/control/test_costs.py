@@ -12,6 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
+from unplug.sdk.diffusion import Sampling
 from unplug.sdk.studies.control import costs
 from unplug.sdk.studies.control.costs import load_timing, measure_costs, picture_macs, speeds, time_pictures
 
@@ -41,9 +42,9 @@ class Pipe:
 
 
 def setup(steps: int = 25, rounds: int = 4) -> Any:
-    request = SimpleNamespace(sampling_steps=steps, guidance=3.0, rounds=rounds)
     return SimpleNamespace(
-        request=request,
+        request=SimpleNamespace(rounds=rounds),
+        sampling=Sampling(steps=steps, guidance=3.0, solver=None),
         prompts=["a"],
         picture_seeds=[0],
         dataset=SimpleNamespace(size=8),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from unplug.core import InputError
 from unplug.sdk.data import load_dataset, make_split, save_split
+from unplug.sdk.diffusion import OURS, USUAL
 from unplug.sdk.statistics import Estimate
 from unplug.sdk.studies.control import CompareRequest, Measure, Row, Setup, prepare, summary
 from unplug.sdk.studies.control.report import Verdict
@@ -54,6 +57,18 @@ def test_too_few_people_are_refused_before_anything_is_trained(ask: Ask, tmp_pat
     save_split(split, tmp_path / "split.json")
     with pytest.raises(InputError, match=r"4 pictures .* of 2 people, and distances need 4"):
         prepare(ask(tmp_path, spec=spec, split=tmp_path / "split.json"), device=CPU, show=False, say=lambda _: None)
+
+
+def test_pictures_are_drawn_as_the_base_is_unless_the_request_says_otherwise(ask: Ask, tiny_base: Path, tmp_path: Path) -> None:
+    ours = tmp_path / "ours"
+    shutil.copytree(tiny_base, ours)
+    (ours / "unplug.json").write_text('{"schema": "unplug-base/1"}')
+    drawn = {
+        name: prepare(ask(tmp_path / "out", base=str(base), **asked), device=CPU, show=False, say=print).sampling
+        for name, base, asked in (("theirs", tiny_base, {"sampling_steps": None}), ("ours", ours, {"sampling_steps": None}),
+                                  ("asked", ours, {"sampling_steps": 3, "guidance": 1.5}))
+    }  # fmt: skip
+    assert drawn == {"theirs": USUAL, "ours": OURS, "asked": replace(OURS, steps=3, guidance=1.5)}
 
 
 def test_a_control_may_have_steps_of_its_own(tmp_path: Path) -> None:

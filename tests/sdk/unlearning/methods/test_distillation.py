@@ -154,7 +154,7 @@ def test_forget_predictions_follow_the_blind_model(age_case: Case, monkeypatch: 
     blinds: list[torch.nn.Module] = []
     real = blindspot.random_network
     monkeypatch.setattr(blindspot, "random_network", lambda problem: blinds.append(real(problem)) or blinds[-1])
-    given = age_case.problem(budget=2.0)
+    given = age_case.problem(budget=8.0)
     model = Blindspot(batch_size=16, attention=0.0)(age_case.model(), given)
     image = whole_batch(given.forget).image_BCHW
     with torch.no_grad():

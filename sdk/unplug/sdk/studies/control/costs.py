@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from PIL import Image
 from unplug.core import InputError, progress, read_json, write_json
 from unplug.core import installed_versions as installed
 from unplug.export import flop_counter
-from unplug.sdk.diffusion import generate
+from unplug.sdk.diffusion import Sampling, generate
 from unplug.sdk.training import describe_device, fingerprint, synchronize
 
 from .contenders import ATTENTION, Contender
@@ -31,26 +32,24 @@ def picture_macs(setup: Setup, pipe: Any, extra: Mapping[str, Any]) -> float:
     macs(N) = macs(1) + (N - 1) (macs(2) - macs(1)): one and two steps are run and counted; the others are like the second.
 
     Args:
-        setup: prompt, size, steps and guidance.
+        setup: prompt, size and sampling.
         pipe: the row's pipeline.
         extra: its condition.
     """
 
     def count(steps: int) -> float:
         with flop_counter() as counter:
-            _one(setup, pipe, extra, steps=steps)
+            _one(setup, pipe, extra, replace(setup.sampling, steps=steps))
         return float(counter.get_total_flops()) / 2
 
     first = count(1)
-    steps = setup.request.sampling_steps
+    steps = setup.sampling.steps
     return first if steps == 1 else first + (steps - 1) * (count(2) - first)
 
 
-def _one(setup: Setup, pipe: Any, extra: Mapping[str, Any], *, steps: int) -> None:
-    request = setup.request
+def _one(setup: Setup, pipe: Any, extra: Mapping[str, Any], sampling: Sampling) -> None:
     generate(
-        pipe, setup.prompts[:1], seeds=setup.picture_seeds[:1], size=setup.dataset.size, steps=steps,
-        guidance=request.guidance, shared=extra,
+        pipe, setup.prompts[:1], seeds=setup.picture_seeds[:1], size=setup.dataset.size, shared=extra, **asdict(sampling)
     )  # fmt: skip
 
 
@@ -61,7 +60,7 @@ def time_pictures(setup: Setup, pipes: Mapping[str, tuple[Any, Mapping[str, Any]
     alike. One picture of each, not counted, goes first.
 
     Args:
-        setup: prompt, size, steps, guidance and rounds.
+        setup: prompt, size, sampling and rounds.
         pipes: name -> pipeline and its condition.
     """
     seconds = dict[str, list[float]]({name: [] for name in pipes})
@@ -73,7 +72,7 @@ def time_pictures(setup: Setup, pipes: Mapping[str, tuple[Any, Mapping[str, Any]
                 pipe, extra = pipes[name]
                 synchronize(setup.device)
                 started = time.perf_counter()
-                _one(setup, pipe, extra, steps=setup.request.sampling_steps)
+                _one(setup, pipe, extra, setup.sampling)
                 synchronize(setup.device)
                 if turn:
                     seconds[name].append(time.perf_counter() - started)
@@ -112,7 +111,7 @@ def measure_costs(setup: Setup, contenders: Mapping[str, Contender]) -> tuple[di
     path, request = setup.request.out / "timing.json", setup.request
     key = fingerprint(
         base=setup.base_sha256, controls={name: one.training.sha256 for name, one in contenders.items()},
-        rounds=request.rounds, steps=request.sampling_steps, guidance=request.guidance, size=setup.dataset.size,
+        rounds=request.rounds, **asdict(setup.sampling), size=setup.dataset.size,
         device=describe_device(setup.device), versions=installed(("torch", "diffusers")), attention=ATTENTION,
     )  # fmt: skip
     if (timing := load_timing(path, key, list(pipes), request.rounds)) is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +47,13 @@ def pipeline(setup: Setup, contender: Contender) -> Any:
 
 
 def _pictures(setup: Setup, name: str, make: Callable[[], Any], extra: Mapping[str, list[Any]], weights: str) -> Pixels:
-    request, size = setup.request, setup.dataset.size
-    path = request.out / "pictures" / f"{name}.npy"
+    size = setup.dataset.size
+    path = setup.request.out / "pictures" / f"{name}.npy"
     shape = (len(setup.sources), size, size, 3)
     conditions = hashlib.sha256(setup.condition_NHWC.tobytes()).hexdigest() if extra else ""
     key = fingerprint(
-        weights=weights, prompts=setup.prompts, seeds=setup.picture_seeds, steps=request.sampling_steps,
-        guidance=request.guidance, conditions=conditions, device=setup.device.type, shape=shape, captions=setup.captions,
+        weights=weights, prompts=setup.prompts, seeds=setup.picture_seeds, **asdict(setup.sampling), conditions=conditions,
+        device=setup.device.type, shape=shape, captions=setup.captions,
     )  # fmt: skip
     if (finished := load_finished(path, key, shape)) is None:
         _draw(setup, path, key, shape, make(), extra, name)
@@ -65,7 +66,7 @@ def _pictures(setup: Setup, name: str, make: Callable[[], Any], extra: Mapping[s
 def _draw(
     setup: Setup, path: Path, key: str, shape: Sequence[int], pipe: Any, extra: Mapping[str, list[Any]], name: str
 ) -> None:
-    request, count = setup.request, int(shape[0])
+    count = int(shape[0])
     with (
         open_rows(path, key, shape) as rows,
         progress(total=count, done=rows.done, label=f"pictures of {name}", show=setup.show) as bar,
@@ -73,8 +74,8 @@ def _draw(
         for start in range(rows.done, count, BATCH):
             part = slice(start, start + BATCH)
             drawn = generate(
-                pipe, setup.prompts[part], seeds=setup.picture_seeds[part], size=int(shape[1]), steps=request.sampling_steps,
-                guidance=request.guidance, progress=bar, shared={key: values[part] for key, values in extra.items()},
+                pipe, setup.prompts[part], seeds=setup.picture_seeds[part], size=int(shape[1]), **asdict(setup.sampling),
+                progress=bar, shared={key: values[part] for key, values in extra.items()},
             )  # fmt: skip
             pixels_NHWC = np.stack([np.asarray(picture.convert("RGB")) for picture in drawn])
             rows.append(pixels_NHWC, np.ones(len(pixels_NHWC), bool))

@@ -22,14 +22,15 @@ from unplug.sdk.conditions import with_exact
 from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, load_split, make_split
 from unplug.sdk.diffusion import (
     CONTROLS,
-    OURS,
     ControlRecipe,
     ControlSet,
+    Sampling,
     StepRecipe,
     base_digest,
     image_size_of,
     load_base,
     load_control_set,
+    sampling_of,
 )
 from unplug.sdk.training import split_of
 
@@ -62,7 +63,7 @@ class CompareRequest:
         seed: of the first training, the pictures and the judge.
         seeds: trainings of each control, from `seed` on.
         pictures: of each row, at least 4.
-        sampling_steps, guidance: of every picture.
+        sampling_steps, guidance: of every picture; None takes what suits the base, see `sampling_of`.
         rounds: of timing.
         judge: how the judge is trained.
         plugin: a plugin of ``unplug train plugin`` to take instead of training one; refused unless it was trained so.
@@ -88,8 +89,8 @@ class CompareRequest:
     seed: int = 0
     seeds: int = 1
     pictures: int = 512
-    sampling_steps: int = 25
-    guidance: float = OURS.guidance
+    sampling_steps: int | None = None
+    guidance: float | None = None
     rounds: int = 7
     judge: StepRecipe = JUDGE_RECIPE
     plugin: Path | None = None
@@ -174,7 +175,7 @@ class Setup:
 
     Args:
         request: what was asked for.
-        base: the frozen pipeline. base_sha256: of its weights.
+        base: the frozen pipeline. base_sha256: of its weights. sampling: how every picture is drawn.
         dataset, split: the data.
         train: what every control is trained on.
         validation: what learning rates are chosen on.
@@ -191,6 +192,7 @@ class Setup:
     request: CompareRequest
     base: Any
     base_sha256: str
+    sampling: Sampling
     dataset: Dataset
     split: Split
     train: ControlSet
@@ -268,11 +270,16 @@ def prepare(request: CompareRequest, *, device: torch.device, show: bool, say: C
             why = f"they are of {people} people, and distances need {FEWEST_SUBJECTS}"
             raise InputError(f"{len(part)} {name}", why, "Ask for fewer --pictures, or give more data")
     return Setup(
-        request=request, base=base, base_sha256=base_digest(base), dataset=dataset, split=split,
+        request=request, base=base, base_sha256=base_digest(base), sampling=_sampling(request), dataset=dataset, split=split,
         train=data.subset(split.retain), validation=validation, sources=sources, others=others, missing=missing,
         condition=identity(build_condition(request.condition, request.options).resolve()), plugin=plugin,
         device=device, show=show, say=say,
     )  # fmt: skip
+
+
+def _sampling(request: CompareRequest) -> Sampling:
+    usual = sampling_of(request.base)
+    return replace(usual, steps=request.sampling_steps or usual.steps, guidance=request.guidance or usual.guidance)
 
 
 def _split(request: CompareRequest, dataset: Dataset, plugin: Checkpoint | None) -> Split:

@@ -174,8 +174,10 @@ def report_of(
 def _settings(setup: Setup) -> dict[str, Any]:
     request = setup.request
     return {
-        "sampling_steps": request.sampling_steps,
-        "guidance": request.guidance,
+        "sampling_steps": setup.sampling.steps,
+        "guidance": setup.sampling.guidance,
+        "guidance_schedule": setup.sampling.schedule,
+        "solver": setup.sampling.solver,
         "seed": request.seed,
         "training_seeds": list(request.training_seeds),
         "control_steps": dict(request.steps),

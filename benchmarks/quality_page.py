@@ -18,7 +18,7 @@ from .pages import filled
 
 PAGE = Path("docs/plugins.md")
 COLOURS = ("background", "skin", "hair", "clothes")
-SAMPLING, STUDENT = ("25 ddim", "6 dpm++", "4 dpm++", "2 dpm++"), "4 LoRA"
+SAMPLING = ("25 ddim", "6 dpm++", "4 dpm++", "2 dpm++")
 AUTOENCODER = "autoencoder"
 
 
@@ -31,8 +31,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, first: str = "-
 def listening(found: Mapping[str, Any]) -> str:
     """How far colours follow words, prompts kept, and the Fréchet distance, for every way to draw."""
     best = found["rows"][AUTOENCODER]
-    ways = sorted(found["settings"].items(), key=lambda item: (item[0] not in SAMPLING, -item[1]["steps"], item[0]))
-    rows = [[_way(name, one), *_heard(one), *_quality(found["rows"][name], best)] for name, one in ways]
+    settings = found["settings"]
+    ways = [*(name for name in SAMPLING if name in settings), *students(found)]
+    rows = [[_way(name), *_heard(settings[name]), *_quality(found["rows"][name], best)] for name in ways]
     kept = f"{100 * best['kept']['all']:.1f} %"
     rows.append(["faces through the autoencoder", *[""] * len(COLOURS), kept, "", f"{best['frechet']:.1f}"])
     return table(["steps", *COLOURS, "prompt kept", "of the autoencoder's", "Fréchet distance"], rows, first="--:")
@@ -40,13 +41,17 @@ def listening(found: Mapping[str, Any]) -> str:
 
 def attributes(found: Mapping[str, Any]) -> str:
     """What a judge reads as named, attribute by attribute."""
-    ways = ("source", AUTOENCODER, *SAMPLING, STUDENT)
+    own = students(found)
+    ways = ("source", AUTOENCODER, *SAMPLING, *own)
     kept = {way: found["rows"][way]["kept"] for way in ways}
     rows = [[name, *(f"{100 * kept[way][name]:.0f} %" for way in ways)] for name in kept["source"] if name != "all"]
-    return table(
-        ["attribute", "real faces", "through the autoencoder", *(f"{way.split()[0]} steps" for way in SAMPLING), "4, LoRA"],
-        rows,
-    )
+    head = ["attribute", "real faces", "through the autoencoder", *(f"{_way(way)} steps" for way in SAMPLING), *map(_way, own)]
+    return table(head, rows)
+
+
+def students(found: Mapping[str, Any]) -> list[str]:
+    """The ways of students, those of more steps first."""
+    return sorted(set(found["settings"]) - {*SAMPLING}, key=lambda name: -found["settings"][name]["steps"])
 
 
 def steered(found: Mapping[str, Any]) -> str:
@@ -56,8 +61,8 @@ def steered(found: Mapping[str, Any]) -> str:
     return table(["", "NME of the photograph's face", "of another's"], [[name, *cells] for name, cells in both.items()])
 
 
-def _way(name: str, one: Mapping[str, Any]) -> str:
-    return str(one["steps"]) if name in SAMPLING else name.replace(" ", ", ")
+def _way(name: str) -> str:
+    return name.split()[0] if name in SAMPLING else name.replace(" ", ", ")
 
 
 def _heard(one: Mapping[str, Any]) -> list[str]:
@@ -75,6 +80,7 @@ def tables(data: Path) -> dict[str, str]:
     return {
         "base quality": listening(quality),
         "attributes": attributes(quality),
+        "few steps": listening(read_json(data / "few-steps.json")),
         "photographs": steered(read_json(data / "photo-control.json")),
     }
 

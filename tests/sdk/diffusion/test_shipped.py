@@ -37,7 +37,7 @@ from unplug.sdk.studies.control.errors import FAILURE, edge_scores, landmark_err
 from unplug.sdk.studies.words import ATTRIBUTES, listen
 
 MAX_BYTES = 45e6
-PLUGINS, STUDENT = ("face_landmark", "canny", "depth"), "four-steps"
+PLUGINS, STUDENTS = ("face_landmark", "canny", "depth"), ("four-steps", "two-steps")
 FACES, STEPS = 4, 8
 needs_landmarker = pytest.mark.skipif("UNPLUG_FACE_LANDMARKER" not in os.environ, reason="UNPLUG_FACE_LANDMARKER is not set")
 
@@ -49,7 +49,7 @@ def tensors(path: Path) -> Iterator[torch.Tensor]:
 
 def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made() -> None:
     files = sorted(WEIGHTS.rglob("*.safetensors"))
-    assert {file.relative_to(WEIGHTS).parts[0] for file in files} == {"base", STUDENT, *PLUGINS}
+    assert {file.relative_to(WEIGHTS).parts[0] for file in files} == {"base", *STUDENTS, *PLUGINS}
     assert sum(file.stat().st_size for file in files) < MAX_BYTES
     for file in files:
         for value in tensors(file):
@@ -59,9 +59,11 @@ def test_all_weights_are_small_and_finite_and_their_card_says_how_they_were_made
     assert "unplug train base" in card and record["data"]["spec"] in card
     for name in PLUGINS:
         assert f"unplug train plugin --base small --condition {name}" in card
-    student = read_json(WEIGHTS / STUDENT / RECORD)
-    assert f"unplug train student --base small --data {student['data']['spec']}" in card
-    assert student["teacher"] == base_digest(load_base("small", device=torch.device("cpu")))
+    teacher = base_digest(load_base("small", device=torch.device("cpu")))
+    for name in STUDENTS:
+        student = read_json(WEIGHTS / name / RECORD)
+        assert f"unplug train student --base small --data {student['data']['spec']}" in card and f"--out {name}" in card
+        assert student["teacher"] == teacher
 
 
 @pytest.fixture(scope="module")
@@ -153,14 +155,18 @@ def test_prompts_are_kept_and_faces_are_like_faces() -> None:
 def test_what_was_measured_are_the_weights_that_ship(base: Any) -> None:
     """Every way to draw listens and keeps nine tenths of what the autoencoder keeps; six steps and more are near enough."""
     data = Path(__file__).parents[3] / "docs" / "data"
-    quality, photos = (json.loads((data / f"{name}.json").read_text()) for name in ("base-quality", "photo-control"))
+    quality, few, photos = (
+        json.loads((data / f"{name}.json").read_text()) for name in ("base-quality", "few-steps", "photo-control")
+    )
     own = {name: sha256_file(weights_file(find_plugin(name))) for name in ("canny", "face_landmark")}
-    few = {"four-steps": sha256_file(lora_file(find_lora("four-steps")))}
-    assert quality["weights"] == {"base": base_digest(base), **few}
+    loras = {name: sha256_file(lora_file(find_lora(name))) for name in STUDENTS}
+    assert few["weights"] == {"base": base_digest(base), **loras}
+    assert quality["weights"] == {"base": base_digest(base), "four-steps": loras["four-steps"]}
     assert photos["weights"] == {"base": base_digest(base), **own}
-    assert min(one["ratio"] for way in quality["settings"].values() for one in way["colours"].values()) > 3.0
-    kept = {name: row["kept"]["all"] for name, row in quality["rows"].items()}
-    assert min(kept[name] for name in quality["settings"]) >= 0.9 * kept["autoencoder"]
+    for measured in (quality, few):
+        assert min(one["ratio"] for way in measured["settings"].values() for one in way["colours"].values()) > 3.0
+        kept = {name: row["kept"]["all"] for name, row in measured["rows"].items()}
+        assert min(kept[name] for name in measured["settings"]) >= 0.9 * kept["autoencoder"]
     apart = {name: row["frechet"] for name, row in quality["rows"].items()}
     assert max(apart[name] for name in ("25 ddim", "6 dpm++")) <= 1.5 * apart["autoencoder"]
 

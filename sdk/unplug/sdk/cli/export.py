@@ -64,8 +64,8 @@ EXPLAINED = 4
 )  # fmt: skip
 @click.option(
     "--lora", "loras", multiple=True, metavar="WEIGHTS",
-    help="Of a whole base: LoRA weights made part of it, four-steps, a folder or a file; it then draws as their record says. "
-    "May be repeated.",
+    help="Of a whole base: LoRA weights made part of it, four-steps, two-steps, a folder or a file; it then draws as their "
+    "record says. May be repeated.",
 )  # fmt: skip
 @click.option("--workers", type=click.IntRange(1, 8), default=2, show_default=True, help="Targets converted at a time.")
 @out_option("Folder for the exported files and their cards; of several checkpoints one in it for each.")

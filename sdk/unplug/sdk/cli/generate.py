@@ -61,7 +61,8 @@ from .options import given_option, out_option
     "loras",
     multiple=True,
     metavar="WEIGHTS",
-    help="LoRA weights for the base: four-steps, a folder or a file; may be repeated. A student's bring their own steps.",
+    help="LoRA weights for the base: four-steps, two-steps, a folder or a file; may be repeated. A student's bring their own "
+    "steps.",
 )
 @click.option("--variant", help="Of exported files: weights that were put beside them, by name; they bring their own defaults.")
 @out_option("PNG or JPEG file to write; with --count, a grid of all, and each beside it as NAME-SEED.")

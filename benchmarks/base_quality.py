@@ -19,7 +19,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from unplug.core import git_revision, installed_versions, sha256_file, write_json
+from unplug.core import InputError, git_revision, installed_versions, read_json, sha256_file, write_json
+from unplug.plugins import RECORD
 from unplug.sdk.data import captions_of, load_dataset
 from unplug.sdk.diffusion import (
     Sampling,
@@ -51,6 +52,8 @@ SCHEMA = "unplug-base-quality/1"
 SETTINGS: tuple[tuple[int, Solver], ...] = ((25, "ddim"), (6, "dpm++"), (4, "dpm++"), (2, "dpm++"))
 LEARNED, HELD_OUT, OTHERS = "synth:n=12000,subjects=12000,seed=4", 977, 1200
 CPU = torch.device("cpu")
+PROGRESSIVE = "progressive"
+"""How a student was distilled whose name and record say nothing else."""
 
 
 class Drawer:
@@ -96,7 +99,11 @@ class Way:
 
 
 def ways_of(base_name: str, guidance: float | None, only: Sequence[int], students: Sequence[Path]) -> list[Way]:
-    """The base in each of `SETTINGS`; behind it students, each in its own way: bases, and LoRA folders on the base."""
+    """The base in each of `SETTINGS`; behind it students, each in its own way: bases, and LoRA folders on the base.
+
+    Raises:
+        InputError: two students of one name.
+    """
     base, usual = load_base(base_name, device=CPU), sampling_of(base_name)
     strength = usual.guidance if guidance is None else guidance
     ways = [
@@ -111,8 +118,11 @@ def ways_of(base_name: str, guidance: float | None, only: Sequence[int], student
             load_loras(own, [folder])
         else:
             own = load_base(str(folder), device=CPU)
-        name = f"{how.steps} {'LoRA' if lora else 'student'}"
+        distillation = read_json(folder / RECORD)["student"].get("distillation", PROGRESSIVE)
+        name = f"{how.steps} {'LoRA' if lora else 'student'}" + (f" {distillation}" if distillation != PROGRESSIVE else "")
         ways.append(Way(name=name, base=own, how=replace(how, solver=how.solver or "ddim")))
+    if len({way.name for way in ways}) < len(ways):
+        raise InputError("--student", "two of them draw in as many steps and were distilled alike", "Measure them one by one")
     return ways
 
 

@@ -1,11 +1,11 @@
 """``python -m benchmarks.depth_control PLUGIN --data SPEC``: do faces that a depth plugin draws stand where the depth says?
 
-The exact depths of held-out drawn faces steer the plugin. MediaPipe's landmarks in each picture are held against the landmarks
-that the renderer put into the face that the depth is of: ``nme`` over the outer eye distance, over pictures with a face;
-``found``, the share of pictures with a face; ``nme_8``, the share whose error against MediaPipe's landmarks in the source
-picture is under 0.08. Beside it stand the bare base with the same words and noise, the plugin's pictures against the face of
-another sample (chance), and the source pictures themselves (the floor of what MediaPipe measures). JSON goes to OUT. Needs
-``UNPLUG_FACE_LANDMARKER``.
+The exact depths of drawn faces that it has not seen steer the plugin. MediaPipe's landmarks in each picture are held against
+the landmarks that the renderer put into the face that the depth is of: ``nme`` over the outer eye distance, over pictures with
+a face; ``found``, the share of pictures with a face; ``nme_8``, the share whose error against MediaPipe's landmarks in the
+source picture is under 0.08. Beside it stand the bare base with the same words and noise, the plugin's pictures against the
+face of another sample (chance), and the source pictures themselves (the floor of what MediaPipe measures). JSON goes to OUT.
+Needs ``UNPLUG_FACE_LANDMARKER``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Pixels = NDArray[np.uint8]
 Values = dict[str, NDArray[np.float64]]
 
 
-def prepared(checkpoint: Checkpoint, spec: str, pictures: int, steps: int, out: Path) -> Setup:
+def prepared(checkpoint: Checkpoint, spec: str, pictures: int, steps: int | None, out: Path) -> Setup:
     """The plugin's base, its held-out samples and their exact depths.
 
     Raises:
@@ -49,9 +49,10 @@ def prepared(checkpoint: Checkpoint, spec: str, pictures: int, steps: int, out: 
         why = "it was not trained on the renderer's exact depth"
         raise InputError(str(checkpoint.path), why, "Train one: unplug train plugin --condition depth --data synth:...")
     recipe = ControlRecipe.from_dict(record["recipe"])
+    own = checkpoint.path if spec == record["data"]["spec"] else None  # its split; of other faces nothing was learned from
     request = CompareRequest(
         base=str(record["base"]["name"]), spec=spec, condition="depth", options=condition["settings"], out=out,
-        controls=("plugin",), plugin=checkpoint.path, recipe=recipe, lrs={"plugin": [recipe.lr]}, seed=int(record["seed"]),
+        controls=("plugin",), plugin=own, recipe=recipe, lrs={"plugin": [recipe.lr]}, seed=int(record["seed"]),
         pictures=pictures, sampling_steps=steps,
     )  # fmt: skip
     return prepare(request, device=torch.device("cpu"), show=True, say=click.echo)
@@ -65,8 +66,7 @@ def drawn(setup: Setup, plugin: Any | None) -> Pixels:
     for start in range(0, len(depths), BATCH):
         part = slice(start, start + BATCH)
         pictures = generate(
-            pipe, setup.prompts[part], seeds=setup.picture_seeds[part], size=setup.dataset.size,
-            steps=setup.request.sampling_steps, guidance=setup.request.guidance,
+            pipe, setup.prompts[part], seeds=setup.picture_seeds[part], size=setup.dataset.size, **asdict(setup.sampling),
             shared=None if plugin is None else {"image": depths[part]},
         )  # fmt: skip
         found += [np.asarray(picture.convert("RGB")) for picture in pictures]
@@ -90,11 +90,11 @@ def measured(setup: Setup, plugin: Any) -> dict[str, Values]:
 
 @click.command()
 @click.argument("plugin")
-@click.option("--data", "spec", required=True, help="Drawn faces that it was trained on.")
+@click.option("--data", "spec", required=True, help="Drawn faces: its own, of which the held-out ones are drawn, or others.")
 @click.option("--pictures", type=click.IntRange(4), default=200, show_default=True)
-@click.option("--steps", type=click.IntRange(1), default=25, show_default=True, help="Of sampling.")
+@click.option("--steps", type=click.IntRange(1), help="Of sampling; default: what suits the base.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/depth-control.json"), show_default=True)
-def main(plugin: str, spec: str, pictures: int, steps: int, out: Path) -> None:
+def main(plugin: str, spec: str, pictures: int, steps: int | None, out: Path) -> None:
     """Draw, measure, print the rows and write the JSON."""
     if not os.environ.get("UNPLUG_FACE_LANDMARKER"):
         raise InputError("UNPLUG_FACE_LANDMARKER", "it is not set", "Set it to MediaPipe's face_landmarker.task")
@@ -110,8 +110,8 @@ def main(plugin: str, spec: str, pictures: int, steps: int, out: Path) -> None:
         text = (f"{number} {row[number]['value']:.4f}" if row[number] else f"{number} -" for number in NUMBERS)
         click.echo(f"{name:<18}{'  '.join(text)}")
     write_json(out, {
-        "schema": SCHEMA, "plugin": plugin, "sha256": checkpoint.sha256, "data": spec, "pictures": pictures, "steps": steps,
-        "guidance": setup.request.guidance, "rows": rows, "versions": versions(),
+        "schema": SCHEMA, "plugin": plugin, "sha256": checkpoint.sha256, "data": spec, "pictures": pictures,
+        "sampling": asdict(setup.sampling), "rows": rows, "versions": versions(),
     })  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def draw_with_diffusers(job: Job) -> Reply:
     import torch
     from PIL import Image
 
-    from unplug.sdk.diffusion import CONTROLS, find_lora, load_base, load_loras
+    from unplug.sdk.diffusion import CONTROLS, find_lora, load_base, load_loras, scheduled_guidance
     from unplug.sdk.diffusion.pictures import load_plugin, solve_with
 
     torch.set_num_threads(1)
@@ -95,7 +95,7 @@ def draw_with_diffusers(job: Job) -> Reply:
     pipe.set_progress_bar_config(disable=True)
     solve_with(pipe, values["solver"])
     started = time.perf_counter()
-    with torch.no_grad():
+    with torch.no_grad(), scheduled_guidance(pipe, values["guidance"], values["schedule"]):
         z = pipe(
             values["prompt"], num_inference_steps=values["steps"], guidance_scale=values["guidance"], output_type="latent",
             **({"negative_prompt": ""} if values["guidance"] > 1 else {}),
@@ -114,7 +114,7 @@ def one_round(number: int, folder: Path, child: Child, targets: list[str], way: 
     prompt, seed = PROMPTS[number % len(PROMPTS)], number
     condition = edges(pipeline.image_size, number) if number % 2 else None
     arrays = {"noise": latent(seed, pipeline.latent_shape)} | ({} if condition is None else {"edges": condition})
-    values = {"prompt": prompt, "side": pipeline.image_size, **asdict(way)}
+    values = {"prompt": prompt, "side": pipeline.image_size, "schedule": pipeline.schedule.guidance, **asdict(way)}
     theirs = child.call("benchmarks.device_pipeline:draw_with_diffusers", values, arrays, what="diffusers")
     rows: dict[str, dict[str, Any]] = {f"diffusers fp32, {way.label}": {**theirs.values, "folder": folder}}
     steers = () if condition is None else (Steer(plugin="canny", condition_HWC=condition),)

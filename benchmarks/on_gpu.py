@@ -77,8 +77,8 @@ class Sizes:
 
 QUICK = Sizes(faces=96, base=2, batch=8, control_faces=240, search=2, steps=3, controlnet=4, ship=2, lora=2, judge=2, seeds=2,
               pictures=8)  # fmt: skip
-SIZES = {"gpu": Sizes(), "cpu": Sizes(search=1500, steps=1000, controlnet=3000, control_batch=8, threads=1), "quick": QUICK}
-"""By name; "cpu" has a comparison that two cores finish in two hours."""
+SIZES = {"gpu": Sizes(), "cpu": Sizes(search=1500, steps=3000, controlnet=3000, control_batch=8, threads=1), "quick": QUICK}
+"""By name; "cpu" has a comparison that two cores finish in about three hours."""
 
 
 class Runner:

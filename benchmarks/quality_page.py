@@ -51,7 +51,7 @@ def attributes(found: Mapping[str, Any]) -> str:
 
 def students(found: Mapping[str, Any]) -> list[str]:
     """The ways of students, those of more steps first."""
-    return sorted(set(found["settings"]) - {*SAMPLING}, key=lambda name: -found["settings"][name]["steps"])
+    return sorted(set(found["settings"]) - {*SAMPLING}, key=lambda name: (-found["settings"][name]["steps"], name))
 
 
 def steered(found: Mapping[str, Any]) -> str:

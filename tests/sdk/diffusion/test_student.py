@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, read_json, write_json
 from unplug.sdk.data import Dataset
 from unplug.sdk.diffusion import StudentRecipe, base_record, generate, load_base, load_loras, sampling_of, steps, train_student
 from unplug.sdk.diffusion.base import TextPairs
 from unplug.sdk.diffusion.load import RECORD
+from unplug.sdk.diffusion.noise import noise_like
 from unplug.sdk.diffusion.shipped import WEIGHTS_NAME, GuidanceSchedule
 from unplug.sdk.diffusion.small import diffusers
-from unplug.sdk.diffusion.student import StudentLoss, ddim, grid, velocity_between
+from unplug.sdk.diffusion.student import Distillation, StudentLoss, ddim, grid, velocity_between
 
 from .conftest import CPU, SIZE, Killed, kill_after
 
@@ -44,19 +48,86 @@ def test_the_inverse_gives_the_velocity_back(levels: tuple[float, float]) -> Non
         velocity_between(after, alpha, z, z)
 
 
-def test_a_student_of_one_unguided_substep_has_nothing_to_learn(base: Any) -> None:
+@pytest.mark.parametrize("distillation", get_args(Distillation))
+def test_a_student_of_one_unguided_substep_has_nothing_to_learn(base: Any, distillation: Distillation) -> None:
     """Its target is then the teacher's own prediction; with several substeps it is not."""
     generator = torch.Generator().manual_seed(0)
     ids, latent = torch.zeros(3, base.tokenizer.model_max_length, dtype=torch.long), torch.randn(3, 4, SIZE // 8, SIZE // 8)
     alpha_N = base.scheduler.alphas_cumprod.float()
 
     def loss(substeps: int, guidance: float) -> float:
-        recipe = StudentRecipe(substeps=substeps, teacher_guidance=guidance)
+        recipe = StudentRecipe(substeps=substeps, teacher_guidance=guidance, distillation=distillation)
         model = StudentLoss(base.unet, base.unet, base.text_encoder, ids[0], alpha_N, recipe)
         with torch.no_grad():
             return float(model(latent, ids, generator))
 
     assert loss(1, 1.0) < 1e-6 < 1e-3 < loss(3, 1.0)
+
+
+class OnePicture(nn.Module):
+    """The exact velocity where all data is one picture, plus an error: every DDIM step of it, however long, ends on one line.
+
+    z = sqrt(a) x + sqrt(1 - a) e, so v = sqrt(a) e - sqrt(1 - a) x = (sqrt(a) z - x) / sqrt(1 - a).
+    """
+
+    def __init__(self, alpha_N: Tensor, picture_1chw: Tensor, error: float) -> None:
+        super().__init__()
+        self.alpha_N, self.picture_1chw, self.error = alpha_N, picture_1chw, error
+        self.asked: list[list[int]] = []
+
+    def forward(self, z_Bchw: Tensor, times_B: Tensor, text_BLD: Tensor) -> SimpleNamespace:
+        self.asked.append(times_B.tolist())
+        alpha_B111 = self.alpha_N[times_B].view(-1, 1, 1, 1)
+        exact_Bchw = (alpha_B111.sqrt() * z_Bchw - self.picture_1chw) / (1 - alpha_B111).sqrt()
+        return SimpleNamespace(sample=exact_Bchw + self.error)
+
+
+@pytest.mark.parametrize("distillation", get_args(Distillation))
+@pytest.mark.parametrize("error", [0.0, 0.5])
+def test_a_teacher_that_is_exact_teaches_the_exact_velocity(base: Any, distillation: Distillation, error: float) -> None:
+    """Of one picture, however the student is taught; progressive by its own error alone, consistency by a part of it."""
+    alpha_N, latent = base.scheduler.alphas_cumprod.float(), torch.randn(1, 4, 8, 8).expand(16, -1, -1, -1)
+    student, teacher = (OnePicture(alpha_N, latent[:1], value) for value in (error, 0.0))
+    ids = torch.zeros(16, base.tokenizer.model_max_length, dtype=torch.long)
+    recipe = StudentRecipe(drawn_steps=2, substeps=4, teacher_guidance=1.0, distillation=distillation)
+    model = StudentLoss(student, teacher, base.text_encoder, ids[0], alpha_N, recipe)
+    with torch.no_grad():
+        loss = float(model(latent, ids, torch.Generator().manual_seed(0)))
+    places = {time for row in grid(1000, 2, 4)[:, :-1].tolist() for time in row}
+    if distillation == "progressive":
+        assert loss == pytest.approx(error**2, abs=1e-4) and len(student.asked) == 1 and len(teacher.asked) == 4
+        assert set(student.asked[0]) == {999, 499}
+    else:
+        assert loss == pytest.approx(0.0, abs=1e-4) if error == 0 else 0.01 < loss < error**2
+        assert (len(student.asked), len(teacher.asked)) == (2, 1) and student.asked[-1] == teacher.asked[0]
+        assert {999, 499} < set(teacher.asked[0]) <= places
+
+
+def test_consistency_is_a_loop_over_pictures(base: Any) -> None:
+    """Each picture by itself: one step of the teacher, the student's jump to the end, the velocity that does both at once."""
+    alpha_N = base.scheduler.alphas_cumprod.float()
+    alphas, latent = torch.cat([alpha_N, torch.ones(1)]), torch.randn(6, 4, SIZE // 8, SIZE // 8)
+    ids = torch.arange(6 * base.tokenizer.model_max_length).view(6, -1) % 20
+    recipe = StudentRecipe(drawn_steps=2, substeps=3, teacher_guidance=1.0, distillation="consistency")
+    teacher, student = base.unet, copy.deepcopy(base.unet)
+    with torch.no_grad():
+        student.conv_out.bias += 0.3
+        loss = float(StudentLoss(student, teacher, base.text_encoder, ids[0], alpha_N, recipe)(
+            latent, ids, torch.Generator().manual_seed(3)
+        ))  # fmt: skip
+        generator = torch.Generator().manual_seed(3)
+        row_B, place_B = torch.randint(2, (6,), generator=generator), torch.randint(3, (6,), generator=generator)
+        noise, text, losses = noise_like(latent, generator), base.text_encoder(ids)[0], []
+        for one, (row, place) in enumerate(zip(row_B.tolist(), place_B.tolist(), strict=True)):
+            now, after, end = grid(1000, 2, 3)[row, [place, place + 1, 3]].tolist()
+            part, words = slice(one, one + 1), text[one : one + 1]
+            z = alphas[now].sqrt() * latent[part] + (1 - alphas[now]).sqrt() * noise[part]
+            then = ddim(alphas[[now]], alphas[[after]], z, teacher(z, now, words).sample)
+            if after != end:
+                then = ddim(alphas[[after]], alphas[[end]], then, student(then, after, words).sample)
+            target = velocity_between(alphas[[now]], alphas[[end]], z, then)
+            losses.append(float((student(z, now, words).sample - target).square().mean()))
+    assert {0, 1, 2} == set(place_B.tolist()) and loss == pytest.approx(sum(losses) / 6, rel=1e-4)
 
 
 def test_the_guidance_of_a_teacher_rises(base: Any) -> None:
@@ -116,8 +187,12 @@ def test_killed_it_goes_on_to_the_same_weights(
 
 
 @pytest.mark.long
-def test_low_rank_weights_act_on_the_teacher(base_folder: Path, faces: Dataset, tmp_path: Path) -> None:
-    out = train(base_folder, faces, tmp_path / "lora", rank=2, lr=0.05, steps=6, half=True)
+@pytest.mark.parametrize("distillation", get_args(Distillation))
+def test_low_rank_weights_act_on_the_teacher(
+    base_folder: Path, faces: Dataset, tmp_path: Path, distillation: Distillation
+) -> None:
+    out = train(base_folder, faces, tmp_path / "lora", rank=2, lr=0.05, steps=6, half=True, distillation=distillation)
+    assert read_json(out / RECORD)["student"]["distillation"] == distillation
     tensors = load_file(out / WEIGHTS_NAME)
     assert tensors and {value.shape[0] for name, value in tensors.items() if "lora_A" in name} == {2}
     assert {value.dtype for value in tensors.values()} == {torch.float16}
@@ -131,8 +206,10 @@ def test_low_rank_weights_act_on_the_teacher(base_folder: Path, faces: Dataset, 
 
 
 @pytest.mark.parametrize(
-    "change", [{"drawn_steps": 0}, {"substeps": 51}, {"rank": -1}, {"teacher_guidance": 0.5}, {"teacher_schedule": "cosine"}]
-)
+    "change",
+    [{"drawn_steps": 0}, {"substeps": 51}, {"rank": -1}, {"teacher_guidance": 0.5}, {"teacher_schedule": "cosine"},
+     {"distillation": "shortcut"}],
+)  # fmt: skip
 def test_numbers_out_of_range_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(change))):
         StudentRecipe(**change)

@@ -1,5 +1,8 @@
 """Few steps without guidance: a student learns to go in one step where its guided teacher goes in several.
 
+Two ways to teach it: by where the teacher arrives (progressive), or by one step of the teacher and the student's own word from
+there (consistency).
+
 Shapes: B batch, c latent channels, h and w of a latent, L tokens, D text width.
 """
 
@@ -10,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +30,8 @@ from .steps import Trained, train_steps
 from .tokenizer import encode
 
 MAX_RANK, MAX_DRAWN, MAX_SUBSTEPS = 128, 50, 50
+Distillation = Literal["progressive", "consistency"]
+"""Whose word a student takes for where its step leads, see `StudentLoss`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,7 @@ class StudentRecipe(StepRecipe):
 
     Args:
         drawn_steps: DDIM steps that the student draws a picture in, from 1.
+        distillation: progressive asks the teacher for all substeps, consistency for one of them and the student for the rest.
         substeps: of the teacher to one of the student.
         teacher_guidance: scale of the teacher's classifier-free guidance, which the student learns to do without; 1 is none.
         teacher_schedule: how that scale goes over the noise levels, see `guidance_at`.
@@ -48,6 +54,7 @@ class StudentRecipe(StepRecipe):
     ema: float = 0.99
     weight_decay: float = 0.0
     drawn_steps: int = 4
+    distillation: Distillation = "progressive"
     substeps: int = 3
     teacher_guidance: float = OURS.guidance
     teacher_schedule: GuidanceSchedule = OURS.schedule
@@ -63,8 +70,9 @@ class StudentRecipe(StepRecipe):
                 raise InputError(f"{name} {value}", "out of range", f"Use a whole number from {low} to {high}")
         if not (math.isfinite(self.teacher_guidance) and 1.0 <= self.teacher_guidance <= 50.0):
             raise InputError(f"teacher_guidance {self.teacher_guidance}", "out of range", "Use 1 (none) to 50")
-        if self.teacher_schedule not in get_args(GuidanceSchedule):
-            raise InputError(f"teacher_schedule {self.teacher_schedule!r}", "no such choice", "Use constant or linear")
+        for name, choices in {"teacher_schedule": get_args(GuidanceSchedule), "distillation": get_args(Distillation)}.items():
+            if (choice := getattr(self, name)) not in choices:
+                raise InputError(f"{name} {choice!r}", "no such choice", f"Use {' or '.join(choices)}")
 
 
 def ddim(alpha_B: Tensor, after_B: Tensor, z_Bchw: Tensor, velocity_Bchw: Tensor) -> Tensor:
@@ -124,7 +132,11 @@ def grid(levels: int, drawn_steps: int, substeps: int) -> Tensor:
 
 
 class StudentLoss(nn.Module):
-    """L = |v_student(z, t, c) - v*|^2, with v* the velocity that goes in one step where the guided teacher goes in K.
+    """L = |v_student(z, t, c) - v*|^2, with v* the velocity that goes from z at t to z* at the end of the student's step.
+
+    Progressive: t is the step's beginning, and z* where K steps of the guided teacher arrive. Consistency: t is any of the
+    teacher's K places within the step; z* is where the student itself, without a gradient, jumps from one step of the teacher
+    behind t. At the last place that is the teacher's word alone, and from there it spreads to the beginning.
 
     Args:
         unet: the student.
@@ -136,6 +148,8 @@ class StudentLoss(nn.Module):
 
     Reference:
         Meng et al., On Distillation of Guided Diffusion Models, 2023, sections 3.1 and 3.2; both stages at once, one guidance.
+        Heek et al., Multistep Consistency Models, 2024, section 3.1; here with one distance for all places, and the student as
+        it is in the place of its average.
     """
 
     def __init__(
@@ -156,20 +170,28 @@ class StudentLoss(nn.Module):
         """The mean loss of scaled latents and their token ids."""
         text_encoder, alpha_N, recipe = self.frozen[1], self.frozen[3].to(latent_Bchw.device), self.frozen[4]
         times_SK = grid(len(alpha_N) - 1, recipe.drawn_steps, recipe.substeps)
-        times_BK = times_SK[torch.randint(len(times_SK), (len(latent_Bchw),), generator=generator)].to(latent_Bchw.device)
+        times_BK = times_SK[torch.randint(len(times_SK), (len(latent_Bchw),), generator=generator)]
+        end_B, onwards = times_BK[:, -1].to(latent_Bchw.device), recipe.distillation == "consistency"
+        if onwards:
+            place_B = torch.randint(recipe.substeps, (len(latent_Bchw),), generator=generator)
+            times_BK = times_BK.gather(1, torch.stack([place_B, place_B + 1], dim=1))
+        times_BK = times_BK.to(latent_Bchw.device)
         alpha_BK = alpha_N[times_BK]  # -1 is the last, a picture without noise
         signal, noise = _sides(alpha_BK[:, 0])
         z_Bchw = signal * latent_Bchw + noise * noise_like(latent_Bchw, generator)
         with torch.no_grad():
             text_BLD = text_encoder(ids_BL)[0]
             then_Bchw = self._teach(z_Bchw, times_BK, alpha_BK, text_BLD)
-            target_Bchw = velocity_between(alpha_BK[:, 0], alpha_BK[:, -1], z_Bchw, then_Bchw)
+            if onwards:  # where that is the end already, the jump is of no length
+                velocity_Bchw = self.unet(then_Bchw, times_BK[:, -1].clamp(min=0), text_BLD).sample.float()
+                then_Bchw = ddim(alpha_BK[:, -1], alpha_N[end_B], then_Bchw, velocity_Bchw)
+            target_Bchw = velocity_between(alpha_BK[:, 0], alpha_N[end_B], z_Bchw, then_Bchw)
         guess_Bchw = self.unet(z_Bchw, times_BK[:, 0], text_BLD).sample.float()
         loss: Tensor = (guess_Bchw - target_Bchw).square().mean()
         return loss
 
     def _teach(self, z_Bchw: Tensor, times_BK: Tensor, alpha_BK: Tensor, text_BLD: Tensor) -> Tensor:
-        """Where the teacher's K steps lead."""
+        """Where the teacher's steps from the first of the timesteps to the last lead."""
         teacher, text_encoder, empty_L, alpha_N, recipe = self.frozen
         guidance, levels = float(recipe.teacher_guidance), len(alpha_N) - 1
         none_BLD = text_encoder(empty_L[None].to(z_Bchw.device))[0].expand_as(text_BLD) if guidance > 1.0 else None

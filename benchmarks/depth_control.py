@@ -21,17 +21,18 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import InputError, versions, write_json
-from unplug.plugins import Checkpoint, load_checkpoint
+from unplug.core import InputError, sha256_file, versions, write_json
+from unplug.plugins import Checkpoint, load_checkpoint, weights_file
 from unplug.plugins.conditions import EXACT
 from unplug.sdk.conditions import landmarks_in_worker
-from unplug.sdk.diffusion import BATCH, CONTROLS, ControlRecipe, find_plugin, generate
+from unplug.sdk.diffusion import BATCH, CONTROLS, ControlRecipe, find_plugin, generate, image_grid
 from unplug.sdk.statistics import mean_estimate
 from unplug.sdk.studies.control import CompareRequest, Setup, drawn_landmarks, face_errors, prepare
 
 SCHEMA = "unplug-depth-control/1"
 NUMBERS = {"nme": "true_nme", "nme_8": "nme_8", "found": "found"}
 """Names in the JSON, and `face_errors`' own."""
+SHOWN = 8
 
 Pixels = NDArray[np.uint8]
 Values = dict[str, NDArray[np.float64]]
@@ -73,13 +74,11 @@ def drawn(setup: Setup, plugin: Any | None) -> Pixels:
     return np.stack(found)
 
 
-def measured(setup: Setup, plugin: Any) -> dict[str, Values]:
+def measured(setup: Setup, steered_NHWC: Pixels, bare_NHWC: Pixels) -> dict[str, Values]:
     """Numbers of each picture (M,) by row."""
     truth = drawn_landmarks(setup.dataset, [int(place) for place in setup.dataset.indices(setup.sources.ids)])
     assert truth is not None  # drawn faces alone have an exact depth
-    sources = landmarks_in_worker(setup.source_NHWC, show=True)
-    steered = landmarks_in_worker(drawn(setup, plugin), show=True)
-    bare = landmarks_in_worker(drawn(setup, None), show=True)
+    sources, steered, bare = (landmarks_in_worker(pixels, show=True) for pixels in (setup.source_NHWC, steered_NHWC, bare_NHWC))
     return {
         "plugin": face_errors(steered, sources, truth),
         "base": face_errors(bare, sources, truth),
@@ -94,14 +93,19 @@ def measured(setup: Setup, plugin: Any) -> dict[str, Values]:
 @click.option("--pictures", type=click.IntRange(4), default=200, show_default=True)
 @click.option("--steps", type=click.IntRange(1), help="Of sampling; default: what suits the base.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("out/depth-control.json"), show_default=True)
-def main(plugin: str, spec: str, pictures: int, steps: int | None, out: Path) -> None:
+@click.option("--sheet", type=click.Path(path_type=Path), help="PNG of the first samples: depth, plugin, base, source.")
+def main(plugin: str, spec: str, pictures: int, steps: int | None, out: Path, sheet: Path | None) -> None:
     """Draw, measure, print the rows and write the JSON."""
     if not os.environ.get("UNPLUG_FACE_LANDMARKER"):
         raise InputError("UNPLUG_FACE_LANDMARKER", "it is not set", "Set it to MediaPipe's face_landmarker.task")
     checkpoint = load_checkpoint(find_plugin(plugin), expect="plugin")
     setup = prepared(checkpoint, spec, pictures, steps, out.parent)
     people, rows = setup.subjects(setup.sources), list[dict[str, Any]]()
-    for name, values in measured(setup, checkpoint.model).items():
+    steered_NHWC, bare_NHWC = drawn(setup, checkpoint.model), drawn(setup, None)
+    if sheet is not None:
+        shown = (setup.condition_NHWC, steered_NHWC, bare_NHWC, setup.source_NHWC)
+        image_grid([[Image.fromarray(one) for one in part[:SHOWN]] for part in shown]).save(sheet, optimize=True)
+    for name, values in measured(setup, steered_NHWC, bare_NHWC).items():
         row: dict[str, Any] = {"row": name}
         for number, key in NUMBERS.items():
             has = ~np.isnan(values[key])
@@ -110,8 +114,8 @@ def main(plugin: str, spec: str, pictures: int, steps: int | None, out: Path) ->
         text = (f"{number} {row[number]['value']:.4f}" if row[number] else f"{number} -" for number in NUMBERS)
         click.echo(f"{name:<18}{'  '.join(text)}")
     write_json(out, {
-        "schema": SCHEMA, "plugin": plugin, "sha256": checkpoint.sha256, "data": spec, "pictures": pictures,
-        "sampling": asdict(setup.sampling), "rows": rows, "versions": versions(),
+        "schema": SCHEMA, "weights": {"base": setup.base_sha256, plugin: sha256_file(weights_file(checkpoint.path))},
+        "data": spec, "pictures": pictures, "sampling": asdict(setup.sampling), "rows": rows, "versions": versions(),
     })  # fmt: skip
 
 

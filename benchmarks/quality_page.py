@@ -61,6 +61,18 @@ def steered(found: Mapping[str, Any]) -> str:
     return table(["", "NME of the photograph's face", "of another's"], [[name, *cells] for name, cells in both.items()])
 
 
+def follow(found: Mapping[str, Any]) -> str:
+    """How near the landmarks of drawn faces are to those of the face whose depth steered them, row by row."""
+
+    pictures = found["pictures"]
+    rows = [
+        [row["row"], "{value:.3f} ({low:.3f} to {high:.3f})".format(**row["nme"]) if row["nme"] else "",
+         *(f"{row[share]['value'] * pictures:.0f} of {pictures}" for share in ("nme_8", "found"))]
+        for row in found["rows"]
+    ]  # fmt: skip
+    return table(["", "NME", "under 8 %", "faces found"], rows)
+
+
 def _way(name: str) -> str:
     return name.split()[0] if name in SAMPLING else name.replace(" ", ", ")
 
@@ -82,6 +94,7 @@ def tables(data: Path) -> dict[str, str]:
         "attributes": attributes(quality),
         "few steps": listening(read_json(data / "few-steps.json")),
         "photographs": steered(read_json(data / "photo-control.json")),
+        "depth": follow(read_json(data / "depth-control.json")),
     }
 
 

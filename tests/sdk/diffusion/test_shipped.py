@@ -155,18 +155,22 @@ def test_prompts_are_kept_and_faces_are_like_faces() -> None:
 def test_what_was_measured_are_the_weights_that_ship(base: Any) -> None:
     """Every way to draw listens and keeps nine tenths of what the autoencoder keeps; six steps and more are near enough."""
     data = Path(__file__).parents[3] / "docs" / "data"
-    quality, few, photos = (
-        json.loads((data / f"{name}.json").read_text()) for name in ("base-quality", "few-steps", "photo-control")
+    quality, few, photos, depths = (
+        json.loads((data / f"{name}.json").read_text())
+        for name in ("base-quality", "few-steps", "photo-control", "depth-control")
     )
-    own = {name: sha256_file(weights_file(find_plugin(name))) for name in ("canny", "face_landmark")}
+    own = {name: sha256_file(weights_file(find_plugin(name))) for name in PLUGINS}
     loras = {name: sha256_file(lora_file(find_lora(name))) for name in STUDENTS}
     assert few["weights"] == {"base": base_digest(base), **loras}
     assert quality["weights"] == {"base": base_digest(base), "four-steps": loras["four-steps"]}
+    assert depths["weights"] == {"base": base_digest(base), "depth": own.pop("depth")}
     assert photos["weights"] == {"base": base_digest(base), **own}
     for measured in (quality, few):
         assert min(one["ratio"] for way in measured["settings"].values() for one in way["colours"].values()) > 3.0
         kept = {name: row["kept"]["all"] for name, row in measured["rows"].items()}
         assert min(kept[name] for name in measured["settings"]) >= 0.9 * kept["autoencoder"]
+    steered, bare = ({row["row"]: row for row in depths["rows"]}[name]["nme"] for name in ("plugin", "base"))
+    assert steered["high"] < 0.5 * bare["low"]
     apart = {name: row["frechet"] for name, row in quality["rows"].items()}
     assert max(apart[name] for name in ("25 ddim", "6 dpm++")) <= 1.5 * apart["autoencoder"]
 

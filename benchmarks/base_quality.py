@@ -52,8 +52,6 @@ SCHEMA = "unplug-base-quality/1"
 SETTINGS: tuple[tuple[int, Solver], ...] = ((25, "ddim"), (6, "dpm++"), (4, "dpm++"), (2, "dpm++"))
 LEARNED, HELD_OUT, OTHERS = "synth:n=12000,subjects=12000,seed=4", 977, 1200
 CPU = torch.device("cpu")
-PROGRESSIVE = "progressive"
-"""How a student was distilled whose name and record say nothing else."""
 
 
 class Drawer:
@@ -118,8 +116,8 @@ def ways_of(base_name: str, guidance: float | None, only: Sequence[int], student
             load_loras(own, [folder])
         else:
             own = load_base(str(folder), device=CPU)
-        distillation = read_json(folder / RECORD)["student"].get("distillation", PROGRESSIVE)
-        name = f"{how.steps} {'LoRA' if lora else 'student'}" + (f" {distillation}" if distillation != PROGRESSIVE else "")
+        distillation = read_json(folder / RECORD)["student"].get("distillation", "progressive")  # as older records mean
+        name = f"{how.steps} {'LoRA' if lora else 'student'} {distillation}"
         ways.append(Way(name=name, base=own, how=replace(how, solver=how.solver or "ddim")))
     if len({way.name for way in ways}) < len(ways):
         raise InputError("--student", "two of them draw in as many steps and were distilled alike", "Measure them one by one")

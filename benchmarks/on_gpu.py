@@ -228,7 +228,7 @@ def ship(runner: Runner, out: Path, sizes: Sizes) -> None:
                       "--batch-size", 32, "--lr", 0.0015, "--start", name, *more, "--sample-every", 0, "--half",
                       "--out", out / name)  # fmt: skip
     students: dict[str, list[object]] = {
-        "four-steps": ["--drawn-steps", 4], "two-steps": ["--drawn-steps", 2, "--substeps", 6, "--lr", 0.0003],
+        "four-steps": ["--drawn-steps", 4], "two-steps": ["--drawn-steps", 2, "--substeps", 12, "--lr", 0.0003],
     }  # fmt: skip
     for name, how in students.items():
         runner.unplug(name, "train", "student", "--base", base, "--data", data, *how, "--rank", 16, "--steps", sizes.lora,

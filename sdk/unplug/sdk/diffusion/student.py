@@ -54,8 +54,8 @@ class StudentRecipe(StepRecipe):
     ema: float = 0.99
     weight_decay: float = 0.0
     drawn_steps: int = 4
-    distillation: Distillation = "progressive"
-    substeps: int = 3
+    distillation: Distillation = "consistency"
+    substeps: int = 6
     teacher_guidance: float = OURS.guidance
     teacher_schedule: GuidanceSchedule = OURS.schedule
     rank: int = 0

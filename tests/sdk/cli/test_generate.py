@@ -225,7 +225,10 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--count", "65"), "Invalid value for '--count'"),
     (("--guidance", "0.5"), "Invalid value for '--guidance'"),
     (("--device", "tpu"), "no such device"),
+    (("--guidance", "nan"), "guidance nan: out of range"),
+    (("--seed", "2147483647", "--count", "2"), "seeds up to 2147483648: more than 2147483647"),
 ]
+TEXTS = [("a" * 65537, "of 65537 characters: more than 65536"), ("\udcff", "it is not UTF-8 text")]
 
 
 @pytest.mark.long
@@ -245,6 +248,14 @@ def test_what_cannot_be_drawn(
     if "OTHER" in more:
         assert "24" in line and "32" in line
     assert [name for name in leftovers(tmp_path) if not name.startswith("other")] == []
+
+
+@pytest.mark.parametrize("option", ["--prompt", "--negative"])
+@pytest.mark.parametrize(("text", "words"), TEXTS, ids=["long", "bytes"])
+def test_what_is_no_prompt(base_folder: Path, tmp_path: Path, option: str, text: str, words: str) -> None:
+    line = fail(*call(base_folder, tmp_path / "out.png"), option, text).line
+    assert words in line and line.startswith("error: negative prompt" if option == "--negative" else "error: prompt")
+    assert leftovers(tmp_path) == []
 
 
 def test_a_prompt_that_is_too_long_says_so(base_folder: Path, tmp_path: Path) -> None:

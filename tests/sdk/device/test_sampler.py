@@ -120,6 +120,7 @@ def test_an_unknown_solver() -> None:
     [
         ({"alphas_cumprod": ()}, "0 noise levels"),
         ({"alphas_cumprod": (0.5, 0.6)}, "do not fall"),
+        ({"alphas_cumprod": (0.5, 0.5)}, "do not fall"),
         ({"alphas_cumprod": (0.5, 0.0)}, "do not fall"),
         ({"alphas_cumprod": (1.0, 0.5)}, "do not fall"),
         ({"alphas_cumprod": (0.5, -0.1), "prediction": "v_prediction"}, "do not fall"),

@@ -106,6 +106,7 @@ def generate(
         seeds=seeds, size=size, steps=steps, guidance=guidance, solver=solver, target=target, precision=precision,
         threads=threads, loras=loras, variant=variant, files=singly, out=out,
     )  # fmt: skip
+    order.check()
     order.guides.check_there()
     if is_generator(Path(base_name)):
         check_writable(out.parent)

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unplug.core import counted
+from unplug.core import InputError, counted
 
 from .base import Outcome
 from .guides import Guide, GuideOrder
 
 if TYPE_CHECKING:
     from PIL import Image
+
+
+MAX_SEED = 2**31 - 1
+"""The largest that ``--seed`` takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +47,26 @@ class DrawOrder:
     variant: str | None
     files: tuple[Path, ...]
     out: Path
+
+    def check(self) -> None:
+        """Before anything is loaded: what no base can draw, whichever kind it is.
+
+        Raises:
+            InputError: a prompt that is too long or no text, a guidance out of range, a seed that could not be asked for again.
+        """
+        from unplug.sdk.device import MAX_CHARACTERS, MAX_GUIDANCE
+
+        for what, text in (("prompt", self.prompt), ("negative prompt", self.negative)):
+            if len(text) > MAX_CHARACTERS:
+                raise InputError(f"{what} of {len(text)} characters", f"more than {MAX_CHARACTERS}", "Give a shorter one")
+            try:
+                text.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(what, "it is not UTF-8 text", "Give it in UTF-8") from error
+        if self.guidance is not None and not 1.0 <= self.guidance <= MAX_GUIDANCE:
+            raise InputError(f"guidance {self.guidance:g}", "out of range", f"Use 1 (none) to {MAX_GUIDANCE:g}")
+        if self.seeds[-1] > MAX_SEED:
+            raise InputError(f"seeds up to {self.seeds[-1]}", f"more than {MAX_SEED}", "Give a smaller --seed")
 
     @property
     def facts(self) -> dict[str, Any]:

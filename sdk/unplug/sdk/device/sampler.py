@@ -58,7 +58,7 @@ class Schedule:
         """Raises `ReportError`, naming `where`, unless every sampler can work with it."""
         alphas = self.alphas_cumprod
         least = 0.0 if self.prediction == "v_prediction" else 1e-8
-        falling = all(high >= low for high, low in itertools.pairwise(alphas))
+        falling = all(high > low for high, low in itertools.pairwise(alphas))
         wrong = {
             f"{len(alphas)} noise levels": not 1 <= len(alphas) <= MAX_LEVELS,
             "noise levels that do not fall from below 1 to 0 or, for a base that predicts noise, to above it": not (

@@ -78,7 +78,7 @@ class Sizes:
 QUICK = Sizes(faces=96, base=2, batch=8, control_faces=240, search=2, steps=3, controlnet=4, ship=2, lora=2, judge=2, seeds=2,
               pictures=8)  # fmt: skip
 SIZES = {"gpu": Sizes(), "cpu": Sizes(search=1500, steps=3000, controlnet=3000, control_batch=8, threads=1), "quick": QUICK}
-"""By name; "cpu" has a comparison that two cores finish in about three hours."""
+"""By name; "cpu" has a comparison that two cores finish in about three hours by its trainings' times."""
 
 
 class Runner:
@@ -122,7 +122,13 @@ class Runner:
 
 
 def request(base: str, sizes: Sizes, out: Path) -> CompareRequest:
-    """The comparison on canny."""
+    """What ``compare`` asks of `unplug compare-control`: all three controls on canny, and a search of ControlNet's rates.
+
+    Args:
+        base: name or folder of the base beside which all are trained.
+        sizes: how many steps, seeds and pictures.
+        out: where trainings, pictures and the report go.
+    """
     recipe = ControlRecipe(steps=sizes.steps, batch_size=sizes.control_batch, warmup=min(100, sizes.search))
     return CompareRequest(
         base=base, spec=sizes.control_data, condition="canny", out=out, recipe=recipe,

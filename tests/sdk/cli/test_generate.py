@@ -225,7 +225,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
     (("--count", "65"), "Invalid value for '--count'"),
     (("--guidance", "0.5"), "Invalid value for '--guidance'"),
     (("--device", "tpu"), "no such device"),
-    (("--guidance", "nan"), "guidance nan: out of range"),
+    (("--guidance", "nan"), "Invalid value for '--guidance': nan is not a number"),
     (("--seed", "2147483647", "--count", "2"), "seeds up to 2147483648: more than 2147483647"),
 ]
 TEXTS = [("a" * 65537, "of 65537 characters: more than 65536"), ("\udcff", "it is not UTF-8 text")]

@@ -23,6 +23,7 @@ import click
 from unplug.core import InputError, InsufficientMemoryError, Interrupted, OutputError, Terminated, UnplugError, hold, printable
 
 GO_ON = "Run the same command again to go on; nothing is half-written"
+MAX_SEED = 2**31 - 1
 WIDTH = 80
 """Columns of a terminal, whatever its window has: what is printed is the same everywhere."""
 OUT_OF_MEMORY = "Use fewer samples, a smaller --image-size or a smaller model"
@@ -86,7 +87,7 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
     """Adds the shared options, prints the outcome, turns errors into one line and an exit code."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on standard output.")
-    @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Seed of everything random.")
+    @click.option("--seed", type=click.IntRange(0, MAX_SEED), default=0, show_default=True, help="Seed of everything random.")
     @click.option("--device", "device_name", default="auto", show_default=True, help="auto, cpu or cuda.")
     @functools.wraps(function)
     def wrapped(*args: Any, as_json: bool, seed: int, device_name: str, **kwargs: Any) -> None:

@@ -19,7 +19,7 @@ from .bench_estimate import estimate
 from .bench_import import import_
 from .bench_table import baselines
 from .bench_table import table as bench_table
-from .options import given_option, out_option
+from .options import FloatRange, given_option, out_option
 from .run_group import RunGroup
 
 if TYPE_CHECKING:
@@ -52,22 +52,20 @@ def bench() -> None:
 @click.option("--repeats", type=click.IntRange(1, 1000), default=7, show_default=True, help="Cold starts of each artifact.")
 @click.option(
     "--sustain",
-    type=click.FloatRange(1.0, 86_400.0),
+    type=FloatRange(1.0, 86_400.0),
     metavar="SECONDS",
     help="Full load for so long, in one cold start: what is left of the speed when the device is warm.",
 )
 @click.option(
     "--max-temperature",
-    type=click.FloatRange(0.0, 120.0),
+    type=FloatRange(0.0, 120.0),
     metavar="CELSIUS",
     help="Begin each cold start at or below it, where the device tells. One that says that it throttles is always waited for.",
 )
-@click.option(
-    "--cool-down", type=click.FloatRange(0.0, 86_400.0), default=600.0, show_default=True, help="Wait at most so long, s."
-)
+@click.option("--cool-down", type=FloatRange(0.0, 86_400.0), default=600.0, show_default=True, help="Wait at most so long, s.")
 @click.option(
     "--away",
-    type=click.FloatRange(0.0, 86_400.0),
+    type=FloatRange(0.0, 86_400.0),
     default=60.0,
     show_default=True,
     help="Wait so long for a device that vanished, s.",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .base import Common, Outcome, command, names, settings
-from .options import ConfiguredCommand, data_option, out_option
+from .options import ConfiguredCommand, FloatRange, data_option, out_option
 
 
 @click.command("compare-control", cls=ConfiguredCommand, config="unplug.sdk.diffusion:ControlRecipe", skip=("lr",))
@@ -59,7 +59,7 @@ from .options import ConfiguredCommand, data_option, out_option
 )
 @click.option(
     "--guidance",
-    type=click.FloatRange(1, 100),
+    type=FloatRange(1, 100),
     help="Scale of classifier-free guidance; 1 turns it off [default: as the base is drawn].",
 )
 @click.option(

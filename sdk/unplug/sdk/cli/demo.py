@@ -11,7 +11,7 @@ import click
 from unplug.core import percent
 
 from .base import Common, Outcome, command, folded
-from .options import faces_option, out_option
+from .options import FloatRange, faces_option, out_option
 from .release import gate_lines
 
 
@@ -20,7 +20,7 @@ from .release import gate_lines
 @click.option("--on-bad", type=click.Choice(["error", "skip"]), default="error", show_default=True)
 @click.option(
     "--fraction",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=FloatRange(0, 1, min_open=True, max_open=True),
     help="Of the training set to forget, in whole people (default: one person; 0.02 with --data).",
 )
 @click.option("--size", type=click.Choice(["nano", "small", "base"]), help="Model (default nano; small with --data).")

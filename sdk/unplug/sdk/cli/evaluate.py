@@ -13,7 +13,7 @@ from unplug.plugins import weights_file
 
 from .base import Common, Outcome, command, names
 from .bundle import trust_of, trust_option
-from .options import data_option, out_option, training_data_option
+from .options import FloatRange, data_option, out_option, training_data_option
 
 if TYPE_CHECKING:
     from unplug.sdk.assurance import EvaluationReport, ModelEvaluation, Rate
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @training_data_option
 @click.option("--challenge", metavar="YEARS", help="T of Challenge-T, with commas (default: the protocol's, 18,21,23,25).")
 @click.option(
-    "--max-fpr", type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True), default=0.01, show_default=True,
+    "--max-fpr", type=FloatRange(0.0, 1.0, min_open=True, max_open=True), default=0.01, show_default=True,
     help="Limit of false positives over minors that is to be shown; the report says how many people are missing to that.",
 )  # fmt: skip
 @click.option(

@@ -14,7 +14,7 @@ from .generate_base import generate_on_base
 from .generate_files import generate_on_files
 from .generate_order import DrawOrder
 from .guides import GuideOrder, OrderedCommand
-from .options import given_option, out_option
+from .options import FloatRange, given_option, out_option
 
 
 @click.command(cls=OrderedCommand)
@@ -34,7 +34,7 @@ from .options import given_option, out_option
               help="Instead, for this plugin: a photograph from which the condition is drawn.")  # fmt: skip
 @click.option("--crop", type=click.Choice(["auto", "face", "none"]), default="auto", show_default=True,
               help="The face of a photograph, or its centre square; auto: face for face_landmark.")  # fmt: skip
-@click.option("--margin", type=click.FloatRange(0.0, 2.0),
+@click.option("--margin", type=FloatRange(0.0, 2.0),
               help="Around the found face, as a fraction of its box (default 0.39: the small base's).")  # fmt: skip
 @click.option(
     "--set", "pairs", multiple=True, metavar="[CONDITION.]KEY=VALUE", help="A setting of the condition, with --photo."
@@ -48,7 +48,7 @@ from .options import given_option, out_option
 @click.option("--size", type=click.IntRange(8, 4096), help="Side in pixels (default: the base's).")
 @click.option("--steps", type=click.IntRange(1, 1000),
               help="Sampling steps (default: 6 for bases of `unplug train base`, else 25).")  # fmt: skip
-@click.option("--guidance", type=click.FloatRange(1.0, 50.0),
+@click.option("--guidance", type=FloatRange(1.0, 50.0),
               help="Classifier-free guidance (default: 2.5, rising, for bases of `unplug train base`, else 7.5).")  # fmt: skip
 @click.option("--solver", type=click.Choice(["ddim", "dpm++"]),
               help="How steps are taken (default: dpm++ for bases of `unplug train base`, else the base's own).")  # fmt: skip

@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from unplug.core import InputError, counted
 
-from .base import Outcome
+from .base import MAX_SEED, Outcome
 from .guides import Guide, GuideOrder
 
 if TYPE_CHECKING:
     from PIL import Image
-
-
-MAX_SEED = 2**31 - 1
-"""The largest that ``--seed`` takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,19 +48,12 @@ class DrawOrder:
         """Before anything is loaded: what no base can draw, whichever kind it is.
 
         Raises:
-            InputError: a prompt that is too long or no text, a guidance out of range, a seed that could not be asked for again.
+            InputError: a prompt that is too long or no text, or a seed that could not be asked for again.
         """
-        from unplug.sdk.device import MAX_CHARACTERS, MAX_GUIDANCE
+        from unplug.sdk.device import check_text
 
-        for what, text in (("prompt", self.prompt), ("negative prompt", self.negative)):
-            if len(text) > MAX_CHARACTERS:
-                raise InputError(f"{what} of {len(text)} characters", f"more than {MAX_CHARACTERS}", "Give a shorter one")
-            try:
-                text.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(what, "it is not UTF-8 text", "Give it in UTF-8") from error
-        if self.guidance is not None and not 1.0 <= self.guidance <= MAX_GUIDANCE:
-            raise InputError(f"guidance {self.guidance:g}", "out of range", f"Use 1 (none) to {MAX_GUIDANCE:g}")
+        check_text(self.prompt)
+        check_text(self.negative, "negative prompt")
         if self.seeds[-1] > MAX_SEED:
             raise InputError(f"seeds up to {self.seeds[-1]}", f"more than {MAX_SEED}", "Give a smaller --seed")
 

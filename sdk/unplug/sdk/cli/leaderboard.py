@@ -11,7 +11,7 @@ import click
 from unplug.core import table
 
 from .base import Common, Outcome, command, names, settings
-from .options import out_option
+from .options import FloatRange, out_option
 
 if TYPE_CHECKING:
     from unplug.sdk.studies.leaderboard import LeaderboardReport
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option("--models", type=click.IntRange(4, 100_000), help="N: retrained models, and unlearned models of each method.")
 @click.option("--originals", type=click.IntRange(1, 100_000), help="K: originals of different training seeds.")
-@click.option("--budget", type=click.FloatRange(0, 100, min_open=True), help="Fraction of retraining that a method may cost.")
+@click.option("--budget", type=FloatRange(0, 100, min_open=True), help="Fraction of retraining that a method may cost.")
 @click.option("--image-size", type=int, help="Side of the images in pixels, instead of the protocol's.")
 @click.option("--epochs", type=int, help="Of training, instead of the protocol's.")
 @click.option("--size", help="Of the age predictor: nano, small or base, instead of the protocol's.")

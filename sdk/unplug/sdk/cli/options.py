@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import re
 import shlex
 import stat
@@ -26,6 +27,16 @@ NEEDS = (
     "out-of-fold answers",
 )  # fmt: skip
 """`unplug.sdk.unlearning.method.NEEDS`, which imports torch; a help text must not."""
+
+
+class FloatRange(click.FloatRange):
+    """Click's range, which NaN is outside of: no comparison that click makes with it fails."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or click's error."""
+        if math.isnan(found := super().convert(value, param, ctx)):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return found
 
 
 def data_option(function: F) -> F:
@@ -51,7 +62,7 @@ def face_options(function: F) -> F:
     """Adds --box, --face-landmarker and --margin: which part of a picture is the face."""
     for add in (
         click.option(
-            "--margin", type=click.FloatRange(-0.2, 2.0), default=0.01, show_default=True,
+            "--margin", type=FloatRange(-0.2, 2.0), default=0.01, show_default=True,
             help="Around the found face, as a fraction of its box; the default frames it as UTKFace does.",
         ),
         click.option(

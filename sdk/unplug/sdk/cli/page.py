@@ -12,7 +12,7 @@ from unplug.core import InputError, seconds, temporary_folder
 
 from .base import Common, Outcome, command
 from .bundle import trust_of, trust_option
-from .options import out_option
+from .options import FloatRange, out_option
 
 if TYPE_CHECKING:
     from unplug.mobile_bench import Guard
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--on", "place", metavar="PORT|HOST:PORT", help="Where to serve it (default: a free port, for this machine only)."
 )
-@click.option("--minutes", type=click.FloatRange(0.01, 24 * 60), help="How long to serve it (default: until Ctrl-C).")
+@click.option("--minutes", type=FloatRange(0.01, 24 * 60), help="How long to serve it (default: until Ctrl-C).")
 @trust_option
 @click.option(
     "--updates", "folder", type=click.Path(path_type=Path),

@@ -16,6 +16,7 @@ from .base import Common, Outcome, command, folded, names, settings
 from .bundle import publication_options, signing_of
 from .ledger_options import ledger_option
 from .options import (
+    FloatRange,
     base_option,
     checkpoint_argument,
     data_option,
@@ -82,7 +83,7 @@ DECISION_GATES = {"max_decision_shift", "max_group_shift", "max_calibration_shif
     "--reason", "reasons", multiple=True, metavar="TEXT", help="Why, one for each --override; it stands in the manifest."
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be done and how long it would take, and do nothing.")
-@click.option("--hourly", type=click.FloatRange(0), help="With --dry-run: what an hour of this machine costs.")
+@click.option("--hourly", type=FloatRange(0), help="With --dry-run: what an hour of this machine costs.")
 @click.option(
     "--explain", "explained", is_flag=True, help="Say of each gate what it asks, where its limit comes from, what was found."
 )

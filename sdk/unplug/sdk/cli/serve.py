@@ -11,7 +11,7 @@ from unplug.core import table
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
-from .options import ConfiguredCommand
+from .options import ConfiguredCommand, FloatRange
 from .run_group import RunGroup
 
 SCOPES = ("requests:write", "requests:read", "releases", "models", "metrics")
@@ -37,7 +37,7 @@ def serve() -> None:
 @click.option("--port", type=click.IntRange(1, 65535), default=8080, show_default=True, help="Port to listen on.")
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes.")
 @click.option(
-    "--lease", type=click.FloatRange(1.0, 3600.0), default=15.0, show_default=True,
+    "--lease", type=FloatRange(1.0, 3600.0), default=15.0, show_default=True,
     help="Seconds until the release of a worker that died is gone on with by another.",
 )  # fmt: skip
 @command

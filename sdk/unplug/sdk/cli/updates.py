@@ -13,6 +13,7 @@ from unplug.core import InputError, read_regular
 
 from .base import Common, Outcome, command
 from .bundle import trust_of, trust_option
+from .options import FloatRange
 
 if TYPE_CHECKING:
     from unplug.sdk.bundle import PublicKey, Signer
@@ -63,7 +64,7 @@ def limit_options(function: F) -> F:
     for option in reversed((
         click.option("--minimum", type=click.IntRange(1), help="Releases below this number stop at once."),
         click.option(
-            "--grace", type=click.FloatRange(0, 3650), metavar="DAYS", help="All older releases stop after so many days."
+            "--grace", type=FloatRange(0, 3650), metavar="DAYS", help="All older releases stop after so many days."
         ),
     )):  # fmt: skip
         function = option(function)

@@ -7,7 +7,6 @@ from .drawing import condition_of as condition_of
 from .drawing import draw as draw
 from .drawing import open_networks as open_networks
 from .drawing import read_steer as read_steer
-from .loop import MAX_GUIDANCE as MAX_GUIDANCE
 from .loop import DevicePicture as DevicePicture
 from .loop import Steer as Steer
 from .loop import Words as Words
@@ -43,9 +42,9 @@ from .sampler import advance as advance
 from .sampler import guided as guided
 from .sampler import sampling_table as sampling_table
 from .sampler import timesteps as timesteps
-from .tokenizer import MAX_CHARACTERS as MAX_CHARACTERS
 from .tokenizer import Encoded as Encoded
 from .tokenizer import Tokenizer as Tokenizer
+from .tokenizer import check_text as check_text
 from .tokenizer import normalize as normalize
 from .tokenizer import split_words as split_words
 from .tokenizer import untaught as untaught

@@ -114,7 +114,7 @@ class Tokenizer:
         """Token ids of a prompt, cut and padded to L.
 
         Raises:
-            InputError: it has more than `MAX_CHARACTERS`.
+            InputError: see `check_text`.
 
         Example:
             >>> letters = [*LETTERS.values(), *(letter + WORD_END for letter in LETTERS.values())]
@@ -124,8 +124,7 @@ class Tokenizer:
             ((513, 512, 512, 514, 514, 514), 7, ('ho',))
         """
         found, spelled = list[int](), dict[str, None]()
-        if len(text) > MAX_CHARACTERS:
-            raise InputError(f"prompt of {len(text)} characters", f"more than {MAX_CHARACTERS}", "Give a shorter one")
+        check_text(text)
         for part in self._apart(text):
             if part in (self.vocabulary[self.start], self.vocabulary[self.end]):
                 found.append(self._ids[part])
@@ -177,6 +176,16 @@ def untaught(spelled: Sequence[str], vocabulary: int) -> str | None:
     more = f" and {len(spelled) - 3} more" if len(spelled) > 3 else ""
     some = ", ".join(f'"{word[:20]}"' for word in spelled[:3])
     return f"this base was never taught {some}{more}: expect nothing of {'them' if len(spelled) > 1 else 'it'}"
+
+
+def check_text(text: str, what: str = "prompt") -> None:
+    """Raises `InputError`, naming `what`, of more than `MAX_CHARACTERS`, or of bytes from a command line that are no UTF-8."""
+    if len(text) > MAX_CHARACTERS:
+        raise InputError(f"{what} of {len(text)} characters", f"more than {MAX_CHARACTERS}", "Give a shorter one")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(what, "it is not UTF-8 text", "Give it in UTF-8") from error
 
 
 def normalize(text: str) -> str:

@@ -31,7 +31,7 @@ public struct Schedule: Sendable {
       throw Failure("pipeline.json", "its schedule has an unknown guidance")
     }
     let least = prediction == .v ? 0 : 1e-8
-    let fall = zip(levels, levels.dropFirst()).allSatisfy { $0 >= $1 } && levels.last! >= least && levels[0] < 1
+    let fall = zip(levels, levels.dropFirst()).allSatisfy { $0 > $1 } && levels.last! >= least && levels[0] < 1
     guard fall, final > 0, final <= 1, levels.indices.contains(offset) else { throw wrong }
     (alphasCumprod, finalAlphaCumprod, stepsOffset) = (levels, final, offset)
     (self.prediction, self.spacing, self.guidance) = (prediction, spacing, guidance)

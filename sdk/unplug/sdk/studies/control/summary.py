@@ -199,8 +199,9 @@ def _notes(setup: Setup, rows: tuple[Row, ...], features: FeatureFacts, judge: J
         f"All controls were trained beside the same frozen base on the same {len(setup.train)} samples, with the same batches, "
         f"noise and noise levels; learning rates differ and stand in the table of trainings.",
     ]
-    if request.steps:
-        own = ", ".join(f"{CONTROLS.get(name)().label} {steps:,}" for name, steps in request.steps.items())
+    others = {name: steps for name, steps in request.steps.items() if steps != request.recipe.steps}
+    if others:
+        own = ", ".join(f"{CONTROLS.get(name)().label} {steps:,}" for name, steps in others.items())
         notes.append(
             f"Steps of its own ({own}); all others have {request.recipe.steps:,}, and see the first of the same batches."
         )

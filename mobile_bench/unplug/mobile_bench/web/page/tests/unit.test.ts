@@ -247,6 +247,7 @@ test("a generator that holds, and those that do not", () => {
     [(item) => (item.plugins.canny.part.iospec.inputs[0].shape = [1, 3, 9, 9]), /takes no condition of 8 pixels/],
     [(item) => (item.plugins = { "<b>": item.plugins.canny }), /no name of a plugin/],
     [(item) => (item.schedule.alphas_cumprod = [0.1, 0.5]), /do not fall/],
+    [(item) => (item.schedule.alphas_cumprod = [0.5, 0.5]), /do not fall/],
     [(item) => (item.schedule.alphas_cumprod = [0.5, 0]), /do not fall/],
     [(item) => (item.schedule.alphas_cumprod = null), /do not fall|another kind/],
     [(item) => (item.defaults.steps = 9), /its defaults are/],

@@ -217,7 +217,7 @@ function checkSchedule({ alphas_cumprod: levels, final_alpha_cumprod: final, pre
   const known = ["epsilon", "v_prediction"].includes(prediction) && ["leading", "trailing", "linspace"].includes(spacing);
   const least = prediction === "v_prediction" ? 0 : 1e-8;
   const many = Array.isArray(levels) && levels.length >= 1 && levels.length <= MAX_LEVELS;
-  const fall = many && levels.every((level, n) => level >= least && level < 1 && (n === 0 || level <= levels[n - 1]!));
+  const fall = many && levels.every((level, n) => level >= least && level < 1 && (n === 0 || level < levels[n - 1]!));
   if (!known || !fall) refuse("its schedule has noise levels that do not fall, or an unknown prediction or spacing");
   if (guidance !== "constant" && guidance !== "linear") refuse(`its schedule has the guidance ${shown(guidance)}`);
   if (!(final > 0 && final <= 1) || !Number.isInteger(offset) || offset < 0 || offset >= levels.length) refuse("its schedule ends outside of itself");

@@ -63,7 +63,7 @@ public class Schedule(
                 )
             val levels = found.alphas
             val least = if (found.velocity) 0.0 else 1e-8
-            val fall = levels.indices.all { levels[it] >= least && levels[it] < 1.0 && (it == 0 || levels[it] <= levels[it - 1]) }
+            val fall = levels.indices.all { levels[it] >= least && levels[it] < 1.0 && (it == 0 || levels[it] < levels[it - 1]) }
             if (levels.size !in 1..MAX_LEVELS || !fall) fields.wrong("its schedule has noise levels that do not fall")
             if (prediction !in setOf("epsilon", "v_prediction") || found.spacing !in setOf("leading", "trailing", "linspace")) {
                 fields.wrong("its schedule has an unknown prediction or spacing")

@@ -246,14 +246,14 @@ def test_of_several_rates_the_best_on_validation_pictures_is_measured(
 
     monkeypatch.setattr(contenders, "mean_loss", spy)
     request = ask(
-        tmp_path / "rates", controls=("plugin",), lrs={"plugin": (3e-3, 1e-3)}, rounds=1, seeds=2, steps={"plugin": 2}
+        tmp_path / "rates", controls=("plugin",), lrs={"plugin": (3e-3, 1e-3)}, rounds=1, seeds=2, steps={"plugin": 3}
     )
     report = again(request)
     row = report.row("plugin")
     assert [(one.lr, one.validation) for one in row.tried] == [(3e-3, 0.3), (1e-3, 0.1)]
     assert [(one.lr, one.seed, one.validation) for one in row.trainings] == [(1e-3, 0, 0.1), (1e-3, 1, 0.2)]
-    assert row.trainings[0] == row.tried[1] and {one.steps for one in row.trainings} == {2}
-    assert any("plugin 2" in note for note in report.notes)
+    assert row.trainings[0] == row.tried[1] and {one.steps for one in row.trainings} == {3}
+    assert any("plugin 3" in note for note in report.notes)
     assert set(seen) == {tuple(load_split(request.split).validation)}
     assert "lowest loss on 8 validation samples" in " ".join(report.notes)
     assert row.trainings[0].sha256 != row.trainings[1].sha256

@@ -89,5 +89,5 @@ def interrupt_when(process: subprocess.Popen[str], ready: Callable[[], bool]) ->
     assert process.returncode == 130, err
     assert json.loads(out)["error"]["what"] == "interrupted"
     assert "Traceback" not in err and len(err.strip().splitlines()) == 1
-    assert "Run the same command again to go on" in err
+    assert "Run the same command again: it goes on from what is saved" in err
     return err

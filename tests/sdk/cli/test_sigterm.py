@@ -36,7 +36,7 @@ def terminated_when(process: subprocess.Popen[str], ready: Callable[[], bool]) -
     assert process.returncode == 143, err
     assert json.loads(out)["error"]["what"] == "terminated"
     (line,) = err.strip().splitlines()
-    assert line.startswith("error: terminated") and "Run the same command again to go on" in line
+    assert line.startswith("error: terminated") and "Run the same command again: it goes on from what is saved" in line
     return children
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,16 +51,23 @@ def draw(generator: torch.Generator, count: int) -> dict[str, Tensor]:
     return {"x_BK": torch.randn(count, 4, generator=generator)}
 
 
-def killed_at(step: int) -> Draw:
-    calls: list[int] = []
+def telling(tell: Callable[[int], object]) -> Draw:
+    """Draws as `draw` does; `tell` is told the number of every step in its middle."""
+    numbers = itertools.count(1)
 
     def draws(generator: torch.Generator, count: int) -> dict[str, Tensor]:
-        calls.append(1)
-        if len(calls) > step:
-            raise Killed
+        tell(next(numbers))
         return draw(generator, count)
 
     return draws
+
+
+def killed_at(step: int) -> Draw:
+    def kill(number: int) -> None:
+        if number > step:
+            raise Killed
+
+    return telling(kill)
 
 
 def run(draws: Draw = draw, recipe: StepRecipe = QUICK, path: Path | None = None, mark: str = "same", **more: Any) -> Trained:
@@ -96,6 +106,58 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path, killed: int, prec
     assert same(again, whole) and again.samples == whole.samples == 27
     assert [row["step"] for row in again.history] == [2, 4, 6, 8, 9]
     assert again.wall_s >= again.history[-1]["wall_s"] - 0.1
+
+
+def pressed(step: int, *signals: signal.Signals) -> Draw:
+    return telling(lambda number: [signal.raise_signal(one) for one in signals if number == step])
+
+
+class Told(BaseException):
+    pass
+
+
+@pytest.fixture
+def terminable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """SIGTERM as a command has it."""
+
+    def end(*_: object) -> None:
+        raise Told
+
+    before = signal.signal(signal.SIGTERM, end)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("terminable")
+@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Told)])
+def test_ctrl_c_ends_a_step_and_saves_it(tmp_path: Path, number: signal.Signals, error: type[BaseException]) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(error):
+        run(pressed(5, number), path=tmp_path / "state")
+    assert signal.getsignal(number) is before
+    seen: list[int] = []
+    assert same(run(telling(seen.append), path=tmp_path / "state"), run()) and len(seen) == 4
+    with pytest.raises(error):  # in the last step: its state is kept too
+        run(pressed(9, number), path=tmp_path / "last")
+    assert same(run(killed_at(0), path=tmp_path / "last"), run())
+
+
+def test_a_second_ctrl_c_ends_at_once(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(pressed(5, signal.SIGINT, signal.SIGINT), path=tmp_path / "state")
+    assert not (tmp_path / "state").exists()
+
+
+def test_what_is_not_python_s_is_not_held() -> None:
+    asked: list[Any] = []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    whole = run(telling(lambda _: asked.append(signal.getsignal(signal.SIGTERM))))
+    assert set(asked) == {signal.SIG_DFL}
+    other: list[Trained] = []
+    thread = Thread(target=lambda: other.append(run()))  # signals are the main thread's
+    thread.start()
+    thread.join()
+    assert same(other[0], whole)
 
 
 @pytest.mark.usefixtures("eager")

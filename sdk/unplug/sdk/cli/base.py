@@ -22,7 +22,7 @@ import click
 
 from unplug.core import InputError, InsufficientMemoryError, Interrupted, OutputError, Terminated, UnplugError, hold, printable
 
-GO_ON = "Run the same command again to go on; nothing is half-written"
+GO_ON = "Run the same command again: it goes on from what is saved, and nothing is half-written"
 MAX_SEED = 2**31 - 1
 WIDTH = 80
 """Columns of a terminal, whatever its window has: what is printed is the same everywhere."""

@@ -30,7 +30,7 @@ def base(
     """Train a small text-to-image base, from scratch or from another base.
 
     Autoencoder, text encoder and UNet, about 15 M parameters, saved as an ordinary StableDiffusionPipeline folder.
-    The state is saved every two minutes: run the same command again after a kill and it goes on. Sampling grids are
+    The state is saved every two minutes and at Ctrl-C: run the same command again and it goes on. Sampling grids are
     written to .NAME.training beside --out while it trains.
     """
     import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def student(
 
     The student learns to go in one step where its guided teacher goes in several, so that a picture of --drawn-steps steps asks
     the UNet as many times, and not twice as often. With --rank it is a LoRA on the same base. The state is saved every two
-    minutes: run the same command again after a kill and it goes on.
+    minutes and at Ctrl-C: run the same command again and it goes on.
     """
     from unplug.sdk.data import load_dataset
     from unplug.sdk.diffusion import StudentRecipe, base_record, image_size_of, load_base, train_student
@@ -37,7 +38,6 @@ def student(
         base, base_record(base_name), dataset, out, recipe, seed=common.seed, device=common.device, half=half,
         restart=restart, show=common.show,
     )  # fmt: skip
-    how = f"--lora {out} " if recipe.rank else f"--base {out} "
-    steps = f"--steps {recipe.drawn_steps} --guidance 1 --solver ddim " if recipe.rank else ""
-    text = f"saved {out}\nNext: unplug generate {how}{steps}--prompt TEXT --out picture.png"
+    how = "--lora" if recipe.rank else "--base"  # either brings its steps, guidance and solver
+    text = f"saved {out}\nNext: unplug generate {how} {shlex.quote(str(out))} --prompt TEXT --out picture.png"
     return Outcome(value={"out": str(out), "recipe": recipe.to_dict()}, text=text)

@@ -22,7 +22,7 @@ WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 MAX_BYTES = 2**30
 _FACTOR = re.compile(r"(?P<layer>.+)\.lora(?:_linear_layer)?[._](?P<side>A|B|down|up)\.weight")
 _FIRST = ("A", "down")
-_FIX = "Give LoRA weights of this base's UNet, as diffusers saves them"
+_FIX = "Give four-steps, two-steps, or LoRA weights of this base's UNet, as diffusers saves them"
 
 
 @dataclass(frozen=True, kw_only=True)

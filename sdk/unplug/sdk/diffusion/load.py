@@ -12,7 +12,7 @@ import torch
 
 from unplug.core import CheckpointError, InputError, MissingExtraError, quiet, read_json
 
-from .shipped import SMALL, WEIGHTS, lora_file
+from .shipped import SMALL, WEIGHTS, lora_file, shipped_loras
 from .small import diffusers
 
 MARK, RECORD = "model_index.json", "unplug.json"
@@ -84,7 +84,9 @@ def _folder_of(name: str, package: Any) -> Path:
 def _check_folder(folder: Path) -> None:
     if not (folder / MARK).is_file():
         single = next(iter(sorted([*folder.glob("*.safetensors"), *folder.glob("*.ckpt")])), None)
-        why = f"no {MARK} in it" + (f" ({single.name} is a single-file checkpoint)" if single else "")
+        why = f"no {MARK} in it, nor the pipeline.json of exported files" + (
+            f" ({single.name} is a single-file checkpoint)" if single else ""
+        )
         raise CheckpointError(str(folder), f"not a diffusers folder: {why}", _FIX)
     try:
         index = read_json(folder / MARK, max_bytes=MAX_INDEX_BYTES)
@@ -186,7 +188,7 @@ def load_loras(base: Any, paths: Sequence[Path]) -> None:
         file = lora_file(path)
         if not file.is_file() or file.suffix != ".safetensors":
             why = "no such file" if not file.is_file() else "only safetensors are read: a pickle can run code"
-            raise CheckpointError(str(file), why, "Give LoRA weights as safetensors")
+            raise CheckpointError(str(file), why, f"Give {', '.join(shipped_loras())}, or LoRA weights as safetensors")
         _load(base, file, name)
     base.set_adapters(names)  # else only the last one acts
 

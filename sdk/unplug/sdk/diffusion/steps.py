@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import InputError, MissingExtraError, TrainingError, progress
-from unplug.sdk.training import StateFile, decay_groups, fingerprint, kept_heap, seeded, update_average
+from unplug.sdk.training import StateFile, decay_groups, fingerprint, held_signals, kept_heap, seeded, update_average
 
 from .recipe import Precision, StepRecipe, share_of
 
@@ -153,7 +153,7 @@ def train_steps(
     parts: int = 1,
     zero_rate: float = 1.0,
 ) -> Trained:
-    """Trains a module whose forward is its loss.
+    """Trains a module whose forward is its loss; Ctrl-C and SIGTERM take effect between two steps, behind a state.
 
     Args:
         model: takes what `draw` returns as keyword arguments and a generator, and returns the mean loss.
@@ -182,17 +182,19 @@ def train_steps(
     run = _Run(model, recipe, accelerator, state, zero_rate)
     first = accelerator.is_main_process
     bar = progress(total=recipe.steps, done=run.step, label=label, unit="step", show=show and first)
-    with bar, kept_heap(accelerator.device):
+    with bar, kept_heap(accelerator.device), held_signals() as stop:
         while run.step < recipe.steps:
             run.advance(draw, seed, [share] * parts)
             bar.update(1)
-            last = run.step == recipe.steps
+            last, stopped = run.step == recipe.steps, bool(stop)
             if len(run.losses) == LOG_EVERY or last:
                 bar.set_postfix(loss=f"{run.log():.4f}", refresh=False)
             if first:
-                run.save(always=last)
+                run.save(always=last or stopped)
                 if on_sample is not None and (last or _due(run.step, sample_every)):
                     on_sample(run.average.eval(), run.step)
+            if stopped:
+                stop.deliver()
     accelerator.wait_for_everyone()
     check_finite(run.average, f"after step {recipe.steps}")
     return Trained(

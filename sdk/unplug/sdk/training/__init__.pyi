@@ -48,6 +48,7 @@ from .samples import SampleSet as SampleSet
 from .samples import joined as joined
 from .samples import labelled as labelled
 from .samples import steps_per_epoch as steps_per_epoch
+from .signals import held_signals as held_signals
 from .state import StateFile as StateFile
 from .state import fingerprint as fingerprint
 from .task import Task as Task

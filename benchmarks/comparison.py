@@ -52,15 +52,27 @@ def tables(reports: Sequence[ComparisonReport], page: Path) -> str:
     return "".join(_section(report, page) for report in reports)
 
 
+def _own_steps(report: ComparisonReport) -> dict[str, int]:
+    """Label of a control to its steps, where it has others than the rest."""
+    usual, own = report.recipe["steps"], report.settings.get("control_steps", {})
+    return {row.label: own[row.name] for row in report.rows if own.get(row.name, usual) != usual}
+
+
+def _name(report: ComparisonReport) -> str:
+    """Of its pictures: the condition's, and steps of its own."""
+    return "-".join([report.condition["kind"], *map(str, _own_steps(report).values())])
+
+
 def _picture(report: ComparisonReport, page: Path) -> str:
-    name = f"compare-{report.condition['kind']}.png"
+    name = f"compare-{_name(report)}.png"
     folder = "images" if (page.parent / "images" / name).is_file() else None
     rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
     return f"![The first six held-out samples: {', '.join(rows)}]({folder}/{name})\n\n" if folder else ""
 
 
 def _section(report: ComparisonReport, page: Path) -> str:
-    head = f"\n## {report.condition['kind']}\n\n```console\n{command_of(report)}\n```\n\n"
+    own = [f"{label} with {steps:,} steps" for label, steps in _own_steps(report).items()]
+    head = f"\n## {', '.join([report.condition['kind'], *own])}\n\n```console\n{command_of(report)}\n```\n\n"
     parts = [head, _picture(report, page), f"{_facts(report)}\n\n{main_table(report)}"]
     if report.reference is not None and rivals(report):
         cells = [difference_cells(report, row) for row in rivals(report)]
@@ -123,7 +135,7 @@ def _attributes(report: ComparisonReport) -> str:
 
 
 def _trainings(report: ComparisonReport, page: Path) -> str:
-    batch, name = report.recipe["batch_size"], f"curves-{report.condition['kind']}.png"
+    batch, name = report.recipe["batch_size"], f"curves-{_name(report)}.png"
     there = has_curves(report) and (page.parent / "images" / name).is_file()
     curves = f"![Validation loss of each training against steps and seconds](images/{name})\n\n" if there else ""
     return f"{curves}Trainings: steps of {batch} samples.\n\n{_table(TRAINING_HEADER, training_cells(report))}"

@@ -124,7 +124,7 @@ def test_another_models_program_is_refused(programs: Mapping[str, Artifact], tmp
         Session(wrong).run(random_inputs(wrong.card.iospec, 1, seed=0))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_bench_takes_a_program(programs: Mapping[str, Artifact], checkpoint: Path, tmp_path: Path) -> None:
     path, out = str(programs[FP32].path), tmp_path / "bench.json"
     words = ["bench", path, "--on", "host", "--checkpoint", str(checkpoint), "--repeats", "2", "--iterations", "5"]

@@ -22,7 +22,13 @@ from ..conftest import CPU, QUICK
 pytestmark = pytest.mark.long
 
 
-@pytest.mark.parametrize("design", [ClosedForm(random_features=32), Shards(shards=4, slices=2, hidden=8, epochs=20)])
+@pytest.mark.parametrize(
+    "design",
+    [
+        ClosedForm(random_features=32),
+        pytest.param(Shards(shards=4, slices=2, hidden=8, epochs=20), marks=pytest.mark.slow),
+    ],
+)
 def test_one_picture_is_forgotten_and_ships_on_equality(design: ClosedForm | Shards, tmp_path: Path) -> None:
     personal = load_dataset("synth:n=90,subjects=45,seed=1", 32, show=False)
     consented = load_dataset("synth:n=300,subjects=300,seed=2", 32, show=False)

@@ -24,7 +24,7 @@ from benchmarks.release_crashes import short, use_keys
 
 torch.set_num_threads(1)
 use_keys()
-print(json.dumps(walk_all(short(every=100), Path(sys.argv[1]))))
+print(json.dumps(walk_all(short(every=40), Path(sys.argv[1]))))
 """
 
 

@@ -43,9 +43,9 @@ def merge_loras(base: Any, paths: Sequence[Path], out: Path) -> None:
         CheckpointError, MissingExtraError: see `load_loras`.
 
     Example:
-        >>> merge_loras(None, [Path("/gone.safetensors")], Path("unused"))
+        >>> merge_loras(None, [Path("/gone")], Path("unused"))
         Traceback (most recent call last):
-        unplug.core.errors.CheckpointError: /gone.safetensors: no such file. Give four-steps, two-steps, or LoRA weights as safetensors.
+        unplug.core.errors.CheckpointError: /gone: no such file. Give four-steps, two-steps, or LoRA weights as safetensors.
 
     Reference:
         Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021, section 4.1.

@@ -117,7 +117,7 @@ class Told(BaseException):
 
 
 @pytest.fixture
-def terminable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def terminable() -> Iterator[None]:
     """SIGTERM as a command has it."""
 
     def end(*_: object) -> None:

@@ -8,6 +8,9 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+collect_ignore = ["cases"]
+"""Inputs, not tests: some are programs that write files when they are imported."""
+
 settings.register_profile("unplug", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # no clock decides a test
 settings.load_profile("unplug")
 

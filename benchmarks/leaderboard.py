@@ -117,9 +117,8 @@ LACKS = """
 Drawn faces alone, and at 32 pixels: `small` at 64 pixels on photographs is beyond two hardware threads (below). Boards
 beside the first have fewer originals (8 to 32), so wider intervals, and F on another scale; settings were tuned for the first
 and for its 5 %.
-A retraining takes seconds here, within which the clock's 5 s of grace forgive everything: wall times are shown, and the
-budget that binds is compute. The methods are tuned for the score, which is F times accuracies and not years: read the error and
-the shift of phi beside it.
+The budget is of compute; wall times are shown. The methods are tuned for the score, which is F times
+accuracies and not years: read the error and the shift of phi beside it.
 """
 UNTUNED = (
     "The first five of the ranking and exact retraining, with the settings that were tuned for the first board, not again."

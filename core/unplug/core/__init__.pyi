@@ -24,7 +24,6 @@ from .errors import OutputError as OutputError
 from .errors import ReportError as ReportError
 from .errors import SeveralFacesError as SeveralFacesError
 from .errors import Terminated as Terminated
-from .errors import TooSlow as TooSlow
 from .errors import TrainingError as TrainingError
 from .errors import UnplugError as UnplugError
 from .errors import error_class as error_class

@@ -19,7 +19,6 @@ UnplugError                     exit 2: what, why, what to do, in one line
 │   └── Terminated              exit 143: SIGTERM
 └── CheckFailed                 exit 1: everything ran, and the answer is no
     ├── BudgetExceeded          a method spent more than it was given
-    │   └── TooSlow             of wall time
     └── GateFailed              a release gate does not hold
 """
 
@@ -160,11 +159,7 @@ class CheckFailed(UnplugError):
 
 
 class BudgetExceeded(CheckFailed):
-    """A method spent more passes or more wall time than it was given."""
-
-
-class TooSlow(BudgetExceeded):
-    """More wall time than it was given: as much a word on the machine's other work as on the method."""
+    """A method spent more passes than it was given."""
 
 
 class GateFailed(CheckFailed):

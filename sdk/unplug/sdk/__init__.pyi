@@ -14,7 +14,6 @@ from unplug.core import NoFaceError as NoFaceError
 from unplug.core import OutputError as OutputError
 from unplug.core import ReportError as ReportError
 from unplug.core import SeveralFacesError as SeveralFacesError
-from unplug.core import TooSlow as TooSlow
 from unplug.core import TrainingError as TrainingError
 from unplug.core import UnplugError as UnplugError
 from unplug.export import Artifact as Artifact

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import BudgetExceeded, DataError, OutputError, TooSlow
+from unplug.core import BudgetExceeded, DataError, OutputError
 from unplug.sdk.fleet import Result
 
 
@@ -49,8 +49,6 @@ def note_and_add(context: int, x: float, log: str, nap: float = 0.0) -> Result:
 def misbehave(context: int, how: str, mark: str = "") -> Any:
     if how == "refuse":
         raise BudgetExceeded("method", "too dear", "Pay more")
-    if how == "slow":
-        raise TooSlow("method", "too slow", "Wait")
     if how == "disk":
         raise OutputError("disk", "full", "Free some space")
     if how == "raise":

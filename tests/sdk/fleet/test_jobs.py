@@ -123,13 +123,6 @@ def test_a_typed_error_is_a_refusal(backend: str, tmp_path: Path) -> None:
     assert run([misbehaving("refuse")], tmp_path, backend=backend).skipped == 1
 
 
-def test_too_slow_is_tried_again_by_the_next_call(tmp_path: Path) -> None:
-    # The clock knows what else the machine was doing; nothing of it is kept.
-    for _ in range(2):
-        summary = run([misbehaving("slow"), *adds(1)], tmp_path, backend="loop")
-        assert "too slow" in summary.failed["slow"] and not (tmp_path / "slow.safetensors").exists()
-
-
 FAILURES = {
     "raise": "ValueError: the job is broken",
     "disk": "disk: full",  # typed, but about the machine: it may work next time

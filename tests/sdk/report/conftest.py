@@ -118,7 +118,7 @@ def record(role: str) -> Json:
         "forward": 137, "backward": 137, "wall_s": 2.1, "compute_fraction": 0.0343, "wall_fraction": 0.0352, "budget": 0.05,
     }  # fmt: skip
     raw["cost"] |= {"forward": 137, "backward": 137, "wall_s": 2.1}
-    cost = {**spent, "wall_grace_s": 5.0, "retrain": retrain}
+    cost = {**spent, "retrain": retrain}
     return raw | {"forget": {"method": "msg", "settings": {"lr": 0.1}, "samples": 30, "set_sha256": SHA["file"], "cost": cost}}
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.core import BudgetExceeded, InputError, TooSlow
-from unplug.sdk.unlearning import Cost, Meter, RetrainCost, summary
+from unplug.core import BudgetExceeded, InputError
+from unplug.sdk.unlearning import Cost, Meter, RetrainCost, slow_clock, summary
 
 
 class Clock:
@@ -43,22 +43,28 @@ def test_a_backward_pass_counts_twice_and_a_charge_refuses_before_the_work() -> 
         meter.charge(forward=1, backward=0)
 
 
-def test_wall_time_is_enforced_beyond_a_grace_and_nothing_without_a_budget() -> None:
-    clock = Clock()
-    meter = Meter(retraining(wall_s=1000.0), 0.05, clock)  # 50 s, and 5 s of grace
+def test_wall_time_is_told_and_decides_nothing() -> None:
+    """A text search beside a demo ended it with 7.2 s of 42.9 s; everything it had computed was lost."""
+    clock, whole = Clock(), retraining(wall_s=1000.0)
+    meter = Meter(whole, 0.05, clock)  # 50 s, and 5 s of which nothing is said
     clock.now += 54.9
     meter.charge(forward=1, backward=1)
-    assert meter.finish().wall_s == pytest.approx(54.9)
-    clock.now += 0.2
-    with pytest.raises(TooSlow, match=r"wall cost \(55\.1 s\) is over 0\.05 of retraining \(1000\.0 s\)"):
-        meter.charge(forward=1, backward=1)
-    with pytest.raises(BudgetExceeded, match="wall cost"):
-        meter.finish()
+    assert slow_clock(summary(meter.spent, whole, 0.05)) is None
+    clock.now += 945.1
+    meter.charge(forward=1, backward=1)
+    assert slow_clock(summary(meter.spent, whole, 0.05)) == (
+        "warning: 16 min 40 s is 100 % of the wall time of retraining (16 min 40 s), and the compute 0.2 %: "
+        "the machine was busy, or the method does more than its passes"
+    )
+
+
+def test_without_a_budget_nothing_is_enforced() -> None:
     clock = Clock()
     meter = Meter(retraining(passes=10), None, clock)
     meter.charge(forward=10**9, backward=10**9)
     clock.now += 1e9
-    assert meter.finish() == Cost(forward=10**9, backward=10**9, wall_s=1e9)
+    assert slow_clock(summary(meter.spent, retraining(passes=10), None)) is None
+    assert meter.spent == Cost(forward=10**9, backward=10**9, wall_s=1e9)
     assert meter.training_passes() == 10
 
 

@@ -49,7 +49,7 @@ def forget(
     from unplug.sdk.fleet import out_of_fold
     from unplug.sdk.tasks import task_of
     from unplug.sdk.unlearning import forget as run
-    from unplug.sdk.unlearning import learned_by_design, needs_answers, request_price
+    from unplug.sdk.unlearning import learned_by_design, needs_answers, request_price, slow_clock
 
     if fleet is not None and not needs_answers(method):
         raise InputError(f"--fleet {fleet}", "the method reads no out-of-fold answers", "Use --method folds, or leave it out")
@@ -77,6 +77,8 @@ def forget(
             f"({cost['retrain']['source']})"
         ),
     ]
+    if (slow := slow_clock(cost)) is not None:
+        lines.append(folded(slow))
     if facts.get("exact"):
         lines.append(folded(f"exact: {facts['how']}"))
     for name, row in metrics.items():

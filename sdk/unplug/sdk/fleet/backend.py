@@ -16,7 +16,6 @@ from unplug.core import (
     MissingExtraError,
     OutputError,
     Registry,
-    TooSlow,
     UnplugError,
     error_class,
 )
@@ -100,8 +99,6 @@ def execute(order: Order, context: object) -> Outcome:
             result = function(context, **order.job.arguments)
         except PASSING:
             raise
-        except TooSlow as error:  # not kept: a later call, on a quieter machine, tries again
-            return Outcome(name=name, status="failed", note=str(error))
         except UnplugError as error:
             result = Result(facts={"refused": describe(error)})
         return Outcome(name=name, status="done", packed=pack(result, order))

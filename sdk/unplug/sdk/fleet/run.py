@@ -48,7 +48,7 @@ def run_jobs(
     """Runs jobs side by side; a run that was killed goes on where it stood and loses the jobs in flight alone.
 
     A typed error of a job is a *refusal*, which is a result: facts ``{"refused": {"kind", "what", "why", "fix"}}`` and no
-    tensors. Anything else that it raises is a failure, and so is `TooSlow`; the others go on, and a later call tries it again.
+    tensors. Anything else that it raises is a failure; the others go on, and a later call tries it again.
 
     Args:
         jobs: with unique names.

@@ -18,7 +18,7 @@ from unplug.sdk.data import Dataset, OnBad, Split, load_dataset, make_split, pic
 from unplug.sdk.report import write_report
 from unplug.sdk.tasks import task_of, train_age
 from unplug.sdk.training import Recipe, split_of
-from unplug.sdk.unlearning import forget, request_split, train_forgettable
+from unplug.sdk.unlearning import forget, request_split, slow_clock, train_forgettable
 
 from .gates import Gates, ReleaseConfig, forgetting_gates
 from .pipeline import Release, release
@@ -207,6 +207,8 @@ class _Trained:
         unlearned = forget(
             original, self.dataset, ids, DEMO_METHOD, out / "unlearned", budget=DEMO_BUDGET, oracle=oracle, **options
         )
+        if (slow := slow_clock(unlearned.record["forget"]["cost"])) is not None:
+            self.say(slow)
         task = task_of(original, device=self.device, base=None)
         split = request_split(original, self.dataset, ids)
         sets = task.sets(self.dataset, split, self.device, show=self.show)

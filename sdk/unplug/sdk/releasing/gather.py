@@ -17,7 +17,7 @@ from unplug.sdk.assurance import EvaluationReport, read_evaluation
 from unplug.sdk.auditing import SWITCHED_OFF, AuditReport, Exports, not_run_here
 from unplug.sdk.data import keyed
 from unplug.sdk.training import describe_device
-from unplug.sdk.unlearning import DEFAULT_METHOD, check_oracle
+from unplug.sdk.unlearning import DEFAULT_METHOD, check_oracle, slow_clock
 
 from .deciding import Decided
 from .finished import Left, Progress
@@ -92,7 +92,7 @@ def _unlearned(stages: Stages, retrained: Checkpoint | None, progress: Progress)
         with progress.timed("forget by retraining: the oracle is what ships"):
             check_oracle(retrained, stages.split, stages.task.recipe)
             return retrained
-    return progress.stage(
+    unlearned = progress.stage(
         f"forget by {config.method or stages.design or DEFAULT_METHOD}",
         {
             "method": config.method, "options": config.options, "budget": config.budget, "seed": config.seed,
@@ -103,6 +103,9 @@ def _unlearned(stages: Stages, retrained: Checkpoint | None, progress: Progress)
         lambda: Left(files=[stages.unlearn(retrained).path]),
         lambda _: stages.model("unlearned"),
     )  # fmt: skip
+    if (slow := slow_clock(unlearned.record["forget"]["cost"])) is not None:
+        progress.tell(slow)
+    return unlearned
 
 
 def _exported(stages: Stages, unlearned: Checkpoint, progress: Progress) -> list[Artifact]:

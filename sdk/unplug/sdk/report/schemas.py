@@ -62,7 +62,6 @@ class ForgetCost:
     compute_fraction: float
     wall_fraction: float | None
     budget: float | None
-    wall_grace_s: float = 0.0
     retrain: Retrain
 
 

@@ -3,6 +3,7 @@ from .budget import PLANNED as PLANNED
 from .budget import Cost as Cost
 from .budget import Meter as Meter
 from .budget import RetrainCost as RetrainCost
+from .budget import slow_clock as slow_clock
 from .budget import summary as summary
 from .descent import Descent as Descent
 from .descent import Repair as Repair

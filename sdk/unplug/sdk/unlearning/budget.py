@@ -1,26 +1,26 @@
-"""What forgetting may cost: passes and wall time, each as a fraction of retraining, which is timed here and now."""
+"""What forgetting may cost: passes, as a fraction of retraining; wall time is told beside it and decides nothing."""
 
 from __future__ import annotations
 
 import copy
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from unplug.core import BudgetExceeded, InputError, TooSlow
+from unplug.core import BudgetExceeded, InputError, seconds
 from unplug.sdk.training import SampleSet, Task, decay_groups, synchronize, training_step, update_average
 
 BACKWARD_WEIGHT = 2.0
 """A backward pass computes two products per layer (for the input and for the weights) where a forward pass computes one."""
 
 WALL_GRACE_S = 5.0
-"""Seconds that a method may take beyond its share of the wall time: 5 % of a retraining of one minute is 3 s, and a clock
-on a shared machine is not that exact. Of a retraining of hours it is nothing."""
+"""Seconds beyond its share of the wall time of which nothing is said: 5 % of a retraining of one minute is 3 s, and a
+clock on a shared machine is not that exact. Of a retraining of hours it is nothing."""
 
 PLANNED = 0.8
 """Share of the budget that methods plan to spend; the rest absorbs what a plan cannot see (uneven machines, last batches)."""
@@ -70,7 +70,8 @@ class Meter:
 
     Raises:
         InputError: a budget that is not above 0.
-        BudgetExceeded: from `charge` and `finish`.
+        BudgetExceeded: from `charge`, for passes. A clock never ends a step: what it computed would be
+            thrown away for a busy minute of the machine.
 
     Example:
         >>> hundred = Cost(forward=100, backward=100, wall_s=10.0)
@@ -97,13 +98,13 @@ class Meter:
         """Call before the work: counts the passes and refuses those that the budget does not cover."""
         self._forward += forward
         self._backward += backward
-        self._check("compute", self.spent.compute, self.retrain.cost.compute)
-        self._check_wall()
-
-    def finish(self) -> Cost:
-        """Call after the work: checks the wall time once more and returns the whole cost."""
-        self._check_wall()
-        return self.spent
+        spent, whole = self.spent.compute, self.retrain.cost.compute
+        if self.budget is not None and spent > self.budget * whole:
+            raise BudgetExceeded(
+                "forget step",
+                f"its compute cost ({spent:.1f} forward passes) is over {self.budget:g} of retraining ({whole:.1f})",
+                "Give a larger --budget or a cheaper method",
+            )
 
     def training_passes(self) -> int:
         """How many samples a method should plan to train on (one forward and one backward each) from here on."""
@@ -115,18 +116,6 @@ class Meter:
             return self.retrain.cost.compute
         return max(0.0, self.budget * PLANNED * self.retrain.cost.compute - self.spent.compute)
 
-    def _check_wall(self) -> None:
-        self._check("wall", self.spent.wall_s, self.retrain.cost.wall_s, WALL_GRACE_S)
-
-    def _check(self, what: str, spent: float, retraining: float, grace: float = 0.0) -> None:
-        if self.budget is not None and spent > self.budget * retraining + grace:
-            kind, unit = (TooSlow, "s") if what == "wall" else (BudgetExceeded, "forward passes")
-            raise kind(
-                "forget step",
-                f"its {what} cost ({spent:.1f} {unit}) is over {self.budget:g} of retraining ({retraining:.1f} {unit})",
-                "Give a larger --budget or a cheaper method",
-            )
-
 
 def summary(cost: Cost, retrain: RetrainCost, budget: float | None) -> dict[str, Any]:
     """A cost beside the retraining it is compared with, JSON-ready."""
@@ -135,9 +124,29 @@ def summary(cost: Cost, retrain: RetrainCost, budget: float | None) -> dict[str,
         "compute_fraction": cost.compute / retrain.cost.compute,
         "wall_fraction": cost.wall_s / retrain.cost.wall_s if retrain.cost.wall_s > 0 else None,
         "budget": budget,
-        "wall_grace_s": WALL_GRACE_S,
         "retrain": {**asdict(retrain.cost), "source": retrain.source, "recorded_wall_s": retrain.recorded_wall_s},
     }
+
+
+def slow_clock(cost: Mapping[str, Any]) -> str | None:
+    """One line where a step took more of retraining's wall time than its budget of compute, else None.
+
+    Args:
+        cost: a `summary`, as records hold it.
+
+    Example:
+        >>> whole = RetrainCost(cost=Cost(forward=100, backward=100, wall_s=100.0), source="")
+        >>> print(slow_clock(summary(Cost(forward=1, backward=1, wall_s=9.0), whole, 0.05)))
+        None
+    """
+    budget, whole = cost["budget"], cost["retrain"]["wall_s"]
+    if budget is None or cost["wall_s"] <= budget * whole + WALL_GRACE_S:
+        return None
+    return (
+        f"warning: {seconds(cost['wall_s'])} is {100 * cost['wall_fraction']:.3g} % of the wall time of retraining "
+        f"({seconds(whole)}), and the compute {100 * cost['compute_fraction']:.3g} %: the machine was busy, or the method "
+        "does more than its passes"
+    )
 
 
 WARM_UP, TIMED = 2, 5

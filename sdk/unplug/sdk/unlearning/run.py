@@ -254,7 +254,7 @@ def apply_method(
         unlearned = method(model, problem)
         synchronize(device)
         check_weights(unlearned)
-        return unlearned.eval(), problem.meter.finish()
+        return unlearned.eval(), problem.meter.spent
 
 
 def check_weights(model: nn.Module) -> None:

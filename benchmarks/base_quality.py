@@ -147,7 +147,7 @@ def measure(ways: Sequence[Way], pictures: int, sheets: Path | None, held_out: i
             colours[attribute.prompt] = asdict(heard) | {"ratio": heard.ratio}
             grids.append(drawn)
         if sheets is not None:
-            sheet(grids[0]).save(sheets / f"words-{name.replace(' ', '-')}.png", optimize=True)
+            sheet(grids[0]).save(sheets / f"words-{name.replace(' ', '-')}.webp", quality=92, method=6)
         pair = bound(drawer, ATTRIBUTES["background"], ATTRIBUTES["clothes"], BINDING)
         rows[name] = drawer(prompts, range(pictures))
         found["settings"][name] = {

@@ -1,7 +1,7 @@
 """The tables of docs/comparison.md: ``python -m benchmarks.comparison docs/comparison.md JSON...``.
 
 Each JSON is the compare.json of ``unplug compare-control``. What stands between the markers is replaced; a picture
-docs/images/compare-CONDITION.png is shown where it is there.
+docs/images/compare-CONDITION.webp is shown where it is there.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _name(report: ComparisonReport) -> str:
 
 
 def _picture(report: ComparisonReport, page: Path) -> str:
-    name = f"compare-{_name(report)}.png"
+    name = f"compare-{_name(report)}.webp"
     folder = "images" if (page.parent / "images" / name).is_file() else None
     rows = ["condition", *(row.label for row in report.rows if row.role != "floor")]
     return f"![The first six held-out samples: {', '.join(rows)}]({folder}/{name})\n\n" if folder else ""

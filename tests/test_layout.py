@@ -233,3 +233,13 @@ print(sorted(path.name for path in Path("out").iterdir()))
 """
     assert python(code, cwd=tmp_path) == "['README.md', 'config.json', 'metrics.jsonl', 'model.safetensors', 'unplug.json']\n"
     assert "# Face-age predictor, nano, 32 px (original)" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_the_checkout_fits_what_a_machine_with_a_gpu_takes() -> None:
+    """It takes 64 MiB, and what is carried beside the tracked files needs room; ``benchmarks.condense`` makes data small."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("no git checkout")
+    sizes = {name: (ROOT / name).lstat().st_size for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+    largest = sorted(sizes, key=sizes.__getitem__)[-5:]
+    assert sum(sizes.values()) <= 60 * 2**20, {name: sizes[name] for name in largest}

@@ -2,7 +2,10 @@
 
 from .lazy import attach
 from .telemetry import disable_telemetry
+from .waiting import watch_for_torch
 
-disable_telemetry()  # first of all: every package of ours imports this one before any of theirs
+# First of all: every package of ours imports this one before any of theirs.
+disable_telemetry()
+watch_for_torch()
 
 __getattr__, __all__ = attach(__name__, __file__)

@@ -32,8 +32,10 @@ class Made:
         case = self.case
         files = case.world.files()
         trusted = case.trusted_sent(case.world.root_files()[case.trusted - 1])
+        same = [name for name, raw in sorted(files.items()) if raw == trusted and name not in case.world.pad]
         value: dict[str, Any] = {
-            "what": self.name.replace("-", " "), "verdict": case.verdict, "now": case.now, "root": coded(trusted),
+            "what": self.name.replace("-", " "), "verdict": case.verdict, "now": case.now,
+            "root": same[0] if same else coded(trusted),
             "files": {name: coded(raw) for name, raw in sorted(files.items())}, "pad": dict(case.world.pad),
             "seen": None if case.before is None else seen(case.before), "bundle": bundle(case), "tuf": self.tuf(),
         }  # fmt: skip

@@ -158,7 +158,7 @@ def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path)
     page.parent.mkdir()
     page.write_text(f"# Words\n\n{BEGIN}what stood here\n{END}\n\nafter\n")
     (tmp_path / "docs" / "images").mkdir()
-    shutil.copy(made.out / "compare.png", tmp_path / "docs" / "images" / "compare-canny.png")
+    shutil.copy(made.out / "compare.png", tmp_path / "docs" / "images" / "compare-canny.webp")
     for _ in range(2):
         main(page, [made.out / "compare.json"])
     text = page.read_text()
@@ -168,7 +168,7 @@ def test_the_document_is_written_between_its_markers(made: Made, tmp_path: Path)
         and "what stood here" not in text
     )
     assert (
-        "![The first six held-out samples: condition, base, ControlNet, T2I-Adapter, plugin](images/compare-canny.png)" in text
+        "![The first six held-out samples: condition, base, ControlNet, T2I-Adapter, plugin](images/compare-canny.webp)" in text
     )
     assert main_table(made.report) in text and all(f"| {row.label} |" in text for row in made.report.rows)
     assert all(f"- {note}\n" in text for note in made.report.notes)

@@ -9,7 +9,7 @@ interface Case {
   what: string;
   verdict: string;
   now: string;
-  root: string;
+  root: string; // bytes, or the name of one of the files
   files: Record<string, string>;
   pad: Record<string, number>;
   seen: Seen | null;
@@ -33,7 +33,7 @@ async function judge(item: Case): Promise<{ verdict: string; answer?: unknown }>
   try {
     const now = Date.parse(item.now);
     const read = (name: string, most: number) => Promise.resolve(files.get(name)?.slice(0, most + 1) ?? null);
-    const updates = await checkUpdates(bytes(item.root), read, item.seen, now);
+    const updates = await checkUpdates(files.get(item.root) ?? bytes(item.root), read, item.seen, now);
     const { current, stops } = standing(updates, item.bundle, now);
     return { verdict: "valid", answer: { seen: updates.seen, until: updates.until, current, stops } };
   } catch (error) {

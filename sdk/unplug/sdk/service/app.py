@@ -79,10 +79,9 @@ def make_app(settings: ServeSettings) -> FastAPI:
             await asyncio.to_thread(here.inbox.close)
             here.tables.close()
 
-    app = FastAPI(
-        title="unplug serve", version=VERSION, description=ABOUT, docs_url=None, redoc_url=None, lifespan=life,
-        redirect_slashes=False,  # a redirect would go to a host and a scheme that nobody vouches for, before anybody is known
-    )  # fmt: skip
+    app = FastAPI(title="unplug serve", version=VERSION, description=ABOUT, docs_url=None, redoc_url=None, lifespan=life)
+    # A redirect would go to a host and a scheme that nobody vouches for, before anybody is known.
+    app.router.redirect_slashes = False
     for router in (request_routes, job_routes, model_routes):
         app.include_router(router)
     _add_own_routes(app)

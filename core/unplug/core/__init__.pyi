@@ -46,6 +46,10 @@ from .locks import hold as hold
 from .locks import one_writer as one_writer
 from .memory import peak_rss_bytes as peak_rss_bytes
 from .memory import rss_bytes as rss_bytes
+from .names import SUBJECT as SUBJECT
+from .names import KnownNames as KnownNames
+from .names import checked_names as checked_names
+from .names import name_form as name_form
 from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
 from .processes import Array as Array
 from .processes import Child as Child

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import DataError, counted, read_regular
+from unplug.core import SUBJECT, DataError, KnownNames, counted, name_form, read_regular
 
 from .dataset import Dataset
 from .digests import stored_name
+from .source import Sample
 from .sources.records import shown
 from .split import Split, check_forget
 
 MAX_BYTES = 64 * 2**20
-SUBJECT = "subject:"
 MOST_NAMED = 5  # people or pictures that a line names
 
 
@@ -38,8 +38,7 @@ def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None)
         DataError: unreadable, empty, not of this form, or naming samples or subjects that the data does not hold. A file
             that can be read in two ways is refused: it must never forget somebody else.
     """
-    known = (*dataset.ids, *(f"{SUBJECT}{person}" for person in _pictures_of(dataset)))
-    return resolve_names(read_forget_names(path, known), dataset, str(path), trained)
+    return resolve_names(read_forget_names(path, named_samples(dataset.samples)), dataset, str(path), trained)
 
 
 def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
@@ -87,28 +86,29 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_lines(text: str, known: Iterable[str]) -> list[str]:
-    alike: dict[str, set[str]] = {}
-    for name in known:
-        alike.setdefault(_bare(name), set()).add(name)
-    names: list[str] = []
+def _from_lines(text: str, names_of_data: Iterable[str]) -> list[str]:
+    known, names = KnownNames(names_of_data), list[str]()
     for line in text.split("\n"):
-        bare = _bare(line)
-        if bare.startswith("#") and bare in alike:
+        bare = name_form(line)
+        if bare.startswith("#") and known.alike(bare):
             raise ValueError(f"{shown(bare)} is a comment and the id of a sample as well; a JSON file tells them apart")
         if not bare or bare.startswith("#"):
             continue
-        if len(meant := alike.get(bare, {bare})) > 1:
+        if len(meant := known.alike(bare) or (bare,)) > 1:
             why = "is several names that differ in white space alone; a JSON file tells them apart"
             raise ValueError(f"{shown(bare)!r} {why}")
         names.extend(meant)
     return names
 
 
-def _bare(line: str) -> str:
-    """A name as lines have it: without white space around it, also behind ``subject:``."""
-    bare = line.strip(" \t\r")
-    return f"{SUBJECT}{bare.removeprefix(SUBJECT).strip()}" if bare.startswith(SUBJECT) else bare
+def named_samples(samples: Iterable[Sample]) -> dict[str, set[str]]:
+    """Every name that a request can have in some data, a sample id or ``subject:NAME``, to the ids of its samples."""
+    found: dict[str, set[str]] = {}
+    for sample in samples:
+        found.setdefault(sample.id, set()).add(sample.id)
+        if sample.subject is not None:
+            found.setdefault(f"{SUBJECT}{sample.subject}", set()).add(sample.id)
+    return found
 
 
 def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: Split | None = None) -> tuple[str, ...]:
@@ -126,15 +126,14 @@ def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: S
     """
     if not names:
         raise DataError(where, "it names nothing", "List at least one sample id or subject:NAME")
-    known, subjects = set(dataset.ids), _pictures_of(dataset)
+    samples = named_samples(dataset.samples)
     learned = frozenset(trained.train) if trained else frozenset()
     wanted: set[str] = set()
     gone: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
-        own = subjects.get(name.removeprefix(SUBJECT)) if name.startswith(SUBJECT) else None
-        if own is not None or (name in known and not name.startswith(SUBJECT)):
-            wanted.update(own or [name])
+        if name in samples:
+            wanted |= samples[name]
         elif trained and (stored := stored_name(trained, name)) in learned:
             gone[stored] = None
         else:

@@ -15,9 +15,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
-from unplug.core import OperatorKey
+from unplug.core import OperatorKey, name_form
 
 CONTEXT = "unplug-ledger/1"
 
@@ -43,17 +44,37 @@ def digest_of(opening: str, name: str) -> str:
 
 
 def digests_of(key: OperatorKey, salt: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The digests of all names of a request, sorted: their order must not tell which is whose."""
+    """The digests of all names of a request as they are given, sorted: their order must not tell which is whose."""
     return tuple(sorted(digest_of(opening_of(key, salt, name), name) for name in set(names)))
 
 
 def names_behind(key: OperatorKey, salt: str, digests: Sequence[str], candidates: Iterable[str]) -> tuple[str, ...]:
-    """Those of some candidates whom the digests of a request stand for, in the candidates' order."""
-    wanted = set(digests)
-    return tuple(name for name in candidates if digest_of(opening_of(key, salt, name), name) in wanted)
+    """Those of some candidates whom the digests of a request stand for, in the candidates' order.
+
+    A digest is of a name in its form (see `name_form`), and in older ledgers of a name as it was typed. A form that several of
+    the candidates share stands for none of them, unless it is one of them.
+    """
+    names, wanted = tuple(candidates), frozenset(digests)
+    alike = Counter(map(name_form, names))
+    return tuple(name for name in names if held_as(key, salt, wanted, name, alone=alike[name_form(name)] == 1) is not None)
+
+
+def held_as(key: OperatorKey, salt: str, digests: Collection[str], name: str, *, alone: bool = True) -> str | None:
+    """The text of a name that one of the digests of a request is of, or None.
+
+    Args:
+        key, salt: of the request.
+        digests: of those it names.
+        name: as somebody writes it.
+        alone: whether its form stands for nobody else.
+    """
+    for text in dict.fromkeys((name, name_form(name)) if alone else (name,)):
+        if digest_of(opening_of(key, salt, text), text) in digests:
+            return text
+    return None
 
 
 def opens(opening: str, name: str, digests: Sequence[str]) -> bool:
     """Whether an opening shows that one of the digests stands for a name."""
-    found = digest_of(opening, name)
-    return any(hmac.compare_digest(found, digest) for digest in digests)
+    texts = dict.fromkeys((name, name_form(name)))
+    return any(hmac.compare_digest(digest_of(opening, text), digest) for text in texts for digest in digests)

@@ -25,12 +25,16 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
         host, port: where it listens; a proxy in front of it speaks TLS.
 
     Raises:
-        InputError: no ledger is there, its key is missing, or the recipe's file is none.
+        InputError: no ledger is there, its key is missing, or the recipe's file or data are none.
         MissingExtraError: ``[serve]`` is not installed.
     """
     require_modules(MODULES, "serve")
     open_ledger(settings.ledger).contents()
     signing_key()
+    if settings.recipe is not None:
+        from .data_names import DataNames  # which imports what the line above asks for
+
+        DataNames(settings.recipe.data).now()
     try:
         Path(settings.folder).mkdir(0o700, parents=True, exist_ok=True)
     except OSError as error:

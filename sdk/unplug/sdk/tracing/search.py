@@ -65,7 +65,7 @@ def trace(
     why = "delete the pictures, after the models forgot"
     data = Place(path=spec, kind="data", standing="holds", samples=len(person.ids), goes_by=why)
     cache = [
-        Place(path=str(path), kind=f"cache: {item.kind}", standing="holds", goes_by="unplug trace --purge")
+        Place(path=str(path), kind=f"cache: {item.kind}", standing="holds", goes_by="unplug trace --purge --request ID")
         for item in cached
         for path in item.paths
     ]

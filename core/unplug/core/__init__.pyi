@@ -1,4 +1,5 @@
 from .bars import progress as progress
+from .bars import tell as tell
 from .cache import cache_alone as cache_alone
 from .cache import cache_dir as cache_dir
 from .cache import cache_entries as cache_entries
@@ -47,6 +48,14 @@ from .locks import hold as hold
 from .locks import one_writer as one_writer
 from .memory import peak_rss_bytes as peak_rss_bytes
 from .memory import rss_bytes as rss_bytes
+from .names import SUBJECT as SUBJECT
+from .names import bare_name as bare_name
+from .names import name_forms as name_forms
+from .names import name_key as name_key
+from .names import name_refusal as name_refusal
+from .names import padded_name as padded_name
+from .names import person_named as person_named
+from .names import spoilt_name as spoilt_name
 from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
 from .processes import Array as Array
 from .processes import Child as Child
@@ -67,6 +76,7 @@ from .registry import Registry as Registry
 from .regular import open_regular as open_regular
 from .regular import parse_json as parse_json
 from .regular import read_regular as read_regular
+from .regular import text_encoding as text_encoding
 from .results import atomic_dir as atomic_dir
 from .results import atomic_entries as atomic_entries
 from .results import atomic_path as atomic_path

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from unplug.core import InputError, counted, sha256_file, table
+from unplug.core import InputError, bare_name, counted, sha256_file, table
 
 from .base import Common, Outcome, command, settings
 from .ledger_evidence import checkpoint, export, prove, role, verify
@@ -75,15 +75,17 @@ def add(
 
     Names on the command line can be read by others on the machine and stay in your shell's history: a file is better.
     """
-    from unplug.sdk.data import read_forget_names
+    from unplug.sdk.data import near_names, read_forget_names
     from unplug.sdk.ledger import open_ledger
 
     from .ledger_models import names_in
 
     known = names_in(spec) if spec else ()
     names = list(people) + (read_forget_names(forget_file, known) if forget_file else [])
-    if spec and (strangers := sorted(set(names) - set(known))):
+    here = set(map(bare_name, known))
+    if spec and (strangers := sorted(name for name in set(names) if bare_name(name) not in here)):
         why = f"{len(strangers)} of {len(names)} names are unknown to {spec} ({strangers[0][:60]!r})"
+        why += near_names(strangers, known)
         raise InputError("the request", why, "`unplug data inspect SPEC --ids` lists the ids; subject:NAME names a person")
     request, new = open_ledger(where).add(names, id=name, received=received, identity=identity)
     text = f"request {request.id} is entry {request.sequence}: received {request.received}, due {request.due}"

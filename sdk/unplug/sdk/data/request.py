@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from unplug.core import DataError, counted, read_regular
+from unplug.core import (
+    SUBJECT,
+    DataError,
+    bare_name,
+    counted,
+    name_forms,
+    name_key,
+    name_refusal,
+    read_regular,
+    spoilt_name,
+    text_encoding,
+)
 
 from .dataset import Dataset
 from .digests import stored_name
@@ -18,7 +30,6 @@ from .sources.records import shown
 from .split import Split, check_forget
 
 MAX_BYTES = 64 * 2**20
-SUBJECT = "subject:"
 MOST_NAMED = 5  # people or pictures that a line names
 
 
@@ -55,14 +66,17 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), "too large for a forget file", "List ids, one a line")
-        text = read_regular(path, max_bytes=MAX_BYTES, error=DataError, too_large="List ids, one a line").decode(
-            "utf-8-sig"
-        )  # not `read_text`: it turns carriage returns into line feeds
+        raw = read_regular(path, max_bytes=MAX_BYTES, error=DataError, too_large="List ids, one a line")
+        text = raw.decode(text_encoding(raw))  # not `read_text`: it turns carriage returns into line feeds
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
     try:
-        return _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, names)
+        found = _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, names)
+        for name in found:
+            if why := name_refusal(name):
+                raise ValueError(f"{shown(name)!r}: {why}")
+        return found
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         why = f"not a valid request ({error})"
         raise DataError(str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}') from error
@@ -90,10 +104,12 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _from_lines(text: str, known: Iterable[str]) -> list[str]:
     alike: dict[str, set[str]] = {}
     for name in known:
-        alike.setdefault(_bare(name), set()).add(name)
+        alike.setdefault(bare_name(name), set()).add(name)
     names: list[str] = []
-    for line in text.split("\n"):
-        bare = _bare(line)
+    for number, line in enumerate(text.split("\n"), 1):
+        bare = bare_name(line)
+        if bare not in alike and (why := spoilt_name(bare)) and not bare.startswith("##"):  # which underlines comments
+            raise ValueError(f"line {number}, {shown(bare)!r}: {why}")
         if bare.startswith("#") and bare in alike:
             raise ValueError(f"{shown(bare)} is a comment and the id of a sample as well; a JSON file tells them apart")
         if not bare or bare.startswith("#"):
@@ -103,12 +119,6 @@ def _from_lines(text: str, known: Iterable[str]) -> list[str]:
             raise ValueError(f"{shown(bare)!r} {why}")
         names.extend(meant)
     return names
-
-
-def _bare(line: str) -> str:
-    """A name as lines have it: without white space around it, also behind ``subject:``."""
-    bare = line.strip(" \t\r")
-    return f"{SUBJECT}{bare.removeprefix(SUBJECT).strip()}" if bare.startswith(SUBJECT) else bare
 
 
 def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: Split | None = None) -> tuple[str, ...]:
@@ -126,25 +136,41 @@ def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: S
     """
     if not names:
         raise DataError(where, "it names nothing", "List at least one sample id or subject:NAME")
-    known, subjects = set(dataset.ids), _pictures_of(dataset)
+    known = {name: [name] for name in dataset.ids} | {f"{SUBJECT}{who}": own for who, own in _pictures_of(dataset).items()}
+    same = {unicodedata.normalize("NFC", name): name for name in known}
     learned = frozenset(trained.train) if trained else frozenset()
     wanted: set[str] = set()
     gone: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
-        own = subjects.get(name.removeprefix(SUBJECT)) if name.startswith(SUBJECT) else None
-        if own is not None or (name in known and not name.startswith(SUBJECT)):
-            wanted.update(own or [name])
-        elif trained and (stored := stored_name(trained, name)) in learned:
-            gone[stored] = None
+        meant = name if name in known else same.get(unicodedata.normalize("NFC", name))
+        stored = (stored_name(trained, form) for form in name_forms(name)) if trained and meant is None else ()
+        if meant is not None:
+            wanted.update(known[meant])
+        elif (left := next((form for form in stored if form in learned), None)) is not None:
+            gone[left] = None
         else:
             unknown.append(name)
     if unknown:
-        listed = ", ".join(shown(name) for name in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
-        note = "; a comment stands on a line of its own" if any(" #" in name for name in unknown) else ""
-        fix = f"`unplug data inspect SPEC --ids` lists the ids{note}"
-        raise DataError(where, f"{len(unknown)} unknown names ({listed})", fix)
+        raise _unknown(unknown, known, where)
     return (*(name for name in dataset.ids if name in wanted), *gone)
+
+
+def near_names(unknown: Iterable[str], known: Iterable[str]) -> str:
+    """Which known name one of some unknown ones may mean, as the end of a sentence; empty where none is near."""
+    keys = {name_key(name): name for name in known}
+    for name in unknown:
+        if near := keys.get(name_key(name)):
+            why = "differs only in capital letters, blanks, quotes, signs that do not show or zeros"
+            return f"; {shown(near)!r} is there, which {why}"
+    return ""
+
+
+def _unknown(unknown: Sequence[str], known: Iterable[str], where: str) -> DataError:
+    listed = ", ".join(shown(name) for name in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
+    note = "; a comment stands on a line of its own" if any(" #" in name for name in unknown) else ""
+    why = f"{len(unknown)} unknown names ({listed}){near_names(unknown, known)}"
+    return DataError(where, why, f"`unplug data inspect SPEC --ids` lists the ids{note}")
 
 
 def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:

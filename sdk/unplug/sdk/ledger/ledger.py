@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from unplug.core import VERSION, InputError, operator_key
+from unplug.core import VERSION, InputError, name_refusal, operator_key, plain
 
 from . import clock
 from .entries import MAX_BODY_BYTES, MAX_NOTE, RECORDED, Entry, Kind, read_entry
@@ -19,7 +19,7 @@ from .read_so_far import Contents, ReadSoFar
 from .requests import Request, due_of, pick, requests_of
 from .rows import Row, identity_of, signed_row
 from .signing import signing_key
-from .subjects import digests_of, new_salt, salt_digest
+from .subjects import digests_of, forms_behind, new_salt, salt_digest
 
 if TYPE_CHECKING:  # the package that they need is imported when a ledger is opened
     from .database import Database, Session
@@ -289,7 +289,9 @@ class Ledger:
         salt = adding.session.salt(request.id)
         if salt is None:
             raise InputError(f"request {request.id}", "it was shredded, so nobody can compare", "Use another --id")
-        if digests_of(operator_key(request.key), salt, names) != request.subjects:
+        key = operator_key(request.key)
+        found = [forms_behind(key, salt, request.subjects, name) for name in names]
+        if not all(found) or {digest for own in found for digest in own} != set(request.subjects):
             raise InputError(f"request {request.id}", "the ledger holds it with other names", "Use another --id")
         return request
 
@@ -330,6 +332,9 @@ def _refusal(item: Submission) -> InputError | None:
     try:
         if not item.names:
             raise InputError("the request", "it names nobody", "Name at least one sample id or subject:NAME")
+        for name in item.names:
+            if why := name_refusal(name):
+                raise InputError("the request", f"its name {plain(name)!r}: {why}", "Name people as the data do")
         if item.id is not None:
             _check_id(item.id)
         _check_note(item.identity)

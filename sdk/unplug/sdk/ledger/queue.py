@@ -9,7 +9,7 @@ from unplug.core import InputError, operator_key
 
 from .ledger import Ledger
 from .requests import Request
-from .subjects import names_behind, opening_of
+from .subjects import forms_behind, names_behind, opening_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,8 @@ def open_queue(ledger: Ledger, candidates: Iterable[str]) -> Queue:
         if name not in salts:
             continue
         found = names_behind(operator_key(request.key), salts[name], request.subjects, names)
-        of |= {name: found} if found else {}
+        own = set(found.values())
+        of |= {name: tuple(other for other in names if other in own)} if found else {}
         elsewhere |= {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
     wanted = {name for found in of.values() for name in found}
     return Queue(
@@ -66,6 +67,7 @@ def opening_for(ledger: Ledger, request: Request, name: str) -> str:
     if salt is None:
         raise InputError(f"request {request.id}", "it was shredded: nobody can show any more whom it named", "Leave --name out")
     key = operator_key(request.key)
-    if not names_behind(key, salt, request.subjects, [name]):
+    forms = forms_behind(key, salt, request.subjects, name)
+    if not forms:
         raise InputError(f"request {request.id}", "it does not name that person", "Write the name as the forget file did")
-    return opening_of(key, salt, name)
+    return opening_of(key, salt, next(iter(forms.values())))

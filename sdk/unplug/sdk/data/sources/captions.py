@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import MAX_JSON_BYTES, DataError
+from unplug.core import MAX_JSON_BYTES, DataError, bare_name
 
 from ..decode import decode_file, fingerprint_file
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
@@ -28,6 +28,7 @@ class Words:
     caption: str
     age: float | None = None
     subject: str | None = None
+    place: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,7 @@ class CaptionsSource(FileSource):
                 payload=CaptionedFile(path=images[name], caption=words[name].caption),
                 age=words[name].age,
                 subject=words[name].subject,
+                place=words[name].place,
             )
             for name in images
             if name in words
@@ -86,17 +88,21 @@ class CaptionsSource(FileSource):
     def _from_tables(self, tables: list[Path], images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
         words: dict[str, Words] = {}
         first: dict[str, str] = {}  # image to the line that spoke of it
+        here = {bare_name(name): name for name in images}
         for place, folder, raw in self._lines(tables):
             name = place
             try:
                 record = record_from(raw)
                 name = _inside(folder, record.get("file_name"))
+                name = name if name in images else here.get(bare_name(name), name)
                 if name not in images:
                     raise ValueError(f"{place} captions it, but there is no such image")
                 if name in first:
                     raise ValueError(f"{place} captions it again ({first[name]} did)")
                 first[name] = place
-                words[name] = Words(caption=caption_in(record), age=age_in(record), subject=subject_in(record))
+                words[name] = Words(
+                    caption=caption_in(record), age=age_in(record), subject=subject_in(record), place=place
+                )
             except ValueError as error:
                 problems.append(Problem(id=shown(name), reason=str(error)))
         problems += [
@@ -155,7 +161,7 @@ def _inside(folder: PurePosixPath, name: object) -> str:
 
 
 def _stem(name: str) -> str:
-    return PurePosixPath(name).with_suffix("").as_posix()
+    return bare_name(PurePosixPath(name).with_suffix("").as_posix())
 
 
 def _head(path: Path) -> bytes:

@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from unplug.core import bare_name
+
 from ..decode import MAX_FILE_BYTES, decode_bytes
 from ..source import Listing, Problem, Sample, not_empty
 from .records import MAX_CAPTION_BYTES, MAX_RECORD_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
@@ -89,6 +91,7 @@ class WebDatasetSource:
 def _by_key(entries: Iterable[Member], prefix: str, problems: list[Problem]) -> dict[str, Parts]:
     """Image, txt and json members by key, in the order in which the keys appear."""
     found: dict[str, Parts] = {}
+    keys: dict[str, str] = {}
     for member in entries:
         try:
             split = _split(member)
@@ -97,7 +100,8 @@ def _by_key(entries: Iterable[Member], prefix: str, problems: list[Problem]) -> 
             continue
         if split is not None:
             key, part = split
-            found.setdefault(key, {}).setdefault(part, []).append(member)
+            same = keys.setdefault(bare_name(key), key)
+            found.setdefault(same, {}).setdefault(part, []).append(member)
     return found
 
 

@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PORT, WORKERS = 8791, 2
 KINDS = ("submit", "look", "due", "predict")
 WEIGHTS = (4, 4, 1, 1)
+PEOPLE = 1000
 AGAIN = 0.1
 """So many submissions are sent a second time with the same key."""
 PAUSE = (0.5, 1.5)
@@ -110,7 +111,7 @@ async def client(number: int, token: str, until: float, seen: Seen, picture: byt
 async def act(kind: str, connection: Connection, key: str, own: list[str], draw: random.Random, picture: bytes) -> Any:
     """One request of a kind."""
     if kind == "submit":
-        body = json.dumps({"names": [f"subject:{key}"]}).encode()
+        body = json.dumps({"names": [f"subject:person-{int(key[4:8]) % PEOPLE}"]}).encode()
         return await connection.ask("POST", "/requests", body, content_type="application/json", idempotency_key=key)
     if kind == "look":
         return await connection.ask("GET", f"/requests/{draw.choice(own)}")
@@ -135,8 +136,8 @@ def service(folder: Path, artifact: Path) -> Iterator[str]:
         [*command, "serve", "token", "add", "bench", *scopes], env=env, check=True, capture_output=True, text=True
     )
     recipe = {
-        "schema": "unplug-serve/1", "name": "age", "checkpoint": "none", "data": "none", "artifact": str(artifact),
-        "automatic": True, "runner": "benchmarks.service_job:run",
+        "schema": "unplug-serve/1", "name": "age", "checkpoint": "none", "artifact": str(artifact),
+        "data": f"synth:n={PEOPLE},subjects={PEOPLE}", "automatic": True, "runner": "benchmarks.service_job:run",
     }  # fmt: skip
     write_json(folder / "recipe.json", recipe)
     words = ["--recipe", str(folder / "recipe.json"), "--folder", str(folder / "service"), "--port", str(PORT)]

@@ -49,10 +49,11 @@ from .locks import one_writer as one_writer
 from .memory import peak_rss_bytes as peak_rss_bytes
 from .memory import rss_bytes as rss_bytes
 from .names import SUBJECT as SUBJECT
-from .names import bare_name as bare_name
+from .names import KnownNames as KnownNames
+from .names import checked_names as checked_names
+from .names import name_form as name_form
 from .names import name_forms as name_forms
 from .names import name_key as name_key
-from .names import name_refusal as name_refusal
 from .names import padded_name as padded_name
 from .names import person_named as person_named
 from .names import spoilt_name as spoilt_name

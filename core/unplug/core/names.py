@@ -1,19 +1,25 @@
-"""Names of people and pictures: one form in which all doors compare them, and what programs make of them.
+"""Names of people and pictures: the form in which all doors compare them, and one check of a request's names.
 
-A spreadsheet rounds, dates and pads what it takes for a number; macOS writes file names in another Unicode form than keyboards do.
+Programs change names: spreadsheets round, date and pad what they take for a number, macOS writes another Unicode form.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
+
+from .errors import InputError
+from .text import plain
 
 SUBJECT = "subject:"
-"""Begins the name of a person in a request; what has none is the id of a sample."""
-NOBODY = frozenset(
-    "nan -nan na n/a n.a. <na> #n/a #na #nv #n/d null (null) none nil nat undefined unknown missing - -- --- – — ? ?? ??? -1".split()
-)
-"""What stands for a missing value where a person's name belongs, in small letters: pandas, R, databases, spreadsheets, people."""
+MOST_PLACES = 5  # names that a refusal counts up
+_FOR_NOBODY = """
+nan -nan na n/a n.a. <na> #n/a #na #nv #n/d null (null) none nil nat undefined unknown missing
+- -- --- \u2013 \u2014 ? ?? ??? -1
+"""
+NOBODY = frozenset(_FOR_NOBODY.split())
+"""What pandas, R, databases, spreadsheets and people write where a person's name is missing, in small letters."""
 _MONTH = (
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mrz|mär|mai|okt|dez|janv|févr|avr|juin|juil|août|déc|ene|abr|ago|dic"
     r"|gen|mag|giu|lug|set|ott|mrt|mei|sept|mars)\.?"
@@ -29,21 +35,25 @@ _SPOILT = (
     (rf"{SUBJECT}(?:(?:{_DAY})(?:[t ]+{_TIME})?|{_TIME})", "a spreadsheet made a date of it: write the name as text"),
 )
 """Forms, and what they say. Dates and formulas only where people are named: ids of pictures may be paths of numbers."""
-_THOUSANDS = r"\d{1,3}(?:[,'’ \u00a0\u202f]\d{3})+"
+_NO_LETTERS = ("Cf", "Pi", "Pf")
+"""Unicode's categories of what does not show, and of quotes."""
+_THOUSANDS = r"\d{1,3}(?:[,'\u2019 \u00a0\u202f]\d{3})+"
 _PADDED = re.compile(rf"(?:\d+|{_THOUSANDS})[.,]0+|'\d+|{_THOUSANDS}|{_MONTH}[- ]\d\d", re.IGNORECASE)
-_QUOTES = str.maketrans("", "", "\"'’‘“”„«»`´")
 
 
-def bare_name(text: str) -> str:
-    """The form in which names are compared: Unicode's NFC, nothing invisible around it, also behind ``subject:``.
+def name_form(name: str) -> str:
+    """The form in which names are compared: Unicode's NFC, nothing invisible around them, also behind ``subject:``.
 
+    Forget files, the command line, the ledger and requests over HTTP use this one, so that a name means the same everywhere.
     Two names that differ otherwise, say in capital letters or in full-width ones, are two names.
 
     Example:
-        >>> bare_name(" subject: Jose\\u0301\\u200b\\r") == "subject:Jos\\u00e9"
+        >>> name_form(" subject: anna\\t"), name_form("faces/a b.png ")
+        ('subject:anna', 'faces/a b.png')
+        >>> name_form("Jose\u0301\u200b") == "Jos\u00e9"
         True
     """
-    bare = _trimmed(text)
+    bare = _trimmed(name)
     return f"{SUBJECT}{_trimmed(bare.removeprefix(SUBJECT))}" if bare.startswith(SUBJECT) else bare
 
 
@@ -62,10 +72,12 @@ def name_forms(name: str) -> tuple[str, ...]:
         >>> len(name_forms("anna")), len(name_forms("Jos\u00e9"))
         (1, 2)
     """
-    bare = bare_name(name)
+    bare = name_form(name)
     if bare == name and name.isascii():
         return (name,)
-    return tuple(dict.fromkeys((name, *(unicodedata.normalize(form, text) for text in (name, bare) for form in ("NFC", "NFD")))))
+    return tuple(
+        dict.fromkeys((name, *(unicodedata.normalize(form, text) for text in (name, bare) for form in ("NFC", "NFD"))))
+    )
 
 
 def person_named(text: str | None) -> str | None:
@@ -94,17 +106,6 @@ def padded_name(name: str) -> bool:
     return _PADDED.fullmatch(name) is not None
 
 
-def name_refusal(name: str) -> str | None:
-    """Why nobody can be asked for by a name, in words; None where somebody may be."""
-    bare = bare_name(name)
-    person = bare.removeprefix(SUBJECT) if bare.startswith(SUBJECT) else None
-    if not bare or person == "":
-        return "it is empty"
-    if person is not None and person_named(person) is None:
-        return "it stands for nobody: a person has a name"
-    return spoilt_name(bare)
-
-
 def name_key(name: str) -> str:
     """A key that names share where only what people and programs mix up differs; two names of one key are still two.
 
@@ -115,9 +116,83 @@ def name_key(name: str) -> str:
         (True, True)
     """
     kind = SUBJECT if name.startswith(SUBJECT) else ""
-    text = unicodedata.normalize("NFKC", bare_name(name).removeprefix(kind)).casefold().translate(_QUOTES)
-    text = "".join(letter for letter in text if unicodedata.category(letter) != "Cf")
+    text = unicodedata.normalize("NFKC", name_form(name).removeprefix(kind)).casefold()
+    text = "".join(letter for letter in text if letter not in "\"'`" and unicodedata.category(letter) not in _NO_LETTERS)
     if number := re.fullmatch(r"0*(\d+|\d{1,3}(?:,\d{3})+)(?:[.,]0+)?", "".join(text.split())):
         digits = "".join(filter(str.isdecimal, number[1]))
         return f"{kind}{digits.lstrip('0') or '0'}"
     return f"{kind}{' '.join(text.split())}"
+
+
+class KnownNames:
+    """The names that some data hold, by the form in which they are compared.
+
+    Args:
+        names: all sample ids, and ``subject:NAME`` of all people.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._of: dict[str, dict[str, None]] = {}
+        for name in names:
+            self._of.setdefault(name_form(name), {})[name] = None
+
+    def alike(self, name: str) -> tuple[str, ...]:
+        """The data's names of the same form: one where it is known, none, or several that differ in white space alone."""
+        return tuple(self._of.get(name_form(name), ()))
+
+    def near(self, names: Iterable[str]) -> str:
+        """Which name of the data one of some unknown ones may mean, as the end of a sentence; empty where none is near."""
+        keys = {name_key(form): form for form in self._of}
+        for name in names:
+            if near := keys.get(name_key(name)):
+                why = "differs only in capital letters, blanks, quotes, signs that do not show or zeros"
+                return f"; {plain(near)!r} is there, which {why}"
+        return ""
+
+
+def checked_names(names: Sequence[str], known: KnownNames | None = None) -> tuple[str, ...]:
+    """The names of a request in the form in which they are compared, each once: the one check that every door makes.
+
+    Args:
+        names: as they were given.
+        known: those of the data in which they will be looked for; None checks no more than their form.
+
+    Raises:
+        InputError: there are none, one is empty, stands for nobody or is what a program made of a name, or the data hold one
+            not at all or several times. What and why name nobody, for they go where names must not (over HTTP, into logs); what
+            to do quotes the first.
+    """
+    if not names:
+        raise InputError("the request", "it names nobody", "Name at least one sample id or subject:NAME")
+    forms = [name_form(name) for name in names]
+    if empty := [place for place, form in enumerate(forms, 1) if form in ("", SUBJECT)]:
+        raise InputError("the request", _places(empty, forms, "empty"), "Write a sample id or subject:NAME, or leave it out")
+    if wrong := [(place, why) for place, form in enumerate(forms, 1) if (why := _no_name(form))]:
+        told = f"{_places([place for place, _ in wrong], forms, 'no names')}: {wrong[0][1]}"
+        raise InputError("the request", told, "Write them as the data should have them")
+    if known is None:
+        return tuple(dict.fromkeys(forms))
+    counts = [len(known.alike(form)) for form in forms]
+    if strangers := [place for place, count in enumerate(counts, 1) if not count]:
+        first = forms[strangers[0] - 1][:60]
+        fix = f"Check {first!r}: `unplug data inspect SPEC --ids` lists the ids; whom another data set holds is another request"
+        fix += known.near(forms[place - 1] for place in strangers)
+        raise InputError("the request", _places(strangers, forms, "unknown to the data"), fix)
+    if several := [place for place, count in enumerate(counts, 1) if count > 1]:
+        fix = f"Rename them in the data, {forms[several[0] - 1][:60]!r} first: a request must never forget somebody else"
+        why = _places(several, forms, "several in the data that differ in white space alone")
+        raise InputError("the request", why, fix)
+    return tuple(dict.fromkeys(forms))
+
+
+def _no_name(form: str) -> str | None:
+    """Why nobody can be asked for by a name in its form, in words that do not repeat it; None where somebody may be."""
+    if form.startswith(SUBJECT) and person_named(form.removeprefix(SUBJECT)) is None:
+        return "it stands for nobody, and a person has a name"
+    return spoilt_name(form)
+
+
+def _places(places: Sequence[int], names: Sequence[str], what: str) -> str:
+    """Which of the names are something, by their place: ``1 of 2 names are empty (number 2)``."""
+    listed = ", ".join(map(str, places[:MOST_PLACES])) + (", ..." if len(places) > MOST_PLACES else "")
+    return f"{len(places)} of {len(names)} names are {what} (number {listed})"

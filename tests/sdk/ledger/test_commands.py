@@ -17,6 +17,7 @@ from unplug.sdk.ledger import RECORDED
 from unplug.sdk.ledger.merkle import leaf_hash, tree_root
 
 SPEC = "synth:n=12,subjects=4,seed=3"
+CASES = Path(__file__).resolve().parents[2] / "cases" / "serve-half-known"
 
 
 def call(*args: object, code: int = 0) -> Any:
@@ -172,3 +173,34 @@ def test_the_command_takes_the_kinds_that_the_ledger_does() -> None:
 def test_the_role_is_sql() -> None:
     assert call("role", "writer")["sql"].splitlines()[1] == 'GRANT SELECT, INSERT ON "public".ledger_entries TO "writer";'
     assert '"a""; DROP"' in call("role", 'a"; DROP')["sql"]
+
+
+def test_half_a_request_is_told_and_stays_open(made: dict[str, Any], place: Path) -> None:
+    anna, ben, *_ = subjects()
+    half = json.loads((CASES / "half.json").read_text())["names"]
+    (place / "names.txt").write_text(f"{anna}\n {half[1]} \n")
+    for way in (("--forget", place / "names.txt"), ("--person", anna, "--person", f"{half[1]} ")):
+        told = call("add", *way, "--data", SPEC, code=2)
+        assert "1 of 2 names are unknown to the data (number 2)" in told and repr(half[1]) in told
+    call("add", "--id", "half", "--person", anna, "--person", half[1])
+    call("add", "--id", "blank", "--person", f" {ben.replace(':', ': ')} ", "--data", SPEC)
+    assert call("queue", "--data", SPEC, "--out", place / "forget.json")["requests"] == ["blank"]
+    lines = say("queue", "--data", SPEC, "--out", place / "forget.json").splitlines()
+    assert lines[1:] == [
+        "half stays open: 1 of its names are not in these data",
+        "After the release: unplug ledger record release blank",
+    ]
+    left = call("withdraw", "half", "--person", half[1], "--reason", "mistyped")
+    assert (left["state"], left["names"]) == ("open", 1)
+    assert "1 name withdrawn" in say("status", "half")
+    assert call("queue", "--data", SPEC, "--out", place / "forget.json")["requests"] == ["half", "blank"]
+    assert say("withdraw", "half", "--person", anna).strip() == "request half is withdrawn (entry 4)"
+
+
+def test_the_status_says_every_fact_whole(made: dict[str, Any], place: Path) -> None:
+    call("add", "--id", "A-1", "--person", "subject:anna")
+    facts = {"bundle_sha256": "0123456789abcdef" * 4, "gate utility": "0.71 <= 0.55: fails; overridden: the old one is as bad"}
+    call("record", "step", "A-1", *(word for item in facts.items() for word in ("--set", "=".join(item))), "--note", "by hand")
+    lines = say("status", "A-1").splitlines()
+    assert all(f"       {name} {value}" in lines for name, value in facts.items())
+    assert lines[1].split() == ["entry", "at", "what"] and lines[-3].split()[2:] == ["step", "by", "hand"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.core import InputError
+from unplug.core import InputError, KnownNames
 from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_ledger, open_queue, opening_for, pick
 from unplug.sdk.ledger import clock as ledger_clock
 from unplug.sdk.ledger.months import after_months
@@ -129,8 +129,51 @@ def test_the_queue_is_all_open_requests(ledger: Ledger) -> None:
     assert found.names == ("b.png", "subject:anna")
     assert found.of == {"A-1": ("subject:anna",), "A-2": ("b.png",)}
     assert (found.elsewhere, found.shredded) == ({"A-2": 1, "A-4": 1}, ())
+    assert found.whole == {"A-1": ("subject:anna",)}
     ledger.record("release", list(found.of))
     assert open_queue(ledger, known).names == ()
+
+
+def test_names_are_found_whatever_white_space_was_around_them(ledger: Ledger) -> None:
+    ledger.add(["subject: anna ", " a.png\n"], id="A-1")
+    request, new = ledger.add(["a.png", "subject:anna"], id="A-1", known=KnownNames([]))
+    assert not new and len(request.subjects) == 2, "who is known is asked of new requests alone"
+    assert open_queue(ledger, [" a.png", "subject:anna"]).whole == {"A-1": (" a.png", "subject:anna")}
+    assert open_queue(ledger, ["a.png", "a.png ", "subject:\tanna"]).whole == {"A-1": ("a.png", "subject:\tanna")}
+    assert open_queue(ledger, ["\ta.png", " a.png"]).of == {}, "it could be either"
+    opening = opening_for(ledger, request, " subject:anna")
+    assert all(opens(opening, name, request.subjects) for name in ("subject:anna", "subject: anna"))
+
+
+def test_a_ledger_of_names_as_they_were_typed_still_answers(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as older:
+        older.setattr("unplug.sdk.ledger.ledger.checked_names", lambda names, _=None: tuple(names))
+        ledger.add(["subject:anna ", "b.png"], id="A-1")
+    assert open_queue(ledger, ["subject:anna ", "b.png"]).whole == {"A-1": ("subject:anna ", "b.png")}
+    assert open_queue(ledger, ["subject:anna", "b.png"]).elsewhere == {"A-1": 1}
+    assert not ledger.add(["subject:anna ", "b.png"], id="A-1")[1]
+    ledger.withdraw("A-1", "mistyped", ["subject:anna "])
+    assert open_queue(ledger, ["subject:anna", "b.png"]).whole == {"A-1": ("b.png",)}
+
+
+def test_names_are_withdrawn_one_by_one(ledger: Ledger, signer: Signer) -> None:
+    ledger.add(["subject:anna", "subject:ana"], id="A-1")
+    with pytest.raises(InputError, match=r"it does not hold 1 of the 2 names \(number 2\)"):
+        ledger.withdraw("A-1", "mistyped", ["subject:ana", "subject:anne"])
+    entry = ledger.withdraw("A-1", "mistyped", [" subject:ana"])
+    assert ledger.withdraw("A-1", "mistyped", ["subject:ana"]) == entry, "once"
+    request = ledger.requests()["A-1"]
+    assert (request.state, len(request.subjects), entry.subjects) == (
+        "open",
+        1,
+        (*(set(ledger.entries()[1].subjects) - set(request.subjects)),),
+    )
+    with pytest.raises(InputError, match="does not name that person"):
+        opening_for(ledger, request, "subject:ana")
+    assert open_queue(ledger, ["subject:anna"]).whole == {"A-1": ("subject:anna",)}
+    assert not ledger.add(["subject:anna", "subject:ana"], id="A-1")[1], "the same request, sent again"
+    ledger.withdraw("A-1", "", ["subject:anna"])
+    assert ledger.requests()["A-1"].state == "withdrawn" and check_ledger(ledger, signer.verifier)[1] == ()
 
 
 def test_after_shredding_nobody_can_link(ledger: Ledger, signer: Signer, tmp_path: Path) -> None:

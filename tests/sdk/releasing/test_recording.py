@@ -207,11 +207,14 @@ def test_who_withdraws_behind_the_signature_is_not_told_as_released(desk: Desk, 
         (("T-3",), "the ledger holds no such request"),
         (("T-9",), "1 of the 1 that it names are unknown to these data"),
         (("T-8",), "the forget file leaves out 1 of the 1 that it names"),
+        (("T-7",), "1 of the 2 that it names are unknown to these data"),
+        ((), "request T-7: 1 of the 2 that it names are unknown to these data"),
     ],
 )
 def test_requests_that_cannot_be_answered(desk: Desk, world: World, wanted: tuple[str, ...], message: str) -> None:
     stays = next(sample for sample in world.dataset.samples if sample.id not in world.forget_ids)
     desk.ledger.add(["subject:stranger"], id="T-9")
+    desk.ledger.add([world.forget_ids[0], "subject:person-1O"], id="T-7")
     desk.ledger.add([stays.id], id="T-8")
     before = desk.kinds
     with pytest.raises(InputError, match=message):

@@ -139,7 +139,9 @@ def test_the_cache_is_purged_and_it_is_recorded(
     load_dataset(SPEC, 16, show=False)
     assert len(held_in_cache()) == 1
     look = ("trace", forgotten, "--data", SPEC, "--in", work)
-    assert {"holds"} == {item["standing"] for item in call(*look)["places"] if item["kind"].startswith("cache")}
+    assert {("holds", "unplug trace --purge --request ID")} == {
+        (item["standing"], item["goes_by"]) for item in call(*look)["places"] if item["kind"].startswith("cache")
+    }
     assert "what is deleted is recorded" in call(*look, "--purge", code=2)
     assert "no key that signs" in call(*look, "--purge", "--request", "A-1", code=2)
     call("ledger", "init")
@@ -149,8 +151,14 @@ def test_the_cache_is_purged_and_it_is_recorded(
     assert len(held_in_cache()) == 1, "nothing is deleted that cannot be recorded"
     told = call(*look, "--purge", "--request", "A-1", "--out", tmp_path / "trace.json")
     assert len(told["purged"]) >= 1 and held_in_cache() == ()
+    gone = [item for item in told["places"] if item["kind"].startswith("cache")]
+    assert {(item["standing"], item["goes_by"]) for item in gone} == {("deleted", "")}, "a line does not say that it is there"
+    assert sorted(item["path"] for item in gone) == sorted(told["purged"])
     assert not [item for item in call(*look)["places"] if item["kind"].startswith("cache")]
     (_, step) = call("ledger", "status", "A-1")["history"]
+    assert step["facts"]["deleted"] == step["facts"]["purged"]
+    again = CliRunner().invoke(main, [*map(str, look), "--purge", "--request", "A-1"]).output
+    assert "the cache kept nothing of them" in again and "deleted" not in again.split("recorded")[0]
     assert step["sequence"] == told["entry"] and step["facts"]["purged"] == str(len(told["purged"]))
     from unplug.core import json_sha256, read_json
 

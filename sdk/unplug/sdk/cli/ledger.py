@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from unplug.core import InputError, bare_name, counted, sha256_file, table
+from unplug.core import InputError, KnownNames, counted, sha256_file, table
 
 from .base import Common, Outcome, command, settings
 from .ledger_evidence import checkpoint, export, prove, role, verify
 from .ledger_models import queue, touch
-from .ledger_options import facts_of, ledger_option, request_facts
+from .ledger_options import history_text, ledger_option, request_facts
 
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
 """`unplug.sdk.ledger.RECORDED`: a help text imports nothing of it."""
@@ -75,19 +75,15 @@ def add(
 
     Names on the command line can be read by others on the machine and stay in your shell's history: a file is better.
     """
-    from unplug.sdk.data import near_names, read_forget_names
+    from unplug.sdk.data import read_forget_names
     from unplug.sdk.ledger import open_ledger
 
-    from .ledger_models import names_in
+    from .ledger_models import samples_in
 
-    known = names_in(spec) if spec else ()
-    names = list(people) + (read_forget_names(forget_file, known) if forget_file else [])
-    here = set(map(bare_name, known))
-    if spec and (strangers := sorted(name for name in set(names) if bare_name(name) not in here)):
-        why = f"{len(strangers)} of {len(names)} names are unknown to {spec} ({strangers[0][:60]!r})"
-        why += near_names(strangers, known)
-        raise InputError("the request", why, "`unplug data inspect SPEC --ids` lists the ids; subject:NAME names a person")
-    request, new = open_ledger(where).add(names, id=name, received=received, identity=identity)
+    data = samples_in(spec) if spec else {}
+    names = [*people, *(read_forget_names(forget_file, data) if forget_file else [])]
+    known = KnownNames(data) if spec else None
+    request, new = open_ledger(where).add(names, id=name, received=received, identity=identity, known=known)
     text = f"request {request.id} is entry {request.sequence}: received {request.received}, due {request.due}"
     return Outcome(
         value=request_facts(request) | {"new": new}, text=text if new else f"{text} (it was there already, nothing was added)"
@@ -143,10 +139,6 @@ def status(where: str | None, request: str, common: Common) -> Outcome:
     from unplug.sdk.ledger import open_ledger, pick
 
     found = pick(open_ledger(where).requests(), request)
-    rows = [
-        [str(entry.sequence), entry.at, entry.kind, "; ".join(filter(None, [entry.note, facts_of(entry)]))]
-        for entry in found.history
-    ]
     names = "nobody can tell whom it named" if found.shredded else f"names {len(found.subjects)}"
     text = f"request {found.id}: {found.state}, received {found.received}, due {found.due}, {names}"
     value = request_facts(found) | {
@@ -155,7 +147,7 @@ def status(where: str | None, request: str, common: Common) -> Outcome:
             for entry in found.history
         ]
     }
-    return Outcome(value=value, text=f"{text}\n{table(['entry', 'at', 'what', ''], rows)}")
+    return Outcome(value=value, text=f"{text}\n{history_text(found.history)}")
 
 
 @ledger.command()
@@ -190,14 +182,20 @@ def refuse(where: str | None, request: str, reason: str, common: Common) -> Outc
 @ledger_option
 @click.argument("request")
 @click.option("--reason", default="", help="Why, without names.")
+@click.option("--person", "people", multiple=True, metavar="NAME", help="Take only this name out of it; may be repeated.")
 @command
-def withdraw(where: str | None, request: str, reason: str, common: Common) -> Outcome:
-    """End a request that the person has taken back."""
+def withdraw(where: str | None, request: str, reason: str, people: tuple[str, ...], common: Common) -> Outcome:
+    """End a request that the person has taken back, or take names out of it: a mistyped one, or one of other data."""
     from unplug.sdk.ledger import open_ledger
 
-    entry = open_ledger(where).withdraw(request, reason)
-    text = f"request {request} is withdrawn (entry {entry.sequence})"
-    return Outcome(value={"request": request, "entry": entry.sequence}, text=text)
+    opened = open_ledger(where)
+    entry = opened.withdraw(request, reason, people)
+    found = opened.requests()[request]
+    text = f"request {request} is {found.state} (entry {entry.sequence})"
+    if found.waiting:
+        text = f"request {request} names {len(found.subjects)} now (entry {entry.sequence}) and is {found.state}"
+    value = {"request": request, "entry": entry.sequence, "state": found.state, "names": len(found.subjects)}
+    return Outcome(value=value, text=text)
 
 
 @ledger.command()

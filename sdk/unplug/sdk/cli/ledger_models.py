@@ -7,30 +7,18 @@ from typing import Any
 
 import click
 
-from unplug.core import InputError, table, write_json
+from unplug.core import SUBJECT, InputError, table, write_json
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
 from .options import out_option
 
-SUBJECT = "subject:"
 
+def samples_in(spec: str) -> dict[str, set[str]]:
+    """All names that a request can have in some data, to the ids of their samples. No picture is opened."""
+    from unplug.sdk.data import named_samples, parse_spec
 
-def names_in(spec: str) -> tuple[str, ...]:
-    """All names that a request can have in some data: sample ids and ``subject:NAME``. No picture is opened."""
-    return tuple(_samples_of(spec))
-
-
-def _samples_of(spec: str) -> dict[str, list[str]]:
-    """Name to the ids of its samples."""
-    from unplug.sdk.data import parse_spec
-
-    found: dict[str, list[str]] = {}
-    for sample in parse_spec(spec).listing().samples:
-        found.setdefault(sample.id, []).append(sample.id)
-        if sample.subject is not None:
-            found.setdefault(f"{SUBJECT}{sample.subject}", []).append(sample.id)
-    return found
+    return named_samples(parse_spec(spec).listing().samples)
 
 
 @click.command()
@@ -42,7 +30,7 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
     """Write one forget file for all open requests, so that one release covers them."""
     from unplug.sdk.ledger import open_ledger, open_queue
 
-    found = open_queue(open_ledger(where), names_in(spec))
+    found = open_queue(open_ledger(where), samples_in(spec))
     if not found.names:
         others = len(found.elsewhere) + len(found.shredded)
         raise InputError("the queue", f"no open request names anybody in {spec} ({others} name others)", "Check --data")
@@ -50,11 +38,12 @@ def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
     subjects = [name.removeprefix(SUBJECT) for name in found.names if name.startswith(SUBJECT)]
     write_json(out, {"samples": samples, "subjects": subjects})
     lines = [f"{len(found.of)} open request{'s name' if len(found.of) > 1 else ' names'} {len(found.names)} of {spec}: {out}"]
-    lines += [f"{name}: {count} of its names are not in these data" for name, count in found.elsewhere.items()]
+    lines += [f"{name} stays open: {count} of its names are not in these data" for name, count in found.elsewhere.items()]
     lines += [f"{name}: its salt is gone, nobody can tell whom it names" for name in found.shredded]
-    lines += [f"After the release: unplug ledger record release {' '.join(found.of)}"]
+    if found.whole:
+        lines += [f"After the release: unplug ledger record release {' '.join(found.whole)}"]
     value = {
-        "out": str(out), "requests": list(found.of), "names": len(found.names), "elsewhere": dict(found.elsewhere),
+        "out": str(out), "requests": list(found.whole), "names": len(found.names), "elsewhere": dict(found.elsewhere),
         "shredded": list(found.shredded),
     }  # fmt: skip
     return Outcome(value=value, text="\n".join(lines))
@@ -74,7 +63,7 @@ def touch(where: str | None, checkpoints: tuple[Path, ...], spec: str, common: C
     from unplug.sdk.ledger import open_ledger, open_queue
     from unplug.sdk.training import split_of
 
-    opened, samples = open_ledger(where), _samples_of(spec)
+    opened, samples = open_ledger(where), samples_in(spec)
     found = open_queue(opened, samples)
     if not found.of:
         raise InputError("the queue", f"no open request names anybody in {spec}", "Check --data")

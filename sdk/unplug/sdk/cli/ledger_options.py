@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from unplug.core import counted, table
 
 if TYPE_CHECKING:
     from unplug.sdk.ledger import Entry, Request
@@ -30,6 +32,16 @@ def request_facts(request: Request) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def facts_of(entry: Entry) -> str:
-    """The facts of an entry in one line, hashes shortened."""
-    return ", ".join(f"{name} {value[:16]}" for name, value in sorted(entry.facts.items()))
+def history_text(entries: Sequence[Entry]) -> str:
+    """Entries as lines, below each its facts as they stand there: who compares a hash or reads a reason needs all of it."""
+    rows = [[str(entry.sequence), entry.at, _kind(entry), entry.note] for entry in entries]
+    head, *lines = table(["entry", "at", "what", ""], rows).splitlines()
+    told = [head]
+    for line, entry in zip(lines, entries, strict=True):
+        told += [line, *(f"{' ' * 7}{name} {entry.facts[name]}" for name in sorted(entry.facts))]
+    return "\n".join(told)
+
+
+def _kind(entry: Entry) -> str:
+    some = entry.kind == "withdrawn" and entry.subjects
+    return f"{counted(len(entry.subjects), 'name')} withdrawn" if some else entry.kind

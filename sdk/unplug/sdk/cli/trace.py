@@ -56,11 +56,15 @@ def trace(
         _check_request(where, request, person)
     places, cached = look(spec, person_in(spec, person), folders, deep=deep, show=common.show)
     freed = delete(cached) if purge and cached else 0
+    purged = [str(path) for item in cached for path in item.paths if not path.exists()] if purge else []
+    places = tuple(
+        dataclasses.replace(place, standing="deleted", goes_by="") if place.path in purged else place for place in places
+    )
     value = {
         "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
         "person": person, "data": spec, "searched": [str(folder.resolve()) for folder in (*folders, *deep)],
         "places": [dataclasses.asdict(place) for place in places],
-        "purged": [str(path) for item in cached for path in item.paths] if purge else [], "out_of_reach": REACH,
+        "purged": purged, "out_of_reach": REACH,
     }  # fmt: skip
     if out is not None:
         write_json(out, value)
@@ -68,11 +72,12 @@ def trace(
     counts = Counter(place.standing for place in places)
     lines = [table(["", "what", "samples", "where"], rows), ", ".join(f"{number} {name}" for name, number in counts.items())]
     lines += [f"{place.path}: {place.goes_by}" for place in places if place.goes_by and place.kind != "data"]
-    lines += [f"{freed:,} bytes of the cache were deleted"] if purge else []
+    if purge:
+        lines.append(f"{freed:,} bytes of the cache were deleted" if purged else "the cache kept nothing of them")
     entry = None
     if request is not None:
         facts = {name: str(number) for name, number in counts.items()}
-        entry = _record(where, request, facts | {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))})
+        entry = _record(where, request, facts | {"trace_sha256": json_sha256(value), "purged": str(len(purged))})
         lines.append(f"recorded as entry {entry}")
     lines += [UNSEEN] if deep else []
     return Outcome(value=value | {"entry": entry}, text="\n".join([*lines, REACH]))

@@ -24,7 +24,7 @@ from .people import picked as picked
 from .people import purge as purge
 from .people import whole_spec as whole_spec
 from .request import describe_request as describe_request
-from .request import near_names as near_names
+from .request import named_samples as named_samples
 from .request import pick_forget as pick_forget
 from .request import read_forget_file as read_forget_file
 from .request import read_forget_names as read_forget_names

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.core import SUBJECT, InputError, OutputError, bare_name, cache_alone, cache_dir, cache_entries, read_json, write_json
+from unplug.core import (
+    SUBJECT,
+    InputError,
+    OutputError,
+    cache_alone,
+    cache_dir,
+    cache_entries,
+    name_form,
+    read_json,
+    write_json,
+)
 
 from .source import Sample
 
@@ -114,7 +124,7 @@ def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[st
         data: a data spec, or None.
         people: sample ids and ``subject:NAME``.
     """
-    wanted, specs = set(map(bare_name, people)), set[str]()
+    wanted, specs = set(map(name_form, people)), set[str]()
     if data is not None:
         kind, colon, argument = data.partition(":")
         specs = {
@@ -122,7 +132,7 @@ def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[st
             whole_spec(data),
             f"{kind}{colon}{Path(argument).expanduser().resolve()}",
         }  # also of data that are deleted
-    return tuple(item for item in held if item.data in specs or wanted & set(map(bare_name, item.names)))
+    return tuple(item for item in held if item.data in specs or wanted & set(map(name_form, item.names)))
 
 
 def purge(held: Sequence[Held]) -> int:

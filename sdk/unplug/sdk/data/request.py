@@ -11,21 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import (
-    SUBJECT,
-    DataError,
-    bare_name,
-    counted,
-    name_forms,
-    name_key,
-    name_refusal,
-    read_regular,
-    spoilt_name,
-    text_encoding,
-)
+from unplug.core import SUBJECT, DataError, KnownNames, counted, name_form, name_forms, read_regular, spoilt_name, text_encoding
 
 from .dataset import Dataset
 from .digests import stored_name
+from .source import Sample
 from .sources.records import shown
 from .split import Split, check_forget
 
@@ -49,8 +39,7 @@ def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None)
         DataError: unreadable, empty, not of this form, or naming samples or subjects that the data does not hold. A file
             that can be read in two ways is refused: it must never forget somebody else.
     """
-    known = (*dataset.ids, *(f"{SUBJECT}{person}" for person in _pictures_of(dataset)))
-    return resolve_names(read_forget_names(path, known), dataset, str(path), trained)
+    return resolve_names(read_forget_names(path, named_samples(dataset.samples)), dataset, str(path), trained)
 
 
 def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
@@ -73,9 +62,9 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
     try:
         found = _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, names)
-        for name in found:
-            if why := name_refusal(name):
-                raise ValueError(f"{shown(name)!r}: {why}")
+        for number, name in enumerate(found, 1):
+            if why := spoilt_name(name_form(name)):
+                raise ValueError(f"name {number}, {shown(name)!r}: {why}")
         return found
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         why = f"not a valid request ({error})"
@@ -101,24 +90,31 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_lines(text: str, known: Iterable[str]) -> list[str]:
-    alike: dict[str, set[str]] = {}
-    for name in known:
-        alike.setdefault(bare_name(name), set()).add(name)
-    names: list[str] = []
+def _from_lines(text: str, names_of_data: Iterable[str]) -> list[str]:
+    known, names = KnownNames(names_of_data), list[str]()
     for number, line in enumerate(text.split("\n"), 1):
-        bare = bare_name(line)
-        if bare not in alike and (why := spoilt_name(bare)) and not bare.startswith("##"):  # which underlines comments
+        bare = name_form(line)
+        if (why := spoilt_name(bare)) and not bare.startswith("##") and not known.alike(bare):  # ## underlines a comment
             raise ValueError(f"line {number}, {shown(bare)!r}: {why}")
-        if bare.startswith("#") and bare in alike:
+        if bare.startswith("#") and known.alike(bare):
             raise ValueError(f"{shown(bare)} is a comment and the id of a sample as well; a JSON file tells them apart")
         if not bare or bare.startswith("#"):
             continue
-        if len(meant := alike.get(bare, {bare})) > 1:
+        if len(meant := known.alike(bare) or (bare,)) > 1:
             why = "is several names that differ in white space alone; a JSON file tells them apart"
             raise ValueError(f"{shown(bare)!r} {why}")
         names.extend(meant)
     return names
+
+
+def named_samples(samples: Iterable[Sample]) -> dict[str, set[str]]:
+    """Every name that a request can have in some data, a sample id or ``subject:NAME``, to the ids of its samples."""
+    found: dict[str, set[str]] = {}
+    for sample in samples:
+        found.setdefault(sample.id, set()).add(sample.id)
+        if sample.subject is not None:
+            found.setdefault(f"{SUBJECT}{sample.subject}", set()).add(sample.id)
+    return found
 
 
 def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: Split | None = None) -> tuple[str, ...]:
@@ -136,41 +132,25 @@ def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: S
     """
     if not names:
         raise DataError(where, "it names nothing", "List at least one sample id or subject:NAME")
-    known = {name: [name] for name in dataset.ids} | {f"{SUBJECT}{who}": own for who, own in _pictures_of(dataset).items()}
-    same = {unicodedata.normalize("NFC", name): name for name in known}
+    samples = named_samples(dataset.samples)
+    same = {unicodedata.normalize("NFC", name): name for name in samples}
     learned = frozenset(trained.train) if trained else frozenset()
     wanted: set[str] = set()
     gone: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
-        meant = name if name in known else same.get(unicodedata.normalize("NFC", name))
-        stored = (stored_name(trained, form) for form in name_forms(name)) if trained and meant is None else ()
-        if meant is not None:
-            wanted.update(known[meant])
-        elif (left := next((form for form in stored if form in learned), None)) is not None:
-            gone[left] = None
+        if (meant := name if name in samples else same.get(unicodedata.normalize("NFC", name))) is not None:
+            wanted |= samples[meant]
+        elif trained and (left := learned & {stored_name(trained, form) for form in name_forms(name)}):
+            gone |= dict.fromkeys(left)
         else:
             unknown.append(name)
     if unknown:
-        raise _unknown(unknown, known, where)
+        listed = ", ".join(shown(name) for name in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
+        note = "; a comment stands on a line of its own" if any(" #" in name for name in unknown) else ""
+        fix = f"`unplug data inspect SPEC --ids` lists the ids{note}"
+        raise DataError(where, f"{len(unknown)} unknown names ({listed}){KnownNames(samples).near(unknown)}", fix)
     return (*(name for name in dataset.ids if name in wanted), *gone)
-
-
-def near_names(unknown: Iterable[str], known: Iterable[str]) -> str:
-    """Which known name one of some unknown ones may mean, as the end of a sentence; empty where none is near."""
-    keys = {name_key(name): name for name in known}
-    for name in unknown:
-        if near := keys.get(name_key(name)):
-            why = "differs only in capital letters, blanks, quotes, signs that do not show or zeros"
-            return f"; {shown(near)!r} is there, which {why}"
-    return ""
-
-
-def _unknown(unknown: Sequence[str], known: Iterable[str], where: str) -> DataError:
-    listed = ", ".join(shown(name) for name in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
-    note = "; a comment stands on a line of its own" if any(" #" in name for name in unknown) else ""
-    why = f"{len(unknown)} unknown names ({listed}){near_names(unknown, known)}"
-    return DataError(where, why, f"`unplug data inspect SPEC --ids` lists the ids{note}")
 
 
 def _pictures_of(dataset: Dataset) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from unplug.core import VERSION, InputError, name_refusal, operator_key, plain
+from unplug.core import VERSION, InputError, KnownNames, checked_names, operator_key
 
 from . import clock
 from .entries import MAX_BODY_BYTES, MAX_NOTE, RECORDED, Entry, Kind, read_entry
@@ -19,7 +19,7 @@ from .read_so_far import Contents, ReadSoFar
 from .requests import Request, due_of, pick, requests_of
 from .rows import Row, identity_of, signed_row
 from .signing import signing_key
-from .subjects import digests_of, forms_behind, new_salt, salt_digest
+from .subjects import digests_of, held_as, new_salt, salt_digest
 
 if TYPE_CHECKING:  # the package that they need is imported when a ledger is opened
     from .database import Database, Session
@@ -62,6 +62,7 @@ class Submission:
     received: date | None = None
     identity: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
+    known: KnownNames | None = None
 
 
 class Ledger:
@@ -149,26 +150,28 @@ class Ledger:
 
     def add(
         self, names: Iterable[str], *, id: str | None = None, received: date | None = None, identity: str = "",
-        facts: Mapping[str, str] | None = None,
+        facts: Mapping[str, str] | None = None, known: KnownNames | None = None,
     ) -> tuple[Request, bool]:  # fmt: skip
         """Adds a request, once: the same id with the same names is the same request.
 
         Args:
-            names: sample ids and ``subject:NAME``; the ledger keeps digests of them.
+            names: sample ids and ``subject:NAME``; the ledger keeps digests of them, in the form that `checked_names` gives.
             id: the operator's own number; None makes one up. It stands there in clear and must not be a name.
             received: the day on which it came, at the latest today, which is also the default.
             identity: how it was checked who asks.
             facts: what else belongs to it.
+            known: names of the data that it is about; None leaves open whether they hold those of the request.
 
         Returns:
             The request, and whether it is new.
 
         Raises:
-            InputError: no names, a bad id, a day in the future, or the id is another request's.
+            InputError: no names, one that is not known, a bad id, a day in the future, or the id is another request's.
         """
-        found = self.add_all([
-            Submission(names=tuple(names), id=id, received=received, identity=identity, facts=dict(facts or {}))
-        ])[0]  # fmt: skip
+        submission = Submission(
+            names=tuple(names), id=id, received=received, identity=identity, facts=dict(facts or {}), known=known
+        )
+        found = self.add_all([submission])[0]
         if isinstance(found, InputError):
             raise found
         return found
@@ -195,13 +198,14 @@ class Ledger:
         name = item.id or f"R-{secrets.token_hex(6)}"
         if name in adding.requests:
             return self._same(adding.requests[name], item.names, adding), False
+        names = checked_names(item.names, item.known)
         day = item.received or adding.now.date()
         if day > adding.now.date():
             raise InputError(f"request {name}", f"it was received on {day}, which is to come", "Check --received and the clock")
         salt, key = new_salt(), operator_key()
         told = {**item.facts, "key": key.id, "salt_sha256": salt_digest(salt)}
         fields = {
-            "requests": (name,), "subjects": digests_of(key, salt, item.names), "received": day.isoformat(),
+            "requests": (name,), "subjects": digests_of(key, salt, names), "received": day.isoformat(),
             "due": due_of(day).isoformat(), "note": item.identity, "facts": told,
         }  # fmt: skip
         adding.append("request", **fields)
@@ -230,9 +234,27 @@ class Ledger:
         _check_reason(reason)
         return self._close("refused", id, reason)
 
-    def withdraw(self, id: str, reason: str = "") -> Entry:
-        """Ends a request that the person has taken back; `InputError` where it is over."""
-        return self._close("withdrawn", id, reason)
+    def withdraw(self, id: str, reason: str = "", names: Sequence[str] = ()) -> Entry:
+        """Ends a request that the person has taken back, or takes some of its names out of it.
+
+        Args:
+            id: of the request.
+            reason: why, without names.
+            names: those that no longer belong to it, mistyped ones say; none ends the request, and so does its last name. One
+                that was taken out before is passed over.
+
+        Raises:
+            InputError: it is over, or never held one of the names.
+        """
+        if not names:
+            return self._close("withdrawn", id, reason)
+        _check_note(reason)
+        with self._adding() as adding:
+            request = _waiting(adding.requests, id)
+            gone = [digest for digest in _held_digests(request, names, adding) if digest in request.subjects]
+            if not gone:
+                return next(entry for entry in reversed(request.history) if entry.kind == "withdrawn")
+            return adding.append("withdrawn", requests=(id,), subjects=tuple(gone), note=reason)
 
     def _close(self, kind: Kind, id: str, reason: str) -> Entry:
         _check_note(reason)
@@ -286,12 +308,9 @@ class Ledger:
         return entry, self._database.truncate_log()
 
     def _same(self, request: Request, names: Sequence[str], adding: _Addition) -> Request:
-        salt = adding.session.salt(request.id)
-        if salt is None:
-            raise InputError(f"request {request.id}", "it was shredded, so nobody can compare", "Use another --id")
-        key = operator_key(request.key)
-        found = [forms_behind(key, salt, request.subjects, name) for name in names]
-        if not all(found) or {digest for own in found for digest in own} != set(request.subjects):
+        key, salt, held = operator_key(request.key), _salt_of(request, adding), request.history[0].subjects
+        found = [held_as(key, salt, held, name) for name in names]
+        if not all(found) or {digest for own in found for digest in own} != set(held):
             raise InputError(f"request {request.id}", "the ledger holds it with other names", "Use another --id")
         return request
 
@@ -320,6 +339,23 @@ class Ledger:
         return read_entry(row.body, f"{self.shown}, entry {row.sequence}")
 
 
+def _salt_of(request: Request, adding: _Addition) -> str:
+    salt = adding.session.salt(request.id)
+    if salt is None:
+        raise InputError(f"request {request.id}", "it was shredded, so nobody can compare", "Use another --id")
+    return salt
+
+
+def _held_digests(request: Request, names: Sequence[str], adding: _Addition) -> tuple[str, ...]:
+    """The digests by which a request held some names when it was added."""
+    key, salt = operator_key(request.key), _salt_of(request, adding)
+    held = [held_as(key, salt, request.history[0].subjects, name) for name in names]
+    if missing := [str(place) for place, own in enumerate(held, 1) if not own]:
+        why = f"it does not hold {len(missing)} of the {len(names)} names (number {', '.join(missing[:5])})"
+        raise InputError(f"request {request.id}", why, "Write them as they were written when it was added")
+    return tuple(sorted({digest for own in held for digest in own}))
+
+
 def _waiting(requests: dict[str, Request], id: str) -> Request:
     request = pick(requests, id)
     if not request.waiting:
@@ -330,11 +366,7 @@ def _waiting(requests: dict[str, Request], id: str) -> Request:
 def _refusal(item: Submission) -> InputError | None:
     """What is wrong with a submission that can be seen without the ledger."""
     try:
-        if not item.names:
-            raise InputError("the request", "it names nobody", "Name at least one sample id or subject:NAME")
-        for name in item.names:
-            if why := name_refusal(name):
-                raise InputError("the request", f"its name {plain(name)!r}: {why}", "Name people as the data do")
+        checked_names(item.names)
         if item.id is not None:
             _check_id(item.id)
         _check_note(item.identity)

@@ -9,7 +9,7 @@ from unplug.core import InputError, operator_key
 
 from .ledger import Ledger
 from .requests import Request
-from .subjects import forms_behind, names_behind, opening_of
+from .subjects import held_as, names_behind, opening_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,11 @@ class Queue:
     of: Mapping[str, tuple[str, ...]]
     elsewhere: Mapping[str, int]
     shredded: tuple[str, ...]
+
+    @property
+    def whole(self) -> dict[str, tuple[str, ...]]:
+        """Those of `of` all of whose names are there: a release over these names answers them, and no others."""
+        return {id: names for id, names in self.of.items() if id not in self.elsewhere}
 
 
 def open_queue(ledger: Ledger, candidates: Iterable[str]) -> Queue:
@@ -47,8 +52,7 @@ def open_queue(ledger: Ledger, candidates: Iterable[str]) -> Queue:
         if name not in salts:
             continue
         found = names_behind(operator_key(request.key), salts[name], request.subjects, names)
-        own = set(found.values())
-        of |= {name: tuple(other for other in names if other in own)} if found else {}
+        of |= {name: tuple(dict.fromkeys(found.values()))} if found else {}
         elsewhere |= {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
     wanted = {name for found in of.values() for name in found}
     return Queue(
@@ -67,7 +71,6 @@ def opening_for(ledger: Ledger, request: Request, name: str) -> str:
     if salt is None:
         raise InputError(f"request {request.id}", "it was shredded: nobody can show any more whom it named", "Leave --name out")
     key = operator_key(request.key)
-    forms = forms_behind(key, salt, request.subjects, name)
-    if not forms:
+    if not (held := held_as(key, salt, request.subjects, name)):
         raise InputError(f"request {request.id}", "it does not name that person", "Write the name as the forget file did")
-    return opening_of(key, salt, next(iter(forms.values())))
+    return opening_of(key, salt, next(iter(held.values())))

@@ -32,7 +32,7 @@ class Request:
         extended: the reason of an extension, or None.
         identity: how it was checked who asks, or None where no entry says so.
         shredded: whether its salt was, after which nobody can tell whom it names.
-        subjects: digests of those it names.
+        subjects: digests of those it names, without names that were withdrawn one by one.
         salt_sha256: digest of its salt.
         key: id of the operator's key that the digests are made with.
         history: its entries, from the one that holds the request on.
@@ -73,6 +73,8 @@ class Request:
             return replace(changed, identity=entry.note)
         if entry.kind == "shredded":
             return replace(changed, shredded=True)
+        if entry.kind == "withdrawn" and entry.subjects and (left := set(self.subjects) - set(entry.subjects)):
+            return replace(changed, subjects=tuple(sorted(left)))  # some of its names; without the last one it is over
         return replace(changed, state=OUTCOMES.get(entry.kind, self.state))
 
 

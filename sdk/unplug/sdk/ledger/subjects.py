@@ -6,7 +6,7 @@ With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-2
     o   = HMAC(k_r, name)   the opening of one name, which only that person is given
     d   = SHA-256(o || name)   what the entry holds
 
-of a name in Unicode's NFC without blanks around it; entries of older versions hold digests of names as they were written.
+of a name in the form in which all doors compare it (`unplug.core.name_form`).
 
 Whoever has K and s finds the name again among those of some data. Whoever has o and the name can check d, and learns nothing of
 the other names of the request. Once s is shredded, K does not help: d is then a digest under a key that nobody has.
@@ -17,9 +17,10 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
-from unplug.core import OperatorKey, bare_name, name_forms
+from unplug.core import OperatorKey, name_form, name_forms
 
 CONTEXT = "unplug-ledger/1"
 
@@ -45,37 +46,34 @@ def digest_of(opening: str, name: str) -> str:
 
 
 def digests_of(key: OperatorKey, salt: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The digests of all names of a request, sorted: their order must not tell which is whose.
+    """The digests of all names of a request as they are given, sorted: their order must not tell which is whose."""
+    return tuple(sorted(digest_of(opening_of(key, salt, name), name) for name in set(names)))
 
-    Of each name as all doors compare it: `unplug.core.bare_name`.
+
+def names_behind(key: OperatorKey, salt: str, digests: Collection[str], candidates: Iterable[str]) -> dict[str, str]:
+    """Digest to name, of those of some candidates whom the digests of a request stand for, in the candidates' order.
+
+    A digest is of a name in its form (see `name_form`), and in older ledgers of a name as it was typed, in any Unicode form. A
+    form that several of the candidates share stands for none of them, unless it is one of them.
     """
-    return tuple(sorted(digest_of(opening_of(key, salt, name), name) for name in set(map(bare_name, names))))
+    names, wanted = tuple(candidates), frozenset(digests)
+    alike = Counter(map(name_form, names))
+    return {digest: name for name in names for digest in held_as(key, salt, wanted, name, alone=alike[name_form(name)] == 1)}
 
 
-def names_behind(key: OperatorKey, salt: str, digests: Sequence[str], candidates: Iterable[str]) -> dict[str, str]:
-    """Digest to name, of those of some candidates whom the digests of a request stand for.
+def held_as(key: OperatorKey, salt: str, digests: Collection[str], name: str, *, alone: bool = True) -> dict[str, str]:
+    """Digest to text, of the texts of one name that digests of a request are of; empty where it names others.
 
-    Digests of older requests are of names as they stood there, in any Unicode form. Where a digest stands for one candidate as
-    it is written, others that are merely trimmed alike are not meant; where it is several that are trimmed alike, none is.
+    Args:
+        key, salt: of the request.
+        digests: of those it names.
+        name: as somebody writes it.
+        alone: whether its form stands for nobody else.
     """
-    names, found = tuple(dict.fromkeys(candidates)), dict[str, str]()
-    for forms in (slice(0, 1), slice(1, None)):  # as it is written, then otherwise
-        left, meant = set(digests) - found.keys(), dict[str, list[str]]()
-        for name in names if left else ():
-            for form in name_forms(name)[forms]:
-                if (digest := digest_of(opening_of(key, salt, form), form)) in left:
-                    meant.setdefault(digest, []).append(name)
-        found |= {digest: own[0] for digest, own in meant.items() if len(own) == 1}
-    return found
-
-
-def forms_behind(key: OperatorKey, salt: str, digests: Sequence[str], name: str) -> dict[str, str]:
-    """Digest to text, of the texts of one name that digests of a request were made of; empty where it names others."""
-    made = {digest_of(opening_of(key, salt, form), form): form for form in name_forms(name)}
-    return {digest: form for digest, form in made.items() if digest in digests}
+    texts = name_forms(name) if alone else (name,)
+    return {digest: text for text in texts if (digest := digest_of(opening_of(key, salt, text), text)) in digests}
 
 
 def opens(opening: str, name: str, digests: Sequence[str]) -> bool:
     """Whether an opening shows that one of the digests stands for a name."""
-    made = [digest_of(opening, form) for form in name_forms(name)]
-    return any(hmac.compare_digest(found, digest) for found in made for digest in digests)
+    return any(hmac.compare_digest(digest_of(opening, text), digest) for text in name_forms(name) for digest in digests)

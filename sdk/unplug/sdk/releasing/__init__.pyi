@@ -1,3 +1,5 @@
+from .coverage import answerable as answerable
+from .coverage import cover as cover
 from .deciding import Decided as Decided
 from .demo import DEMO_RECIPE as DEMO_RECIPE
 from .demo import DEMO_SPEC as DEMO_SPEC

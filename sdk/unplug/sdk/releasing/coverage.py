@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from unplug.core import InputError
-from unplug.sdk.data import Dataset
+from unplug.sdk.data import Dataset, named_samples
 from unplug.sdk.ledger import Ledger, Queue, Request, open_queue, pick
 
+TAKE_OUT = "Check the data; `unplug ledger withdraw ID --person NAME` takes a mistyped name, or one of other data, out of it"
 OVER = "A request that is over stays so; leave it out, or add a new one"
 ENDS = ("release", "answered", "refused", "withdrawn")
 
@@ -41,7 +42,7 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
         InputError: no such request; it is over or was released; it names somebody whom the data do not hold or the forget set
             leaves out; none is open. Or the operator's key is another than the digests were made with.
     """
-    requests, samples = ledger.requests(), _named_samples(dataset)
+    requests, samples = ledger.requests(), named_samples(dataset.samples)
     for name in wanted:
         check_open(pick(requests, name))
     queue, gone = open_queue(ledger, samples), frozenset(forget_ids)
@@ -59,6 +60,31 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
     return Coverage(requests=answered, others=len(gone - named))
 
 
+def answerable(ledger: Ledger, names: Iterable[str], among: Collection[str] | None = None) -> dict[str, tuple[str, ...]]:
+    """Open requests that a release over some data can answer: the data hold everybody whom they name.
+
+    One that the data hold in part is left open, for nobody may be told of half a request that it is done.
+
+    Args:
+        ledger: with the requests.
+        names: sample ids of the data, and ``subject:NAME`` of the people in them.
+        among: ids of the requests that are meant; None stands for all.
+
+    Returns:
+        Id to the names of the data that it names.
+
+    Raises:
+        InputError: there is none; it says how many wait for names that these data do not hold.
+    """
+    queue = open_queue(ledger, names)
+    found = {id: held for id, held in queue.whole.items() if among is None or id in among}
+    if not found:
+        first = next((f" ({id}: {missing} unknown)" for id, missing in queue.elsewhere.items()), "")
+        why = f"these data hold all names of no open request; {len(queue.elsewhere)} name somebody else{first}"
+        raise InputError("the queue", why, TAKE_OUT)
+    return found
+
+
 def check_open(request: Request) -> None:
     """Refuses a request that no model has to be released for any more; says since which entry."""
     if request.state != "open":
@@ -73,14 +99,4 @@ def _check_known(request: Request, queue: Queue) -> None:
         )
     if missing := queue.elsewhere.get(request.id, 0):
         why = f"{missing} of the {len(request.subjects)} that it names are unknown to these data"
-        raise InputError(f"request {request.id}", why, "Check --data; whom another data set holds is another request")
-
-
-def _named_samples(dataset: Dataset) -> dict[str, set[str]]:
-    """Every name that a request can have in some data, a sample id or ``subject:NAME``, to the ids of its samples."""
-    found: dict[str, set[str]] = {}
-    for sample in dataset.samples:
-        found.setdefault(sample.id, set()).add(sample.id)
-        if sample.subject is not None:
-            found.setdefault(f"subject:{sample.subject}", set()).add(sample.id)
-    return found
+        raise InputError(f"request {request.id}", why, TAKE_OUT)

@@ -21,6 +21,7 @@ from unplug.core import VERSION, DataError, InputError, OutputError, UnplugError
 from unplug.sdk.ledger import open_ledger
 
 from .batching import Batcher, Busy
+from .data_names import DataNames
 from .hub import Hub
 from .inbox import Inbox
 from .jobs import JobEvent, Jobs
@@ -79,6 +80,8 @@ def make_app(settings: ServeSettings) -> FastAPI:
             here.tables.close()
 
     app = FastAPI(title="unplug serve", version=VERSION, description=ABOUT, docs_url=None, redoc_url=None, lifespan=life)
+    # A redirect would go to a host and a scheme that nobody vouches for, before anybody is known.
+    app.router.redirect_slashes = False
     for router in (request_routes, job_routes, model_routes):
         app.include_router(router)
     _add_own_routes(app)
@@ -108,6 +111,7 @@ async def _parts(settings: ServeSettings, metrics: Metrics) -> Parts:
         settings=settings, tables=tables, ledger=ledger, jobs=jobs, gate=Gate(tables=tables), metrics=metrics,
         inbox=Inbox(ledger), hub=hub, batcher=batcher, served=served, decoding=asyncio.Semaphore(DECODERS),
         rates=Rates(rate=limits.rate, burst=limits.burst),
+        names=None if settings.recipe is None else DataNames(settings.recipe.data),
     )  # fmt: skip
 
 

@@ -19,9 +19,12 @@ BOX = Annotated[
     ),
 ]
 KINDS = ("image/jpeg", "image/png", "image/webp", "image/bmp")
+UNTOLD = ("application/octet-stream", "binary/octet-stream", "application/x-www-form-urlencoded", "")
+"""What clients say that do not know: a file's default, S3's, curl's, nothing."""
 BODY = {
     "requestBody": {
-        "required": True, "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in KINDS},
+        "required": True,
+        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in (*KINDS, UNTOLD[0])},
         "description": "The picture itself: no form, no file name.",
     }
 }  # fmt: skip
@@ -45,11 +48,12 @@ async def list_models(here: HERE, _: MayAsk) -> ModelList:
 
 @router.post("/models/{name}/predict", responses=problems(404, 409, 415), openapi_extra=BODY)
 async def predict(name: MODEL, request: Request, here: HERE, token: MayAsk, box: BOX = None) -> Prediction:
-    """What a model says of one picture; the answer names the file that gave it."""
+    """What a model says of one picture; the answer names the file that gave it. The bytes say of which kind it is."""
     row, model = here.served.row, here.batcher.model
     if row is None or model is None or row.name != name:
         raise HTTPException(404, "no such model is served")
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in KINDS:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not kind.startswith("image/") and kind not in UNTOLD:
         raise HTTPException(415, f"send the picture itself, as {', '.join(KINDS)}")
     raw = await request.body()
     async with here.decoding:

@@ -34,7 +34,10 @@ LISTED = 500
 
 @router.post("/requests", status_code=201, responses=problems(409) | {200: {"model": RequestDetail}})
 async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, token: MayWrite) -> RequestDetail:
-    """Adds a request to the ledger, once: 201 where it is new, 200 where it was there. It is on the disk when you are told."""
+    """Adds a request to the ledger, once: 201 where it is new, 200 where it was there. It is on the disk when you are told.
+
+    A name that the server's data do not hold is refused (409), by its place among the names.
+    """
     received = None
     if body.received is not None:
         try:
@@ -42,7 +45,8 @@ async def submit(body: NewRequest, key: KEY, here: HERE, response: Response, tok
         except ValueError as error:
             raise HTTPException(422, "received is no day of the calendar") from error
     id = body.id or f"R-{operator_key().digest(f'{token.id} {key}', 'unplug-serve/1 idempotency')[:24]}"
-    submission = Submission(names=tuple(body.names), id=id, received=received, identity=body.identity)
+    known = None if here.names is None else await asyncio.to_thread(here.names.known, body.names)
+    submission = Submission(names=tuple(body.names), id=id, received=received, identity=body.identity, known=known)
     request, new = await asyncio.wrap_future(here.inbox.put(submission))
     if new and here.settings.recipe is not None and here.settings.recipe.automatic:
         await asyncio.to_thread(here.jobs.ask)
@@ -73,9 +77,9 @@ async def read_request(id: REQUEST, here: HERE, _: MayRead) -> RequestDetail:
 
 @router.post("/requests/{id}/withdraw", responses=problems(404, 409))
 async def withdraw(id: REQUEST, body: Withdrawal, here: HERE, _: MayWrite) -> RequestDetail:
-    """Ends a request that the person has taken back; one that is withdrawn already stays so."""
+    """Ends a request that the person has taken back, or takes `names` out of it; what is withdrawn already stays so."""
     if (await _find(id, here)).state != "withdrawn":
-        await asyncio.to_thread(here.ledger.withdraw, id, body.reason)
+        await asyncio.to_thread(here.ledger.withdraw, id, body.reason, tuple(body.names))
     return detail(await _find(id, here), here.today)
 
 

@@ -25,7 +25,7 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
         host, port: where it listens; a proxy in front of it speaks TLS.
 
     Raises:
-        InputError: no ledger is there, its key is missing, or the recipe's file is none.
+        InputError: no ledger is there, its key is missing, or the recipe's file or data are none.
         MissingExtraError: ``[serve]`` is not installed.
     """
     require_modules(MODULES, "serve")
@@ -38,7 +38,10 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
     tables = ServiceTables(settings.ledger)
     tables.create()
     if settings.recipe is not None:
+        from .data_names import DataNames
         from .models import put_first_model
+
+        DataNames(settings.recipe.data).now()
 
         put_first_model(tables, settings.recipe)
     with temporary_folder("unplug-metrics-") as numbers:

@@ -32,9 +32,12 @@ class NewRequest(Given):
 
 
 class Withdrawal(Given):
-    """The person has taken the request back."""
+    """The person has taken the request back, or some names do not belong to it."""
 
     reason: Line = Field("", description="Why, without names.")
+    names: list[Name] = Field(
+        default_factory=list, max_length=1000, description="Names to take out, the others stay; none ends the request."
+    )
 
 
 class Step(BaseModel):

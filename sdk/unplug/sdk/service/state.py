@@ -14,6 +14,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from unplug.sdk.ledger import Ledger
 
 from .batching import Batcher
+from .data_names import DataNames
 from .hub import Hub
 from .inbox import Inbox
 from .jobs import Jobs
@@ -43,6 +44,7 @@ class Parts:
     batcher: Batcher
     served: Served
     rates: Rates
+    names: DataNames | None
     decoding: asyncio.Semaphore
 
     @property

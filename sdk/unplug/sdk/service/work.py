@@ -13,10 +13,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckFailed, ConversionError, GateFailed, InputError, UnplugError, call_in_child
+from unplug.core import CheckFailed, ConversionError, GateFailed, UnplugError, call_in_child
 from unplug.sdk.ledger import Ledger
+from unplug.sdk.releasing import answerable
 
 from .certifying import certify_requests
+from .data_names import DataNames
 from .jobs import Jobs, ReleaseJob
 from .recipe import ServeRecipe, ServeSettings
 
@@ -96,9 +98,7 @@ class JobThread:
 
     def _compute(self, job: ReleaseJob, lost: threading.Event) -> Mapping[str, Any] | None:
         """What the runner returns, kept in the job; None where the job is another's by now."""
-        requests = job.requests or tuple(item.id for item in self._ledger.requests().values() if item.state == "open")
-        if not requests:
-            raise InputError("the queue", "no request waits", "Nothing is to be done")
+        requests = job.requests or tuple(answerable(self._ledger, DataNames(self._recipe.data).now()))
         if not self._jobs.pin(job, requests):
             return None
         folder = Path(self._settings.folder) / "jobs" / job.id

@@ -9,10 +9,10 @@ from typing import Literal
 from unplug.core import SUBJECT, CheckFailed, InputError, name_forms
 from unplug.sdk.data import Split, stored_name
 
-Standing = Literal["holds", "remembers", "derived", "names", "forgot", "unknown"]
-"""``holds``: pictures, or what was computed of them. ``remembers``: a model that was trained on them, or what such models say.
-``derived``: made from such a model. ``names``: her name or an id stands in it. ``forgot``: made to forget her. ``unknown``: it
-could not be looked into."""
+Standing = Literal["holds", "deleted", "remembers", "derived", "names", "forgot", "unknown"]
+"""``holds``: pictures, or what was computed of them. ``deleted``: it held them until this search purged it. ``remembers``: a
+model that was trained on them, or what such models say. ``derived``: made from such a model. ``names``: her name or an id is in
+it. ``forgot``: made to forget her. ``unknown``: it could not be looked into."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import SUBJECT, CheckFailed, DataError, InputError, bare_name, parse_json, read_regular
+from unplug.core import SUBJECT, CheckFailed, DataError, InputError, name_form, parse_json, read_regular
 from unplug.sdk.bundle import read_manifest
 from unplug.sdk.data import Held, Listing, held_in_cache, parse_spec, picked
 
@@ -39,7 +39,7 @@ def person_in(spec: str, name: str) -> Person:
     for item in listing.samples:
         for called in (item.id, f"{SUBJECT}{item.subject}"):
             known.setdefault(called, set()).add(item.id)
-    alike = [called for called in known if bare_name(called) == bare_name(name)]
+    alike = [called for called in known if name_form(called) == name_form(name)]
     ids = known.get(name) or (known[alike[0]] if len(alike) == 1 else set())
     if not ids:
         fix = "`unplug data inspect SPEC --ids` lists the ids; subject:NAME names a person"
@@ -69,7 +69,7 @@ def trace(
     why = "delete the pictures, after the models forgot"
     data = Place(path=spec, kind="data", standing="holds", samples=len(person.ids), goes_by=why)
     cache = [
-        Place(path=str(path), kind=f"cache: {item.kind}", standing="holds", goes_by="unplug trace --purge")
+        Place(path=str(path), kind=f"cache: {item.kind}", standing="holds", goes_by="unplug trace --purge --request ID")
         for item in cached
         for path in item.paths
     ]

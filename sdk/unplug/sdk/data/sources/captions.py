@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import MAX_JSON_BYTES, DataError, bare_name
+from unplug.core import MAX_JSON_BYTES, DataError, name_form
 
 from ..decode import decode_file, fingerprint_file
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
@@ -88,21 +88,19 @@ class CaptionsSource(FileSource):
     def _from_tables(self, tables: list[Path], images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
         words: dict[str, Words] = {}
         first: dict[str, str] = {}  # image to the line that spoke of it
-        here = {bare_name(name): name for name in images}
+        here = {name_form(name): name for name in images}
         for place, folder, raw in self._lines(tables):
             name = place
             try:
                 record = record_from(raw)
                 name = _inside(folder, record.get("file_name"))
-                name = name if name in images else here.get(bare_name(name), name)
+                name = name if name in images else here.get(name_form(name), name)
                 if name not in images:
                     raise ValueError(f"{place} captions it, but there is no such image")
                 if name in first:
                     raise ValueError(f"{place} captions it again ({first[name]} did)")
                 first[name] = place
-                words[name] = Words(
-                    caption=caption_in(record), age=age_in(record), subject=subject_in(record), place=place
-                )
+                words[name] = Words(caption=caption_in(record), age=age_in(record), subject=subject_in(record), place=place)
             except ValueError as error:
                 problems.append(Problem(id=shown(name), reason=str(error)))
         problems += [
@@ -161,7 +159,7 @@ def _inside(folder: PurePosixPath, name: object) -> str:
 
 
 def _stem(name: str) -> str:
-    return bare_name(PurePosixPath(name).with_suffix("").as_posix())
+    return name_form(PurePosixPath(name).with_suffix("").as_posix())
 
 
 def _head(path: Path) -> bytes:

@@ -54,7 +54,9 @@ class CSVSource(FileSource):
         for ours in ("subject", "age", "label", "partition"):
             if ours not in header.columns and (near := near_column(header.unread, ours)):
                 why = f"its column {near!r} is not read, and may be what is called {ours!r} here"
-                raise DataError(where, why, f"Call it {ours!r}, or remove it or call it {ATTRIBUTE}NAME if it is something else")
+                raise DataError(
+                    where, why, f"Call it {ours!r}, or remove it or call it {ATTRIBUTE}NAME if it is something else"
+                )
         if not header.unread:
             return ()
         nobody = "" if "subject" in header.columns else "; none says who is in a picture ('subject')"

@@ -66,4 +66,6 @@ _MIDDLES = tuple((low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES)
 
 
 def _rows(table: Path) -> list[Row]:
-    return table_rows(table, str(table), "Give the folder that MUFAC was unpacked to", ("image_path", "age_class"), needed="image_path")
+    return table_rows(
+        table, str(table), "Give the folder that MUFAC was unpacked to", ("image_path", "age_class"), needed="image_path"
+    )

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from unplug.core import bare_name
+from unplug.core import name_form
 
 from .utkface import MAX_AGE
 
@@ -59,7 +59,7 @@ def record_from(raw: bytes) -> dict[str, Any]:
         raise ValueError(f"it is not JSON ({error})") from error
     if not isinstance(record, dict):
         raise ValueError("it is not a JSON object")
-    named = {bare_name(key).casefold(): value for key, value in record.items()}
+    named = {name_form(key).casefold(): value for key, value in record.items()}
     if len(named) < len(record):
         raise ValueError("a key stands in it twice, in other letters")
     return named

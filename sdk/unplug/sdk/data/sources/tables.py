@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from unplug.core import DataError, bare_name, counted, open_regular, read_regular, text_encoding
+from unplug.core import DataError, counted, name_form, open_regular, read_regular, text_encoding
 
 from .utkface import MAX_AGE
 
@@ -176,15 +176,13 @@ def _opened(table: Path, what: str, fix: str) -> Iterator[TextIO]:
         raise DataError(what, str(error), fix) from error
 
 
-def _header(
-    handle: TextIO, what: str, columns: Collection[str], needed: str, beginning: str | None
-) -> tuple[Header, Any, int]:
+def _header(handle: TextIO, what: str, columns: Collection[str], needed: str, beginning: str | None) -> tuple[Header, Any, int]:
     """The header, a reader of what is below it, and the lines in front of that."""
     line, before = handle.readline(), 1
     if hint := _SEPARATOR.fullmatch(line.rstrip("\r\n")):  # what spreadsheets write for each other
         line, before = handle.readline(), 2
     for separator in hint[1] if hint else SEPARATORS:
-        names = tuple(bare_name(name) for name in next(csv.reader([line], delimiter=separator), ()))
+        names = tuple(name_form(name) for name in next(csv.reader([line], delimiter=separator), ()))
         found = [_column(name, columns, beginning) for name in names]
         if needed in found:
             break

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import bare_name
+from unplug.core import name_form
 
 from ..decode import MAX_FILE_BYTES, decode_bytes
 from ..source import Listing, Problem, Sample, not_empty
@@ -100,7 +100,7 @@ def _by_key(entries: Iterable[Member], prefix: str, problems: list[Problem]) -> 
             continue
         if split is not None:
             key, part = split
-            same = keys.setdefault(bare_name(key), key)
+            same = keys.setdefault(name_form(key), key)
             found.setdefault(same, {}).setdefault(part, []).append(member)
     return found
 

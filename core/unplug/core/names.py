@@ -168,7 +168,7 @@ def checked_names(names: Sequence[str], known: KnownNames | None = None) -> tupl
     if empty := [place for place, form in enumerate(forms, 1) if form in ("", SUBJECT)]:
         raise InputError("the request", _places(empty, forms, "empty"), "Write a sample id or subject:NAME, or leave it out")
     if wrong := [(place, why) for place, form in enumerate(forms, 1) if (why := _no_name(form))]:
-        told = f"{_places([place for place, _ in wrong], forms, 'no names')}: {wrong[0][1]}"
+        told = f"{_places([place for place, _ in wrong], forms, 'not to be found')}: {wrong[0][1]}"
         raise InputError("the request", told, "Write them as the data should have them")
     if known is None:
         return tuple(dict.fromkeys(forms))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from unplug.core import counted, name_form, name_key, padded_name
+from unplug.core import counted, name_key, padded_name
 
 from .source import Sample
 from .sources.records import shown
@@ -91,4 +91,4 @@ def _more(found: Sequence[object], what: str) -> Iterator[str]:
 
 def _name(name: str, sample: Sample) -> str:
     """A name and where it stands first."""
-    return f"{shown(name_form(name))!r} ({sample.place or shown(sample.id)})"
+    return f"'{shown(name)}' ({sample.place or shown(sample.id)})"

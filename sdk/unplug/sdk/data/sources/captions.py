@@ -15,6 +15,7 @@ from ..decode import decode_file, fingerprint_file
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
 from .files import FileSource, files_below, image_files
 from .records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
+from .tables import told_of_keys
 
 TABLE = "metadata.jsonl"
 MAX_LINES = 2_000_000  # of all tables
@@ -55,7 +56,8 @@ class CaptionsSource(FileSource):
         images = {self._name(path): path for path in image_files(self.root)}
         tables = [path for path in files_below(self.root, {Path(TABLE).suffix}) if path.name == TABLE]
         problems: list[Problem] = []
-        words = self._from_tables(tables, images, problems) if tables else self._from_texts(images, problems)
+        keys: set[str] = set()
+        words = self._from_tables(tables, images, problems, keys) if tables else self._from_texts(images, problems)
         samples = tuple(
             Sample(
                 id=name,
@@ -68,7 +70,7 @@ class CaptionsSource(FileSource):
             if name in words
         )
         not_empty(samples, problems, f"captions:{self.root}", EXPECTED)
-        return Listing(samples=samples, problems=tuple(problems))
+        return Listing(samples=samples, problems=tuple(problems), told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that lies beside the picture."""
@@ -85,7 +87,9 @@ class CaptionsSource(FileSource):
     def _name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
 
-    def _from_tables(self, tables: list[Path], images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
+    def _from_tables(
+        self, tables: list[Path], images: Mapping[str, Path], problems: list[Problem], keys: set[str]
+    ) -> dict[str, Words]:
         words: dict[str, Words] = {}
         first: dict[str, str] = {}  # image to the line that spoke of it
         here = {name_form(name): name for name in images}
@@ -93,6 +97,7 @@ class CaptionsSource(FileSource):
             name = place
             try:
                 record = record_from(raw)
+                keys.update(record)
                 name = _inside(folder, record.get("file_name"))
                 name = name if name in images else here.get(name_form(name), name)
                 if name not in images:

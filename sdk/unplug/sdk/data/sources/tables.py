@@ -181,20 +181,24 @@ def _header(handle: TextIO, what: str, columns: Collection[str], needed: str, be
     line, before = handle.readline(), 1
     if hint := _SEPARATOR.fullmatch(line.rstrip("\r\n")):  # what spreadsheets write for each other
         line, before = handle.readline(), 2
-    for separator in hint[1] if hint else SEPARATORS:
-        names = tuple(name_form(name) for name in next(csv.reader([line], delimiter=separator), ()))
-        found = [_column(name, columns, beginning) for name in names]
-        if needed in found:
-            break
-    else:
-        near = f"; {near!r} may be it" if (near := near_column(names, needed)) else ""
-        raise DataError(what, f"it has no column {needed!r}{near}", "Name the columns in the first line")
+    read = {separator: _names(line, separator) for separator in (hint[1] if hint else SEPARATORS)}
+    folded = {separator: [_column(name, columns, beginning) for name in names] for separator, names in read.items()}
+    separator = next((separator for separator, found in folded.items() if needed in found), None)
+    if separator is None:
+        near = near_column(max(read.values(), key=len), needed)
+        why = f"it has no column {needed!r}{f'; {near!r} may be it' if near else ''}"
+        raise DataError(what, why, "Name the columns in the first line")
+    names, found = read[separator], folded[separator]
     kept = [name for name in found if name]
     if twice := next((name for name in kept if kept.count(name) > 1), None):
         raise DataError(what, f"line {before} has two columns {twice!r}", "Rename or remove one of them")
     places = {name: place for place, name in enumerate(found) if name}
     reader = csv.reader(handle, delimiter=separator, strict=True)  # strict: a lost quote would swallow the rows below it
     return Header(names=names, columns=places, separator=separator), reader, before
+
+
+def _names(line: str, separator: str) -> tuple[str, ...]:
+    return tuple(name_form(name) for name in next(csv.reader([line], delimiter=separator), ()))
 
 
 def _column(name: str, columns: Collection[str], beginning: str | None) -> str | None:
@@ -233,6 +237,12 @@ def near_column(names: Iterable[str], wanted: str) -> str | None:
         if slip or (words & others and words <= others | beside):
             return name
     return None
+
+
+def told_of_keys(keys: Collection[str]) -> tuple[str, ...]:
+    """What to tell of the keys of JSON records: where none is ``subject`` and one may be meant so."""
+    near = None if "subject" in keys else near_column(sorted(keys), "subject")
+    return () if near is None else (f"{near!r} is not read: who is in a picture is called 'subject' here",)
 
 
 def text_lines(path: Path, fix: str) -> Iterator[str]:

@@ -1,4 +1,5 @@
 from .bars import progress as progress
+from .bars import tell as tell
 from .cache import cache_alone as cache_alone
 from .cache import cache_dir as cache_dir
 from .cache import cache_entries as cache_entries
@@ -50,6 +51,11 @@ from .names import SUBJECT as SUBJECT
 from .names import KnownNames as KnownNames
 from .names import checked_names as checked_names
 from .names import name_form as name_form
+from .names import name_forms as name_forms
+from .names import name_key as name_key
+from .names import padded_name as padded_name
+from .names import person_named as person_named
+from .names import spoilt_name as spoilt_name
 from .processes import DEFAULT_TIMEOUT_SECONDS as DEFAULT_TIMEOUT_SECONDS
 from .processes import Array as Array
 from .processes import Child as Child
@@ -70,6 +76,7 @@ from .registry import Registry as Registry
 from .regular import open_regular as open_regular
 from .regular import parse_json as parse_json
 from .regular import read_regular as read_regular
+from .regular import text_encoding as text_encoding
 from .results import atomic_dir as atomic_dir
 from .results import atomic_entries as atomic_entries
 from .results import atomic_path as atomic_path

@@ -6,9 +6,12 @@ import io
 import re
 import sys
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from tqdm import tqdm
+
+from .text import printable
 
 EVERY = 30.0
 """Seconds between the lines of a log, and before the first: what is done by then says nothing."""
@@ -55,3 +58,9 @@ def progress(
     if sys.stderr.isatty() or "ipykernel" in sys.modules:
         return tqdm(items, **usual)
     return _Lines(items, **usual, file=_Log(), delay=EVERY, mininterval=EVERY, miniters=1, bar_format=LINE)
+
+
+@cache
+def tell(line: str) -> None:
+    """A line on standard error that people should read, once in a process however often its cause is met."""
+    sys.stderr.write(f"note: {printable(line)}\n")

@@ -75,6 +75,18 @@ def read_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputE
     return b"".join(parts)
 
 
+def text_encoding(head: bytes) -> str:
+    """The encoding of a text that other programs wrote, by its first bytes: UTF-16 where its mark is there, else UTF-8.
+
+    Spreadsheets write "Unicode text" so, and Windows' editors and shells.
+
+    Example:
+        >>> text_encoding("anna".encode("utf-16")), text_encoding(b"anna")
+        ('utf-16', 'utf-8-sig')
+    """
+    return "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+
+
 def parse_json(raw: bytes) -> Any:
     """JSON of a bounded depth, with integers of a bounded length.
 

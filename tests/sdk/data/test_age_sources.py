@@ -38,7 +38,7 @@ def test_attributes_of_a_table(draw: Draw, tmp_path: Path) -> None:
     table.write_text("path,age,attr:sex,attr: skin ,other\na.png,10,female,IV,x\nb.png,20,,II,y\nc.png,20-29,male,,z\n")
     dataset = load(f"csv:{table}", on_bad="skip")
     assert told(dataset)["a.png"][2] == {"sex": "female", "skin": "IV"} and told(dataset)["b.png"][2] == {"skin": "II"}
-    assert reasons(dataset) == {"c.png": "age 20-29 is a range, and no age in years"}
+    assert reasons(dataset) == {"c.png": "line 4: age 20-29 is a range, and no age in years"}
     assert describe(dataset)["attributes"] == {"sex": {"female": 1}, "skin": {"IV": 1, "II": 1}}
     plain = tmp_path / "plain.csv"
     plain.write_text("path,age\na.png,10\nb.png,20\n")

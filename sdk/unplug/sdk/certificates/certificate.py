@@ -38,6 +38,8 @@ class RequestLine:
         released: when the ledger recorded the release, UTC.
         answered: when it recorded that the person was told, or null.
         informed: how many recipients of the data were told.
+        answered_on: the operator's calendar day of `answered`, as ``2027-01-31+02:00``; null where the ledger does not say, and
+            UTC's counts.
     """
 
     id: str
@@ -48,11 +50,18 @@ class RequestLine:
     released: str
     answered: str | None
     informed: int
+    answered_on: str | None = None
+
+    @property
+    def told_on(self) -> str | None:
+        """The day on which the person was told, or None."""
+        told = self.answered_on or self.answered
+        return None if self.answered is None or told is None else told[:10]
 
     @property
     def in_time(self) -> bool | None:
         """Whether the answer came by the due day; None where there was none yet."""
-        return None if self.answered is None else self.answered[:10] <= self.due
+        return None if self.told_on is None else self.told_on <= self.due
 
 
 @dataclass(frozen=True, kw_only=True)

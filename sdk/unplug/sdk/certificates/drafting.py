@@ -10,6 +10,8 @@ personal data in the context of AI models (17 December 2024); GDPR, articles 12,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -42,16 +44,16 @@ def write_drafts(request: str, ledger: Ledger, out: Path, certificate: Certifica
     found = pick(ledger.requests(), request)
     with atomic_dir(out, owner=DRAFTS[0], ours=DRAFTS) as folder:
         for name in DRAFTS:
-            (folder / name).write_text(_filled(name, found, certificate), encoding="utf-8")
+            (folder / name).write_text(_filled(name, found, certificate, ledger.day), encoding="utf-8")
     return tuple(out / name for name in DRAFTS)
 
 
-def _filled(name: str, request: Request, certificate: Certificate | None) -> str:
+def _filled(name: str, request: Request, certificate: Certificate | None, day: Callable[[str], date]) -> str:
     environment = Environment(
         loader=FileSystemLoader(HERE), autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"md": markdown_text, "percent": lambda value: percent(value, 2), "gap": _gap}
+    environment.filters |= {"md": markdown_text, "percent": lambda value: percent(value, 2), "gap": _gap, "day": day}
     ended = next((entry for entry in reversed(request.history) if entry.kind in ("answered", "refused", "withdrawn")), None)
     return environment.get_template(f"{name}.j2").render(
         request=request, certificate=certificate, ended=ended, blank=blank, no_advice=NO_ADVICE,

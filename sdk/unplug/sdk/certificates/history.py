@@ -84,7 +84,7 @@ def request_line(id: str, bundle: str, entries: Sequence[Entry], where: str) -> 
         id=id, received=_day(opened.received, where), due=_day((moved or opened).due, where), extended=moved is not None,
         identity_checked=bool(opened.note) or any(entry.kind == "identity" for entry in mine),
         released=released[-1].at, answered=None if answered is None else answered.at,
-        informed=sum(entry.kind == "informed" for entry in mine),
+        informed=sum(entry.kind == "informed" for entry in mine), answered_on=None if answered is None else answered.day,
     )  # fmt: skip
 
 

@@ -76,16 +76,16 @@ class CertificatePolicy:
 
     def _request(self, certificate: Certificate, now: datetime) -> Iterator[str]:
         request, issued = certificate.request, time_of(certificate.issued)
-        told = request.answered or certificate.issued
+        told = request.told_on or certificate.issued[:10]
         if issued is None or issued > now:
             yield f"it says that it was issued at {certificate.issued[:40]!r}, which is no time before now"
         elif self.max_age_days is not None and (now - issued).days > self.max_age_days:
             yield f"it is {(now - issued).days} days old, older than {self.max_age_days}"
         if self.answered and request.answered is None:
             yield "the ledger does not say that the person was told"
-        if self.in_time and told[:10] > request.due:
+        if self.in_time and told > request.due:
             word = "was told on" if request.answered else "was not told, and it was issued on"
-            yield f"the person {word} {told[:10]}, after the due day {request.due}"
+            yield f"the person {word} {told}, after the due day {request.due}"
 
     def _evidence(self, evidence: Evidence) -> Iterator[str]:
         if evidence.shown_by not in self.shown_by:

@@ -123,8 +123,9 @@ def _lead(certificate: Certificate) -> str:
 
 def _dates(certificate: Certificate) -> Pairs:
     request = certificate.request
-    late = {True: Piece(text=_time(request.answered), tone="good"), False: Piece(text=_time(request.answered), tone="bad")}
-    answered = Piece(text="not yet", tone="open") if request.in_time is None else late[request.in_time]
+    day = "" if request.answered_on is None else f"on {request.told_on} where they were told (UTC{request.answered_on[10:]})"
+    told = Piece(text=_time(request.answered), tone="good" if request.in_time else "bad", note=day)
+    answered = Piece(text="not yet", tone="open") if request.in_time is None else told
     return Pairs(
         title="The request", across=4,
         rows=(

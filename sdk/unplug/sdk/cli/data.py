@@ -52,7 +52,7 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
     """Decode everything that SPEC names and describe it."""
     from unplug.sdk.data import describe, load_dataset
 
-    dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show)
+    dataset = load_dataset(spec, size, on_bad=on_bad, show=common.show, tells=False)
     value = describe(dataset)
     lines = [
         f"{spec}: {counted(value['samples'], 'sample')} at {size} px, {value['subjects'] or 'unknown'} subjects",
@@ -60,6 +60,7 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
         f"unusable  {len(value['unusable'])}",
     ]
     lines += [f"          {item['id']}: {item['reason']}" for item in value["unusable"][:20]]
+    lines += [f"note      {line}" for line in value["told"]]
     if value["ages"]["known"]:
         ages = value["ages"]
         lines.append(f"ages      {ages['min']:g} to {ages['max']:g}, mean {ages['mean']:.1f}")

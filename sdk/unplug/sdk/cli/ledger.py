@@ -62,9 +62,7 @@ def _day(_context: click.Context, _parameter: click.Parameter, value: datetime |
 @click.option("--forget", "forget_file", type=click.Path(path_type=Path), help="Forget file that names the person.")
 @click.option("--person", "people", multiple=True, metavar="NAME", help="A sample id or subject:NAME; may be repeated.")
 @click.option("--data", "spec", metavar="SPEC", help="Refuse names that these data do not hold.")
-@click.option(
-    "--received", type=click.DateTime(["%Y-%m-%d"]), callback=_day, help="The day on which it came (default: today, in UTC)."
-)
+@click.option("--received", type=click.DateTime(["%Y-%m-%d"]), callback=_day, help="The day on which it came (default: today).")
 @click.option("--identity", default="", help="How it was checked who asks, without names.")
 @command
 def add(

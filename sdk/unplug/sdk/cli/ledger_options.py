@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,11 +17,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def ledger_option(function: F) -> F:
-    """Adds --ledger PLACE."""
+    """Adds --ledger PLACE and --timezone ZONE."""
+    function = click.option(
+        "--timezone", metavar="ZONE", envvar="UNPLUG_TIMEZONE", expose_value=False, callback=_zone,
+        help="Whose days count, as Europe/Berlin or +02:00 (default: this machine's).",
+    )(function)  # fmt: skip
     return click.option(
         "--ledger", "where", metavar="PLACE", envvar="UNPLUG_LEDGER",
         help="A file, or postgresql://USER@HOST/DATABASE (default: ~/.local/share/unplug/ledger.db).",
     )(function)  # fmt: skip
+
+
+def _zone(_context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    """For all that this process and its children open."""
+    if value is not None:
+        os.environ["UNPLUG_TIMEZONE"] = value
 
 
 def request_facts(request: Request) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +12,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, InputError
+from unplug.core import DataError, InputError, spoilt_name, tell
 
 from .cache import fingerprints, pixels
+from .naming import told_of_people
 from .source import Captioned, Eyes, Listing, Problem, Sample, parse_spec
+from .sources.records import shown
 
 OnBad = Literal["error", "skip"]
 MIN_SIZE = 8
@@ -33,7 +36,7 @@ class Dataset:
         digest: SHA-256 over ids, contents and labels of the N samples.
         classes: names of the class labels.
         age_edges: the data set's own age groups, or None.
-        eyes: see `Listing`.
+        eyes, told: see `Listing`.
     """
 
     spec: str
@@ -45,6 +48,7 @@ class Dataset:
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
     eyes: Eyes | None = None
+    told: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -87,17 +91,18 @@ class Dataset:
         return np.array([position[name] for name in ids], dtype=np.int64)
 
 
-def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True) -> Dataset:
+def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True, tells: bool = True) -> Dataset:
     """Loads, decodes and caches the data that a spec names.
 
     Args:
         spec: ``KIND:ARGUMENT``, see `unplug.sdk.data.source`.
         size: side in pixels, at least 8.
         on_bad: "error" refuses data with unusable samples and names them; "skip" goes on and counts them.
-        show: progress bars.
+        show: progress bars, and on standard error what is told of the data.
+        tells: False where whoever calls shows ``told`` itself.
 
     Returns:
-        The data set; ``problems`` lists what was left out.
+        The data set; ``problems`` lists what was left out, ``told`` what one should know of the rest.
 
     Raises:
         DataError: nothing usable, or unusable samples with ``on_bad="error"``.
@@ -120,9 +125,13 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
     problems += [Problem(id=readable[position][0].id, reason=reason) for position, reason in sorted(bad.items())]
     kept = [(row, sample, item) for row, (sample, item) in enumerate(readable) if row not in bad]
     _report(spec, problems, len(kept), on_bad)
+    told = (*listing.told, *told_of_people(listing.samples))
+    for line in told if show and tells else ():
+        tell(f"{spec}: {line}")
     digest = hashlib.sha256()
     for _, sample, item in kept:
-        digest.update(repr((sample.id, sample.age, sample.label, sample.subject, item.hex())).encode())
+        person = sample.subject if sample.written is None else sample.written
+        digest.update(repr((sample.id, sample.age, sample.label, person, item.hex())).encode())
     return Dataset(
         spec=spec,
         images=array,
@@ -133,6 +142,7 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
         classes=listing.classes,
         age_edges=listing.age_edges,
         eyes=listing.eyes,
+        told=told,
     )
 
 
@@ -141,17 +151,31 @@ def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | Problem]) -
     seen: set[str] = set()
     checked: list[bytes | Problem] = []
     for sample, item in zip(samples, prints, strict=True):
-        if sample.id in seen:
-            item = Problem(id=sample.id, reason="the id appears twice")
-        elif sample.id.startswith("subject:"):
-            item = Problem(id=sample.id, reason="ids that begin with subject: would stand for a person in a forget file")
-        elif sample.id.startswith("hmac:"):
-            item = Problem(id=sample.id, reason="ids that begin with hmac: would stand for a digest in a record")
-        elif any("\ud800" <= letter <= "\udfff" for letter in sample.id):
-            item = Problem(id=ascii(sample.id)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
+        name, same = sample.id, unicodedata.normalize("NFC", sample.id)
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            item = Problem(id=ascii(name)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
+        elif same in seen:
+            other = "" if same == name else ", in another Unicode form"
+            item = Problem(id=name, reason=f"the id appears twice{other}")
+        elif why := _unaskable(sample):
+            item = Problem(id=name, reason=f"{sample.place}: {why}" if sample.place else why)
         checked.append(item)
-        seen.add(sample.id)
+        seen.add(same)
     return checked
+
+
+def _unaskable(sample: Sample) -> str | None:
+    """Why no deletion request could name a sample or the person in it, or None."""
+    for taken, what in (("subject:", "a person in a forget file"), ("hmac:", "a digest in a record")):
+        if sample.id.startswith(taken):
+            return f"ids that begin with {taken} would stand for {what}"
+    person = sample.subject or ""
+    if any(unicodedata.category(letter) == "Cc" for letter in person):
+        return f"subject {shown(person)!r} holds a line feed or another control character: a quote may be missing"
+    for name, text in ((sample.id, f"id {shown(sample.id)!r}"), (f"subject:{person}", f"subject {shown(person)!r}")):
+        if why := spoilt_name(name):
+            return f"{text}: {why}"
+    return None
 
 
 def _report(spec: str, problems: Sequence[Problem], kept: int, on_bad: OnBad) -> None:
@@ -177,6 +201,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "samples": len(dataset),
         "unusable": [{"id": problem.id, "reason": problem.reason} for problem in dataset.problems],
         "size": dataset.size,
+        "told": list(dataset.told),
         "digest": dataset.digest,
         "subjects": len(subjects) or None,
         "ages": {

@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.core import InputError, OutputError, cache_alone, cache_dir, cache_entries, read_json, write_json
+from unplug.core import (
+    SUBJECT,
+    InputError,
+    OutputError,
+    cache_alone,
+    cache_dir,
+    cache_entries,
+    name_form,
+    read_json,
+    write_json,
+)
 
 from .source import Sample
 
 SCHEMA = "unplug-cache/1"
 SUFFIX = ".people"
-SUBJECT = "subject:"
 KINDS = {"latents": "latents", "condition": "conditions", "text": "embedded words", "judge": "a judge of faces"}
 """What files of the folder ``diffusion`` hold, by how their names begin."""
 
@@ -115,7 +124,7 @@ def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[st
         data: a data spec, or None.
         people: sample ids and ``subject:NAME``.
     """
-    wanted, specs = set(people), set[str]()
+    wanted, specs = set(map(name_form, people)), set[str]()
     if data is not None:
         kind, colon, argument = data.partition(":")
         specs = {
@@ -123,7 +132,7 @@ def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[st
             whole_spec(data),
             f"{kind}{colon}{Path(argument).expanduser().resolve()}",
         }  # also of data that are deleted
-    return tuple(item for item in held if item.data in specs or item.names & wanted)
+    return tuple(item for item in held if item.data in specs or wanted & set(map(name_form, item.names)))
 
 
 def purge(held: Sequence[Held]) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from unplug.core import SUBJECT, DataError, KnownNames, counted, name_form, read_regular
+from unplug.core import SUBJECT, DataError, KnownNames, counted, name_form, name_forms, read_regular, spoilt_name, text_encoding
 
 from .dataset import Dataset
 from .digests import stored_name
@@ -54,14 +55,17 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), "too large for a forget file", "List ids, one a line")
-        text = read_regular(path, max_bytes=MAX_BYTES, error=DataError, too_large="List ids, one a line").decode(
-            "utf-8-sig"
-        )  # not `read_text`: it turns carriage returns into line feeds
+        raw = read_regular(path, max_bytes=MAX_BYTES, error=DataError, too_large="List ids, one a line")
+        text = raw.decode(text_encoding(raw))  # not `read_text`: it turns carriage returns into line feeds
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
     try:
-        return _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, names)
+        found = _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, names)
+        for number, name in enumerate(found, 1):
+            if why := spoilt_name(name_form(name)):
+                raise ValueError(f"name {number}, {shown(name)!r}: {why}")
+        return found
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deep
         why = f"not a valid request ({error})"
         raise DataError(str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}') from error
@@ -88,8 +92,10 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _from_lines(text: str, names_of_data: Iterable[str]) -> list[str]:
     known, names = KnownNames(names_of_data), list[str]()
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n"), 1):
         bare = name_form(line)
+        if (why := spoilt_name(bare)) and not bare.startswith("##") and not known.alike(bare):  # ## underlines a comment
+            raise ValueError(f"line {number}, {shown(bare)!r}: {why}")
         if bare.startswith("#") and known.alike(bare):
             raise ValueError(f"{shown(bare)} is a comment and the id of a sample as well; a JSON file tells them apart")
         if not bare or bare.startswith("#"):
@@ -127,22 +133,23 @@ def resolve_names(names: Sequence[str], dataset: Dataset, where: str, trained: S
     if not names:
         raise DataError(where, "it names nothing", "List at least one sample id or subject:NAME")
     samples = named_samples(dataset.samples)
+    same = {unicodedata.normalize("NFC", name): name for name in samples}
     learned = frozenset(trained.train) if trained else frozenset()
     wanted: set[str] = set()
     gone: dict[str, None] = {}
     unknown: list[str] = []
     for name in names:
-        if name in samples:
-            wanted |= samples[name]
-        elif trained and (stored := stored_name(trained, name)) in learned:
-            gone[stored] = None
+        if (meant := name if name in samples else same.get(unicodedata.normalize("NFC", name))) is not None:
+            wanted |= samples[meant]
+        elif trained and (left := learned & {stored_name(trained, form) for form in name_forms(name)}):
+            gone |= dict.fromkeys(left)
         else:
             unknown.append(name)
     if unknown:
         listed = ", ".join(shown(name) for name in unknown[:3]) + (", ..." if len(unknown) > 3 else "")
         note = "; a comment stands on a line of its own" if any(" #" in name for name in unknown) else ""
         fix = f"`unplug data inspect SPEC --ids` lists the ids{note}"
-        raise DataError(where, f"{len(unknown)} unknown names ({listed})", fix)
+        raise DataError(where, f"{len(unknown)} unknown names ({listed}){KnownNames(samples).near(unknown)}", fix)
     return (*(name for name in dataset.ids if name in wanted), *gone)
 
 

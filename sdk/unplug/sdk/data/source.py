@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, Registry, counted
+from unplug.core import DataError, Registry, counted, person_named
 
 Partition = Literal["train", "validation", "test"]
 Eyes = tuple[tuple[float, float], tuple[float, float]]
@@ -35,6 +35,9 @@ class Sample:
         partition: the part of the data set's own official split, or None.
         attributes: what is known of the person beside the age, name to value, say "sex" to "female"; frozen. Models never see
             them and no digest covers them: they say between whom a model differs.
+        place: where a table says so, for messages, say "line 7".
+        written: the subject's name as the data have it, where `subject` is another text: it is in NFC, and None for what
+            stands for nobody (`unplug.core.person_named`). The digest of the data covers what is written.
     """
 
     id: str
@@ -44,8 +47,13 @@ class Sample:
     subject: str | None = None
     partition: Partition | None = None
     attributes: Mapping[str, str] = field(default_factory=lambda: NO_ATTRIBUTES, hash=False)
+    place: str = field(default="", compare=False)
+    written: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
+        if (meant := person_named(self.subject)) != self.subject:
+            object.__setattr__(self, "written", self.subject)
+            object.__setattr__(self, "subject", meant)
         if not isinstance(self.attributes, MappingProxyType):
             object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
 
@@ -73,6 +81,7 @@ class Listing:
         classes: names of the class labels.
         age_edges: borders of the data set's own age groups, where ages are known by group only.
         eyes: where they lie in most pictures, of data whose faces are all framed alike.
+        told: what whoever uses these data should know, in sentences: what is not read, say.
     """
 
     samples: tuple[Sample, ...]
@@ -80,6 +89,7 @@ class Listing:
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
     eyes: Eyes | None = None
+    told: tuple[str, ...] = ()
 
 
 class Source(Protocol):

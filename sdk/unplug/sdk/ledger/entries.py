@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal
 
 from unplug.core import STRICT, InputError
 
+from .clock import day_at
+
 MAX_BODY_BYTES = 2**21
 MAX_NOTE = 1000
 Kind = Literal[
@@ -20,6 +22,9 @@ Kind = Literal[
 """What an entry records. ``touched``: a model was searched for a request; ``informed``: a recipient of the data was told."""
 RECORDED = ("identity", "informed", "step", "try", "audit", "release", "revocation", "answered")
 """Kinds that `unplug ledger record` takes; the others have a command of their own, which checks more."""
+
+OFFSET = "utc_offset"
+"""The fact that says by how much the operator's clock, whose days an entry means, was ahead of UTC: ``+02:00``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +55,16 @@ class Entry:
     note: str = ""
     facts: Mapping[str, str] = field(default_factory=dict)
     clock_back_seconds: int = 0
+
+    @property
+    def day(self) -> str | None:
+        """The operator's calendar day of it with the offset, as ``2027-01-31+02:00``; None where it does not say.
+
+        Raises:
+            InputError: what it says is no offset.
+        """
+        offset = self.facts.get(OFFSET)
+        return None if offset is None else f"{day_at(self.at, offset)}{offset}"
 
     @property
     def body(self) -> str:

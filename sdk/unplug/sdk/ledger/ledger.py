@@ -7,13 +7,13 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, tzinfo
 from typing import TYPE_CHECKING, Any, cast
 
 from unplug.core import VERSION, InputError, KnownNames, checked_names, operator_key
 
 from . import clock
-from .entries import MAX_BODY_BYTES, MAX_NOTE, RECORDED, Entry, Kind, read_entry
+from .entries import MAX_BODY_BYTES, MAX_NOTE, OFFSET, RECORDED, Entry, Kind, read_entry
 from .notes import Signer, Verifier
 from .read_so_far import Contents, ReadSoFar
 from .requests import Request, due_of, pick, requests_of
@@ -34,11 +34,8 @@ class _Addition:
         self.session, self.entries, self.requests = session, contents.entries, dict(contents.requests)
         self._last, self._signer, self._origin = contents.head, signer, origin
         self._latest = clock.parse_time(contents.latest)
-
-    @property
-    def now(self) -> datetime:
-        """The clock, or the latest entry's time where the clock was set back behind it."""
-        return max(clock.now(), self._latest)
+        self.today = contents.today
+        self.offset = {OFFSET: clock.offset_of(contents.now, contents.zone)}
 
     def append(self, kind: Kind, **fields: Any) -> Entry:
         """Adds one entry, with the next number; where the clock was set back it says by how much."""
@@ -71,11 +68,12 @@ class Ledger:
     Args:
         database: where it lies.
         signer: gives the key that signs, when something is added; reading needs none.
+        zone: of the operator, whose days count; None is the machine's.
     """
 
-    def __init__(self, database: Database, signer: Callable[[], Signer] = signing_key) -> None:
-        self._database, self._signer = database, signer
-        self._so_far = ReadSoFar(where=database.shown)
+    def __init__(self, database: Database, signer: Callable[[], Signer] = signing_key, zone: tzinfo | None = None) -> None:
+        self._database, self._signer, self._zone = database, signer, zone
+        self._so_far = ReadSoFar(where=database.shown, zone=zone)
 
     @property
     def shown(self) -> str:
@@ -127,6 +125,10 @@ class Ledger:
     def today(self) -> date:
         """See `Contents.today`."""
         return self.contents().today
+
+    def day(self, at: str | None = None) -> date:
+        """The operator's day at the time that an entry says, or now by the clock alone."""
+        return clock.day_of(clock.now() if at is None else clock.parse_time(at), self._zone)
 
     def checkpoint(self) -> bytes:
         """The newest checkpoint, a signed note; that takes no secret, for every entry came with one."""
@@ -199,11 +201,11 @@ class Ledger:
         if name in adding.requests:
             return self._same(adding.requests[name], item.names, adding), False
         names = checked_names(item.names, item.known)
-        day = item.received or adding.now.date()
-        if day > adding.now.date():
+        day = item.received or adding.today
+        if day > adding.today:
             raise InputError(f"request {name}", f"it was received on {day}, which is to come", "Check --received and the clock")
         salt, key = new_salt(), operator_key()
-        told = {**item.facts, "key": key.id, "salt_sha256": salt_digest(salt)}
+        told = {**item.facts, **adding.offset, "key": key.id, "salt_sha256": salt_digest(salt)}
         fields = {
             "requests": (name,), "subjects": digests_of(key, salt, names), "received": day.isoformat(),
             "due": due_of(day).isoformat(), "note": item.identity, "facts": told,
@@ -223,11 +225,12 @@ class Ledger:
             request = _waiting(adding.requests, id)
             if request.extended is not None:
                 raise InputError(f"request {id}", f"it was extended to {request.due} already", "There is one extension")
-            if adding.now.date() > request.due:
+            if adding.today > request.due:
                 why = f"its month ended on {request.due}, and an extension is told within it"
                 raise InputError(f"request {id}", why, "Answer it now; `unplug ledger record` can hold why it was late")
             due = due_of(request.received, extended=True).isoformat()
-            return adding.append("extended", requests=(id,), received=request.received.isoformat(), due=due, note=reason)
+            days = {"received": request.received.isoformat(), "due": due}
+            return adding.append("extended", requests=(id,), **days, note=reason, facts=adding.offset)
 
     def refuse(self, id: str, reason: str) -> Entry:
         """Ends a request by a refusal, with its reason; `InputError` without one, or where the request is over."""
@@ -286,7 +289,8 @@ class Ledger:
                     return entry
             found = _waiting if kind in ("release", "answered") else pick
             about = tuple(found(adding.requests, name).id for name in dict.fromkeys(ids))
-            return adding.append(cast(Kind, kind), requests=about, note=note, facts=dict(facts or {}))
+            day = adding.offset if kind == "answered" else {}  # on which the person was told, in time or not
+            return adding.append(cast(Kind, kind), requests=about, note=note, facts={**(facts or {}), **day})
 
     def shred(self, id: str) -> tuple[Entry, bool]:
         """Deletes the salt of a request that is over: from then on nobody, with any key, can tell whom it named.
@@ -308,12 +312,9 @@ class Ledger:
         return entry, self._database.truncate_log()
 
     def _same(self, request: Request, names: Sequence[str], adding: _Addition) -> Request:
-        salt = _salt_of(request, adding)
-        key, held = operator_key(request.key), request.history[0].subjects
-        if held not in (
-            digests_of(key, salt, checked_names(names)),
-            digests_of(key, salt, names),
-        ):  # the latter: as typed, once
+        key, salt, held = operator_key(request.key), _salt_of(request, adding), request.history[0].subjects
+        found = [held_as(key, salt, held, name) for name in names]
+        if not all(found) or {digest for own in found for digest in own} != set(held):
             raise InputError(f"request {request.id}", "the ledger holds it with other names", "Use another --id")
         return request
 
@@ -353,10 +354,10 @@ def _held_digests(request: Request, names: Sequence[str], adding: _Addition) -> 
     """The digests by which a request held some names when it was added."""
     key, salt = operator_key(request.key), _salt_of(request, adding)
     held = [held_as(key, salt, request.history[0].subjects, name) for name in names]
-    if missing := [str(place) for place, text in enumerate(held, 1) if text is None]:
+    if missing := [str(place) for place, own in enumerate(held, 1) if not own]:
         why = f"it does not hold {len(missing)} of the {len(names)} names (number {', '.join(missing[:5])})"
         raise InputError(f"request {request.id}", why, "Write them as they were written when it was added")
-    return digests_of(key, salt, [text for text in held if text is not None])
+    return tuple(sorted({digest for own in held for digest in own}))
 
 
 def _waiting(requests: dict[str, Request], id: str) -> Request:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unplug.core import require_modules
 
+from .clock import zone_named
 from .ledger import Ledger
 from .notes import Signer
 from .signing import signing_key
@@ -23,7 +24,12 @@ def ledger_place() -> str:
 
 
 def open_ledger(
-    where: str | None = None, *, signer: Callable[[], Signer] = signing_key, wait_seconds: float = 60, pooled: bool = False
+    where: str | None = None,
+    *,
+    signer: Callable[[], Signer] = signing_key,
+    wait_seconds: float = 60,
+    pooled: bool = False,
+    timezone: str | None = None,
 ) -> Ledger:
     """The ledger at a place.
 
@@ -32,12 +38,14 @@ def open_ledger(
         signer: gives the key that signs, when something is added.
         wait_seconds: how long to wait for another writer.
         pooled: keep connections for the next call: for a process that serves many.
+        timezone: whose days count, as ``Europe/Berlin`` or ``+02:00``; None takes ``$UNPLUG_TIMEZONE``, else the machine's.
 
     Raises:
-        InputError: neither a file nor such a URL.
+        InputError: neither a file nor such a URL, or no such zone.
         MissingExtraError: ``[ledger]`` is not installed, or ``[postgresql]``.
     """
     require_modules(["sqlalchemy"], "ledger")
     from .database import Database
 
-    return Ledger(Database(where or ledger_place(), wait_seconds=wait_seconds, pooled=pooled), signer)
+    zone = zone_named(timezone)
+    return Ledger(Database(where or ledger_place(), wait_seconds=wait_seconds, pooled=pooled), signer, zone)

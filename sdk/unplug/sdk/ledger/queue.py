@@ -52,7 +52,7 @@ def open_queue(ledger: Ledger, candidates: Iterable[str]) -> Queue:
         if name not in salts:
             continue
         found = names_behind(operator_key(request.key), salts[name], request.subjects, names)
-        of |= {name: found} if found else {}
+        of |= {name: tuple(dict.fromkeys(found.values()))} if found else {}
         elsewhere |= {name: len(request.subjects) - len(found)} if len(found) < len(request.subjects) else {}
     wanted = {name for found in of.values() for name in found}
     return Queue(
@@ -71,6 +71,6 @@ def opening_for(ledger: Ledger, request: Request, name: str) -> str:
     if salt is None:
         raise InputError(f"request {request.id}", "it was shredded: nobody can show any more whom it named", "Leave --name out")
     key = operator_key(request.key)
-    if (held := held_as(key, salt, request.subjects, name)) is None:
+    if not (held := held_as(key, salt, request.subjects, name)):
         raise InputError(f"request {request.id}", "it does not name that person", "Write the name as the forget file did")
-    return opening_of(key, salt, held)
+    return opening_of(key, salt, next(iter(held.values())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from unplug.core import InputError
@@ -27,17 +27,24 @@ class Contents:
         entries: all of them, well-formed.
         requests: id to request, as they stand after the last entry.
         latest: the latest time that an entry says.
+        zone: the operator's, see `zone_named`.
     """
 
     head: Row
     entries: tuple[Entry, ...]
     requests: dict[str, Request]
     latest: str
+    zone: tzinfo | None = None
+
+    @property
+    def now(self) -> datetime:
+        """The clock, or the latest entry's time where the clock was set back behind it."""
+        return max(clock.now(), clock.parse_time(self.latest))
 
     @property
     def today(self) -> date:
-        """The day that deadlines count from: the clock's, or the latest entry's where the clock was set back behind it."""
-        return max(clock.now(), clock.parse_time(self.latest)).date()
+        """The operator's day, which deadlines count from."""
+        return clock.day_of(self.now, self.zone)
 
 
 @dataclass(kw_only=True)
@@ -48,9 +55,11 @@ class ReadSoFar:
 
     Args:
         where: opens error messages.
+        zone: the operator's.
     """
 
     where: str
+    zone: tzinfo | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _kept: Contents | None = None
 
@@ -82,5 +91,5 @@ class ReadSoFar:
         return Contents(
             head=new[-1], entries=(*(kept.entries if kept else ()), *added),
             requests=requests_of(added, kept.requests if kept else None),
-            latest=max([entry.at for entry in added] + ([kept.latest] if kept else [])),
+            latest=max([entry.at for entry in added] + ([kept.latest] if kept else [])), zone=self.zone,
         )  # fmt: skip

@@ -6,6 +6,8 @@ With the operator's key K and a random salt s per request, and HMAC = HMAC-SHA-2
     o   = HMAC(k_r, name)   the opening of one name, which only that person is given
     d   = SHA-256(o || name)   what the entry holds
 
+of a name in the form in which all doors compare it (`unplug.core.name_form`).
+
 Whoever has K and s finds the name again among those of some data. Whoever has o and the name can check d, and learns nothing of
 the other names of the request. Once s is shredded, K does not help: d is then a digest under a key that nobody has.
 """
@@ -18,7 +20,7 @@ import secrets
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from unplug.core import OperatorKey, name_form
+from unplug.core import OperatorKey, name_form, name_forms
 
 CONTEXT = "unplug-ledger/1"
 
@@ -48,19 +50,19 @@ def digests_of(key: OperatorKey, salt: str, names: Iterable[str]) -> tuple[str, 
     return tuple(sorted(digest_of(opening_of(key, salt, name), name) for name in set(names)))
 
 
-def names_behind(key: OperatorKey, salt: str, digests: Sequence[str], candidates: Iterable[str]) -> tuple[str, ...]:
-    """Those of some candidates whom the digests of a request stand for, in the candidates' order.
+def names_behind(key: OperatorKey, salt: str, digests: Collection[str], candidates: Iterable[str]) -> dict[str, str]:
+    """Digest to name, of those of some candidates whom the digests of a request stand for, in the candidates' order.
 
-    A digest is of a name in its form (see `name_form`), and in older ledgers of a name as it was typed. A form that several of
-    the candidates share stands for none of them, unless it is one of them.
+    A digest is of a name in its form (see `name_form`), and in older ledgers of a name as it was typed, in any Unicode form. A
+    form that several of the candidates share stands for none of them, unless it is one of them.
     """
     names, wanted = tuple(candidates), frozenset(digests)
     alike = Counter(map(name_form, names))
-    return tuple(name for name in names if held_as(key, salt, wanted, name, alone=alike[name_form(name)] == 1) is not None)
+    return {digest: name for name in names for digest in held_as(key, salt, wanted, name, alone=alike[name_form(name)] == 1)}
 
 
-def held_as(key: OperatorKey, salt: str, digests: Collection[str], name: str, *, alone: bool = True) -> str | None:
-    """The text of a name that one of the digests of a request is of, or None.
+def held_as(key: OperatorKey, salt: str, digests: Collection[str], name: str, *, alone: bool = True) -> dict[str, str]:
+    """Digest to text, of the texts of one name that digests of a request are of; empty where it names others.
 
     Args:
         key, salt: of the request.
@@ -68,13 +70,10 @@ def held_as(key: OperatorKey, salt: str, digests: Collection[str], name: str, *,
         name: as somebody writes it.
         alone: whether its form stands for nobody else.
     """
-    for text in dict.fromkeys((name, name_form(name)) if alone else (name,)):
-        if digest_of(opening_of(key, salt, text), text) in digests:
-            return text
-    return None
+    texts = name_forms(name) if alone else (name,)
+    return {digest: text for text in texts if (digest := digest_of(opening_of(key, salt, text), text)) in digests}
 
 
 def opens(opening: str, name: str, digests: Sequence[str]) -> bool:
     """Whether an opening shows that one of the digests stands for a name."""
-    texts = dict.fromkeys((name, name_form(name)))
-    return any(hmac.compare_digest(digest_of(opening, text), digest) for text in texts for digest in digests)
+    return any(hmac.compare_digest(digest_of(opening, text), digest) for text in name_forms(name) for digest in digests)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Request
@@ -50,7 +50,7 @@ class Parts:
     @property
     def today(self) -> date:
         """The day that deadlines count from, at the hub's last look."""
-        return datetime.now(UTC).date() if self.hub.contents is None else self.hub.contents.today
+        return self.ledger.day() if self.hub.contents is None else self.hub.contents.today
 
 
 @dataclass(kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from unplug.core import CheckFailed, InputError
+from unplug.core import SUBJECT, CheckFailed, InputError, name_forms
 from unplug.sdk.data import Split, stored_name
 
 Standing = Literal["holds", "deleted", "remembers", "derived", "names", "forgot", "unknown"]
@@ -30,7 +30,8 @@ class Person:
     @property
     def words(self) -> frozenset[str]:
         """Texts that name her, whole."""
-        return self.ids | {self.name, self.name.removeprefix("subject:")}
+        named = (*self.ids, self.name, self.name.removeprefix(SUBJECT))
+        return frozenset(form for name in named for form in name_forms(name))
 
     def among(self, split: Split, part: Iterable[str]) -> int:
         """How many of her samples are in a part of a stored split, in clear or as digests; `InputError` without its key."""

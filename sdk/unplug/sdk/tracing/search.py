@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckFailed, DataError, InputError, parse_json, read_regular
+from unplug.core import SUBJECT, CheckFailed, DataError, InputError, name_form, parse_json, read_regular
 from unplug.sdk.bundle import read_manifest
 from unplug.sdk.data import Held, Listing, held_in_cache, parse_spec, picked
 
@@ -19,7 +19,6 @@ from .place import Person, Place, unknown
 from .records import Found
 from .walk import MAX_BYTES, walk
 
-SUBJECT = "subject:"
 TEXTS = (".txt", ".csv", ".jsonl", ".tsv")
 ARCHIVES = (".zip", ".unplug")
 """Files that may be bundles; an archive of something else is reported as not looked into."""
@@ -36,7 +35,12 @@ def person_in(spec: str, name: str) -> Person:
         DataError: these data do not know her.
     """
     listing: Listing = parse_spec(spec).listing()
-    ids = {item.id for item in listing.samples if name == item.id or name == f"{SUBJECT}{item.subject}"}
+    known: dict[str, set[str]] = {}
+    for item in listing.samples:
+        for called in (item.id, f"{SUBJECT}{item.subject}"):
+            known.setdefault(called, set()).add(item.id)
+    alike = [called for called in known if name_form(called) == name_form(name)]
+    ids = known.get(name) or (known[alike[0]] if len(alike) == 1 else set())
     if not ids:
         fix = "`unplug data inspect SPEC --ids` lists the ids; subject:NAME names a person"
         raise DataError(name[:80], f"{spec} does not know that name", fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..source import Listing, Partition, Problem, Sample, existing_dir, not_empty
 from .files import FileSource, below
-from .tables import age_of, table_rows
+from .tables import table_rows
 
 PARTS: tuple[tuple[Partition, str], ...] = (("train", "train"), ("validation", "valid"), ("test", "test"))
 FACE = "_face.jpg"
@@ -32,7 +32,7 @@ class AppaRealSource(FileSource):
             for row in table_rows(table, str(table), fix, columns, needed="real_age"):
                 name = f"{folder}/{row.get('file_name')}{FACE}"
                 try:
-                    age = age_of(row["real_age"])
+                    age = row.age("real_age")
                     if age is None or not row.get("file_name"):
                         raise ValueError("it has no name, or no real age")
                     samples.append(Sample(id=name, payload=below(self.root, name), age=age, partition=partition))

@@ -9,12 +9,13 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import MAX_JSON_BYTES, DataError
+from unplug.core import MAX_JSON_BYTES, DataError, name_form
 
 from ..decode import decode_file, fingerprint_file
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
 from .files import FileSource, files_below, image_files
 from .records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
+from .tables import told_of_keys
 
 TABLE = "metadata.jsonl"
 MAX_LINES = 2_000_000  # of all tables
@@ -28,6 +29,7 @@ class Words:
     caption: str
     age: float | None = None
     subject: str | None = None
+    place: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,19 +56,21 @@ class CaptionsSource(FileSource):
         images = {self._name(path): path for path in image_files(self.root)}
         tables = [path for path in files_below(self.root, {Path(TABLE).suffix}) if path.name == TABLE]
         problems: list[Problem] = []
-        words = self._from_tables(tables, images, problems) if tables else self._from_texts(images, problems)
+        keys: set[str] = set()
+        words = self._from_tables(tables, images, problems, keys) if tables else self._from_texts(images, problems)
         samples = tuple(
             Sample(
                 id=name,
                 payload=CaptionedFile(path=images[name], caption=words[name].caption),
                 age=words[name].age,
                 subject=words[name].subject,
+                place=words[name].place,
             )
             for name in images
             if name in words
         )
         not_empty(samples, problems, f"captions:{self.root}", EXPECTED)
-        return Listing(samples=samples, problems=tuple(problems))
+        return Listing(samples=samples, problems=tuple(problems), told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that lies beside the picture."""
@@ -83,20 +87,25 @@ class CaptionsSource(FileSource):
     def _name(self, path: Path) -> str:
         return path.relative_to(self.root).as_posix()
 
-    def _from_tables(self, tables: list[Path], images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
+    def _from_tables(
+        self, tables: list[Path], images: Mapping[str, Path], problems: list[Problem], keys: set[str]
+    ) -> dict[str, Words]:
         words: dict[str, Words] = {}
         first: dict[str, str] = {}  # image to the line that spoke of it
+        here = {name_form(name): name for name in images}
         for place, folder, raw in self._lines(tables):
             name = place
             try:
                 record = record_from(raw)
+                keys.update(record)
                 name = _inside(folder, record.get("file_name"))
+                name = name if name in images else here.get(name_form(name), name)
                 if name not in images:
                     raise ValueError(f"{place} captions it, but there is no such image")
                 if name in first:
                     raise ValueError(f"{place} captions it again ({first[name]} did)")
                 first[name] = place
-                words[name] = Words(caption=caption_in(record), age=age_in(record), subject=subject_in(record))
+                words[name] = Words(caption=caption_in(record), age=age_in(record), subject=subject_in(record), place=place)
             except ValueError as error:
                 problems.append(Problem(id=shown(name), reason=str(error)))
         problems += [
@@ -155,7 +164,7 @@ def _inside(folder: PurePosixPath, name: object) -> str:
 
 
 def _stem(name: str) -> str:
-    return PurePosixPath(name).with_suffix("").as_posix()
+    return name_form(PurePosixPath(name).with_suffix("").as_posix())
 
 
 def _head(path: Path) -> bytes:

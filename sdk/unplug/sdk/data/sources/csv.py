@@ -9,10 +9,11 @@ from typing import get_args
 from unplug.core import DataError
 
 from ..source import Listing, Partition, Problem, Sample, not_empty
-from .files import FileSource
-from .tables import age_of, table_rows
+from .files import FileSource, on_disk
+from .tables import Row, near_column, table_header, table_rows
 
 COLUMNS = ("path", "id", "age", "label", "subject", "partition")
+FIX = "Save it as UTF-8 CSV"
 ATTRIBUTE = "attr:"
 """What the name of a column begins with that says something of the person, say ``attr:sex``."""
 MAX_ATTRIBUTES, MAX_VALUE = 16, 64
@@ -28,7 +29,7 @@ class CSVSource(FileSource):
 
     def listing(self) -> Listing:
         """Samples with what the columns say; a wrong age is a problem."""
-        rows = self._rows()
+        told, rows = self._told(), self._rows()
         classes = tuple(sorted({row["label"] for row in rows if row.get("label")}))
         index = {name: number for number, name in enumerate(classes)}
         samples: list[Sample] = []
@@ -42,36 +43,51 @@ class CSVSource(FileSource):
                 seen.add(name)
                 samples.append(self._sample(name, row, index))
             except (ValueError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
-                problems.append(Problem(id=name, reason=str(error)))
+                problems.append(Problem(id=name, reason=f"{row.place}: {error}"))
         not_empty(samples, problems, f"csv:{self.table}", "Give a table with the columns path and age, in years")
-        return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes)
+        return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes, told=told)
 
-    def _rows(self) -> list[dict[str, str]]:
+    def _told(self) -> tuple[str, ...]:
+        """What the first line says that is not read; refused where it may be one of ours."""
         where = f"csv:{self.table}"
-        rows = table_rows(self.table, where, "Save it as UTF-8 CSV", COLUMNS, needed="path", beginning=ATTRIBUTE)
+        header = table_header(self.table, where, FIX, COLUMNS, needed="path", beginning=ATTRIBUTE)
+        for ours in ("subject", "age", "label", "partition"):
+            if ours not in header.columns and (near := near_column(header.unread, ours)):
+                why = f"its column {near!r} is not read, and may be what is called {ours!r} here"
+                raise DataError(
+                    where, why, f"Call it {ours!r}, or remove it or call it {ATTRIBUTE}NAME if it is something else"
+                )
+        if not header.unread:
+            return ()
+        nobody = "" if "subject" in header.columns else "; none says who is in a picture ('subject')"
+        return (f"columns that are not read: {', '.join(map(repr, header.unread))}{nobody}",)
+
+    def _rows(self) -> list[Row]:
+        where = f"csv:{self.table}"
+        rows = table_rows(self.table, where, FIX, COLUMNS, needed="path", beginning=ATTRIBUTE)
         named = {column for row in rows[:1] for column in row if column.startswith(ATTRIBUTE)}
         if len(named) > MAX_ATTRIBUTES or any(not column.removeprefix(ATTRIBUTE).strip() for column in named):
             why = f"its {len(named)} columns {ATTRIBUTE}NAME are more than {MAX_ATTRIBUTES}, or one has no name"
             raise DataError(where, why, "Keep those that groups are made of, and name them")
         return rows
 
-    def _sample(self, name: str, row: dict[str, str], index: dict[str, int]) -> Sample:
+    def _sample(self, name: str, row: Row, index: dict[str, int]) -> Sample:
         root = self.table.parent.resolve()
-        path = root / row["path"]
+        path = on_disk(root, row["path"])
         if not Path(row["path"]).is_absolute() and not path.resolve().is_relative_to(root):
             raise ValueError("the path leads out of the table's folder")
-        age = age_of(row.get("age") or "")
         partition = row.get("partition") or None
         if partition is not None and partition not in get_args(Partition):
             raise ValueError(f"partition {partition!r} is none of {', '.join(get_args(Partition))}")
         return Sample(
             id=name,
             payload=path,
-            age=age,
+            age=row.age("age"),
             label=index[row["label"]] if row.get("label") else None,
             subject=row.get("subject") or None,
             partition=partition,  # type: ignore[arg-type]
             attributes=dict(_attributes(row)),
+            place=row.place,
         )
 
 

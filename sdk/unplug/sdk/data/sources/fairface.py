@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..source import Listing, Partition, Problem, Sample, existing_dir, not_empty
 from .files import FileSource, below
-from .tables import table_rows
+from .tables import Row, table_rows
 
 CLASSES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
 AGE_EDGES = (0.0, 3.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 90.0)
@@ -58,7 +58,7 @@ class FairFaceSource(FileSource):
         places = [self.root, *sorted(self.root.glob("fairface-img-margin*"))]
         return next((place for place in places if (place / "train").is_dir() or (place / "val").is_dir()), self.root)
 
-    def _rows(self, table: Path) -> list[dict[str, str]]:
+    def _rows(self, table: Path) -> list[Row]:
         columns = ("file", "age", "gender", "race")
         return table_rows(table, str(table), "Give the folder that FairFace was unpacked to", columns, needed="age")
 

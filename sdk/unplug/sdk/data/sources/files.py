@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from unplug.core import name_forms
 
 from ..decode import SUFFIXES, decode_file, fingerprint_file
 from ..source import Sample
@@ -44,7 +47,7 @@ def files_below(root: Path, suffixes: Container[str]) -> Iterator[Path]:
 
 def below(root: Path, name: str) -> Path:
     """The file that a table names; `ValueError` where it lies outside of the table's folder."""
-    path = root / name
+    path = on_disk(root, name)
     try:
         inside = not Path(name).is_absolute() and path.resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError) as error:  # links that lead in a circle
@@ -52,3 +55,11 @@ def below(root: Path, name: str) -> Path:
     if not inside:
         raise ValueError("the path leads out of the table's folder")
     return path
+
+
+def on_disk(root: Path, name: str) -> Path:
+    """The file that a table names, also where its name stands on the disk in another Unicode form, as macOS writes it."""
+    if not name.isascii():
+        with contextlib.suppress(OSError):  # a name too long: whoever opens it says so
+            return next((root / form for form in (name, *name_forms(name)) if (root / form).exists()), root / name)
+    return root / name

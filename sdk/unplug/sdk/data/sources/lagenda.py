@@ -15,7 +15,7 @@ from unplug.core import DataError
 from ..decode import decode_upright, fingerprint_file, square
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
 from .files import below
-from .tables import age_of, table_rows
+from .tables import Row, table_rows
 
 TABLES = ("lagenda_annotation.csv", "annotation.csv")
 BOX = ("face_x0", "face_y0", "face_x1", "face_y1")
@@ -65,7 +65,7 @@ class LagendaSource:
                 box, sex = _box(row), SEXES.get(row.get("gender") or "")
                 face = Face(path=below(self.root, row["img_name"]), box=box)
                 attributes = {} if sex is None else {"sex": sex}
-                samples.append(Sample(id=name, payload=face, age=age_of(row["age"]), attributes=attributes))
+                samples.append(Sample(id=name, payload=face, age=row.age("age"), attributes=attributes))
             except ValueError as error:
                 problems.append(Problem(id=name, reason=str(error)))
         not_empty(samples, problems, f"lagenda:{self.root}", "Give the folder with lagenda_annotation.csv and lag_benchmark/")
@@ -90,7 +90,7 @@ class LagendaSource:
         return square(image.crop((*low, min(image.width, high[0]), min(image.height, high[1]))), size)
 
 
-def _box(row: dict[str, str]) -> tuple[int, int, int, int]:
+def _box(row: Row) -> tuple[int, int, int, int]:
     sides = [row.get(side) or NOBODY for side in BOX]
     if all(side == NOBODY for side in sides):
         raise ValueError("it has no box of a face")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..source import Listing, Partition, Problem, Sample, existing_dir, not_empty
 from .files import FileSource
-from .tables import table_rows
+from .tables import Row, table_rows
 
 AGE_EDGES = (0.0, 7.0, 13.0, 20.0, 31.0, 46.0, 56.0, 67.0, 81.0)
 CLASSES = ("0-6", "7-12", "13-19", "20-30", "31-45", "46-55", "56-66", "67-80")
@@ -65,5 +65,7 @@ class MUFACSource(FileSource):
 _MIDDLES = tuple((low + high) / 2 for low, high in itertools.pairwise(AGE_EDGES))
 
 
-def _rows(table: Path) -> list[dict[str, str]]:
-    return table_rows(table, str(table), "Give the folder that MUFAC was unpacked to", ("image_path", "age_class"))
+def _rows(table: Path) -> list[Row]:
+    return table_rows(
+        table, str(table), "Give the folder that MUFAC was unpacked to", ("image_path", "age_class"), needed="image_path"
+    )

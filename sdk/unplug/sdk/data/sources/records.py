@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
+
+from unplug.core import name_form
 
 from .utkface import MAX_AGE
 
@@ -45,7 +48,7 @@ def caption_from(raw: bytes) -> str:
 
 
 def record_from(raw: bytes) -> dict[str, Any]:
-    """The JSON object in at most 1 MiB of UTF-8."""
+    """The JSON object in at most 1 MiB of UTF-8, its keys in small letters and without blanks around them."""
     if len(raw) > MAX_RECORD_BYTES:
         raise ValueError(f"more than {MAX_RECORD_BYTES} bytes are no record of one picture")
     try:
@@ -56,7 +59,10 @@ def record_from(raw: bytes) -> dict[str, Any]:
         raise ValueError(f"it is not JSON ({error})") from error
     if not isinstance(record, dict):
         raise ValueError("it is not a JSON object")
-    return record
+    named = {name_form(key).casefold(): value for key, value in record.items()}
+    if len(named) < len(record):
+        raise ValueError("a key stands in it twice, in other letters")
+    return named
 
 
 def caption_in(record: dict[str, Any]) -> str:
@@ -82,10 +88,10 @@ def age_in(record: dict[str, Any]) -> float | None:
 def subject_in(record: dict[str, Any]) -> str | None:
     """``subject``, a name or a number, or None."""
     subject = record.get("subject")
-    if subject is None:
+    if subject is None or (isinstance(subject, float) and math.isnan(subject)):
         return None
     name = str(subject).strip() if isinstance(subject, str | int) and not isinstance(subject, bool) else ""
-    if not 0 < len(name) <= MAX_SUBJECT or not name.isprintable():
+    if not 0 < len(name) <= MAX_SUBJECT or _CONTROL.search(name):
         raise ValueError(f"subject is not a name of 1 to {MAX_SUBJECT} printable characters")
     return name
 

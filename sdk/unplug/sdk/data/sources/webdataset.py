@@ -13,10 +13,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from unplug.core import name_form
+
 from ..decode import MAX_FILE_BYTES, decode_bytes
 from ..source import Listing, Problem, Sample, not_empty
 from .records import MAX_CAPTION_BYTES, MAX_RECORD_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
 from .shards import EXPECTED, MAX_MEMBERS, Member, members, read_member, shards_of
+from .tables import told_of_keys
 
 IMAGES = frozenset({"jpg", "jpeg", "png", "webp"})
 LIMITS = {"image": MAX_FILE_BYTES, "txt": MAX_CAPTION_BYTES, "json": MAX_RECORD_BYTES}
@@ -55,6 +58,7 @@ class WebDatasetSource:
         """Samples of all shards, in the shards' order; a key without an image or a caption is a problem."""
         samples: list[Sample] = []
         problems: list[Problem] = []
+        keys: set[str] = set()
         left = MAX_MEMBERS
         base = os.path.commonpath([shard.parent for shard in self.shards])
         for shard in self.shards:
@@ -64,11 +68,11 @@ class WebDatasetSource:
             for key, parts in _by_key(entries, prefix, problems).items():
                 name = f"{prefix}/{key}"
                 try:
-                    samples.append(_sample(shard, name, parts))
+                    samples.append(_sample(shard, name, parts, keys))
                 except ValueError as error:
                     problems.append(Problem(id=name, reason=str(error)))
         not_empty(samples, problems, f"webdataset:{self.argument}", EXPECTED)
-        return Listing(samples=tuple(samples), problems=tuple(problems))
+        return Listing(samples=tuple(samples), problems=tuple(problems), told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that the shard has for the sample."""
@@ -89,6 +93,7 @@ class WebDatasetSource:
 def _by_key(entries: Iterable[Member], prefix: str, problems: list[Problem]) -> dict[str, Parts]:
     """Image, txt and json members by key, in the order in which the keys appear."""
     found: dict[str, Parts] = {}
+    keys: dict[str, str] = {}
     for member in entries:
         try:
             split = _split(member)
@@ -97,7 +102,8 @@ def _by_key(entries: Iterable[Member], prefix: str, problems: list[Problem]) -> 
             continue
         if split is not None:
             key, part = split
-            found.setdefault(key, {}).setdefault(part, []).append(member)
+            same = keys.setdefault(name_form(key), key)
+            found.setdefault(same, {}).setdefault(part, []).append(member)
     return found
 
 
@@ -119,8 +125,12 @@ def _split(member: Member) -> tuple[str, str] | None:
     return found[1], "image" if suffix in IMAGES else suffix
 
 
-def _sample(shard: Path, name: str, parts: Parts) -> Sample:
-    """The sample of one key; `ValueError` where a part is missing, there twice, too large or unreadable."""
+def _sample(shard: Path, name: str, parts: Parts, keys: set[str]) -> Sample:
+    """The sample of one key, whose record's keys are added to others.
+
+    Raises:
+        ValueError: a part is missing, there twice, too large or unreadable.
+    """
     for part, found in parts.items():
         if len(found) > 1:
             raise ValueError(f"{len(found)} files for its {part}: {found[0].name} and {found[1].name}")
@@ -131,6 +141,7 @@ def _sample(shard: Path, name: str, parts: Parts) -> Sample:
     if "txt" not in parts and "json" not in parts:
         raise ValueError("no caption: neither .txt nor .json of the same name beside the image")
     record = record_from(_text(shard, parts["json"][0])) if "json" in parts else {}
+    keys.update(record)
     caption = caption_from(_text(shard, parts["txt"][0])) if "txt" in parts else caption_in(record)
     image = parts["image"][0]
     payload = TarImage(shard=shard, name=image.name, offset=image.offset, size=image.size, caption=caption)

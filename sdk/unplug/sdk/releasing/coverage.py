@@ -41,7 +41,7 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
         InputError: no such request; it is over or was released; it names somebody whom the data do not hold or the forget set
             leaves out; none is open. Or the operator's key is another than the digests were made with.
     """
-    requests, samples = ledger.requests(), _named_samples(dataset)
+    requests, samples = ledger.requests(), named_samples(dataset)
     for name in wanted:
         check_open(pick(requests, name))
     queue, gone = open_queue(ledger, samples), frozenset(forget_ids)
@@ -76,7 +76,7 @@ def _check_known(request: Request, queue: Queue) -> None:
         raise InputError(f"request {request.id}", why, "Check --data; whom another data set holds is another request")
 
 
-def _named_samples(dataset: Dataset) -> dict[str, set[str]]:
+def named_samples(dataset: Dataset) -> dict[str, set[str]]:
     """Every name that a request can have in some data, a sample id or ``subject:NAME``, to the ids of its samples."""
     found: dict[str, set[str]] = {}
     for sample in dataset.samples:

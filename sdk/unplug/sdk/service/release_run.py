@@ -94,7 +94,8 @@ def _release(
     task = task_of(original, device=device)
     dataset = load_dataset(recipe.data, task.image_size, show=False)
     people = {f"subject:{sample.subject}" for sample in dataset.samples if sample.subject is not None}
-    queue = open_queue(open_ledger(values["ledger"]), [*dataset.ids, *sorted(people)])
+    ledger = open_ledger(values["ledger"])
+    queue = open_queue(ledger, [*dataset.ids, *sorted(people)])
     answered = [name for name in values["requests"] if name in queue.of]
     names = sorted({name for id in answered for name in queue.of[id]})
     if not names:
@@ -107,7 +108,7 @@ def _release(
     )  # fmt: skip
     release(
         original, dataset, resolve_names(names, dataset, "the queue"), out, work, config, task=task, device=device, say=say,
-        show=False, signing=_signing(recipe, before, answered),
+        show=False, signing=_signing(recipe, before, answered), ledger=ledger,
     )  # fmt: skip
     retrained = recipe.method == "retrain" and not (work / "unlearned").is_dir()
     return answered, str(work / ("retrained" if retrained else "unlearned"))
@@ -122,7 +123,9 @@ def _signing(recipe: ServeRecipe, before: Before | None, answered: Sequence[str]
     signer = load_signer(recipe.sign, None if recipe.public is None else Path(recipe.public))
     said = Publication(name=recipe.name, release=1, requests=tuple(answered))
     if before is not None and before.bundle is not None:
-        said = replace(said, release=before.number + 1, supersedes=(bundle_id(Path(before.bundle)),))
+        earlier = Path(before.bundle)
+        said = replace(said, release=before.number + 1, supersedes=(bundle_id(earlier),))
+        return Signing(signer=signer, publication=said, earlier=(earlier,))
     return Signing(signer=signer, publication=said)
 
 

@@ -49,7 +49,7 @@ class OnRecord:
     whole: bool
 
 
-class Lineage:
+class Origins:
     """What is known around one release: of its ledger, of the bundles that it replaces, of the models that lie near.
 
     Args:
@@ -149,7 +149,7 @@ def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledg
         stages: of the release.
         out: where its bundle is to be; one that lies there is replaced.
         signing: names the bundles that it supersedes.
-        ledger: see `Lineage`.
+        ledger: see `Origins`.
 
     Raises:
         InputError: the model holds samples of a request that was released or answered, and the forget set leaves them out; or
@@ -157,7 +157,7 @@ def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledg
             It names the model to start from.
     """
     earlier = () if signing is None else signing.earlier
-    known = Lineage(stages, out, earlier, ledger)
+    known = Origins(stages, out, earlier, ledger)
     if ledger is not None:
         _check_answered(known)
     for id_ in () if signing is None else signing.publication.supersedes:
@@ -166,7 +166,7 @@ def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledg
         _check_replaced(known)
 
 
-def _check_answered(known: Lineage) -> None:
+def _check_answered(known: Origins) -> None:
     """No request that is over may be undone."""
     queue = known.queue(*FORGOTTEN)
     for name, names in queue.of.items():
@@ -178,12 +178,12 @@ def _check_answered(known: Lineage) -> None:
             raise _undone(known, name, "whom it named, as far as anybody can tell since its salt was shredded")
 
 
-def _comes_before(known: Lineage, item: OnRecord) -> bool:
+def _comes_before(known: Origins, item: OnRecord) -> bool:
     """Whether this release starts beside what another one shipped, at what that one started from or before."""
     return item.began is not None and item.shipped not in known.ours and bool(known.ours & known.before(item.began))
 
 
-def _undone(known: Lineage, name: str, held: str) -> InputError:
+def _undone(known: Origins, name: str, held: str) -> InputError:
     assert known.ledger is not None
     request = known.ledger.requests()[name]
     why = f"it was {request.state}, and {known.stages.original.path}, which this release starts from, still holds {held}"
@@ -191,11 +191,11 @@ def _undone(known: Lineage, name: str, held: str) -> InputError:
     return InputError(f"request {name}", why, f"{start}, or name them in the forget file again")
 
 
-def _answered_by(known: Lineage, request: str) -> OnRecord | None:
+def _answered_by(known: Origins, request: str) -> OnRecord | None:
     return next((item for item in reversed(known.releases) if request in item.requests), None)
 
 
-def _shipped(known: Lineage, item: OnRecord | None) -> str | None:
+def _shipped(known: Origins, item: OnRecord | None) -> str | None:
     """Which weights a release on record shipped; where the ledger knows only its bundle, that says it, if it lies near."""
     if item is None or item.shipped is not None or item.bundle is None:
         return None if item is None else item.shipped
@@ -203,7 +203,7 @@ def _shipped(known: Lineage, item: OnRecord | None) -> str | None:
     return None if path is None else read_manifest(path).lineage.checkpoint_sha256
 
 
-def _check_superseded(known: Lineage, id_: str) -> None:
+def _check_superseded(known: Origins, id_: str) -> None:
     """The bundle that goes was made from what this release starts from, or whom it forgot stay forgotten."""
     path = _find(known, id_)
     item = next((item for item in known.releases if item.bundle == id_), None)
@@ -222,26 +222,26 @@ def _check_superseded(known: Lineage, id_: str) -> None:
         raise _refused(known, what, shipped, count)
 
 
-def _check_replaced(known: Lineage) -> None:
+def _check_replaced(known: Origins) -> None:
     """A bundle at the place of the new one goes without a word; who it forgot is known where its model lies near."""
     shipped = str((_json(known.out / MANIFEST).get("lineage") or {}).get("checkpoint_sha256"))
     if not known.is_made_from(shipped) and (count := known.again(shipped)):
         raise _refused(known, f"the release in the place of {known.out}", shipped, count)
 
 
-def _refused(known: Lineage, what: str, shipped: str, count: int | None) -> InputError:
-    who = "nothing shows that whom that bundle forgot stay forgotten"
+def _refused(known: Origins, what: str, shipped: str, count: int | None) -> InputError:
+    who, way = "nothing shows that whom it forgot stay forgotten", "add the ledger whose requests name them"
     if count:
-        who = f"still holds {counted(count, 'sample')} that it forgot"
+        who, way = f"still holds {counted(count, 'sample')} that it forgot", "name them in the forget file again"
     why = f"{known.stages.original.path}, which it starts from, was not made from that bundle's model, and {who}"
-    return InputError(what, why, f"{known.start(shipped)}, or name whom it forgot in the forget file again")
+    return InputError(what, why, f"{known.start(shipped)}, or {way}")
 
 
 def _requests(manifest: Manifest) -> tuple[str, ...]:
     return () if manifest.publication is None else manifest.publication.requests
 
 
-def _named_all(known: Lineage, shipped: str, requests: Sequence[str]) -> bool:
+def _named_all(known: Origins, shipped: str, requests: Sequence[str]) -> bool:
     """Whether the ledger can name everybody whom a model has forgotten; none of them is held, as `_check_answered` found."""
     if known.ledger is None:
         return False
@@ -250,10 +250,10 @@ def _named_all(known: Lineage, shipped: str, requests: Sequence[str]) -> bool:
     asked = {*requests, *(name for item in chain for name in item.requests)}
     queue = known.queue(*FORGOTTEN, "withdrawn")
     tellable = asked <= {*queue.of} and not any(name in queue.elsewhere for name in asked)
-    return bool(chain) and all(item.whole for item in chain) and tellable
+    return tellable and shipped in {item.shipped for item in chain} and all(item.whole for item in chain)
 
 
-def _find(known: Lineage, id_: str) -> Path | None:
+def _find(known: Origins, id_: str) -> Path | None:
     """Where a bundle of an id lies: among those that were given, or beside the new one."""
     for path in known.earlier:
         if bundle_id(path) == id_:

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError, UnplugError, counted, read_json, sha256_file
+from unplug.core import StillHeld, UnplugError, counted, read_json, sha256_file
 from unplug.plugins import BINDING, RECORD
 from unplug.sdk.bundle import MANIFEST, Manifest, Signing, bundle_id, read_manifest
 from unplug.sdk.data import Split, opened
@@ -138,8 +138,8 @@ class Origins:
             model = after[model]
         if model is None:
             return "Start from the model that the release before shipped"
-        where = self.records.get(model)
-        return f"Start from {'the model' if where is None else where[0]} (SHA-256 {model})"
+        where = f", {self.records[model][0]}" if model in self.records else ""
+        return f"Start from the model {model}{where}"
 
 
 def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledger | None) -> None:
@@ -152,7 +152,7 @@ def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledg
         ledger: see `Origins`.
 
     Raises:
-        InputError: the model holds samples of a request that was released or answered, and the forget set leaves them out; or
+        StillHeld: the model holds samples of a request that was released or answered, and the forget set leaves them out; or
             it was not made from what a superseded bundle ships, and nothing shows that whom that one forgot stays forgotten.
             It names the model to start from.
     """
@@ -183,12 +183,12 @@ def _comes_before(known: Origins, item: OnRecord) -> bool:
     return item.began is not None and item.shipped not in known.ours and bool(known.ours & known.before(item.began))
 
 
-def _undone(known: Origins, name: str, held: str) -> InputError:
+def _undone(known: Origins, name: str, held: str) -> StillHeld:
     assert known.ledger is not None
     request = known.ledger.requests()[name]
-    why = f"it was {request.state}, and {known.stages.original.path}, which this release starts from, still holds {held}"
+    why = f"it was {request.state}, and the model that this release starts from still holds {held}"
     start = known.start(_shipped(known, _answered_by(known, name)))
-    return InputError(f"request {name}", why, f"{start}, or name them in the forget file again")
+    return StillHeld(f"request {name}", why, f"{start}, or name them in the forget file again")
 
 
 def _answered_by(known: Origins, request: str) -> OnRecord | None:
@@ -209,10 +209,10 @@ def _check_superseded(known: Origins, id_: str) -> None:
     item = next((item for item in known.releases if item.bundle == id_), None)
     manifest = None if path is None else read_manifest(path)
     shipped = manifest.lineage.checkpoint_sha256 if manifest is not None else None if item is None else item.shipped
-    what = f"the release in the place of {id_[:16] if path is None else path}"
+    what = f"the release in the place of {id_[:16] if path is None else path.name}"
     if shipped is None:
         why = "nobody says which weights that bundle ships, so whom it forgot may come back"
-        raise InputError(what, why, "Give the bundle itself: --supersedes BUNDLE")
+        raise StillHeld(what, why, "Give the bundle itself: --supersedes BUNDLE")
     if known.is_made_from(shipped):
         return
     count = known.again(shipped)
@@ -226,15 +226,15 @@ def _check_replaced(known: Origins) -> None:
     """A bundle at the place of the new one goes without a word; who it forgot is known where its model lies near."""
     shipped = str((_json(known.out / MANIFEST).get("lineage") or {}).get("checkpoint_sha256"))
     if not known.is_made_from(shipped) and (count := known.again(shipped)):
-        raise _refused(known, f"the release in the place of {known.out}", shipped, count)
+        raise _refused(known, f"the release in the place of {known.out.name}", shipped, count)
 
 
-def _refused(known: Origins, what: str, shipped: str, count: int | None) -> InputError:
+def _refused(known: Origins, what: str, shipped: str, count: int | None) -> StillHeld:
     who, way = "nothing shows that whom it forgot stay forgotten", "add the ledger whose requests name them"
     if count:
         who, way = f"still holds {counted(count, 'sample')} that it forgot", "name them in the forget file again"
-    why = f"{known.stages.original.path}, which it starts from, was not made from that bundle's model, and {who}"
-    return InputError(what, why, f"{known.start(shipped)}, or {way}")
+    why = f"it starts from a model that was not made from that bundle's, and {who}"
+    return StillHeld(what, why, f"{known.start(shipped)}, or {way}")
 
 
 def _requests(manifest: Manifest) -> tuple[str, ...]:

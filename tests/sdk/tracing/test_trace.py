@@ -152,6 +152,7 @@ def test_the_cache_is_purged_and_it_is_recorded(
     assert not [item for item in call(*look)["places"] if item["kind"].startswith("cache")]
     (_, step) = call("ledger", "status", "A-1")["history"]
     assert step["sequence"] == told["entry"] and step["facts"]["purged"] == str(len(told["purged"]))
+    assert step["facts"]["kept raw data"] == "1" and "kept caches" not in step["facts"], "purged"
     from unplug.core import json_sha256, read_json
 
     assert call(*look)["nonce"] != told["nonce"], "nobody who knows all else can try names against the hash"

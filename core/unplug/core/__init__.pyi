@@ -24,6 +24,7 @@ from .errors import NoFaceError as NoFaceError
 from .errors import OutputError as OutputError
 from .errors import ReportError as ReportError
 from .errors import SeveralFacesError as SeveralFacesError
+from .errors import StillHeld as StillHeld
 from .errors import Terminated as Terminated
 from .errors import TrainingError as TrainingError
 from .errors import UnplugError as UnplugError

@@ -7,7 +7,8 @@ UnplugError                     exit 2: what, why, what to do, in one line
 │   │   └── SeveralFacesError   a picture of several faces where one is meant
 │   ├── CheckpointError         a checkpoint folder or its tensors
 │   ├── ArtifactError           an exported file or its card
-│   └── ReportError             a report or bundle JSON
+│   ├── ReportError             a report or bundle JSON
+│   └── StillHeld               a release would know again whom an earlier one forgot
 ├── MissingExtraError           an optional dependency is not installed
 ├── OutputError                 a result could not be written
 ├── ConversionError             a converter or a runtime failed in its child process
@@ -94,6 +95,10 @@ class ArtifactError(InputError):
 
 class ReportError(InputError):
     """A report or bundle JSON does not follow its schema."""
+
+
+class StillHeld(InputError):
+    """A release would know again whom an earlier one forgot; what and why name requests, numbers and a bundle, never people."""
 
 
 class MissingExtraError(UnplugError):

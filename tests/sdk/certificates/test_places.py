@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from unplug.core import InputError
 from unplug.sdk.certificates import PLACES, said_place
-from unplug.sdk.certificates.places import place_lines
+from unplug.sdk.certificates.places import kept_facts, place_lines, read_trace, remainder, remainder_on_record
 
-from .conftest import Case
+from .conftest import REQUEST, Case
 
 
 def test_every_kind_of_place_is_said_something_of(made: Case) -> None:
@@ -26,6 +28,28 @@ def test_nothing_searched_is_nothing_known() -> None:
     lines = place_lines([], [])
     assert tuple(line.place for line in lines) == PLACES
     assert {(line.outcome, line.by) for line in lines} == {("unknown", "nobody")}
+
+
+KEPT = "kept: raw data (1), work folders (1), checkpoints (1)"
+
+
+def test_what_holds_is_told_apart_from_what_stays(made: Case) -> None:
+    """By whoever verifies a certificate, and by whoever records an answer, as far as the ledger knows."""
+    places = made.issued.certificate.places
+    assert remainder(places) == f"{KEPT}, backups; not known: earlier bundles, copies and phones"
+    request = made.ledger.requests()[REQUEST]
+    (entry,) = [entry.sequence for entry in request.history if "trace_sha256" in entry.facts]
+    trace, _ = read_trace(made.trace, request, "server")
+    assert kept_facts(trace) == {"kept raw data": "1", "kept work folders": "1", "kept checkpoints": "1"}
+    beyond = f"by the search of entry {entry}; not searched: deltas, backups, copies and phones"
+    for facts, said in (
+        (kept_facts(trace), KEPT),
+        ({"holds": "2", "remembers": "1", "forgot": "4"}, "kept: 2 that holds, 1 that remembers"),  # of an older ledger
+        ({"forgot": "4"}, "nothing found that is kept"),
+    ):
+        history = [replace(item, facts={**item.facts, **facts}) if item.sequence == entry else item for item in request.history]
+        assert remainder_on_record(replace(request, history=tuple(history))) == f"{said}, {beyond}"
+    assert remainder([replace(line, outcome="deleted", why="") for line in places]) == ""
 
 
 @pytest.mark.parametrize(

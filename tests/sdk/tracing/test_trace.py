@@ -160,6 +160,7 @@ def test_the_cache_is_purged_and_it_is_recorded(
     again = CliRunner().invoke(main, [*map(str, look), "--purge", "--request", "A-1"]).output
     assert "the cache kept nothing of them" in again and "deleted" not in again.split("recorded")[0]
     assert step["sequence"] == told["entry"] and step["facts"]["purged"] == str(len(told["purged"]))
+    assert step["facts"]["kept raw data"] == "1" and "kept caches" not in step["facts"], "purged"
     from unplug.core import json_sha256, read_json
 
     assert call(*look)["nonce"] != told["nonce"], "nobody who knows all else can try names against the hash"

@@ -21,6 +21,7 @@ from .manifest import Gate as Gate
 from .manifest import Lineage as Lineage
 from .manifest import Manifest as Manifest
 from .manifest import Publication as Publication
+from .names import MANIFEST as MANIFEST
 from .packing import Difference as Difference
 from .packing import diff_bundles as diff_bundles
 from .packing import pack_bundle as pack_bundle

@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from unplug.core import atomic_dir, check_replaceable, sha256_file, temporary_folder, write_json
+from unplug.core import InputError, atomic_dir, check_replaceable, sha256_file, temporary_folder, write_json
 from unplug.export import Artifact, write_card
 
 from .binding import gate_problems, model_problems
-from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Manifest, as_second
+from .manifest import MAX_MANIFEST_BYTES, SCHEMA, Lineage, Manifest, as_second
 from .names import MANIFEST, MAX_FILES, SIGNATURE, check_names
 from .refused import DISTRUST, BundleCheckFailed, Refused
 from .signing import Signing, write_manifest
@@ -92,6 +92,14 @@ def _inventory(folder: Path) -> dict[str, dict[str, Any]]:
 def check_free(out: Path) -> None:
     """Refuses a place for a bundle that something else has taken, before the work."""
     check_replaceable(out, MANIFEST, BUNDLE_ENTRIES)
+
+
+def _check_descent(new: Lineage, old: Lineage, path: Path) -> None:
+    """Two models of one original forgot other people each; which is for `unplug release` to look at, which has the data."""
+    if new.original_sha256 == old.original_sha256 and new.checkpoint_sha256 != old.checkpoint_sha256:
+        why = f"it was made from the original of {path} and not from its model, so whom that one forgot may come back"
+        start = f"Release it from that model (SHA-256 {old.checkpoint_sha256}) with `unplug release ... --supersedes {path}`"
+        raise InputError("the bundle", why, start)
 
 
 def read_manifest(bundle: Path) -> Manifest:
@@ -230,8 +238,12 @@ def sign_bundle(bundle: Path, signing: Signing, out: Path) -> str:
 
     Raises:
         BundleCheckFailed: a file was changed, a gate does not hold, it is not about one model. Nothing is signed then.
+        InputError: it was made from the same original as one that it takes the place of, and nothing shows that whom that one
+            forgot stay forgotten.
     """
     check_free(out)
+    for path in signing.earlier:
+        _check_descent(read_manifest(bundle).lineage, read_manifest(path).lineage, path)
     with open_source(bundle) as source, atomic_dir(out, owner=MANIFEST, ours=BUNDLE_ENTRIES) as folder:
         manifest = _manifest(source)
         unpack(source, manifest, folder)

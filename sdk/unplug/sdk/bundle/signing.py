@@ -36,10 +36,12 @@ class Signing:
     Args:
         signer: the key.
         publication: what stands in the manifest.
+        earlier: where the bundles lie that it supersedes: from whose weights the new one must come.
     """
 
     signer: Signer
     publication: Publication
+    earlier: tuple[Path, ...] = ()
 
     @property
     def trust(self) -> Trust:

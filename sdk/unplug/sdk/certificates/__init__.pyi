@@ -9,6 +9,10 @@ from .issue import Issued as Issued
 from .issue import certify as certify
 from .pdf import certificate_pdf as certificate_pdf
 from .places import PLACES as PLACES
+from .places import TraceFile as TraceFile
+from .places import kept_facts as kept_facts
+from .places import remainder as remainder
+from .places import remainder_on_record as remainder_on_record
 from .places import said_place as said_place
 from .policy import CertificatePolicy as CertificatePolicy
 from .policy import read_policy as read_policy

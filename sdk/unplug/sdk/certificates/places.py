@@ -31,7 +31,11 @@ KEPT = {
     "earlier bundles": "files made from a model that saw the person",
     "lists and reports": "the name or an id stands there",
 }
+REMAINS = ("holds", "remembers", "derived", "names")
+"""How places stand, by `unplug trace`, that are to be cleared."""
 NOBODY = "not searched, and nothing was said"
+FACT = "kept "
+"""What facts of a search in the ledger begin with: behind it the kind of place, and how many of them as the value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +116,36 @@ def place_lines(traces: Sequence[TraceFile], said: Sequence[PlaceLine]) -> tuple
         else found[name]
         for name in PLACES
     )
+
+
+def kept_facts(trace: TraceFile) -> dict[str, str]:
+    """What a search says of kinds of places, ready to be a ledger's facts: how many of each still hold the person."""
+    return {f"{FACT}{line.place}": str(line.count) for line in place_lines([trace], []) if line.outcome == "kept"}
+
+
+def remainder(lines: Sequence[PlaceLine]) -> str:
+    """What stays of the person beside what was answered, in one clause; empty where every kind of place is clean.
+
+    Args:
+        lines: of a certificate.
+    """
+    kept = [line.place if line.count is None else f"{line.place} ({line.count})" for line in lines if line.outcome == "kept"]
+    unknown = [line.place for line in lines if line.outcome == "unknown"]
+    parts = [f"{word}: {', '.join(names)}" for word, names in (("kept", kept), ("not known", unknown)) if names]
+    return "; ".join(parts)
+
+
+def remainder_on_record(request: Request) -> str:
+    """The same as far as the ledger tells, by the last search that it holds for a request."""
+    search = next((entry for entry in reversed(request.history) if "trace_sha256" in entry.facts), None)
+    if search is None:
+        return f"no search says what stays of the person in {', '.join(SEARCHED)}: `unplug trace ... --request {request.id}`"
+    kept = [f"{name.removeprefix(FACT)} ({count})" for name, count in search.facts.items() if name.startswith(FACT)]
+    if not kept:  # a search of before kinds of places were told
+        kept = [f"{search.facts[name]} that {name}" for name in REMAINS if name in search.facts]
+    found = f"kept: {', '.join(kept)}" if kept else "nothing found that is kept"
+    beyond = ", ".join(name for name in PLACES if name not in SEARCHED)
+    return f"{found}, by the search of entry {search.sequence}; not searched: {beyond}"
 
 
 def _found(name: PlaceName, traces: Sequence[TraceFile]) -> PlaceLine:

@@ -68,7 +68,7 @@ def signing_of(
         if old is not None and (old.name != said.name or old.release >= said.release):
             why = f"it would take the place of release {old.release} of {old.name!r} as release {said.release} of {said.name!r}"
             raise InputError("--supersedes", why, "Releases count up within one product; give --name or --number")
-    signing = Signing(signer=signer, publication=said)
+    signing = Signing(signer=signer, publication=said, earlier=supersedes)
     signing.check()
     return signing
 

@@ -115,7 +115,7 @@ def verify(
     file: Path, key: Path, bundle: Path, policy: Path | None, request: str | None, trusted: tuple[Path, ...], common: Common
 ) -> Outcome:  # fmt: skip
     """Check a certificate against the bundle and your own limits; no network (exit 1: something does not hold)."""
-    from unplug.sdk.certificates import check_certificate, read_policy
+    from unplug.sdk.certificates import check_certificate, read_policy, remainder
 
     from .bundle import trust_of
 
@@ -125,16 +125,20 @@ def verify(
     value = {
         "file": str(file), "request": found.request.id, "bundle": found.model.bundle, "problems": list(done.problems),
         "ledger_key": done.ledger_key,
+        **{word: [line.place for line in found.places if line.outcome == word] for word in ("kept", "unknown")},
     }  # fmt: skip
     if done.problems:
         return Outcome(value=value, text="\n".join(f"{file}: {line}" for line in done.problems), ok=False)
     held = (
         f"{counted(len(found.ledger.entries), 'entry', 'entries')} of the ledger, {counted(len(found.evidence.gates), 'gate')}"
     )
-    text = f"{file}: request {found.request.id} was answered by the bundle {found.model.bundle[:16]}; {held}: all of it holds"
+    left = remainder(found.places)
+    verdict = "what it says of the model holds" if left else "all of it holds, and nothing is kept"
+    text = f"{file}: request {found.request.id} was answered by the bundle {found.model.bundle[:16]}; {held}: {verdict}"
+    stays = f"\nOf the person is {left}" if left else ""
     source = f"The ledger's public key came from {done.ledger_key}"
     more = "" if policy and done.ledger_key == "the policy" else "; give it in a policy, from elsewhere, to hold it to that"
-    return Outcome(value=value, text=f"{text}\n{source}{more}")
+    return Outcome(value=value, text=f"{text}{stays}\n{source}{more}")
 
 
 @certificate.command()

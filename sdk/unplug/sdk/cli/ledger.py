@@ -214,14 +214,22 @@ def record(
     where: str | None, kind: str, requests: tuple[str, ...], note: str, files: tuple[Path, ...], pairs: tuple[str, ...],
     common: Common,
 ) -> Outcome:  # fmt: skip
-    """Record what was done about REQUESTS: an identity check, a step, an audit, a release, a recipient informed, an answer."""
+    """Record what was done about REQUESTS: an identity check, a step, an audit, a release, a recipient informed, an answer.
+
+    With `answered` it warns of what stays of the person, as far as the ledger knows.
+    """
+    from unplug.sdk.certificates import remainder_on_record
     from unplug.sdk.ledger import open_ledger
 
     facts = settings(pairs) | {f"sha256 {path.name}": sha256_file(path) for path in files}
-    entry = open_ledger(where).record(kind, requests, note=note, facts=facts)
+    opened = open_ledger(where)
+    entry = opened.record(kind, requests, note=note, facts=facts)
     about = f" about {', '.join(entry.requests)}" if entry.requests else ""
+    known = opened.requests() if kind == "answered" else {}
+    stays = {name: remainder_on_record(known[name]) for name in entry.requests if known}
     value = {"entry": entry.sequence, "kind": kind, "requests": list(entry.requests), "facts": facts}
-    return Outcome(value=value, text=f"entry {entry.sequence}: {kind}{about}")
+    lines = [f"entry {entry.sequence}: {kind}{about}", *(f"warning: {name}: {text}" for name, text in stays.items())]
+    return Outcome(value=value | ({"stays": stays} if stays else {}), text="\n".join(lines))
 
 
 @ledger.command()

@@ -104,6 +104,7 @@ def release(
     """
     from unplug.plugins import load_checkpoint
     from unplug.sdk.data import describe_request, load_dataset, read_forget_file
+    from unplug.sdk.ledger import find_ledger
     from unplug.sdk.releasing import ReleaseConfig, begin, gates_from, plan_release, prepare
     from unplug.sdk.releasing import release as run
     from unplug.sdk.tasks import task_of
@@ -130,6 +131,7 @@ def release(
     work = out.parent / f".{out.name}.release"
     judged = partial(explanations, limits=config.gates, given=limits) if explained else gate_lines
     shared: dict[str, Any] = {"oracle": given, "task": task, "device": common.device, "say": common.say, "show": common.show}
+    shared |= {"signing": signing, "ledger": find_ledger(where) if answering is None else answering.ledger}
     if dry_run:
         stages = prepare(original, dataset, ids, out, work, config, **shared)
         record = None if answering is None else begin(answering, stages, out, signing, write=False)
@@ -137,7 +139,7 @@ def release(
         return planned(plan, hourly, () if record is None else record.answer.requests)
     try:
         done = run(
-            original, dataset, ids, out, work, config, **shared, restart=restart, signing=signing, answering=answering
+            original, dataset, ids, out, work, config, **shared, restart=restart, answering=answering
         )  # fmt: skip
     except GateFailed:
         common.say("\n".join(judged(read_json(work / "release.json"))))

@@ -44,6 +44,7 @@ def trace(
     purge: bool, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Find what still holds PERSON (a sample id or subject:NAME), was trained on them, was made from that, or names them."""
+    from unplug.sdk.certificates import TraceFile, kept_facts
     from unplug.sdk.data import purge as delete
     from unplug.sdk.tracing import person_in
     from unplug.sdk.tracing import trace as look
@@ -77,7 +78,9 @@ def trace(
     entry = None
     if request is not None:
         facts = {name: str(number) for name, number in counts.items()}
-        entry = _record(where, request, facts | {"trace_sha256": json_sha256(value), "purged": str(len(purged))})
+        searched = {name: tuple(value[name]) for name in ("searched", "purged")}
+        facts |= kept_facts(TraceFile(**{**value, **searched, "places": tuple(places)}))
+        entry = _record(where, request, facts | {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))})
         lines.append(f"recorded as entry {entry}")
     lines += [UNSEEN] if deep else []
     return Outcome(value=value | {"entry": entry}, text="\n".join([*lines, REACH]))

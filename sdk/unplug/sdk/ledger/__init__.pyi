@@ -14,6 +14,7 @@ from .ledger import Ledger as Ledger
 from .ledger import Submission as Submission
 from .notes import Signer as Signer
 from .notes import Verifier as Verifier
+from .place import find_ledger as find_ledger
 from .place import ledger_place as ledger_place
 from .place import open_ledger as open_ledger
 from .proofs import GrowthProof as GrowthProof

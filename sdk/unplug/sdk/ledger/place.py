@@ -23,6 +23,12 @@ def ledger_place() -> str:
     return str(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "unplug" / "ledger.db")
 
 
+def find_ledger(where: str | None = None) -> Ledger | None:
+    """The ledger at a place, see `open_ledger`, for who only reads it; None where no file is there."""
+    place = where or ledger_place()
+    return open_ledger(place) if "://" in place or Path(place).is_file() else None
+
+
 def open_ledger(
     where: str | None = None,
     *,

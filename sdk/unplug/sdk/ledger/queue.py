@@ -1,8 +1,8 @@
-"""The queue: all open requests as one forget set, so that one release covers them."""
+"""The queue: all open requests as one forget set, so that one release covers them; and whom requests in other states name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from unplug.core import InputError, operator_key
@@ -14,13 +14,13 @@ from .subjects import held_as, names_behind, opening_of
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """Whom the open requests name among some names.
+    """Whom the open requests (see `open_queue`) name among some names.
 
     Args:
         names: sample ids and ``subject:NAME``, in the order of the names they were looked for in.
         of: id of each request that names somebody there, to its names.
         elsewhere: id to the number of its names that are not there.
-        shredded: open requests whose salt is gone: nobody can tell whom they name.
+        shredded: such requests whose salt is gone: nobody can tell whom they name.
     """
 
     names: tuple[str, ...]
@@ -34,17 +34,18 @@ class Queue:
         return {id: names for id, names in self.of.items() if id not in self.elsewhere}
 
 
-def open_queue(ledger: Ledger, candidates: Iterable[str]) -> Queue:
+def open_queue(ledger: Ledger, candidates: Iterable[str], states: Collection[str] = ("open",)) -> Queue:
     """Finds the names behind the digests of all open requests.
 
     Args:
         ledger: with requests.
         candidates: all sample ids of some data, and ``subject:NAME`` of all people in them.
+        states: of the requests that are looked into.
 
     Raises:
         InputError: the operator's key is not the one that the digests were made with.
     """
-    waiting = {name: request for name, request in ledger.requests().items() if request.state == "open"}
+    waiting = {name: request for name, request in ledger.requests().items() if request.state in states}
     salts, names = ledger.salts(), tuple(dict.fromkeys(candidates))
     of: dict[str, tuple[str, ...]] = {}
     elsewhere: dict[str, int] = {}

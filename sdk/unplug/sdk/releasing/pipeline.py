@@ -27,6 +27,7 @@ from unplug.sdk.auditing import check_forget_size
 from unplug.sdk.bundle import Content, Gate, Signing, check_free, write_bundle
 from unplug.sdk.data import Dataset, keyed
 from unplug.sdk.inference import DECISION_KEY
+from unplug.sdk.ledger import Ledger
 from unplug.sdk.report import ReleaseRecord, Try
 from unplug.sdk.tasks import StoredTask, task_of
 from unplug.sdk.unlearning import check_design_request, design_of, request_price
@@ -47,6 +48,7 @@ from .gates import (
     rounding_gates,
 )
 from .gather import EVALUATION, common_facts, gather
+from .lineage import check_start
 from .overrides import check_reasons, overridden
 from .recording import Answering, Recording, begin, only_release
 from .refusing import refusal
@@ -102,6 +104,7 @@ def release(
     restart: bool = False,
     signing: Signing | None = None,
     answering: Answering | None = None,
+    ledger: Ledger | None = None,
 ) -> Release:
     """Walks the whole way from a request to a bundle.
 
@@ -123,11 +126,12 @@ def release(
         signing: by whom the bundle is signed, and as which release; None leaves it unsigned.
         answering: which requests of a ledger it answers, which is then told of all that is done, also of a gate that does not
             hold; see `recording`. None keeps no record.
+        ledger: whose answered requests must stay forgotten; None takes that of `answering`.
 
     Raises:
         GateFailed: a gate does not hold; the message says which and by how much. No bundle is written.
-        InputError: what signs would be believed by nobody, see `Signing.check`; of a release on record, see `begin`; or a
-            request was withdrawn meanwhile.
+        InputError: what signs would be believed by nobody, see `Signing.check`; who was forgotten would come back, see
+            `check_start`; of a release on record, see `begin`; or a request was withdrawn meanwhile.
         DataError: a forget set that cannot be forgotten or audited.
         OutputError: something else is at `out`.
     """
@@ -136,7 +140,8 @@ def release(
     sweep_below(work)  # what a kill or a power cut left: stages that are finished do not come by any more
     stages = prepare(
         original, dataset, forget_ids, out, work, config, oracle=oracle, base=base, task=task, device=device, say=say,
-        show=show, restart=restart,
+        show=show, restart=restart, signing=signing,
+        ledger=answering.ledger if ledger is None and answering is not None else ledger,
     )  # fmt: skip
     if answering is None:
         return _walk(stages, oracle, out, say, signing, None)
@@ -157,7 +162,7 @@ def release(
 def prepare(
     original: Checkpoint, dataset: Dataset, forget_ids: Sequence[str], out: Path, work: Path, config: ReleaseConfig, *,
     oracle: Checkpoint | None = None, base: str | None = None, task: StoredTask | None = None, device: torch.device, say: Say,
-    show: bool = True, restart: bool = False,
+    show: bool = True, restart: bool = False, signing: Signing | None = None, ledger: Ledger | None = None,
 ) -> Stages:  # fmt: skip
     """The stages of a release, and all that can be refused before anything is computed; see `release`."""
     design = design_of(original)
@@ -172,6 +177,7 @@ def prepare(
     )  # fmt: skip
     exact = design is not None or config.method == "retrain" or config.fleet is not None
     check_forget_size(len(stages.split.forget), exact=exact)
+    check_start(stages, out, signing, ledger)
     if config.gates.min_relearn_of_retrained is not None and not stages.needs_oracle and oracle is None:
         why = "relearn time is compared with the retrained model's, and with a fleet none is trained"
         raise InputError("--gate min_relearn_of_retrained", why, "Add --oracle, or leave the gate out")

@@ -105,7 +105,7 @@ def _release(
     )  # fmt: skip
     release(
         original, dataset, forgotten, out, work, config, task=task, device=device, say=say,
-        show=False, signing=_signing(recipe, before, answered),
+        show=False, signing=_signing(recipe, before, answered), ledger=ledger,
     )  # fmt: skip
     retrained = recipe.method == "retrain" and not (work / "unlearned").is_dir()
     return answered, str(work / ("retrained" if retrained else "unlearned"))
@@ -120,7 +120,9 @@ def _signing(recipe: ServeRecipe, before: Before | None, answered: Sequence[str]
     signer = load_signer(recipe.sign, None if recipe.public is None else Path(recipe.public))
     said = Publication(name=recipe.name, release=1, requests=tuple(answered))
     if before is not None and before.bundle is not None:
-        said = replace(said, release=before.number + 1, supersedes=(bundle_id(Path(before.bundle)),))
+        earlier = Path(before.bundle)
+        said = replace(said, release=before.number + 1, supersedes=(bundle_id(earlier),))
+        return Signing(signer=signer, publication=said, earlier=(earlier,))
     return Signing(signer=signer, publication=said)
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckFailed, ConversionError, GateFailed, UnplugError, call_in_child
+from unplug.core import CheckFailed, ConversionError, GateFailed, StillHeld, UnplugError, call_in_child
 from unplug.sdk.ledger import Ledger
 from unplug.sdk.releasing import answerable
 
@@ -163,8 +163,8 @@ class JobThread:
         return not files or self._jobs.keep_result(job, {**result, "files": {**result.get("files", {}), **files}})
 
     def _fail(self, job: ReleaseJob, error: UnplugError) -> None:
-        """Only gates say in public what was wrong: other messages may quote the data, and stay in the job's folder."""
-        told = f"{error.what}: {error.why}" if isinstance(error, GateFailed) else type(error).__name__
+        """Only what names no data says in public what was wrong: other messages stay in the job's folder."""
+        told = f"{error.what}: {error.why}" if isinstance(error, GateFailed | StillHeld) else type(error).__name__
         self._keep_error(job, error)
         level = logging.WARNING if isinstance(error, CheckFailed) else logging.ERROR
         kind = "crash" if isinstance(error, ConversionError) else type(error).__name__

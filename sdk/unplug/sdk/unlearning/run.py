@@ -34,6 +34,7 @@ from unplug.sdk.training import (
 from .access import ANSWERS, check_needs, shown_to
 from .budget import Cost, Meter, RetrainCost, seconds_per_sample, summary
 from .design import build_design, check_design_request, design_of
+from .lineage import lineage_of
 from .memory import check_memory, memory_record
 from .method import DEFAULT_METHOD, ForgetProblem, Method, OutOfFold, TrainingHook, build_method
 
@@ -289,6 +290,6 @@ def _record(
             name: task.metrics(model, part)
             for name, part in (("retain", sets.train), ("forget", sets.forget), ("test", sets.test))
         },
-        "lineage": {"original": str(original.path), "original_sha256": original.sha256},
+        "lineage": lineage_of(original),
         "versions": versions(),
     }

@@ -36,6 +36,7 @@ from unplug.sdk.training import (
 )
 
 from ..budget import Cost, RetrainCost, summary
+from ..lineage import lineage_of
 from .trunk import Consented, Rows, consented, ready_trunk, rows_of, trunk_sha256
 
 RESTORE = "Restore the folder as it was saved"
@@ -251,7 +252,7 @@ class OverTrunk(ABC, Generic[K]):
                 "forward": cost.forward, "backward": cost.backward, "wall_s": cost.wall_s, "device": describe_device(device),
             },
             "metrics": measured(model, dataset, parts, device),
-            "lineage": {"original": str(original.path), "original_sha256": original.sha256},
+            "lineage": lineage_of(original),
             "versions": versions(),
         }  # fmt: skip
         save_checkpoint(model.cpu(), out, record=record, card=model_card(record), state=kept.tensors(keyed_names(split)))

@@ -1,0 +1,290 @@
+"""From which models a release may start, so that nobody who was forgotten comes back.
+
+The ledger names whom its requests ask for; a bundle names nobody, but the weights that it ships. A model descends from those
+by what checkpoint records and the ledger say of what was made from what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from unplug.core import StillHeld, UnplugError, counted, read_json, sha256_file
+from unplug.plugins import BINDING, RECORD
+from unplug.sdk.bundle import MANIFEST, Manifest, Signing, bundle_id, read_manifest
+from unplug.sdk.data import Split, named_samples, opened
+from unplug.sdk.ledger import Entry, Ledger, Queue, open_queue
+
+from .stages import Stages
+
+FORGOTTEN = ("released", "answered")
+"""States of requests whom no later release may bring back; who withdrew may be in it again."""
+RELEASE = "release"
+"""The fact that all entries of one release share, and the kind of its last."""
+NEAR = tuple(f"{folder}/{RECORD}" for folder in ("*", ".*.release/*", "work/*"))
+"""Records of the checkpoints of earlier releases, below a folder that holds a bundle or a model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnRecord:
+    """A release that the ledger tells of; None where it does not say.
+
+    Args:
+        entry: its number.
+        requests: that it answered.
+        began, shipped: SHA-256 of the weights that it started from, and of those in its bundle.
+        bundle: SHA-256 of its manifest.
+        whole: whether its requests name everybody whom it forgot.
+    """
+
+    entry: int
+    requests: tuple[str, ...]
+    began: str | None
+    shipped: str | None
+    bundle: str | None
+    whole: bool
+
+
+class Origins:
+    """What is known around one release: of its ledger, of the bundles that it replaces, of the models that lie near.
+
+    Args:
+        stages: of the release.
+        out: where its bundle is to be.
+        earlier: bundles that it takes the place of.
+        ledger: whose answered requests must stay forgotten; None knows of none.
+    """
+
+    def __init__(self, stages: Stages, out: Path, earlier: Sequence[Path], ledger: Ledger | None) -> None:
+        self.stages, self.out, self.earlier, self.ledger = stages, out, earlier, ledger
+        self.held = frozenset(stages.split.retain)
+        self.releases = () if ledger is None else tuple(_releases(ledger.entries()))
+
+    @cached_property
+    def records(self) -> Mapping[str, tuple[Path, Mapping[str, Any]]]:
+        """Models near the release by the SHA-256 of their weights: folder and record."""
+        original = self.stages.original
+        roots = (self.out.parent, self.stages.work, original.path.parent, *(path.parent for path in self.earlier))
+        near = [path for root in roots for pattern in NEAR for path in sorted(root.glob(pattern))]
+        found = {original.sha256: (original.path, original.record)}
+        named = [original.record]
+        for path in near:
+            record = _json(path)
+            named.append(record)
+            found.setdefault(str(record.get(BINDING)), (path.parent, record))
+        for record in named:  # checkpoints of before name the folder of the one in front of them alone
+            folder = Path(str((record.get("lineage") or {}).get("original", "")))
+            if (folder / RECORD).is_file() and (made := _json(folder / RECORD)).get(BINDING) not in found:
+                named.append(made)
+                found[str(made.get(BINDING))] = folder, made
+        return found
+
+    def before(self, *models: str) -> frozenset[str]:
+        """Some models, and all from which they were made, as far as anybody says."""
+        made_from = {item.shipped: {item.began} for item in self.releases if item.shipped and item.began}
+        for sha256, (_, record) in self.records.items():
+            lineage = record.get("lineage") or {}
+            made_from.setdefault(sha256, set()).update({lineage.get("original_sha256"), *lineage.get("ancestors", ())})
+        found: set[str] = set()
+        level = set(models)
+        while level:
+            found |= level
+            level = {parent for one in level for parent in made_from.get(one, ()) if parent} - found
+        return frozenset(found)
+
+    @cached_property
+    def ours(self) -> frozenset[str]:
+        """The model that this release starts from, and all from which that was made."""
+        return self.before(self.stages.original.sha256)
+
+    def is_made_from(self, model: str) -> bool:
+        """Whether this release starts from a model, or from one that was made from it."""
+        return model == self.stages.original.sha256 or model in self.ours
+
+    def again(self, model: str) -> int | None:
+        """How many of whom a model had forgotten this release would know again, by that model's record; None without one."""
+        found = self.records.get(model)
+        if found is None or "split" not in found[1]:
+            return None
+        split = opened(Split.from_dict(found[1]["split"], str(found[0])), self.stages.dataset)
+        return len((self.held - self.excused) & {*split.forget})
+
+    def queue(self, *states: str) -> Queue:
+        """Whom the requests in some states name among the data."""
+        assert self.ledger is not None
+        return open_queue(self.ledger, self.samples, states)
+
+    @cached_property
+    def samples(self) -> Mapping[str, set[str]]:
+        """Every name that a request can have, to its samples."""
+        return named_samples(self.stages.dataset.samples)
+
+    @cached_property
+    def excused(self) -> frozenset[str]:
+        """Samples of those who took their request back; `check_start` has looked at the requests of others before."""
+        named = () if self.ledger is None else self.queue("withdrawn").names
+        return frozenset(sample for name in named for sample in self.samples[name])
+
+    def start(self, model: str | None) -> str:
+        """What to do: from which model to start, the newest that was made from one."""
+        after = {item.began: item.shipped for item in self.releases if item.shipped and item.began != item.shipped}
+        seen: set[str] = set()
+        while model in after and model not in seen:
+            seen.add(model)
+            model = after[model]
+        if model is None:
+            return "Start from the model that the release before shipped"
+        where = f", {self.records[model][0]}" if model in self.records else ""
+        return f"Start from the model {model}{where}"
+
+
+def check_start(stages: Stages, out: Path, signing: Signing | None, ledger: Ledger | None) -> None:
+    """Refuses a release that would know again whom an earlier one forgot, before anything is computed.
+
+    Args:
+        stages: of the release.
+        out: where its bundle is to be; one that lies there is replaced.
+        signing: names the bundles that it supersedes.
+        ledger: see `Origins`.
+
+    Raises:
+        StillHeld: the model holds samples of a request that was released or answered, and the forget set leaves them out; or
+            it was not made from what a superseded bundle ships, and nothing shows that whom that one forgot stays forgotten.
+            It names the model to start from.
+    """
+    earlier = () if signing is None else signing.earlier
+    known = Origins(stages, out, earlier, ledger)
+    if ledger is not None:
+        _check_answered(known)
+    for id_ in () if signing is None else signing.publication.supersedes:
+        _check_superseded(known, id_)
+    if (out / MANIFEST).is_file():
+        _check_replaced(known)
+
+
+def _check_answered(known: Origins) -> None:
+    """No request that is over may be undone."""
+    queue = known.queue(*FORGOTTEN)
+    for name, names in queue.of.items():
+        if back := known.held & {sample for one in names for sample in known.samples[one]}:
+            raise _undone(known, name, f"{counted(len(back), 'sample')} that it names")
+    for name in queue.shredded:
+        item = _answered_by(known, name)
+        if item is not None and _comes_before(known, item) and known.again(str(item.shipped)) != 0:
+            raise _undone(known, name, "whom it named, as far as anybody can tell since its salt was shredded")
+
+
+def _comes_before(known: Origins, item: OnRecord) -> bool:
+    """Whether this release starts beside what another one shipped, at what that one started from or before."""
+    return item.began is not None and item.shipped not in known.ours and bool(known.ours & known.before(item.began))
+
+
+def _undone(known: Origins, name: str, held: str) -> StillHeld:
+    assert known.ledger is not None
+    request = known.ledger.requests()[name]
+    why = f"it was {request.state}, and the model that this release starts from still holds {held}"
+    start = known.start(_shipped(known, _answered_by(known, name)))
+    return StillHeld(f"request {name}", why, f"{start}, or name them in the forget file again")
+
+
+def _answered_by(known: Origins, request: str) -> OnRecord | None:
+    return next((item for item in reversed(known.releases) if request in item.requests), None)
+
+
+def _shipped(known: Origins, item: OnRecord | None) -> str | None:
+    """Which weights a release on record shipped; where the ledger knows only its bundle, that says it, if it lies near."""
+    if item is None or item.shipped is not None or item.bundle is None:
+        return None if item is None else item.shipped
+    path = _find(known, item.bundle)
+    return None if path is None else read_manifest(path).lineage.checkpoint_sha256
+
+
+def _check_superseded(known: Origins, id_: str) -> None:
+    """The bundle that goes was made from what this release starts from, or whom it forgot stay forgotten."""
+    path = _find(known, id_)
+    item = next((item for item in known.releases if item.bundle == id_), None)
+    manifest = None if path is None else read_manifest(path)
+    shipped = manifest.lineage.checkpoint_sha256 if manifest is not None else None if item is None else item.shipped
+    what = f"the release in the place of {id_[:16] if path is None else path.name}"
+    if shipped is None:
+        why = "nobody says which weights that bundle ships, so whom it forgot may come back"
+        raise StillHeld(what, why, "Give the bundle itself: --supersedes BUNDLE")
+    if known.is_made_from(shipped):
+        return
+    count = known.again(shipped)
+    if count is None and _named_all(known, shipped, () if manifest is None else _requests(manifest)):
+        return
+    if count != 0:
+        raise _refused(known, what, shipped, count)
+
+
+def _check_replaced(known: Origins) -> None:
+    """A bundle at the place of the new one goes without a word; who it forgot is known where its model lies near."""
+    shipped = str((_json(known.out / MANIFEST).get("lineage") or {}).get("checkpoint_sha256"))
+    if not known.is_made_from(shipped) and (count := known.again(shipped)):
+        raise _refused(known, f"the release in the place of {known.out.name}", shipped, count)
+
+
+def _refused(known: Origins, what: str, shipped: str, count: int | None) -> StillHeld:
+    who, way = "nothing shows that whom it forgot stay forgotten", "add the ledger whose requests name them"
+    if count:
+        who, way = f"still holds {counted(count, 'sample')} that it forgot", "name them in the forget file again"
+    why = f"it starts from a model that was not made from that bundle's, and {who}"
+    return StillHeld(what, why, f"{known.start(shipped)}, or {way}")
+
+
+def _requests(manifest: Manifest) -> tuple[str, ...]:
+    return () if manifest.publication is None else manifest.publication.requests
+
+
+def _named_all(known: Origins, shipped: str, requests: Sequence[str]) -> bool:
+    """Whether the ledger can name everybody whom a model has forgotten; none of them is held, as `_check_answered` found."""
+    if known.ledger is None:
+        return False
+    models = known.before(shipped)
+    chain = [item for item in known.releases if item.shipped in models]
+    asked = {*requests, *(name for item in chain for name in item.requests)}
+    queue = known.queue(*FORGOTTEN, "withdrawn")
+    tellable = asked <= {*queue.of} and not any(name in queue.elsewhere for name in asked)
+    return tellable and shipped in {item.shipped for item in chain} and all(item.whole for item in chain)
+
+
+def _find(known: Origins, id_: str) -> Path | None:
+    """Where a bundle of an id lies: among those that were given, or beside the new one."""
+    for path in known.earlier:
+        if bundle_id(path) == id_:
+            return path
+    beside = sorted(known.out.parent.glob(f"*/{MANIFEST}"))
+    return next((path.parent for path in beside if sha256_file(path) == id_), None)
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    """A checkpoint's record, or a manifest; one that cannot be read tells nothing."""
+    try:
+        found = read_json(path)
+    except UnplugError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _releases(entries: Iterable[Entry]) -> Iterator[OnRecord]:
+    """All releases of a ledger, in their order."""
+    begun: dict[str, Mapping[str, str]] = {}
+    shipped: dict[str, str] = {}
+    for entry in entries:
+        facts, number = entry.facts, entry.facts.get(RELEASE, "")
+        if facts.get("stage") == "begin":
+            begun[number] = facts
+        elif entry.kind == "try" and facts.get("ships") == "yes" and "model_sha256" in facts:
+            shipped[number] = facts["model_sha256"]
+        elif entry.kind == RELEASE:
+            first = begun.get(number, {})
+            bundle = next((facts[name] for name in ("bundle_sha256", "bundle", "sha256 manifest.json") if name in facts), None)
+            yield OnRecord(
+                entry=entry.sequence, requests=entry.requests, began=first.get("model_sha256"),
+                shipped=shipped.get(number, facts.get("model_sha256")), bundle=bundle,
+                whole=first.get("samples_of_others") == "0",
+            )  # fmt: skip

@@ -74,6 +74,12 @@ from .results import check_replaceable as check_replaceable
 from .results import check_writable as check_writable
 from .results import writable as writable
 from .silence import quiet as quiet
+from .stand_ins import check_content as check_content
+from .stand_ins import check_contents as check_contents
+from .stand_ins import check_there as check_there
+from .stand_ins import pointer_in as pointer_in
+from .stand_ins import stand_in as stand_in
+from .stand_ins import why_missing as why_missing
 from .store import JsonLines as JsonLines
 from .store import json_sha256 as json_sha256
 from .store import open_array as open_array

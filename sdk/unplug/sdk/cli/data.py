@@ -60,6 +60,9 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
         f"unusable  {len(value['unusable'])}",
     ]
     lines += [f"          {item['id']}: {item['reason']}" for item in value["unusable"][:20]]
+    if value["left_out"]:
+        lines.append(f"left out  {sum(item['count'] for item in value['left_out'])}")
+        lines += [f"          {item['count']} {item['reason']} (first: {item['first']})" for item in value["left_out"]]
     if value["ages"]["known"]:
         ages = value["ages"]
         lines.append(f"ages      {ages['min']:g} to {ages['max']:g}, mean {ages['mean']:.1f}")

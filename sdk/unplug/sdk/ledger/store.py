@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from unplug.core import InputError, OutputError, require_modules
+from unplug.core import InputError, OutputError, check_content, require_modules
 
 WAIT_SECONDS = 60
 ADVISORY = 0x756E706C7567  # "unplug": the number of the lock of all writers of one PostgreSQL database
@@ -222,6 +222,8 @@ def _meaning(where: str, cause: BaseException | None) -> InputError | OutputErro
     name = str(getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or "")
     for beginning, (why, fix, kind) in MEANINGS.items():
         if name.startswith(beginning):
+            if why == BROKEN:
+                check_content(Path(where))
             return kind(where, why, fix)
     said = " ".join(str(cause).split())
     if "append-only" in said:

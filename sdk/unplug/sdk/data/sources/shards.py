@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from unplug.core import DataError
+from unplug.core import DataError, check_content
 
 MAX_SHARDS = 100_000
 MAX_MEMBERS = 2_000_000  # of all shards
@@ -109,6 +109,7 @@ def members(shard: Path, most: int) -> list[Member]:
         DataError: compressed, cut off, damaged or no tar file, or too many entries.
     """
     found: list[Member] = []
+    check_content(shard, DataError)
     try:
         if not stat.S_ISREG(shard.stat().st_mode):
             raise DataError(str(shard), "it is not a regular file", "Name a tar file")

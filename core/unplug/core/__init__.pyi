@@ -35,6 +35,9 @@ from .files import read_json as read_json
 from .files import sha256_file as sha256_file
 from .files import sha256_tree as sha256_tree
 from .files import write_json as write_json
+from .homes import expanded as expanded
+from .homes import is_there as is_there
+from .homes import lasting_place as lasting_place
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
 from .keys import OperatorKey as OperatorKey

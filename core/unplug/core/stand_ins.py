@@ -6,6 +6,7 @@ Copying such a file again copies the pointer. Every reader of files asks here, s
 from __future__ import annotations
 
 import contextlib
+import errno
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -27,6 +28,7 @@ _DVC = ("only DVC's note of it is here, the real file was not fetched: run `dvc 
 _XET = ("it is a Git Xet pointer, the real file was not fetched: install git-xet and run `git lfs pull`", _THERE)
 _LOCKED = ("it is locked by git-crypt: run `git-crypt unlock`", _THERE)
 _CLOUD = ("it is kept in iCloud, and was not downloaded", "Download it in the Finder, or copy it from where it is whole")
+_CIRCLE = ("it is a link in a circle", "Replace the link by the file")
 _PAGE = (
     "it is a web page (a login or an error, say), not the file",
     "Download the file itself, signed in where that is needed",
@@ -105,6 +107,8 @@ def why_missing(path: Path) -> Told | None:
     with contextlib.suppress(OSError, ValueError):
         if path.exists():
             return None
+        if _is_circle(path):
+            return _CIRCLE
         if path.is_symlink():
             target = path.readlink()
             if _ANNEX_LINK.decode() in target.as_posix():
@@ -115,6 +119,14 @@ def why_missing(path: Path) -> Told | None:
         if path.with_name(f".{path.name}.icloud").is_file():
             return _CLOUD
     return None
+
+
+def _is_circle(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def check_there(path: Path, error: type[InputError] = InputError) -> None:

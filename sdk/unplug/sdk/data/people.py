@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from unplug.core import InputError, OutputError, cache_alone, cache_dir, cache_entries, read_json, write_json
+from unplug.core import (
+    InputError,
+    OutputError,
+    cache_alone,
+    cache_dir,
+    cache_entries,
+    expanded,
+    read_json,
+    write_json,
+)
 
 from .source import Sample
 
@@ -61,7 +70,7 @@ def note_people(entry: Path, spec: str, samples: Sequence[Sample]) -> None:
 def whole_spec(spec: str) -> str:
     """A data spec that means the same in every folder."""
     kind, colon, argument = spec.partition(":")
-    path = Path(argument).expanduser()
+    path = expanded(argument)
     return f"{kind}{colon}{path.resolve()}" if argument and path.exists() else spec
 
 
@@ -121,7 +130,7 @@ def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[st
         specs = {
             data,
             whole_spec(data),
-            f"{kind}{colon}{Path(argument).expanduser().resolve()}",
+            f"{kind}{colon}{expanded(argument).resolve()}",
         }  # also of data that are deleted
     return tuple(item for item in held if item.data in specs or item.names & wanted)
 

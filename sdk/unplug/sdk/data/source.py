@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, Registry, counted
+from unplug.core import DataError, Registry, counted, expanded
 
 Partition = Literal["train", "validation", "test"]
 Eyes = tuple[tuple[float, float], tuple[float, float]]
@@ -175,7 +175,7 @@ def parse_spec(spec: str) -> Source:
 
 def existing_dir(argument: str, kind: str) -> Path:
     """The folder that a spec names, or a `DataError`."""
-    path = Path(argument).expanduser()
+    path = expanded(argument)
     if not path.is_dir():
         raise DataError(f"{kind}:{argument}", "no such folder", "Check the path after the colon")
     return path

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from unplug.core import DataError
+from unplug.core import DataError, expanded
 
 from ..source import Listing, Partition, Problem, Sample, not_empty
 from .files import FileSource, below
@@ -22,7 +22,7 @@ class CSVSource(FileSource):
     """``csv:FILE``; relative paths start at the table's folder and may not lead out of it."""
 
     def __init__(self, argument: str) -> None:
-        self.table = Path(argument).expanduser()
+        self.table = expanded(argument)
         if not self.table.is_file():
             raise DataError(f"csv:{argument}", "no such file", "Check the path after the colon")
 

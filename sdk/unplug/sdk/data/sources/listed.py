@@ -6,7 +6,6 @@ Links are followed, for people link folders into a data set, and git-annex, DVC 
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import re
 import stat
@@ -191,7 +190,5 @@ def _is_picture(path: Path) -> bool:
 
 
 def _gone(path: Path, error: OSError) -> str:
-    if error.errno == errno.ELOOP:
-        return "it is a link in a circle"
     told = why_missing(path)
     return told[0] if told is not None else f"it cannot be read ({error.strerror or error})"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from unplug.core import DataError, check_content, expanded
+from unplug.core import DataError, check_content, check_there, expanded
 
 MAX_SHARDS = 100_000
 MAX_MEMBERS = 2_000_000  # of all shards
@@ -57,6 +57,7 @@ def shards_of(pattern: str) -> tuple[Path, ...]:
         for text in [pattern] if expanded(pattern).exists() else _expanded(pattern):
             matches = _matches(expanded(text).absolute())
             if not matches:
+                check_there(expanded(text), DataError)
                 raise _refused(pattern, f"no such file or folder, or no .tar in it: {text}")
             found |= dict.fromkeys(matches)
             if len(found) > MAX_SHARDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from tests.sdk.service.test_api import submit, until
 
 from unplug.core import DataError
 from unplug.sdk.ledger import Ledger
-from unplug.sdk.service import run_service
+from unplug.sdk.service import ServeRecipe, run_service
 from unplug.sdk.service.app import make_app
 from unplug.sdk.service.data_names import DataNames
 
@@ -137,7 +138,16 @@ def test_data_that_grow_shrink_or_go_away(make_place: Callable[..., Place], monk
         away = submit(client, "key-two-2", {"names": ["subject:dora"]})
         assert away.status_code == 503 and away.headers["retry-after"] and str(place.folder) not in away.text
     with pytest.raises(DataError, match=r"labels\.csv"):  # and a server does not start on them
-        run_service(place.settings, host="127.0.0.1", port=1)
+        run_service(replace(place.settings, folder=str(place.folder / "new")), host="127.0.0.1", port=1)
+    assert not (place.folder / "new").exists()
+
+
+def test_the_data_of_a_recipe_lie_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").touch()
+    recipe = {"schema": "unplug-serve/1", "name": "age", "checkpoint": "age"}
+    for data, whole in (("csv:labels.csv", f"csv:{tmp_path / 'labels.csv'}"), (DATA, DATA), ("csv:no.csv", "csv:no.csv")):
+        (tmp_path / "recipe.json").write_text(json.dumps(recipe | {"data": data}))
+        assert ServeRecipe.load(tmp_path / "recipe.json").data == whole
 
 
 def test_who_asks_for_strangers_does_not_have_the_data_listed_each_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,9 @@ class ServeRecipe:
         here = path.resolve().parent
         places = ("checkpoint", "fleet", "certification", "artifact", "public")
         given = {name: str(here / value) for name in places if (value := getattr(found, name)) is not None}
+        kind, _, argument = found.data.partition(":")
+        if argument and (here / argument).exists():
+            given["data"] = f"{kind}:{here / argument}"
         return replace(found, **given)  # type: ignore[arg-type]  # all of them are texts
 
 

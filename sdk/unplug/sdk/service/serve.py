@@ -31,6 +31,10 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
     require_modules(MODULES, "serve")
     open_ledger(settings.ledger).contents()
     signing_key()
+    if settings.recipe is not None:
+        from .data_names import DataNames  # which imports what the line above asks for
+
+        DataNames(settings.recipe.data).now()
     try:
         Path(settings.folder).mkdir(0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -38,10 +42,7 @@ def run_service(settings: ServeSettings, *, host: str, port: int) -> None:
     tables = ServiceTables(settings.ledger)
     tables.create()
     if settings.recipe is not None:
-        from .data_names import DataNames
         from .models import put_first_model
-
-        DataNames(settings.recipe.data).now()
 
         put_first_model(tables, settings.recipe)
     with temporary_folder("unplug-metrics-") as numbers:

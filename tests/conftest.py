@@ -26,3 +26,4 @@ def _quiet_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     key = tmp_path_factory.mktemp("key") / "key"
     key.write_text(f"unplug-key/1 {'5a' * 32}\n")  # the same in all processes of a run, which share models
     os.environ["UNPLUG_KEY"] = str(key)
+    os.environ["UNPLUG_TIMEZONE"] = "UTC"

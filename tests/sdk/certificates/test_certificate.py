@@ -21,6 +21,7 @@ from unplug.core import CheckFailed, InputError, OutputError, ReportError, write
 from unplug.sdk.bundle import Gate, Publication, Signing, bundle_id, canonical, load_signer, make_key, read_trust, sign_bundle
 from unplug.sdk.certificates import Certificate, CertificatePolicy, certify, check_certificate, read_policy, said_place
 from unplug.sdk.certificates.certificate import Evidence, OverrideLine
+from unplug.sdk.certificates.history import request_line
 from unplug.sdk.certificates.statements import KINDS, payloads, sealed
 from unplug.sdk.cli import main
 
@@ -289,6 +290,22 @@ def test_a_late_answer_is_told_and_so_is_none(case: Case) -> None:
     none = replace(late, request=replace(late.request, answered=None))
     found = list(CertificatePolicy(answered=True).problems(none, NOW))
     assert any("was not told" in line for line in found) and any("does not say that the person" in line for line in found)
+
+
+@pytest.mark.parametrize(("offset", "in_time"), [("-10:00", True), ("+00:00", False), (None, False)])
+def test_whether_she_was_told_in_time_is_said_by_the_operators_day(case: Case, offset: str | None, in_time: bool) -> None:
+    entries = [
+        replace(entry, at="2027-03-01T02:00:00Z", facts={} if offset is None else {"utc_offset": offset})
+        if entry.kind == "answered"
+        else replace(entry, due="2027-02-28")
+        if entry.kind == "request"
+        else entry
+        for entry in case.ledger.entries()
+    ]
+    request = request_line(case.issued.certificate.request.id, case.issued.certificate.model.bundle, entries, "there")
+    late = replace(case.issued.certificate, request=request)
+    assert request.in_time == in_time
+    assert in_time == (not any("after the due day" in line for line in CertificatePolicy().problems(late, NOW)))
 
 
 def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:

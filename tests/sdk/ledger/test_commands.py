@@ -204,3 +204,16 @@ def test_the_status_says_every_fact_whole(made: dict[str, Any], place: Path) -> 
     lines = say("status", "A-1").splitlines()
     assert all(f"       {name} {value}" in lines for name, value in facts.items())
     assert lines[1].split() == ["entry", "at", "what"] and lines[-3].split()[2:] == ["step", "by", "hand"]
+
+
+def test_the_zone_of_a_command_is_that_of_its_days(made: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    import datetime
+
+    monkeypatch.setenv("UNPLUG_TIMEZONE", "UTC")  # which the option replaces until this test is over
+    days = {}
+    for zone, id in (("+14:00", "T-east"), ("-12:00", "T-west")):
+        days[id] = datetime.date.fromisoformat(call("add", "--person", "subject:x", "--id", id, "--timezone", zone)["received"])
+        assert call("due", "--timezone", zone)["today"] == str(days[id])
+        assert f"utc_offset {zone}" in say("status", id)
+    assert (days["T-east"] - days["T-west"]).days in (1, 2)
+    assert "no such zone is known" in call("due", "--timezone", "Mars/Base", code=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -154,6 +155,73 @@ def test_a_ledger_of_names_as_they_were_typed_still_answers(ledger: Ledger, monk
     assert not ledger.add(["subject:anna ", "b.png"], id="A-1")[1]
     ledger.withdraw("A-1", "mistyped", ["subject:anna "])
     assert open_queue(ledger, ["subject:anna", "b.png"]).whole == {"A-1": ("b.png",)}
+
+
+def test_names_are_found_in_every_unicode_form(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    keyboard, mac = "subject:Jos\u00e9", "subject:Jose\u0301"
+    ledger.add([mac], id="A-1")
+    with monkeypatch.context() as older:
+        older.setattr("unplug.sdk.ledger.ledger.checked_names", lambda names, _=None: tuple(names))
+        ledger.add([mac], id="old")
+        ledger.add([keyboard, mac], id="both")
+    for asked in (keyboard, mac):
+        assert open_queue(ledger, [asked, "subject:ben"]).whole == dict.fromkeys(["A-1", "old", "both"], (asked,))
+        assert not ledger.add([asked], id="A-1")[1] and not ledger.add([asked], id="old")[1]
+        for request in ledger.requests().values():
+            opening = opening_for(ledger, request, asked)
+            assert all(opens(opening, name, request.subjects) for name in (keyboard, mac))
+    ledger.withdraw("both", "twice", [keyboard])
+    assert ledger.requests()["both"].state == "withdrawn"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("subject:1.00012E+11", "a spreadsheet rounded it"), ("1,23E+11", "a spreadsheet rounded it"),
+        ("subject:#REF!", "a spreadsheet's error"), ("subject:01-Mar", "made a date of it"),
+        ("subject:NaN", "stands for nobody"), ("subject: -", "stands for nobody"),
+    ],
+)  # fmt: skip
+def test_names_of_nobody_and_of_spreadsheets_are_refused_without_repeating_them(ledger: Ledger, name: str, why: str) -> None:
+    with pytest.raises(InputError, match=why) as caught:
+        ledger.add(["subject:ben", name])
+    assert "number 2" in caught.value.why and name not in str(caught.value) and not ledger.requests()
+
+
+def test_days_are_the_operators_and_recorded_with_their_offset(
+    tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at(monkeypatch, 2027, 1, 31, 12, 30)
+    days = {"Pacific/Kiritimati": ("2027-02-01", "2027-03-01", "+14:00"), "-12:00": ("2027-01-31", "2027-02-28", "-12:00")}
+    for zone, (day, due, offset) in days.items():
+        monkeypatch.setenv("UNPLUG_TIMEZONE", zone)
+        ledger = open_ledger(str(tmp_path / f"{offset[0]}.db"), signer=lambda: signer)
+        ledger.create()
+        request, _ = ledger.add(["subject:anna"], id="A-1")
+        assert (str(request.received), str(request.due), str(ledger.today())) == (day, due, day)
+        assert request.history[0].facts["utc_offset"] == offset and request.history[0].at == "2027-01-31T12:30:00Z"
+        assert ledger.extend("A-1", "many pictures").facts["utc_offset"] == offset
+        assert ledger.record("answered", ["A-1"]).day == f"{day}{offset}"
+    for bad in ("Mars/Base", "../etc", "+2", "+25:00"):
+        with pytest.raises(InputError, match="no such zone"):
+            open_ledger(str(tmp_path / "x.db"), timezone=bad)
+
+
+def test_the_machines_zone_counts_where_none_is_named(tmp_path: Path, signer: Signer, monkeypatch: pytest.MonkeyPatch) -> None:
+    at(monkeypatch, 2027, 6, 30, 22, 30)
+    try:
+        for zone, day in (("Europe/Berlin", "2027-07-01"), ("America/New_York", "2027-06-30")):
+            monkeypatch.delenv("UNPLUG_TIMEZONE", raising=False)
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            ledger = open_ledger(str(tmp_path / f"{day}.db"), signer=lambda: signer)
+            ledger.create()
+            with pytest.raises(InputError, match="is to come"):
+                ledger.add(["subject:anna"], received=date(2027, 7, 2))
+            assert str(ledger.add(["subject:anna"])[0].received) == day
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_names_are_withdrawn_one_by_one(ledger: Ledger, signer: Signer) -> None:

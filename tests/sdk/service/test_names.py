@@ -59,6 +59,20 @@ def test_white_space_means_the_same_at_every_door(asked: Client) -> None:
     assert not place.ledger.add([" subject:person-12\n"], id="T-1")[1]
 
 
+def test_a_name_in_another_unicode_form_and_one_of_a_spreadsheet(make_place: Callable[..., Place]) -> None:
+    place = make_place()
+    (place.folder / "c.png").touch()
+    with (place.folder / "labels.csv").open("a") as table:
+        table.write("\nc.png,30,Jose\u0301\n")
+    with TestClient(make_app(place.settings), headers=place.headers) as client:
+        assert submit(client, "key-one-1", {"id": "T-1", "names": ["subject:Jos\u00e9"]}).status_code == 201
+        assert submit(client, "key-two-2", {"id": "T-1", "names": ["subject:Jose\u0301 "]}).status_code == 200
+        refused = submit(client, "key-three", {"names": ["subject:1.00012E+11"]})
+        assert refused.status_code == 409 and "a spreadsheet rounded it" in refused.json()["detail"]
+        day = client.get("/deadlines").json()["today"]
+        assert client.get("/requests/T-1").json()["received"] == day
+
+
 def states(ledger: Ledger) -> dict[str, str]:
     return {id: request.state for id, request in ledger.requests().items()}
 

@@ -151,19 +151,19 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
 
 def _checked_ids(samples: Sequence[Sample], prints: Sequence[bytes | Problem]) -> list[bytes | Problem]:
     """Refuses ids that a deletion request could not name, or that would stand on both sides of a split."""
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     checked: list[bytes | Problem] = []
     for sample, item in zip(samples, prints, strict=True):
         name, same = sample.id, unicodedata.normalize("NFC", sample.id)
         if any("\ud800" <= letter <= "\udfff" for letter in name):
             item = Problem(id=ascii(name)[1:-1], reason="its name is not UTF-8, so no forget file could name it")
         elif same in seen:
-            other = "" if same == name else ", in another Unicode form"
-            item = Problem(id=name, reason=f"the id appears twice{other}")
+            form = "" if seen[same] == name else ", in another Unicode form"
+            item = Problem(id=name, reason=f"the id appears twice{form}")
         elif why := _unaskable(sample):
             item = Problem(id=name, reason=f"{sample.place}: {why}" if sample.place else why)
         checked.append(item)
-        seen.add(same)
+        seen.setdefault(same, name)
     return checked
 
 

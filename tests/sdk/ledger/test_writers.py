@@ -152,10 +152,10 @@ def test_a_ledger_of_a_newer_version_is_one_line(ledger: Ledger, tmp_path: Path)
 def test_what_is_no_ledger_is_one_line(tmp_path: Path, signer: Signer) -> None:
     for name, raw in (("empty", b""), ("text", b"no database\n" * 400)):
         (tmp_path / name).write_bytes(raw)
-        one_line(open_ledger(str(tmp_path / name)).entries, "no ledger is there|it is no ledger", InputError)
+        one_line(open_ledger(str(tmp_path / name)).entries, "no ledger is there|it is no ledger|it is a text", InputError)
     one_line(open_ledger(str(tmp_path / "absent")).entries, "no ledger is there", InputError)
     one_line(open_ledger(str(tmp_path)).entries, "no ledger is there", InputError)
-    one_line(open_ledger(str(tmp_path / "text"), signer=lambda: signer).create, "it is no ledger", InputError)
+    one_line(open_ledger(str(tmp_path / "text"), signer=lambda: signer).create, "it is no ledger|it is a text", InputError)
     assert not (tmp_path / "absent").exists()
 
 

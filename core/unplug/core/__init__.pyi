@@ -36,6 +36,9 @@ from .files import read_json as read_json
 from .files import sha256_file as sha256_file
 from .files import sha256_tree as sha256_tree
 from .files import write_json as write_json
+from .homes import expanded as expanded
+from .homes import is_there as is_there
+from .homes import lasting_place as lasting_place
 from .iospec import IOSpec as IOSpec
 from .iospec import TensorSpec as TensorSpec
 from .keys import OperatorKey as OperatorKey
@@ -85,6 +88,12 @@ from .results import check_replaceable as check_replaceable
 from .results import check_writable as check_writable
 from .results import writable as writable
 from .silence import quiet as quiet
+from .stand_ins import check_content as check_content
+from .stand_ins import check_contents as check_contents
+from .stand_ins import check_there as check_there
+from .stand_ins import pointer_in as pointer_in
+from .stand_ins import stand_in as stand_in
+from .stand_ins import why_missing as why_missing
 from .store import JsonLines as JsonLines
 from .store import json_sha256 as json_sha256
 from .store import open_array as open_array

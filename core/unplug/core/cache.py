@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import errno
+import functools
 import os
 import re
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 from .durable import make_folder
 from .errors import OutputError
-from .temporaries import ENDING, sweep, try_lock
+from .homes import home, is_writable
+from .temporaries import ENDING, sweep, temporary_folder, temporary_place, try_lock
 
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700
 PIXELS = re.compile(r"[0-9a-f]{32}-\d+px\.(npy|json|people)")
@@ -26,10 +31,53 @@ _using = threading.Lock()
 
 
 def cache_dir() -> Path:
-    """``$UNPLUG_CACHE``, or ``$XDG_CACHE_HOME/unplug``, or ``~/.cache/unplug``."""
+    """``$UNPLUG_CACHE``, or ``$XDG_CACHE_HOME/unplug``, or ``~/.cache/unplug``.
+
+    Where there is no home that can be written in, a private folder in ``$TMPDIR``, which is made.
+
+    Raises:
+        OutputError: there is neither a home nor a place for temporary files.
+    """
     if explicit := os.environ.get("UNPLUG_CACHE"):
         return Path(explicit)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "unplug"
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared) / "unplug"
+    place = home()
+    if place is not None and is_writable(place / ".cache" / "unplug"):
+        return place / ".cache" / "unplug"
+    return _cache_without_home(temporary_place())
+
+
+def _cache_without_home(place: Path) -> Path:
+    """A folder that this user alone can read, the same for all processes; a new one where somebody else has its name."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = place / f"unplug-cache-{user}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(PRIVATE_FOLDER)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != user:
+        return _cache_of_this_process(place)
+    if found.st_mode & 0o077:
+        folder.chmod(PRIVATE_FOLDER)
+    return folder
+
+
+@functools.cache
+def _cache_of_this_process(place: Path) -> Path:
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(temporary_folder("unplug-cache-", place))
+
+
+def cache_error(path: Path, error: OSError) -> OutputError:
+    """What a failure to use something in the cache means to the user, in one line, with the variable that says where it is."""
+    said = next((name for name in ("UNPLUG_CACHE", "XDG_CACHE_HOME") if os.environ.get(name)), None)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    why = f"{'the disk is full' if full else error.strerror or error}: the cache lies there"
+    why += f" (so says {said})" if said else ""
+    return OutputError(
+        str(path), why, f"{'Free some space, or set' if full else 'Set'} UNPLUG_CACHE to a folder that you can write to"
+    )
 
 
 def in_cache(path: Path) -> bool:
@@ -77,7 +125,7 @@ def cache_alone() -> Iterator[Path]:
         try:
             handle = os.open(root, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         except OSError as error:
-            raise OutputError(str(root), error.strerror or str(error), "Check UNPLUG_CACHE") from error
+            raise cache_error(root, error) from error
         try:
             if try_lock(handle) is False:
                 raise OutputError(str(root), "another unplug command uses this cache now", "Wait until it has ended")
@@ -96,10 +144,20 @@ def _let_go() -> None:
 def cache_entries(root: Path) -> tuple[list[Path], list[Path]]:
     """What lies in a cache: files and folders that we wrote, told by their names, and everything else. Links are never ours.
 
+    Raises:
+        OutputError: it cannot be looked into.
+
     Example:
         >>> cache_entries(Path("/nowhere"))
         ([], [])
     """
+    try:
+        return _entries(root)
+    except OSError as error:
+        raise cache_error(root, error) from error
+
+
+def _entries(root: Path) -> tuple[list[Path], list[Path]]:
     ours: list[Path] = []
     others: list[Path] = []
     for place, names in ((root, PIXELS), *((root / name, own) for name, own in FOLDERS.items())):

@@ -17,13 +17,14 @@ from pathlib import Path
 
 from .durable import make_folder, sync_file, sync_folder
 from .errors import InputError, OutputError
+from .homes import is_there, lasting_place
 from .regular import read_regular
 from .temporaries import sweep, temporary_folder, try_lock
 
 HEAD = "unplug-key/1 "
 FORM = re.compile(rf"{HEAD}([0-9a-f]{{64}})\n?")
 MAX_KEY_BYTES = 4096
-WHERE = "UNPLUG_KEY=FILE names another place"
+WHERE = "UNPLUG_KEY=FILE, or XDG_CONFIG_HOME, names another place"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,10 +54,14 @@ class OperatorKey:
 
 
 def key_file() -> Path:
-    """``$UNPLUG_KEY``, or ``$XDG_CONFIG_HOME/unplug/key``, or ``~/.config/unplug/key``."""
+    """``$UNPLUG_KEY``, or ``$XDG_CONFIG_HOME/unplug/key``, or ``~/.config/unplug/key``.
+
+    Raises:
+        OutputError: there is no home.
+    """
     if explicit := os.environ.get("UNPLUG_KEY"):
         return Path(explicit)
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "unplug" / "key"
+    return lasting_place("the operator's key", "UNPLUG_KEY", "XDG_CONFIG_HOME", ".config") / "key"
 
 
 def operator_key(expect: str | None = None) -> OperatorKey:
@@ -70,7 +75,7 @@ def operator_key(expect: str | None = None) -> OperatorKey:
         OutputError: there is none, and none can be written.
     """
     path = key_file()
-    if not path.exists():
+    if not is_there(path):
         if expect is not None:
             why = f"no key is there, and a record names people by digests under the key {expect}"
             raise InputError(str(path), why, f"Copy that key from where the record was written; {WHERE}")

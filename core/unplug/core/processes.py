@@ -33,8 +33,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .cache import cache_dir
 from .errors import ConversionError, OutputError, UnplugError, error_class
 from .files import read_json
+from .homes import home
 from .limits import TIME_VARIABLE, explain_memory, out_of_memory
 from .temporaries import temporary_folder
 
@@ -129,6 +131,9 @@ class Child:
                 shutil.rmtree(folder, ignore_errors=True)
             except OSError as error:
                 self._kill()
+                if error.filename == sys.executable:
+                    why = f"Python cannot be started again ({error.strerror})"
+                    raise OutputError(what, why, f"See that you may read and run {sys.executable}, links followed") from error
                 why = f"its temporary folder failed ({error.strerror or error})"
                 raise OutputError(what, why, "Free some space, or set TMPDIR to a folder with room") from error
             except BaseException:
@@ -151,7 +156,7 @@ class Child:
             # tells the child when the parent dies without a chance to do so.
             child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True,
-                env={**os.environ, **self._environment},
+                env={**os.environ, **_without_home(folder), **self._environment},
             )  # fmt: skip
         self._running = child, folder
         self._end = weakref.finalize(self, _end, child, files)
@@ -161,6 +166,11 @@ class Child:
         if self._running is not None:
             _kill(self._running[0])
         self.close()
+
+
+def _without_home(folder: Path) -> dict[str, str]:
+    """What a child is told where there is no home: libraries would make a folder called ``~`` in the working directory."""
+    return {} if home() is not None else {"HOME": str(folder), "UNPLUG_CACHE": str(cache_dir())}
 
 
 def call_in_child(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from .errors import InputError
+from .stand_ins import HEAD_BYTES, MAX_POINTER_BYTES, pointer_in, why_missing
 
 MAX_HASHED_BYTES = 64 * 2**30  # the largest weights of a public diffusion model stay below half of it
 MAX_DEPTH = 64  # of JSON; the deepest file of ours has nine levels
@@ -33,18 +34,24 @@ def open_regular(path: Path, *, max_bytes: int, error: type[InputError] = InputE
         too_large: what to do about one that is too large.
 
     Raises:
-        InputError: of type `error`: it is missing, cannot be read, is a folder, a device or a pipe, or is too large.
+        InputError: of type `error`: it is missing, cannot be read, is a folder, a device or a pipe, is too large, or a pointer
+            to the real file (see `stand_ins`).
     """
     try:
         number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError) as problem:  # ValueError: a name with a null byte
-        raise error(str(path), getattr(problem, "strerror", None) or str(problem), "Check the path") from problem
+        why = getattr(problem, "strerror", None) or str(problem)
+        raise error(str(path), *(why_missing(Path(path)) or (why, "Check the path"))) from problem
     try:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode):
             raise error(str(path), _not_regular(status.st_mode), "Give a regular file")
         if status.st_size > max_bytes:
             raise error(str(path), f"larger than {max_bytes} bytes", too_large)
+        if 0 < status.st_size <= MAX_POINTER_BYTES:
+            if (told := pointer_in(os.read(number, HEAD_BYTES))) is not None:
+                raise error(str(path), *told)
+            os.lseek(number, 0, os.SEEK_SET)
         return os.fdopen(number, "rb", buffering=0)
     except BaseException:
         os.close(number)

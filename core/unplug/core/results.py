@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .cache import PRIVATE_FILE, PRIVATE_FOLDER, in_cache
+from .cache import PRIVATE_FILE, PRIVATE_FOLDER, cache_error, in_cache
 from .durable import exchange, make_folder, sync_file, sync_folder, sync_tree
 from .errors import OutputError
 from .temporaries import hidden_name, sweep, temporary_folder
@@ -27,6 +27,8 @@ READABLE, READABLE_FOLDER = 0o644, 0o755
 
 def output_error(path: Path, error: OSError) -> OutputError:
     """What a failure to write means to the user, in one line."""
+    if in_cache(path):
+        return cache_error(path, error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return OutputError(
             str(path), "the disk is full", "Free some space or choose another --out; nothing was left half-written"

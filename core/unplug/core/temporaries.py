@@ -15,6 +15,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from .errors import OutputError
+
 ENDING = ".unplug-tmp"
 """Of every temporary folder of ours, here and in ``$TMPDIR``; nothing else is ever swept."""
 MAX_NAME_BYTES = 150  # of a result within a hidden name: file systems end at 255, and something is put behind it
@@ -61,23 +63,37 @@ def try_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool |
     return True
 
 
+def temporary_place() -> Path:
+    """``$TMPDIR``, or where else this system has its temporary files.
+
+    Raises:
+        OutputError: none of these can be written in.
+    """
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        why = error.strerror or str(error)
+        raise OutputError("temporary files", why, "Set TMPDIR to a folder that you can write to") from error
+
+
 @contextlib.contextmanager
 def temporary_folder(prefix: str, place: Path | None = None) -> Iterator[Path]:
     """A private folder that is gone afterwards, also with Ctrl-C and SIGTERM; one that was killed is swept by the next process.
 
     Args:
         prefix: what its name begins with.
-        place: where; None takes ``$TMPDIR``.
+        place: where; None takes `temporary_place`.
 
     Raises:
         OSError: it cannot be made.
+        OutputError: see `temporary_place`.
 
     Example:
         >>> with temporary_folder("unplug-doc-") as folder:
         ...     folder.is_dir()
         True
     """
-    where = Path(tempfile.gettempdir() if place is None else place)
+    where = temporary_place() if place is None else Path(place)
     with _sweeping:
         if where not in _swept:
             _swept.add(where)

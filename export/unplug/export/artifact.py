@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from unplug.core import STRICT, ArtifactError, IOSpec, TensorSpec, read_dataclass, sha256_tree, write_json
+from unplug.core import (
+    STRICT,
+    ArtifactError,
+    IOSpec,
+    TensorSpec,
+    check_contents,
+    check_there,
+    read_dataclass,
+    sha256_tree,
+    write_json,
+)
 
 from .onnx_files import external_tensor
 
@@ -119,7 +130,7 @@ def artifacts_at(path: Path) -> list[Path]:
     """
     if not path.is_dir() or card_path(path).is_file():
         return [path]
-    return sorted(file for card in path.glob("*.*.json") if (file := card.with_suffix("")).exists()) or [path]
+    return sorted(file for card in path.glob("*.*.json") if os.path.lexists(file := card.with_suffix(""))) or [path]
 
 
 def load_artifact(path: str | Path) -> Artifact:
@@ -140,6 +151,7 @@ def load_artifact(path: str | Path) -> Artifact:
     file = Path(path)
     if file.suffix == ".json":
         file = file.with_suffix("")
+    check_there(file, ArtifactError)
     if not file.exists():
         if Path(path).exists():
             why = f"it is no exported file, nor the card of one: there is no {file.name} beside it"
@@ -210,6 +222,7 @@ def _check_content(file: Path, card: Card) -> None:
     files = [file] if file.is_file() else _tree(file)
     size = sum(item.stat().st_size for item in files)
     if size != card.bytes:
+        check_contents(files, ArtifactError)
         raise ArtifactError(str(file), f"{size} bytes where its card says {card.bytes}", again)
     if sha256_tree(file)[0] != card.sha256:
         raise ArtifactError(str(file), "its SHA-256 differs from its card: it was edited or damaged", again)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.core import InputError, MissingExtraError, atomic_path, key_file
+from unplug.core import InputError, MissingExtraError, OutputError, atomic_path, key_file
 
 FORM = re.compile(r"[A-Za-z_][\w.]{0,200}:[A-Za-z_][\w.-]{0,200}")
 SCALARS = (str, int, float, bool, type(None))
@@ -201,5 +201,5 @@ def _listed() -> list[str]:
     try:
         with factories_file().open(encoding="utf-8", errors="replace") as handle:
             return handle.read(MAX_FACTORIES_BYTES).splitlines()
-    except OSError:
+    except (OSError, OutputError):  # no such list, or no home that it could lie in
         return []

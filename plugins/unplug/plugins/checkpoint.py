@@ -13,7 +13,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckpointError, InputError, OutputError, Registry, atomic_dir, read_json, sha256_file, write_json
+from unplug.core import (
+    CheckpointError,
+    InputError,
+    OutputError,
+    Registry,
+    atomic_dir,
+    check_content,
+    check_there,
+    read_json,
+    sha256_file,
+    write_json,
+)
 
 MODELS: Registry[Any] = Registry(
     "model type",
@@ -285,11 +296,13 @@ def _check_files(folder: Path, weights: Path) -> None:
         raise CheckpointError(str(folder), "this is a pickle, which can run code", "Convert it to safetensors first")
     if not folder.is_dir():
         raise CheckpointError(str(folder), "no such folder", "Give the folder that `unplug train` wrote")
+    check_content(weights, CheckpointError)
     if not weights.is_file():
         pickles = [file.name for file in folder.iterdir() if file.suffix in PICKLE_SUFFIXES]
         none = f"no {WEIGHTS} (a plugin: {DIFFUSERS_WEIGHTS}) in it"
         why = f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else none
         raise CheckpointError(str(folder), why, "Save the weights as safetensors")
+    check_there(folder / "config.json", CheckpointError)
     if not (folder / "config.json").is_file():
         raise CheckpointError(str(folder), "it holds no config.json", "Give the folder that `unplug train` wrote")
 
@@ -354,6 +367,7 @@ def _read_tensors(weights: Path) -> dict[str, Any]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    check_content(weights, CheckpointError)
     try:
         with weights.open("rb") as handle:
             start = handle.read(9)

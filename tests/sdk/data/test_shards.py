@@ -160,7 +160,7 @@ def test_members_that_change_or_are_too_large_are_data_errors(tmp_path: Path) ->
     with pytest.raises(DataError, match=r"shard/a.png: .*too many for one image"):
         decode_bytes(bytes(MAX_FILE_BYTES + 1), "shard/a.png", 8)
     with pytest.raises(DataError, match=r"s.tar/a.png: not a readable image \(cannot identify image file a.png\)"):
-        decode_bytes(b"no image", "s.tar/a.png", 8)
+        decode_bytes(b"no image\xff", "s.tar/a.png", 8)
 
 
 KEYS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cf", "Co", "Cn", "Zl", "Zp", "Zs"), exclude_characters="./"),
@@ -240,15 +240,20 @@ def test_compressed_shards_are_refused_by_name(tmp_path: Path, kind: str) -> Non
 
 
 def test_what_is_no_tar_file_is_refused(tmp_path: Path) -> None:
-    for name, content in (("text.tar", b"Dear reader, " * 100), ("zero.tar", b""), ("png.tar", picture())):
+    wrong = {
+        "text.tar": (b"Dear reader, " * 100, "it is a text"),
+        "zero.tar": (b"", "it is empty"),
+        "png.tar": (picture(), "not a whole"),
+    }
+    for name, (content, why) in wrong.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(DataError, match=f"{name}: not a whole tar file"):
+        with pytest.raises(DataError, match=f"{name}: {why}"):
             load(f"webdataset:{tmp_path}/{name}")
     os.mkfifo(tmp_path / "pipe.tar")
     with pytest.raises(DataError, match="not a regular file"):
         load(f"webdataset:{tmp_path}/pipe.tar")
     tar(tmp_path / "empty.tar", {})
-    with pytest.raises(DataError, match="holds no samples"):
+    with pytest.raises(DataError, match="begins with zeros"):
         load(f"webdataset:{tmp_path}/empty.tar")
     tar(tmp_path / "s.tar", pair("BZh9", 10), tarfile.USTAR_FORMAT)
     assert load(f"webdataset:{tmp_path}/s.tar").ids == ("s.tar/BZh9",)
@@ -265,7 +270,7 @@ def test_a_shard_cut_off_anywhere_is_a_data_error(tmp_path: Path, format_: int) 
     for length in [*range(0, end + 512, 64), end - 1, end, end + 511, end + 512]:
         path.write_bytes(raw[:length])
         if length < end + 512:
-            with pytest.raises(DataError, match=r"s.tar: not a whole tar file"):
+            with pytest.raises(DataError, match=r"s.tar: (not a whole tar file|it is empty)"):
                 source.listing()
         else:
             assert {sample.id for sample in source.listing().samples} == whole and len(whole) == 2

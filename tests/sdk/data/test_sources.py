@@ -15,7 +15,7 @@ from unplug.core import DataError, InputError, OutputError
 from unplug.sdk.data import SOURCES, Dataset, SynthSource, load_dataset, parse_spec, write_faces
 from unplug.sdk.data.sources.cifar10 import BATCHES
 
-from .conftest import Draw, load, reasons
+from .conftest import Draw, assert_reasons, load, reasons
 
 
 def greys(dataset: Dataset) -> dict[str, int]:
@@ -71,14 +71,20 @@ def test_utkface_reads_ages_and_names_what_it_cannot_read(draw: Draw, tmp_path: 
         load(f"utkface:{tmp_path}/wrong", "skip")
 
 
-def test_links_that_lead_out_or_in_a_circle_are_not_followed(draw: Draw, tmp_path: Path) -> None:
-    outside = draw("outside/50_0_0_secret.png")
+def test_links_are_followed_and_those_that_lead_nowhere_are_named(draw: Draw, tmp_path: Path) -> None:
+    outside = draw("outside/50_0_0_far.png")
     inside = draw("faces/20_0_0_a.png")
     (tmp_path / "faces" / "50_0_0_link.png").symlink_to(outside)
     (tmp_path / "faces" / "21_0_0_inner.png").symlink_to(inside)
     (tmp_path / "faces" / "60_0_0_loop.png").symlink_to(tmp_path / "faces" / "60_0_0_loop.png")
     (tmp_path / "faces" / "70_0_0_gone.png").symlink_to(tmp_path / "none.png")
-    assert load(f"utkface:{tmp_path}/faces").ids == ("20_0_0_a.png", "21_0_0_inner.png")
+    dataset = load(f"utkface:{tmp_path}/faces", "skip")
+    assert dataset.ids == ("20_0_0_a.png", "21_0_0_inner.png", "50_0_0_link.png")
+    assert_reasons(
+        dataset, {"60_0_0_loop.png": "a link in a circle", "70_0_0_gone.png": f"leads nowhere (to {tmp_path}/none.png)"}
+    )
+    with pytest.raises(DataError, match=r"2 of 5 samples cannot be used \(first: 60_0_0_loop.png: it is a link in a circle"):
+        load(f"utkface:{tmp_path}/faces")
 
 
 def mufac(draw: Draw, tmp_path: Path, rows: list[tuple[str, str]]) -> str:
@@ -146,7 +152,7 @@ def test_mucac_reads_three_attributes_and_identities(draw: Draw, tmp_path: Path)
 
 
 def test_facesynthetics_and_imagefolder_read_names_and_folders(draw: Draw, tmp_path: Path) -> None:
-    for name in ("000000.png", "000001.png", "000000_seg.png", "preview.png", "0000001.png"):
+    for name in ("000000.png", "000001.png", "000000_seg.png"):
         draw(f"fs/{name}")
     (tmp_path / "fs" / "000000_ldmks.txt").write_text("0 0")
     dataset = load(f"facesynthetics:{tmp_path}/fs")
@@ -190,21 +196,21 @@ def test_csv_reads_every_column(draw: Draw, tmp_path: Path) -> None:
 
 def test_csv_names_bad_rows_and_goes_on_with_the_others(draw: Draw, tmp_path: Path) -> None:
     good = draw("in/a.png", 10)
-    draw("secret.png")
+    draw("secret.png", 30)
     draw("in/b.png", 20)
     (tmp_path / "in" / "link.png").symlink_to(tmp_path / "secret.png")
     (tmp_path / "in" / "loop.png").symlink_to(tmp_path / "in" / "loop.png")
     os.mkfifo(tmp_path / "in" / "pipe.png")
     bad = {
-        "../secret.png,5": "leads out", "sub/../../secret.png,5": "leads out", "link.png,5": "leads out",
+        "../secret.png,5": "leads out", "sub/../../secret.png,5": "leads out",
         "n1.png,nan": "not plausible", "n2.png,inf": "not plausible", "n3.png,-1": "not plausible",
         "n4.png,122.5": "not plausible", "n5.png,old": "could not convert", "a.png,7": "appears twice",
-        "gone.png,5": "No such file", "/dev/zero,5": "not a regular file", "pipe.png,5": "not a regular file",
-        ".,5": "not a regular file", "loop.png,5": "", "nul\0.png,5": "",
+        "gone.png,5": "No such file", "/dev/zero,5": "it is a device", "pipe.png,5": "it is a device",
+        ".,5": "Is a directory", "loop.png,5": "a link in a circle", "nul\0.png,5": "",
     }  # fmt: skip
-    spec = table(tmp_path / "in", "path,age\na.png,5\n" + "\n".join(bad) + "\nb.png,6\n")
+    spec = table(tmp_path / "in", "path,age\na.png,5\n" + "\n".join(bad) + "\nb.png,6\nlink.png,7\n")
     dataset = load(spec, "skip")
-    assert good.is_file() and greys(dataset) == {"a.png": 10, "b.png": 20}
+    assert good.is_file() and greys(dataset) == {"a.png": 10, "b.png": 20, "link.png": 30}
     found = reasons(dataset)
     assert len(dataset.problems) == len(bad)
     for row, words in bad.items():

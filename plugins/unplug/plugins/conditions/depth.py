@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import CheckpointError, DataError, InputError, MissingExtraError, quiet
+from unplug.core import CheckpointError, DataError, InputError, MissingExtraError, check_contents, quiet
 
 from .condition import PILLOW, Condition, Parallel
 from .picture import Picture, centre_square, checked, checked_size
@@ -162,5 +162,6 @@ def _commit(name: str, revision: str) -> str:
 
 
 def _unreadable(name: str, error: Exception) -> CheckpointError:
+    check_contents(item for item in sorted(Path(name).glob("*")) if item.suffix in (".safetensors", ".json"))
     reason = (" ".join(str(error).split()) or type(error).__name__)[:300]
     return CheckpointError(name, f"no depth-estimation model can be read from it ({reason})", FIX)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import InputError, MissingExtraError
+from unplug.core import InputError, MissingExtraError, check_content
 
 from .picture import Picture
 
@@ -62,6 +62,7 @@ def resolve_task(kind: str, task: str, variable: str, file: str, page: str) -> s
     fix = f"Get {file} from {page} and set {variable} to it, or pass --task FILE to {doors}"
     if not name:
         raise InputError(f"condition {kind}", "it needs a MediaPipe task file and none is named", fix)
+    check_content(Path(name))
     if not Path(name).is_file():
         raise InputError(name, "no such task file", fix)
     return str(Path(name).resolve())

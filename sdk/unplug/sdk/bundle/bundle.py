@@ -183,6 +183,7 @@ def _check_files(source: Source, manifest: Manifest) -> None:
         raise Refused("unlisted", source.label, f"{name[:200]!r} is not in the manifest")
     for name, entry in manifest.files.items():
         if source.sizes[name] != entry.bytes:
+            source.open(name).close()  # which names a pointer for what it is
             raise Refused("wrong-size", source.label, f"{name} was changed")
     for name, entry in manifest.files.items():
         if digest(source, name) != entry.sha256:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from unplug.core import InputError, ReportError, open_regular
+from unplug.core import InputError, ReportError, check_there, open_regular
 
 from .names import MANIFEST, MAX_FILES, is_safe
 from .refused import Refused
@@ -56,15 +56,16 @@ def open_source(path: Path) -> Iterator[Source]:
     """
     if path.is_dir():
         yield _folder(path)
-    elif not path.exists():
+        return
+    check_there(path, ReportError)
+    if not path.exists():
         raise ReportError(str(path), "no such bundle", "Give a bundle folder, or the zip file of one")
-    else:
-        with open_regular(path, max_bytes=MAX_ARCHIVE_BYTES, error=ReportError) as handle:
-            try:
-                archive = _archive(path, handle)
-            except DAMAGE as error:
-                raise Refused("archive", str(path), f"no zip archive of a bundle ({error})") from error
-            yield archive
+    with open_regular(path, max_bytes=MAX_ARCHIVE_BYTES, error=ReportError) as handle:
+        try:
+            archive = _archive(path, handle)
+        except DAMAGE as error:
+            raise Refused("archive", str(path), f"no zip archive of a bundle ({error})") from error
+        yield archive
 
 
 def _folder(path: Path) -> Source:

@@ -181,6 +181,7 @@ def _contents(source: Source, files: dict[str, str], sizes: dict[str, int]) -> N
         raise Refused("unlisted", source.label, f"{name[:200]!r} is not in the manifest")
     for name in sorted(sizes):
         if source.sizes[name] != sizes[name]:
+            source.open(name).close()  # which names a pointer for what it is
             raise Refused("wrong-size", source.label, f"{name} was changed")
     for name in sorted(sizes):
         if digest(source, name) != files[name]:

@@ -61,6 +61,9 @@ def inspect(spec: str, size: int, on_bad: Any, ids: bool, common: Common) -> Out
     ]
     lines += [f"          {item['id']}: {item['reason']}" for item in value["unusable"][:20]]
     lines += [f"note      {line}" for line in value["told"]]
+    if value["left_out"]:
+        lines.append(f"left out  {sum(item['count'] for item in value['left_out'])}")
+        lines += [f"          {item['count']} {item['reason']} (first: {item['first']})" for item in value["left_out"]]
     if value["ages"]["known"]:
         ages = value["ages"]
         lines.append(f"ages      {ages['min']:g} to {ages['max']:g}, mean {ages['mean']:.1f}")

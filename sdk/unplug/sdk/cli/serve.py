@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from unplug.core import table
+from unplug.core import expanded, table
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
@@ -51,8 +51,8 @@ def run(
 
     place = where or ledger_place()
     settings = ServeSettings(
-        ledger=place if "://" in place else str(Path(place).expanduser().resolve()),
-        folder=str((folder or Path(ledger_place()).parent / "service").expanduser().resolve()),
+        ledger=place if "://" in place else str(expanded(place).resolve()),
+        folder=str(expanded(folder or Path(ledger_place()).parent / "service").resolve()),
         recipe=None if recipe_file is None else ServeRecipe.load(recipe_file), workers=workers, lease_seconds=lease,
         limits=ServeLimits(**{name: value for name, value in limits.items() if value is not None}),
     )  # fmt: skip

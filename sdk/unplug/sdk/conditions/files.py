@@ -17,7 +17,7 @@ import numpy as np
 
 from unplug.core import DataError, InputError, NoFaceError, OutputError, Reply, SeveralFacesError
 from unplug.plugins.conditions import Condition, build_condition, checked_size, identity
-from unplug.sdk.data import decode_upright, fingerprint_file, image_files
+from unplug.sdk.data import Problem, decode_upright, fingerprint_file, image_files
 from unplug.sdk.data import workers as cores
 
 from .outputs import SCHEMA, drawn_before, remove_outdated, save, scratch_folder
@@ -34,7 +34,7 @@ class Drawn:
 
     Args:
         image, out: paths.
-        status: "written"; "kept" (drawn before, with the same settings); "missing" (no face, or several); "bad" (unreadable).
+        status: "written"; "kept" (drawn before, with the same settings); "missing" (no face, or several); "bad" (unusable).
         reason: of the last two.
     """
 
@@ -100,10 +100,10 @@ def condition_folder(
 
     Args:
         kind, options, size, show: see `condition_file`.
-        source: folder; hidden files and links that lead outside are left out, and so is `out` where it lies inside.
+        source: folder, links followed; hidden files are left out, and so is `out` where it lies inside.
         out: folder; nothing is written elsewhere, and no file there is replaced that this function did not write.
         on_missing: a picture without a face, or of several, is an error, or is skipped and counted.
-        on_bad: the same for an unreadable picture.
+        on_bad: the same for a picture that cannot be used: unreadable, of another format, a link to nothing.
 
     Returns:
         One row a picture, sorted by path.
@@ -112,18 +112,25 @@ def condition_folder(
         DataError, NoFaceError, SeveralFacesError: of the first such picture; what was drawn before it stays.
         InputError, MissingExtraError, ConversionError, CheckpointError, OutputError: see `condition_file`.
     """
-    pairs = _pairs(source, out)
-    return _draw_all(kind, options, pairs, size, place=out, folder=True, on_missing=on_missing, on_bad=on_bad, show=show)
+    pairs, problems = _pairs(source, out)
+    if problems and on_bad == "error":
+        raise DataError(str(source / problems[0].id), problems[0].reason, "Repair or remove it, or pass --on-bad skip")
+    bad = [
+        Drawn(image=str(source / item.id), out=str(out / f"{item.id}.png"), status="bad", reason=item.reason)
+        for item in problems
+    ]
+    rows = _draw_all(kind, options, pairs, size, place=out, folder=True, on_missing=on_missing, on_bad=on_bad, show=show)
+    return sorted([*rows, *bad], key=lambda row: Path(row.image))
 
 
-def _pairs(source: Path, out: Path) -> list[tuple[Path, Path]]:
+def _pairs(source: Path, out: Path) -> tuple[list[tuple[Path, Path]], list[Problem]]:
     if not source.is_dir():
         raise DataError(str(source), "no such folder", "Check the path")
     inner, outer = source.resolve(), out.resolve()
     if outer == inner:
         raise OutputError(str(out), "it is the folder of the pictures", "Choose another --out")
-    pairs = []
-    for path in image_files(source):
+    pairs, found = [], image_files(source)
+    for path in found.files:
         name = path.relative_to(source)
         if outer.is_relative_to(inner) and (inner / name).is_relative_to(outer):
             continue
@@ -133,7 +140,7 @@ def _pairs(source: Path, out: Path) -> list[tuple[Path, Path]]:
         pairs.append((path, target))
     if not pairs:
         raise DataError(str(source), "it holds no pictures", "Give a folder with JPEG, PNG, WebP or BMP files")
-    return pairs
+    return pairs, found.problems
 
 
 def _draw_all(

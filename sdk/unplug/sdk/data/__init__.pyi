@@ -33,6 +33,7 @@ from .request import same_pictures as same_pictures
 from .request import split_for as split_for
 from .source import SOURCES as SOURCES
 from .source import Captioned as Captioned
+from .source import LeftOut as LeftOut
 from .source import Listing as Listing
 from .source import Problem as Problem
 from .source import Sample as Sample
@@ -40,7 +41,7 @@ from .source import Source as Source
 from .source import parse_spec as parse_spec
 from .sources.canaries import CanariesSource as CanariesSource
 from .sources.canaries import Planted as Planted
-from .sources.files import image_files as image_files
+from .sources.listed import image_files as image_files
 from .sources.synth import SynthSource as SynthSource
 from .split import Split as Split
 from .split import load_split as load_split

@@ -6,7 +6,7 @@ import hashlib
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from unplug.core import DataError, InputError, spoilt_name, tell
 
 from .cache import fingerprints, pixels
 from .naming import told_of_people
-from .source import Captioned, Eyes, Listing, Problem, Sample, parse_spec
+from .source import Captioned, Eyes, LeftOut, Listing, Problem, Sample, parse_spec
 from .sources.records import shown
 
 OnBad = Literal["error", "skip"]
@@ -32,7 +32,8 @@ class Dataset:
         images: memory map (rows, size, size, 3) RGB; sample i is row ``rows[i]``.
         rows: N row numbers.
         samples: N samples, in the source's order.
-        problems: what was left out, and why.
+        problems: what cannot be used, and why.
+        left_out: what else lies there, see `LeftOut`.
         digest: SHA-256 over ids, contents and labels of the N samples.
         classes: names of the class labels.
         age_edges: the data set's own age groups, or None.
@@ -45,6 +46,7 @@ class Dataset:
     samples: tuple[Sample, ...]
     problems: tuple[Problem, ...]
     digest: str
+    left_out: tuple[LeftOut, ...] = ()
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
     eyes: Eyes | None = None
@@ -102,7 +104,7 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
         tells: False where whoever calls shows ``told`` itself.
 
     Returns:
-        The data set; ``problems`` lists what was left out, ``told`` what one should know of the rest.
+        The data set; ``problems`` lists what cannot be used, ``told`` what one should know of the rest.
 
     Raises:
         DataError: nothing usable, or unusable samples with ``on_bad="error"``.
@@ -138,6 +140,7 @@ def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = 
         rows=np.array([row for row, _, _ in kept], dtype=np.int64),
         samples=tuple(sample for _, sample, _ in kept),
         problems=tuple(problems),
+        left_out=listing.left_out,
         digest=digest.hexdigest(),
         classes=listing.classes,
         age_edges=listing.age_edges,
@@ -200,6 +203,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         "spec": dataset.spec,
         "samples": len(dataset),
         "unusable": [{"id": problem.id, "reason": problem.reason} for problem in dataset.problems],
+        "left_out": [asdict(item) for item in dataset.left_out],
         "size": dataset.size,
         "told": list(dataset.told),
         "digest": dataset.digest,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import stat
 import struct
 import threading
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from unplug.core import DataError, read_regular
+from unplug.core import DataError, read_regular, stand_in
 
 from .picture_cost import check_scans, check_structure
 
@@ -23,7 +22,7 @@ MAX_PIXELS = 64_000_000  # phones stop at 50 megapixels for an ordinary picture;
 LARGE_PIXELS = 16_000_000  # from here on a picture takes 64 MB to 500 MB while it is decoded
 BAND_PIXELS = 1_000_000
 _LARGE = threading.BoundedSemaphore(2)  # of them at once in this process, however many cores there are
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp"})
+SUFFIXES = frozenset({".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".webp", ".bmp"})
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP")
 # What Pillow was seen to raise on damaged files; struct.error comes from EXIF blocks.
 DECODER_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, TypeError, KeyError, Image.DecompressionBombError)
@@ -31,16 +30,7 @@ DECODER_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, Type
 
 def read_bytes(path: Path) -> bytes:
     """The bytes of an image file of bounded size, or a `DataError`."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # a device or a pipe has no end
-            raise DataError(str(path), "it is not a regular file", "Name an image file")
-        size = status.st_size
-        if size > MAX_FILE_BYTES:
-            raise DataError(str(path), f"{size} bytes are too many for one image", "Shrink it")
-        return read_regular(path, max_bytes=MAX_FILE_BYTES, error=DataError)
-    except (OSError, ValueError) as error:  # ValueError: a name with a null byte
-        raise DataError(str(path), getattr(error, "strerror", None) or str(error), "Check the file and its name") from error
+    return read_regular(path, max_bytes=MAX_FILE_BYTES, error=DataError, too_large="Shrink it")
 
 
 def fingerprint_file(path: Path) -> bytes:
@@ -97,7 +87,8 @@ def _upright(raw: bytes, name: str) -> Image.Image:
     except DECODER_ERRORS as error:
         seen = str(error).replace(str(source), Path(name).name)  # Pillow names what it was given, which has an address
         reason = error.strerror if isinstance(error, OSError) and error.strerror else seen
-        raise DataError(name, f"not a readable image ({reason})", "Replace or remove it") from error
+        told = stand_in(raw) or (f"not a readable image ({reason})", "Replace or remove it")
+        raise DataError(name, *told) from error
 
 
 def _eight_bits(image: Image.Image) -> Image.Image:

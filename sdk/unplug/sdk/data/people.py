@@ -14,6 +14,7 @@ from unplug.core import (
     cache_alone,
     cache_dir,
     cache_entries,
+    expanded,
     name_form,
     read_json,
     write_json,
@@ -70,7 +71,7 @@ def note_people(entry: Path, spec: str, samples: Sequence[Sample]) -> None:
 def whole_spec(spec: str) -> str:
     """A data spec that means the same in every folder."""
     kind, colon, argument = spec.partition(":")
-    path = Path(argument).expanduser()
+    path = expanded(argument)
     return f"{kind}{colon}{path.resolve()}" if argument and path.exists() else spec
 
 
@@ -130,7 +131,7 @@ def picked(held: Sequence[Held], *, data: str | None = None, people: Sequence[st
         specs = {
             data,
             whole_spec(data),
-            f"{kind}{colon}{Path(argument).expanduser().resolve()}",
+            f"{kind}{colon}{expanded(argument).resolve()}",
         }  # also of data that are deleted
     return tuple(item for item in held if item.data in specs or wanted & set(map(name_form, item.names)))
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, Registry, counted, person_named
+from unplug.core import DataError, Registry, counted, expanded, person_named
 
 Partition = Literal["train", "validation", "test"]
 Eyes = tuple[tuple[float, float], tuple[float, float]]
@@ -72,12 +72,28 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Files and folders that are no samples and that nobody means as such: what programs leave, tables, notes.
+
+    Args:
+        reason: why they are left out.
+        count: how many; a folder with all that is in it is one.
+        first: the name of one of them.
+    """
+
+    reason: str
+    count: int
+    first: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Listing:
     """All that a source knows before decoding.
 
     Args:
         samples: usable so far, in a stable order.
         problems: what cannot be used (a wrong file name, say).
+        left_out: what else lies there.
         classes: names of the class labels.
         age_edges: borders of the data set's own age groups, where ages are known by group only.
         eyes: where they lie in most pictures, of data whose faces are all framed alike.
@@ -86,6 +102,7 @@ class Listing:
 
     samples: tuple[Sample, ...]
     problems: tuple[Problem, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     classes: tuple[str, ...] = ()
     age_edges: tuple[float, ...] | None = None
     eyes: Eyes | None = None
@@ -168,13 +185,15 @@ def parse_spec(spec: str) -> Source:
 
 def existing_dir(argument: str, kind: str) -> Path:
     """The folder that a spec names, or a `DataError`."""
-    path = Path(argument).expanduser()
+    path = expanded(argument)
     if not path.is_dir():
         raise DataError(f"{kind}:{argument}", "no such folder", "Check the path after the colon")
     return path
 
 
-def not_empty(samples: Sequence[Sample], problems: Sequence[Problem], where: str, expected: str) -> None:
+def not_empty(
+    samples: Sequence[Sample], problems: Sequence[Problem], where: str, expected: str, left_out: Sequence[LeftOut] = ()
+) -> None:
     """Refuses a folder in which nothing usable was found."""
     if samples:
         return
@@ -183,4 +202,8 @@ def not_empty(samples: Sequence[Sample], problems: Sequence[Problem], where: str
         raise DataError(
             where, f"of {counted(len(problems), 'file')} none can be used (first: {first.id}: {first.reason})", expected
         )
-    raise DataError(where, "it holds no samples", expected)
+    number, first = sum(item.count for item in left_out), next(iter(left_out), None)
+    told = (
+        "" if first is None else f" ({counted(number, 'entry', 'entries')} left out, the first: {first.first}: {first.reason})"
+    )
+    raise DataError(where, f"it holds no samples{told}", expected)

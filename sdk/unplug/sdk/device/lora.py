@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import CheckpointError, InputError, require_modules
+from unplug.core import CheckpointError, InputError, check_content, require_modules
 
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 MAX_BYTES = 2**30
@@ -100,6 +100,7 @@ def _read(path: Path, slots: LoraSlots) -> dict[str, tuple[NDArray[np.float32], 
     from safetensors import SafetensorError, safe_open
 
     file = path / WEIGHTS_NAME if path.is_dir() else path
+    check_content(file, CheckpointError)
     if not file.is_file() or file.suffix != ".safetensors" or file.stat().st_size > MAX_BYTES:
         why = "no such file" if not file.is_file() else "no safetensors file of a LoRA's size"
         raise CheckpointError(str(file), why, _FIX)

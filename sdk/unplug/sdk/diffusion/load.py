@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from unplug.core import CheckpointError, InputError, MissingExtraError, quiet, read_json
+from unplug.core import CheckpointError, InputError, MissingExtraError, check_content, check_contents, quiet, read_json
 
 from .shipped import SMALL, WEIGHTS, lora_file, shipped_loras
 from .small import diffusers
@@ -18,6 +18,7 @@ from .small import diffusers
 MARK, RECORD = "model_index.json", "unplug.json"
 OURS = (MARK, RECORD, "README.md", "vae", "unet", "text_encoder", "tokenizer", "scheduler")
 PARTS = ("unet", "vae", "text_encoder", "tokenizer", "scheduler")
+FILES = (".safetensors", ".json", ".txt")
 MAX_INDEX_BYTES = 2**16
 FACTOR = 8
 """Pixels to a latent, along a side."""
@@ -40,6 +41,7 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
     """
     package = diffusers()
     from huggingface_hub.errors import StrictDataclassError
+    from safetensors import SafetensorError
 
     with quiet():
         from transformers import CLIPTextModel
@@ -51,7 +53,18 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
             # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
             text_encoder, report = text_model.from_pretrained(folder / "text_encoder", output_loading_info=True, **how)
             pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **_WITHOUT, **how)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError, StrictDataclassError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        RuntimeError,
+        AttributeError,
+        StrictDataclassError,
+        SafetensorError,
+    ) as error:
+        parts = (item for part in PARTS for item in sorted((_place(name) / part).glob("*")))
+        check_contents((item for item in parts if item.suffix in FILES), CheckpointError)
         raise CheckpointError(name, f"diffusers cannot load it ({_short(error)})", _FIX) from error
     if report["missing_keys"]:
         raise CheckpointError(name, f"its text_encoder lacks the tensor {min(report['missing_keys'])}", _FIX)
@@ -186,6 +199,7 @@ def load_loras(base: Any, paths: Sequence[Path]) -> None:
     names = [f"lora{number}" for number in range(len(paths))]
     for name, path in zip(names, paths, strict=True):
         file = lora_file(path)
+        check_content(file, CheckpointError)
         if not file.is_file() or file.suffix != ".safetensors":
             why = "no such file" if not file.is_file() else "only safetensors are read: a pickle can run code"
             raise CheckpointError(str(file), why, f"Give {', '.join(shipped_loras())}, or LoRA weights as safetensors")

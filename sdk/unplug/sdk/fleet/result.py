@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import InputError, atomic_path
+from unplug.core import InputError, atomic_path, check_content
 
 from .job import Job
 
@@ -128,6 +128,7 @@ def read_record(path: Path) -> dict[str, Any]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_content(path)
         _check_size(path)
         with safe_open(path, framework="np") as handle:
             raw = (handle.metadata() or {}).get("unplug")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import DataError, InputError
+from unplug.core import DataError, InputError, check_content
 from unplug.sdk.data import decode_upright, square
 
 from .alignment import Frame, align, eyes_of, face_problem
@@ -104,6 +104,7 @@ def _found(image: Image.Image, landmarker: Path) -> Mapping[str, Any]:
 
 def check_landmarker(landmarker: Path) -> None:
     """`InputError` where MediaPipe's task file is not there."""
+    check_content(landmarker)
     if not landmarker.is_file():
         fix = "Get face_landmarker.task from MediaPipe's model page and pass --face-landmarker FILE"
         raise InputError(str(landmarker), "no such task file", fix)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import STRICT, Array, InputError, atomic_path, parse_json, read_regular
+from unplug.core import STRICT, Array, InputError, atomic_path, check_content, parse_json, read_regular
 
 SCHEMA: Literal["unplug-head/1"] = "unplug-head/1"
 BITS, FEATURE_RANGE, AGE_RANGE, WIDTH = 20, 6, 7, 4.0
@@ -201,6 +201,7 @@ def load_head(path: str | Path) -> DeviceHead:
     from safetensors.numpy import load
 
     raw = read_regular(Path(path), max_bytes=MAX_BYTES)
+    check_content(Path(path))
     try:
         size = int.from_bytes(raw[:8], "little")
         text = parse_json(raw[8 : 8 + size])["__metadata__"]["unplug"]

@@ -13,7 +13,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, open_regular
+from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, check_content, open_regular
 from unplug.export import Artifact, Session, check_inputs, load_artifact, random_inputs
 from unplug.plugins import load_checkpoint
 
@@ -140,6 +140,7 @@ def _open_checkpoint(path: Path) -> _Model:
 def _read_arrays(path: Path, iospec: IOSpec) -> dict[str, Array]:
     """Never a pickle: numpy refuses object arrays here."""
     open_regular(path, max_bytes=MAX_ARRAY_BYTES, error=DataError, too_large="Split it").close()
+    check_content(path, DataError)
     try:
         if path.suffix == ".npz":
             with ZipFile(path) as archive:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
-from unplug.core import require_modules
+from unplug.core import lasting_place, require_modules
 
 from .clock import zone_named
 from .ledger import Ledger
@@ -17,10 +16,14 @@ VARIABLE = "UNPLUG_LEDGER"
 
 
 def ledger_place() -> str:
-    """``$UNPLUG_LEDGER``, or ``$XDG_DATA_HOME/unplug/ledger.db``, or ``~/.local/share/unplug/ledger.db``."""
+    """``$UNPLUG_LEDGER``, or ``$XDG_DATA_HOME/unplug/ledger.db``, or ``~/.local/share/unplug/ledger.db``.
+
+    Raises:
+        OutputError: there is no home.
+    """
     if explicit := os.environ.get(VARIABLE):
         return explicit
-    return str(Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "unplug" / "ledger.db")
+    return str(lasting_place("the ledger", VARIABLE, "XDG_DATA_HOME", ".local/share") / "ledger.db")
 
 
 def open_ledger(

@@ -6,20 +6,24 @@ import os
 import secrets
 from pathlib import Path
 
-from unplug.core import InputError, OutputError, key_file, read_regular, require_modules
+from unplug.core import InputError, OutputError, is_there, lasting_place, read_regular, require_modules
 
 from .notes import NAME, SECRET, Signer
 
 VARIABLE = "UNPLUG_LEDGER_KEY"
 MAX_KEY_BYTES = 4096
 OTHERS = 0o077
-WHERE = f"{VARIABLE} names another file, or holds the key itself"
+WHERE = f"{VARIABLE} names another file, or holds the key itself; XDG_CONFIG_HOME names another place for all keys"
 
 
 def signing_key_file() -> Path:
     """``$UNPLUG_LEDGER_KEY`` where it names a file, else ``ledger-key`` beside the operator's key."""
     explicit = os.environ.get(VARIABLE, "")
-    return Path(explicit) if explicit and not explicit.startswith(SECRET) else key_file().with_name("ledger-key")
+    if explicit and not explicit.startswith(SECRET):
+        return Path(explicit)
+    if operators := os.environ.get("UNPLUG_KEY"):
+        return Path(operators).with_name("ledger-key")
+    return lasting_place("the key that signs the ledger", VARIABLE, "XDG_CONFIG_HOME", ".config") / "ledger-key"
 
 
 def signing_key() -> Signer:
@@ -32,7 +36,7 @@ def signing_key() -> Signer:
     if os.environ.get(VARIABLE, "").startswith(SECRET):
         return Signer.parse(os.environ[VARIABLE], VARIABLE)
     path = signing_key_file()
-    if not path.exists():
+    if not is_there(path):
         raise InputError(str(path), "no key that signs ledgers is there", f"Copy it from where the ledger was made; {WHERE}")
     raw = read_regular(path, max_bytes=MAX_KEY_BYTES).decode("utf-8", "replace")
     if os.name != "nt" and (mode := path.stat().st_mode & 0o777) & OTHERS:
@@ -56,7 +60,7 @@ def make_signing_key(name: str | None = None) -> Signer:
         OutputError: the file cannot be written.
     """
     path = signing_key_file()
-    if os.environ.get(VARIABLE, "").startswith(SECRET) or path.exists():
+    if os.environ.get(VARIABLE, "").startswith(SECRET) or is_there(path):
         return signing_key()
     require_modules(["cryptography"], "ledger")
     name = name or f"unplug-{secrets.token_hex(4)}"

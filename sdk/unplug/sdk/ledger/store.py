@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from unplug.core import InputError, OutputError, require_modules
+from unplug.core import InputError, OutputError, check_content, expanded, is_there, require_modules
 
 WAIT_SECONDS = 60
 ADVISORY = 0x756E706C7567  # "unplug": the number of the lock of all writers of one PostgreSQL database
@@ -60,7 +60,7 @@ class SqlStore:
             else {"poolclass": sa.pool.NullPool}
         )
         if self.is_file:
-            self.path = Path(where).expanduser()
+            self.path = expanded(where)
             self.shown = str(self.path)
             self._engine = sa.create_engine("sqlite+pysqlite://", creator=self._connect, **pool)
             sa.event.listen(self._engine, "begin", lambda connection: connection.exec_driver_sql(self._begin(connection)))
@@ -96,7 +96,7 @@ class SqlStore:
             InputError, OutputError: something else is there, or it cannot be written.
         """
         require_modules(["alembic"], "ledger")
-        if self.is_file and not self.path.exists():
+        if self.is_file and not is_there(self.path):
             self._make_file()
         with told(self.shown):
             if self.is_file:
@@ -112,7 +112,8 @@ class SqlStore:
             self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # SQLite gives its two other files the same mode
         except OSError as error:
-            raise OutputError(self.shown, error.strerror or str(error), "Choose a place that you can write to") from error
+            fix = "Choose a place that you can write to: --ledger or UNPLUG_LEDGER names it"
+            raise OutputError(self.shown, error.strerror or str(error), fix) from error
 
     @contextlib.contextmanager
     def opened(self, *, writing: bool) -> Iterator[sa.Connection]:
@@ -121,7 +122,7 @@ class SqlStore:
         Raises:
             InputError, OutputError: the tables are not there, broken, of another version, cannot be reached or written.
         """
-        if self.is_file and not self.path.is_file():
+        if self.is_file and not (is_there(self.path) and self.path.is_file()):
             raise self._absent()
         with told(self.shown), self._transaction(writing=writing) as connection:
             if not self._known_good:
@@ -222,6 +223,8 @@ def _meaning(where: str, cause: BaseException | None) -> InputError | OutputErro
     name = str(getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or "")
     for beginning, (why, fix, kind) in MEANINGS.items():
         if name.startswith(beginning):
+            if why == BROKEN:
+                check_content(Path(where))
             return kind(where, why, fix)
     said = " ".join(str(cause).split())
     if "append-only" in said:

@@ -84,6 +84,8 @@ def only_release(original: Checkpoint) -> Iterator[None]:
         try:
             held.enter_context(hold(cache_dir() / f"release-{original.sha256[:32]}"))
         except OutputError as error:
+            if isinstance(error.__cause__, OSError):  # nobody has it: the cache cannot be written
+                raise
             what = f"a release of the model {original.sha256[:16]}"
             raise OutputError(what, error.why, "One model is released once at a time: wait for it") from error
         yield

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
-from .files import FileSource, image_files
+from .files import FileSource
+from .listed import image_files
 from .tables import age_of
 
 SEXES = {"f": "female", "m": "male"}
@@ -30,16 +31,19 @@ class AgeDBSource(FileSource):
     def listing(self) -> Listing:
         """Samples with age, subject and sex; another file name is a problem."""
         samples: list[Sample] = []
-        problems: list[Problem] = []
-        for path in image_files(self.root):
-            name = path.relative_to(self.root).as_posix()
+        found = image_files(self.root)
+        problems = found.problems
+        for path in found.files:
+            name = found.name(path)
             try:
                 person, age, sex = parse_name(path.name)
                 samples.append(Sample(id=name, payload=path, age=age, subject=person, attributes={"sex": sex}))
             except ValueError as error:
                 problems.append(Problem(id=name, reason=str(error)))
-        not_empty(samples, problems, f"agedb:{self.root}", "Give the folder of files named NUMBER_NAME_AGE_f.jpg")
-        return Listing(samples=tuple(samples), problems=tuple(problems))
+        not_empty(
+            samples, problems, f"agedb:{self.root}", "Give the folder of files named NUMBER_NAME_AGE_f.jpg", found.left_out
+        )
+        return Listing(samples=tuple(samples), problems=tuple(problems), left_out=found.left_out)
 
 
 def parse_name(name: str) -> tuple[str, float, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -9,15 +10,17 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import MAX_JSON_BYTES, DataError, name_form
+from unplug.core import MAX_JSON_BYTES, DataError, name_form, open_regular
 
-from ..decode import decode_file, fingerprint_file
+from ..decode import SUFFIXES, decode_file, fingerprint_file
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
-from .files import FileSource, files_below, image_files
+from .files import FileSource
+from .listed import image_files
 from .records import MAX_CAPTION_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
 from .tables import told_of_keys
 
 TABLE = "metadata.jsonl"
+TEXTS = frozenset({".txt", ".caption"})
 MAX_LINES = 2_000_000  # of all tables
 EXPECTED = f'Give a folder of images with a {TABLE} ({{"file_name": ..., "text": ...}} a line) or NAME.txt beside NAME.jpg'
 
@@ -53,11 +56,18 @@ class CaptionsSource(FileSource):
 
     def listing(self) -> Listing:
         """Samples with captions; what does not match is a problem."""
-        images = {self._name(path): path for path in image_files(self.root)}
-        tables = [path for path in files_below(self.root, {Path(TABLE).suffix}) if path.name == TABLE]
-        problems: list[Problem] = []
-        keys: set[str] = set()
-        words = self._from_tables(tables, images, problems, keys) if tables else self._from_texts(images, problems)
+        found = image_files(self.root, also={Path(TABLE).suffix, *TEXTS})
+        images = {found.name(path): path for path in found.files if path.suffix.lower() in SUFFIXES}
+        tables = [path for path in found.files if path.name == TABLE]
+        texts = [] if tables else [path for path in found.files if path.suffix.lower() in TEXTS]
+        read = {*images.values(), *tables, *texts}
+        for path in found.files:
+            if path not in read:
+                found.leave(
+                    found.name(path), f"beside {TABLE}, which has the captions" if tables else f"no {TABLE} by its name"
+                )
+        problems, keys = found.problems, set[str]()
+        words = self._from_tables(tables, images, problems, keys) if tables else self._from_texts(texts, images, problems)
         samples = tuple(
             Sample(
                 id=name,
@@ -69,8 +79,8 @@ class CaptionsSource(FileSource):
             for name in images
             if name in words
         )
-        not_empty(samples, problems, f"captions:{self.root}", EXPECTED)
-        return Listing(samples=samples, problems=tuple(problems), told=told_of_keys(keys))
+        not_empty(samples, problems, f"captions:{self.root}", EXPECTED, found.left_out)
+        return Listing(samples=samples, problems=tuple(problems), left_out=found.left_out, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that lies beside the picture."""
@@ -118,10 +128,11 @@ class CaptionsSource(FileSource):
         count = 0
         for table in tables:
             name = self._name(table)
+            too_large = "Split the folder"
             try:
-                if table.stat().st_size > MAX_JSON_BYTES:
-                    raise DataError(str(table), f"larger than {MAX_JSON_BYTES} bytes", "Split the folder")
-                with table.open("rb") as handle:
+                with io.BufferedReader(  # type: ignore[type-var]
+                    open_regular(table, max_bytes=MAX_JSON_BYTES, error=DataError, too_large=too_large)
+                ) as handle:
                     for number, line in enumerate(handle, start=1):
                         if not line.strip():
                             continue
@@ -132,9 +143,9 @@ class CaptionsSource(FileSource):
             except OSError as error:
                 raise DataError(str(table), error.strerror or str(error), "Check its permissions") from error
 
-    def _from_texts(self, images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
+    def _from_texts(self, paths: list[Path], images: Mapping[str, Path], problems: list[Problem]) -> dict[str, Words]:
         texts: dict[str, list[Path]] = {}
-        for path in files_below(self.root, {".txt", ".caption"}):
+        for path in paths:
             texts.setdefault(_stem(self._name(path)), []).append(path)
         words: dict[str, Words] = {}
         for name in images:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import DataError
+from unplug.core import DataError, read_regular
 
 from ..decode import decode_file, fingerprint_file
 from ..source import Listing, Partition, Sample, existing_dir, not_empty
-from .files import image_files
+from .listed import Listed, image_files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
@@ -51,19 +51,26 @@ class CIFAR10Source:
 
     def listing(self) -> Listing:
         """Samples with class and official partition."""
-        batches = (self.root / "data_batch_1").is_file()
-        samples = self._from_batches() if batches else self._from_tree()
-        not_empty(samples, (), f"cifar10:{self.root}", "Give the folder with data_batch_1, or with train/ and test/")
-        return Listing(samples=tuple(samples), classes=CLASSES)
+        fix = "Give the folder with data_batch_1, or with train/ and test/"
+        if (self.root / "data_batch_1").is_file():
+            samples = self._from_batches()
+            not_empty(samples, (), f"cifar10:{self.root}", fix)
+            return Listing(samples=tuple(samples), classes=CLASSES)
+        found = image_files(self.root)
+        samples = self._from_tree(found)
+        not_empty(samples, found.problems, f"cifar10:{self.root}", fix, found.left_out)
+        return Listing(samples=tuple(samples), problems=tuple(found.problems), left_out=found.left_out, classes=CLASSES)
 
-    def _from_tree(self) -> list[Sample]:
+    def _from_tree(self, found: Listed) -> list[Sample]:
         samples = []
-        for path in image_files(self.root):
+        for path in found.files:
             part, name = path.relative_to(self.root).parts[0], path.parent.name
             if part in ("train", "test") and name in CLASSES:
                 partition: Partition = "train" if part == "train" else "test"
-                sample_id = path.relative_to(self.root).as_posix()
-                samples.append(Sample(id=sample_id, payload=path, label=CLASSES.index(name), partition=partition))
+                label = CLASSES.index(name)
+                samples.append(Sample(id=found.name(path), payload=path, label=label, partition=partition))
+            else:
+                found.leave(found.name(path), "in no train/CLASS or test/CLASS of CIFAR-10")
         return samples
 
     def _from_batches(self) -> list[Sample]:
@@ -99,9 +106,8 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 def _read_batch(path: Path) -> tuple[NDArray[np.uint8], list[int]]:
     try:
-        if path.stat().st_size > MAX_BATCH_BYTES:
-            raise DataError(str(path), "too large for a CIFAR-10 batch", "Unpack the archive again")
-        raw = _ArrayUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
+        packed = read_regular(path, max_bytes=MAX_BATCH_BYTES, error=DataError, too_large="Unpack the archive again")
+        raw = _ArrayUnpickler(io.BytesIO(packed), encoding="bytes").load()
         pixels = np.asarray(raw[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32)
         labels = [int(label) for label in raw[b"labels"]]
     except UNPICKLING_ERRORS as error:

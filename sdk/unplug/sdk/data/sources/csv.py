@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
-from unplug.core import DataError
+from unplug.core import DataError, expanded
 
 from ..source import Listing, Partition, Problem, Sample, not_empty
-from .files import FileSource, on_disk
+from .files import FileSource, below, on_disk
 from .tables import Row, near_column, table_header, table_rows
 
 COLUMNS = ("path", "id", "age", "label", "subject", "partition")
@@ -23,7 +23,7 @@ class CSVSource(FileSource):
     """``csv:FILE``; relative paths start at the table's folder and may not lead out of it."""
 
     def __init__(self, argument: str) -> None:
-        self.table = Path(argument).expanduser()
+        self.table = expanded(argument)
         if not self.table.is_file():
             raise DataError(f"csv:{argument}", "no such file", "Check the path after the colon")
 
@@ -42,7 +42,7 @@ class CSVSource(FileSource):
                     raise ValueError("the id appears twice")
                 seen.add(name)
                 samples.append(self._sample(name, row, index))
-            except (ValueError, RuntimeError) as error:  # RuntimeError: links that lead in a circle
+            except ValueError as error:
                 problems.append(Problem(id=name, reason=f"{row.place}: {error}"))
         not_empty(samples, problems, f"csv:{self.table}", "Give a table with the columns path and age, in years")
         return Listing(samples=tuple(samples), problems=tuple(problems), classes=classes, told=told)
@@ -72,16 +72,14 @@ class CSVSource(FileSource):
         return rows
 
     def _sample(self, name: str, row: Row, index: dict[str, int]) -> Sample:
-        root = self.table.parent.resolve()
-        path = on_disk(root, row["path"])
-        if not Path(row["path"]).is_absolute() and not path.resolve().is_relative_to(root):
-            raise ValueError("the path leads out of the table's folder")
+        root, path = self.table.parent.resolve(), row["path"]
+        file = on_disk(root, path) if Path(path).is_absolute() else below(root, path)
         partition = row.get("partition") or None
         if partition is not None and partition not in get_args(Partition):
             raise ValueError(f"partition {partition!r} is none of {', '.join(get_args(Partition))}")
         return Sample(
             id=name,
-            payload=path,
+            payload=file,
             age=row.age("age"),
             label=index[row["label"]] if row.get("label") else None,
             subject=row.get("subject") or None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from ..source import Listing, Sample, existing_dir, not_empty
-from .files import FileSource, image_files
+from .files import FileSource
+from .listed import image_files
 
-_IMAGE = re.compile(r"^\d{6}\.png$")
+_IMAGE, _PARTS = re.compile(r"^\d{6}\.png$"), re.compile(r"^\d{6}_seg\.png$")
 
 
 class FaceSyntheticsSource(FileSource):
@@ -22,8 +23,15 @@ class FaceSyntheticsSource(FileSource):
 
     def listing(self) -> Listing:
         """All pictures of the folder; the data set gives no labels."""
-        samples = tuple(
-            Sample(id=path.name, payload=path, subject=path.stem) for path in image_files(self.root) if _IMAGE.match(path.name)
+        found, samples = image_files(self.root), []
+        for path in found.files:
+            if _IMAGE.match(path.name):
+                samples.append(Sample(id=path.name, payload=path, subject=path.stem))
+            elif _PARTS.match(path.name):
+                found.leave(found.name(path), "which part of the face each pixel shows")
+            else:
+                found.refuse(found.name(path), "its name is not six digits and .png")
+        not_empty(
+            samples, found.problems, f"facesynthetics:{self.root}", "Give the folder that holds 000000.png", found.left_out
         )
-        not_empty(samples, (), f"facesynthetics:{self.root}", "Give the folder that holds 000000.png")
-        return Listing(samples=samples)
+        return Listing(samples=tuple(samples), problems=tuple(found.problems), left_out=found.left_out)

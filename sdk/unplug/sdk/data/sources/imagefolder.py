@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..source import Listing, Sample, existing_dir, not_empty
-from .files import FileSource, image_files
+from .files import FileSource
+from .listed import image_files
 
 
 class ImageFolderSource(FileSource):
@@ -14,7 +15,8 @@ class ImageFolderSource(FileSource):
 
     def listing(self) -> Listing:
         """The pictures of each class folder, with the folder's name for a label."""
-        paths = list(image_files(self.root))
+        found = image_files(self.root)
+        paths = found.files
         names = [path.relative_to(self.root) for path in paths]
         classes = tuple(sorted({name.parts[0] for name in names if len(name.parts) > 1}))
         index = {name: number for number, name in enumerate(classes)}
@@ -22,5 +24,5 @@ class ImageFolderSource(FileSource):
             Sample(id=name.as_posix(), payload=path, label=index[name.parts[0]] if len(name.parts) > 1 else None)
             for name, path in zip(names, paths, strict=True)
         )
-        not_empty(samples, (), f"imagefolder:{self.root}", "Give a folder of CLASS/image.jpg")
-        return Listing(samples=samples, classes=classes)
+        not_empty(samples, found.problems, f"imagefolder:{self.root}", "Give a folder of CLASS/image.jpg", found.left_out)
+        return Listing(samples=samples, problems=tuple(found.problems), left_out=found.left_out, classes=classes)

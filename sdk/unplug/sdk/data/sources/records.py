@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from unplug.core import name_form
+from unplug.core import name_form, pointer_in
 
 from .utkface import MAX_AGE
 
@@ -41,16 +41,23 @@ def caption_from(raw: bytes) -> str:
     """The caption in a text file of UTF-8, with or without a byte order mark."""
     if len(raw) > MAX_CAPTION_BYTES:
         raise ValueError(f"more than {MAX_CAPTION_BYTES} bytes are no caption")
+    _refuse_pointer(raw)
     try:
         return one_line(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ValueError("the caption is not UTF-8") from error
 
 
+def _refuse_pointer(raw: bytes) -> None:
+    if (told := pointer_in(raw)) is not None:
+        raise ValueError(". ".join(told))
+
+
 def record_from(raw: bytes) -> dict[str, Any]:
     """The JSON object in at most 1 MiB of UTF-8, its keys in small letters and without blanks around them."""
     if len(raw) > MAX_RECORD_BYTES:
         raise ValueError(f"more than {MAX_RECORD_BYTES} bytes are no record of one picture")
+    _refuse_pointer(raw)
     try:
         record = json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

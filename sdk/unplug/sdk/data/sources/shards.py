@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from unplug.core import DataError
+from unplug.core import DataError, check_content, check_there, expanded
 
 MAX_SHARDS = 100_000
 MAX_MEMBERS = 2_000_000  # of all shards
@@ -54,14 +54,15 @@ def shards_of(pattern: str) -> tuple[Path, ...]:
     """
     found: dict[Path, None] = {}
     try:
-        for text in [pattern] if Path(pattern).expanduser().exists() else _expanded(pattern):
-            matches = _matches(Path(text).expanduser().absolute())
+        for text in [pattern] if expanded(pattern).exists() else _expanded(pattern):
+            matches = _matches(expanded(text).absolute())
             if not matches:
+                check_there(expanded(text), DataError)
                 raise _refused(pattern, f"no such file or folder, or no .tar in it: {text}")
             found |= dict.fromkeys(matches)
             if len(found) > MAX_SHARDS:
                 raise _refused(pattern, f"more than {MAX_SHARDS} shards")
-    except (OSError, ValueError, RuntimeError) as error:  # a name too long or with a null byte; the home of nobody
+    except (OSError, ValueError) as error:  # a name too long or with a null byte
         raise _refused(pattern, f"no such file ({error})") from error
     return tuple(found)
 
@@ -109,6 +110,7 @@ def members(shard: Path, most: int) -> list[Member]:
         DataError: compressed, cut off, damaged or no tar file, or too many entries.
     """
     found: list[Member] = []
+    check_content(shard, DataError)
     try:
         if not stat.S_ISREG(shard.stat().st_mode):
             raise DataError(str(shard), "it is not a regular file", "Name a tar file")

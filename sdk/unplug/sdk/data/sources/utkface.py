@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from ..source import Listing, Problem, Sample, existing_dir, not_empty
-from .files import FileSource, image_files
+from .files import FileSource
+from .listed import image_files
 
 MAX_AGE = 122.0  # the oldest person on record
 EYES = ((0.3045, 0.3037), (0.6831, 0.3037))
 """Medians over the 4,941 of 5,000 photographs in which MediaPipe finds a face."""
 SEXES = {"0": "male", "1": "female"}
+_TIMESTAMP = re.compile(r"[0-9]{14,}")
 RACES = {"0": "White", "1": "Black", "2": "Asian", "3": "Indian", "4": "Others"}
 """In the words of the data set, whose annotators judged by the picture."""
 
@@ -32,22 +36,30 @@ class UTKFaceSource(FileSource):
     def listing(self) -> Listing:
         """Samples with ages, sex and race; a file name without a plausible age is a problem."""
         samples: list[Sample] = []
-        problems: list[Problem] = []
-        for path in image_files(self.root):
-            name = path.relative_to(self.root).as_posix()
+        found = image_files(self.root)
+        problems = found.problems
+        for path in found.files:
+            name = found.name(path)
             try:
                 age, attributes = parse_age(path.name), parse_attributes(path.name)
                 samples.append(Sample(id=name, payload=path, age=age, attributes=attributes))
             except ValueError as error:
                 problems.append(Problem(id=name, reason=str(error)))
-        not_empty(samples, problems, f"utkface:{self.root}", "Give the folder of files named AGE_GENDER_RACE_TIMESTAMP.jpg")
-        return Listing(samples=tuple(samples), problems=tuple(problems), eyes=EYES)
+        not_empty(
+            samples,
+            problems,
+            f"utkface:{self.root}",
+            "Give the folder of files named AGE_GENDER_RACE_TIMESTAMP.jpg",
+            found.left_out,
+        )
+        return Listing(samples=tuple(samples), problems=tuple(problems), left_out=found.left_out, eyes=EYES)
 
 
 def parse_age(name: str) -> float:
     """Age in years, 0 to 122, at the front of a UTKFace file name; `ValueError` where there is none."""
     parts = name.split("_")
-    if len(parts) < 4 or not parts[0].isascii() or not parts[0].isdigit():
+    without_race = len(parts) == 3 and _TIMESTAMP.match(parts[2]) is not None
+    if not (len(parts) >= 4 or without_race) or not parts[0].isascii() or not parts[0].isdigit():
         raise ValueError("the file name is not AGE_GENDER_RACE_TIMESTAMP")
     if len(parts[0]) > 3 or float(parts[0]) > MAX_AGE:
         raise ValueError(f"age {parts[0]} in the file name is not plausible (0 to {MAX_AGE:.0f})")
@@ -57,7 +69,11 @@ def parse_age(name: str) -> float:
 def parse_attributes(name: str) -> dict[str, str]:
     """Sex and race behind the age in a UTKFace file name; what is missing or odd there is left out: nobody knows it.
 
-    Some files lack the race, and the timestamp stands in its place.
+    Three files lack the race, and the timestamp stands in its place.
+
+    Example:
+        >>> parse_attributes("61_1_20170109142408075.jpg")
+        {'sex': 'female'}
     """
     _, *codes = name.split("_")
     found = (("sex", SEXES, codes[:1]), ("race", RACES, codes[1:2]))

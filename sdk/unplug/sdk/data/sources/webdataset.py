@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from unplug.core import name_form
 
-from ..decode import MAX_FILE_BYTES, decode_bytes
-from ..source import Listing, Problem, Sample, not_empty
+from ..decode import MAX_FILE_BYTES, SUFFIXES, decode_bytes
+from ..source import Listing, Sample, not_empty
+from .listed import UNREAD, Listed, leaving_in
 from .records import MAX_CAPTION_BYTES, MAX_RECORD_BYTES, age_in, caption_from, caption_in, record_from, shown, subject_in
 from .shards import EXPECTED, MAX_MEMBERS, Member, members, read_member, shards_of
 from .tables import told_of_keys
 
-IMAGES = frozenset({"jpg", "jpeg", "png", "webp"})
+IMAGES = frozenset(suffix.removeprefix(".") for suffix in SUFFIXES)
 LIMITS = {"image": MAX_FILE_BYTES, "txt": MAX_CAPTION_BYTES, "json": MAX_RECORD_BYTES}
 MAX_NAME = 1024
 _NAME = re.compile(r"((?:.*/)?[^./][^./]*)\.([^/]*)")  # the key ends at the first dot of the file's name
@@ -44,8 +45,8 @@ class WebDatasetSource:
     """``webdataset:SHARDS``: a tar file, a folder of them, or a pattern such as ``shards/{000..003}.tar``.
 
     A sample is the files of one shard that share their name up to its first dot: an image (``.jpg``, ``.jpeg``, ``.png``,
-    ``.webp``) with a caption in ``.txt``, or else under ``text`` or ``caption`` in ``.json``, where ``age`` and ``subject``
-    may stand too. Other files are not read. Nothing is unpacked: images are read where they lie in the shard.
+    ``.webp``, ``.bmp``) with a caption in ``.txt``, or else under ``text`` or ``caption`` in ``.json``, where ``age`` and
+    ``subject`` may stand too. Other files are counted and not read. Nothing is unpacked: images are read where they lie.
     """
 
     parallel: Literal["thread", "process"] = "thread"
@@ -57,22 +58,20 @@ class WebDatasetSource:
     def listing(self) -> Listing:
         """Samples of all shards, in the shards' order; a key without an image or a caption is a problem."""
         samples: list[Sample] = []
-        problems: list[Problem] = []
-        keys: set[str] = set()
+        found, keys = Listed(root=Path(os.path.commonpath([shard.parent for shard in self.shards]))), set[str]()
         left = MAX_MEMBERS
-        base = os.path.commonpath([shard.parent for shard in self.shards])
         for shard in self.shards:
             entries = members(shard, left)
             left -= len(entries)
-            prefix = shard.relative_to(base).as_posix()
-            for key, parts in _by_key(entries, prefix, problems).items():
+            prefix = found.name(shard)
+            for key, parts in _by_key(entries, prefix, found).items():
                 name = f"{prefix}/{key}"
                 try:
                     samples.append(_sample(shard, name, parts, keys))
                 except ValueError as error:
-                    problems.append(Problem(id=name, reason=str(error)))
-        not_empty(samples, problems, f"webdataset:{self.argument}", EXPECTED)
-        return Listing(samples=tuple(samples), problems=tuple(problems), told=told_of_keys(keys))
+                    found.refuse(name, str(error))
+        not_empty(samples, found.problems, f"webdataset:{self.argument}", EXPECTED, found.left_out)
+        return Listing(samples=tuple(samples), problems=tuple(found.problems), left_out=found.left_out, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that the shard has for the sample."""
@@ -90,28 +89,32 @@ class WebDatasetSource:
         return read_member(sample.payload.shard, sample.payload.offset, sample.payload.size)
 
 
-def _by_key(entries: Iterable[Member], prefix: str, problems: list[Problem]) -> dict[str, Parts]:
-    """Image, txt and json members by key, in the order in which the keys appear."""
-    found: dict[str, Parts] = {}
-    keys: dict[str, str] = {}
+def _by_key(entries: Iterable[Member], prefix: str, found: Listed) -> dict[str, Parts]:
+    """Image, txt and json members by key, in the order in which the keys appear; of others it is noted why they are none."""
+    by_key: dict[str, Parts] = {}
+    same: dict[str, str] = {}
     for member in entries:
-        try:
-            split = _split(member)
-        except ValueError as error:
-            problems.append(Problem(id=f"{prefix}/{shown(member.name)}", reason=str(error)))
+        name = f"{prefix}/{shown(member.name)}"
+        if member.kind == "folder":
             continue
-        if split is not None:
-            key, part = split
-            same = keys.setdefault(name_form(key), key)
-            found.setdefault(same, {}).setdefault(part, []).append(member)
-    return found
+        try:
+            if (why := leaving_in(PurePosixPath(member.name))) is not None:
+                found.leave(name, why)
+                continue
+            key, part = _split(member)
+        except ValueError as error:
+            found.refuse(name, str(error))
+            continue
+        if part in LIMITS:
+            by_key.setdefault(same.setdefault(name_form(key), key), {}).setdefault(part, []).append(member)
+        else:
+            found.leave(name, f"neither image nor caption by its name ({part or 'no suffix'})")
+    return by_key
 
 
-def _split(member: Member) -> tuple[str, str] | None:
-    """Key and part of a member; None for what is neither image nor caption; `ValueError` for what cannot be used."""
+def _split(member: Member) -> tuple[str, str]:
+    """Key and part (of `LIMITS`, or another suffix) of a member; `ValueError` for what cannot be used."""
     path = PurePosixPath(member.name)
-    if member.kind == "folder" or path.name.startswith("."):
-        return None
     if member.kind == "other":
         raise ValueError("a link, a device or a sparse file")
     if len(member.name) > MAX_NAME or not member.name.isprintable():
@@ -120,9 +123,9 @@ def _split(member: Member) -> tuple[str, str] | None:
         raise ValueError("its name leads out of the shard")  # ids become file names elsewhere
     found = _NAME.fullmatch(path.as_posix())
     suffix = found[2].lower() if found else ""
-    if found is None or suffix not in IMAGES | {"txt", "json"}:
-        return None
-    return found[1], "image" if suffix in IMAGES else suffix
+    if f".{suffix}" in UNREAD:
+        raise ValueError(f".{suffix} is not read: save it as JPEG, PNG, WebP or BMP")
+    return found[1] if found else "", "image" if suffix in IMAGES else suffix
 
 
 def _sample(shard: Path, name: str, parts: Parts, keys: set[str]) -> Sample:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import InputError, OutputError, versions, write_json
+from unplug.core import InputError, OutputError, check_content, versions, write_json
 from unplug.plugins import save_checkpoint
 from unplug.sdk.auditing import MIN_MODELS
 from unplug.sdk.fleet import Result
@@ -149,6 +149,7 @@ def _read(board: Board, folder: Path) -> Pool:
 
 
 def _load(path: Path) -> _Said:
+    check_content(path)
     if not path.is_file() or path.stat().st_size > MAX_FILE:
         raise InputError(str(path), f"it is no file of up to {MAX_FILE} bytes", "Save float32 numbers of the samples alone")
     try:

@@ -1,0 +1,194 @@
+"""What a folder holds for a listing: the files that are read, what cannot be used, and what is no picture; nothing is silent.
+
+Links are followed, for people link folders into a data set, and git-annex, DVC and the hub's cache link every picture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Container
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from unplug.core import DataError, why_missing
+
+from ..decode import SUFFIXES
+from ..picture_cost import JPEG, PNG
+from ..source import LeftOut, Problem
+
+MAX_ENTRIES = 5_000_000
+UNREAD = frozenset({".heic", ".heif", ".avif", ".gif", ".tif", ".tiff", ".jp2", ".jxl", ".svg", ".psd", ".dng", ".cr2", ".nef"})
+"""Of pictures in formats that are not read."""
+BESIDE = re.compile(
+    r"\.(bib|caption|cfg|csv|db|docx?|dvc|h5|html?|ini|ipynb|jsonl?|log|mat|md|np[yz]|parquet|pdf|pickle|pkl|pts?|py|rst|sh"
+    r"|sqlite|tex|toml|tsv|txt|url|xlsx?|xml|ya?ml)"
+)
+"""Suffixes of what lies beside pictures and is none: tables, notes, programs."""
+PROGRAMS = {
+    "macOS": ("__macosx", "icon\r"),
+    "Windows": ("thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "recycler", "system volume information"),
+    "a network disk": ("@eadir", "@tmp", "@recycle", "@__thumb", "@recently-snapshot", "#recycle", "#snapshot"),
+    "Python": ("__pycache__",),
+    "a check of the disk": ("lost+found",),
+}
+LEAVINGS = {name: program for program, names in PROGRAMS.items() for name in names}
+"""Names of files and folders, in lower case, that programs leave among pictures, and which program does."""
+
+
+def leaving(name: str) -> str | None:
+    """Why a file or folder of that name is left out, with all that is in it; None where it is not.
+
+    Example:
+        >>> leaving(".ipynb_checkpoints"), leaving("@eaDir"), leaving("adult")
+        ('hidden: its name begins with a dot', 'left behind by a network disk', None)
+    """
+    if name.startswith(".") and name != "..":
+        return "hidden: its name begins with a dot"
+    program = LEAVINGS.get(name.lower())
+    return None if program is None else f"left behind by {program}"
+
+
+def leaving_in(path: PurePath) -> str | None:
+    """`leaving` of the first part of a path that is one.
+
+    Example:
+        >>> leaving_in(PurePath("__MACOSX/adult/0.png"))
+        'left behind by macOS'
+    """
+    return next((why for part in path.parts if (why := leaving(part)) is not None), None)
+
+
+@dataclass
+class Listed:
+    """What was found below a folder.
+
+    Args:
+        root: the folder.
+        files: those that are read, in a stable order.
+        problems: what cannot be used and may be meant to be.
+    """
+
+    root: Path
+    files: list[Path] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    _others: dict[str, LeftOut] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """What is no picture that anybody means."""
+        return tuple(self._others.values())
+
+    def leave(self, name: str, reason: str) -> None:
+        """Counts something that is left out."""
+        before = self._others.get(reason)
+        count, first = (before.count + 1, before.first) if before else (1, name)
+        self._others[reason] = LeftOut(reason=reason, count=count, first=first)
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Names something that cannot be used."""
+        self.problems.append(Problem(id=name, reason=reason))
+
+    def name(self, path: Path) -> str:
+        """What a file is called in a data set: its path below the folder."""
+        return path.relative_to(self.root).as_posix()
+
+
+def image_files(root: Path, also: Container[str] = ()) -> Listed:
+    """The pictures below a folder, links followed.
+
+    A folder that a link leads to is read under the link's name, but never within itself.
+
+    Args:
+        root: the folder; of its own path nothing is left out.
+        also: lower-case suffixes that are read beside those of pictures.
+
+    Raises:
+        DataError: it holds more than `MAX_ENTRIES` files and folders.
+    """
+    found, count = Listed(root=root), 0
+    place = root.resolve()
+    waiting = [(root, frozenset(_key(folder.stat()) for folder in (place, *place.parents)))]
+    while waiting:
+        folder, above = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                items = sorted(entries, key=lambda item: item.name)
+        except OSError as error:
+            found.refuse(found.name(folder), f"the folder cannot be read ({error.strerror or error})")
+            continue
+        count += len(items)
+        if count > MAX_ENTRIES:
+            raise DataError(str(root), f"more than {MAX_ENTRIES} files and folders", "Give a part of it")
+        for item in items:
+            inner = _take(found, item, above, also)
+            if inner is not None:
+                waiting.append((Path(item.path), above | {inner}))
+    found.files.sort()
+    found.problems.sort(key=lambda problem: problem.id)
+    return found
+
+
+def _key(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _take(
+    found: Listed, item: os.DirEntry[str], above: Container[tuple[int, int]], also: Container[str]
+) -> tuple[int, int] | None:
+    """Sorts one entry of a folder in; of a folder to go into its device and inode."""
+    path = Path(item.path)
+    name, absent = found.name(path), _absent(path)
+    if absent is not None:
+        found.refuse(found.name(absent), _gone(absent, FileNotFoundError()))
+        return None
+    if (why := leaving(item.name)) is not None:
+        found.leave(name, why)
+        return None
+    try:
+        status = path.stat()
+    except OSError as error:
+        found.refuse(name, _gone(path, error))
+        return None
+    if stat.S_ISDIR(status.st_mode):
+        if (inner := _key(status)) not in above:
+            return inner
+        found.leave(name, "a link to a folder that holds it")
+    elif not stat.S_ISREG(status.st_mode):
+        found.refuse(name, "it is a device, a pipe or a socket")
+    else:
+        _take_file(found, path, name, also)
+    return None
+
+
+def _absent(path: Path) -> Path | None:
+    """The file whose place DVC or iCloud keeps by this one, where it is not there itself."""
+    real = path.with_name(path.name.removesuffix(".dvc")) if path.suffix == ".dvc" and path.stem else None
+    if path.suffix == ".icloud":
+        real = path.with_name(path.name.removeprefix(".").removesuffix(".icloud"))
+    return real if real is not None and not real.exists() and why_missing(real) is not None else None
+
+
+def _take_file(found: Listed, path: Path, name: str, also: Container[str]) -> None:
+    suffix = path.suffix.lower()
+    if suffix in SUFFIXES or suffix in also:
+        found.files.append(path)
+    elif not suffix and _is_picture(path):
+        found.refuse(name, "a picture without a suffix is not read: call it .jpg or .png")
+    elif not suffix or BESIDE.fullmatch(suffix):
+        found.leave(name, f"no picture by its name ({suffix or 'no suffix'})")
+    else:
+        found.refuse(name, f"{suffix} is not read: save it as JPEG, PNG, WebP or BMP")
+
+
+def _is_picture(path: Path) -> bool:
+    with contextlib.suppress(OSError), path.open("rb") as handle:
+        return handle.read(len(PNG)).startswith((JPEG, PNG))
+    return False
+
+
+def _gone(path: Path, error: OSError) -> str:
+    told = why_missing(path)
+    return told[0] if told is not None else f"it cannot be read ({error.strerror or error})"

@@ -57,7 +57,7 @@ class CaptionsSource(FileSource):
     def listing(self) -> Listing:
         """Samples with captions; what does not match is a problem."""
         found = image_files(self.root, also={Path(TABLE).suffix, *TEXTS})
-        images = {self._name(path): path for path in found.files if path.suffix.lower() in SUFFIXES}
+        images = {found.name(path): path for path in found.files if path.suffix.lower() in SUFFIXES}
         tables = [path for path in found.files if path.name == TABLE]
         texts = [] if tables else [path for path in found.files if path.suffix.lower() in TEXTS]
         read = {*images.values(), *tables, *texts}
@@ -66,8 +66,7 @@ class CaptionsSource(FileSource):
                 found.leave(
                     found.name(path), f"beside {TABLE}, which has the captions" if tables else f"no {TABLE} by its name"
                 )
-        problems = found.problems
-        keys: set[str] = set()
+        problems, keys = found.problems, set[str]()
         words = self._from_tables(tables, images, problems, keys) if tables else self._from_texts(texts, images, problems)
         samples = tuple(
             Sample(
@@ -81,7 +80,7 @@ class CaptionsSource(FileSource):
             if name in words
         )
         not_empty(samples, problems, f"captions:{self.root}", EXPECTED, found.left_out)
-        return Listing(samples=samples, problems=tuple(problems), told=told_of_keys(keys), left_out=found.left_out)
+        return Listing(samples=samples, problems=tuple(problems), left_out=found.left_out, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that lies beside the picture."""

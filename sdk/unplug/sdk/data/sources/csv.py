@@ -72,14 +72,14 @@ class CSVSource(FileSource):
         return rows
 
     def _sample(self, name: str, row: Row, index: dict[str, int]) -> Sample:
-        root, given = self.table.parent.resolve(), row["path"]
-        path = on_disk(root, given) if Path(given).is_absolute() else below(root, given)
+        root, path = self.table.parent.resolve(), row["path"]
+        file = on_disk(root, path) if Path(path).is_absolute() else below(root, path)
         partition = row.get("partition") or None
         if partition is not None and partition not in get_args(Partition):
             raise ValueError(f"partition {partition!r} is none of {', '.join(get_args(Partition))}")
         return Sample(
             id=name,
-            payload=path,
+            payload=file,
             age=row.age("age"),
             label=index[row["label"]] if row.get("label") else None,
             subject=row.get("subject") or None,

@@ -41,5 +41,5 @@ def on_disk(root: Path, name: str) -> Path:
     """The file that a table names, also where its name stands on the disk in another Unicode form, as macOS writes it."""
     if not name.isascii():
         with contextlib.suppress(OSError):  # a name too long: whoever opens it says so
-            return next((root / form for form in (name, *name_forms(name)) if (root / form).exists()), root / name)
+            return next((root / form for form in name_forms(name) if (root / form).exists()), root / name)
     return root / name

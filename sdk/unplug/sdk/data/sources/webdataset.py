@@ -58,8 +58,7 @@ class WebDatasetSource:
     def listing(self) -> Listing:
         """Samples of all shards, in the shards' order; a key without an image or a caption is a problem."""
         samples: list[Sample] = []
-        keys: set[str] = set()
-        found = Listed(root=Path(os.path.commonpath([shard.parent for shard in self.shards])))
+        found, keys = Listed(root=Path(os.path.commonpath([shard.parent for shard in self.shards]))), set[str]()
         left = MAX_MEMBERS
         for shard in self.shards:
             entries = members(shard, left)
@@ -72,7 +71,7 @@ class WebDatasetSource:
                 except ValueError as error:
                     found.refuse(name, str(error))
         not_empty(samples, found.problems, f"webdataset:{self.argument}", EXPECTED, found.left_out)
-        return Listing(samples=tuple(samples), problems=tuple(found.problems), told=told_of_keys(keys), left_out=found.left_out)
+        return Listing(samples=tuple(samples), problems=tuple(found.problems), left_out=found.left_out, told=told_of_keys(keys))
 
     def captions(self, sample: Sample, seed: int, variants: int) -> tuple[str, ...]:
         """The one caption that the shard has for the sample."""
@@ -93,7 +92,7 @@ class WebDatasetSource:
 def _by_key(entries: Iterable[Member], prefix: str, found: Listed) -> dict[str, Parts]:
     """Image, txt and json members by key, in the order in which the keys appear; of others it is noted why they are none."""
     by_key: dict[str, Parts] = {}
-    keys: dict[str, str] = {}
+    same: dict[str, str] = {}
     for member in entries:
         name = f"{prefix}/{shown(member.name)}"
         if member.kind == "folder":
@@ -107,8 +106,7 @@ def _by_key(entries: Iterable[Member], prefix: str, found: Listed) -> dict[str, 
             found.refuse(name, str(error))
             continue
         if part in LIMITS:
-            same = keys.setdefault(name_form(key), key)
-            by_key.setdefault(same, {}).setdefault(part, []).append(member)
+            by_key.setdefault(same.setdefault(name_form(key), key), {}).setdefault(part, []).append(member)
         else:
             found.leave(name, f"neither image nor caption by its name ({part or 'no suffix'})")
     return by_key

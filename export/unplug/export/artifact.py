@@ -47,10 +47,14 @@ class Calibrated:
     Args:
         samples: N.
         sha256: `digest_inputs` of them.
+        corrected: convolutions whose biases were corrected.
+        uncorrected: those that were left as they are, by their paths, each with the reason.
     """
 
     samples: int
     sha256: str
+    corrected: int = 0
+    uncorrected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,19 +16,32 @@ from .convert import count_work
 from .targets.base import Source
 from .tensors import check_inputs, relaid
 
+FULL, HALF = "full ", "half "
+"""In front of the names of outputs that the child sends back."""
 BATCH = 16  # bounds the memory of one forward pass
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """The outputs of a checkpoint on some inputs."""
+    """The outputs of a checkpoint on some inputs.
+
+    Args:
+        checkpoint_sha256, model_type: of the checkpoint.
+        outputs: by name.
+        halves: the outputs in half precision, see `unplug.export.halves`, or None where nobody asked.
+        trouble: what overflows in it, or None.
+    """
 
     checkpoint_sha256: str
     model_type: str
     outputs: dict[str, Array]
+    halves: dict[str, Array] | None = None
+    trouble: str | None = None
 
 
-def reference_outputs(checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Array], *, view: str | None = None) -> Reference:
+def reference_outputs(
+    checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Array], *, view: str | None = None, halves: bool = False
+) -> Reference:
     """Runs a checkpoint on named inputs.
 
     Args:
@@ -36,19 +49,28 @@ def reference_outputs(checkpoint: Path, iospec: IOSpec, inputs: Mapping[str, Arr
         iospec: the named tensors that the inputs must fit.
         inputs: name to array of N samples.
         view: another way to run its weights, see `unplug.plugins.load_checkpoint`.
+        halves: whether to run it in half precision too.
 
     Raises:
         InputError: a wrong input.
         CheckpointError: the checkpoint is missing or broken.
     """
     check_inputs(iospec, inputs)
-    values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict(), "view": view}
+    values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict(), "view": view, "halves": halves}
     reply = call_in_child(
         "unplug.export.checkpoint:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}",
         memory=memory_for(weights_file(Path(checkpoint))),
     )  # fmt: skip
+    split = {
+        kind: {name.removeprefix(kind): array for name, array in reply.arrays.items() if name.startswith(kind)}
+        for kind in (FULL, HALF)
+    }
     return Reference(
-        checkpoint_sha256=reply.values["checkpoint_sha256"], model_type=reply.values["model_type"], outputs=reply.arrays
+        checkpoint_sha256=reply.values["checkpoint_sha256"],
+        model_type=reply.values["model_type"],
+        outputs=split[FULL],
+        halves=split[HALF] if halves else None,
+        trouble=reply.values["trouble"],
     )
 
 
@@ -58,21 +80,27 @@ def run_checkpoint(job: Job) -> Reply:
 
     from unplug.plugins import load_checkpoint
 
+    from .halves import Halves
+
     checkpoint = load_checkpoint(job.values["checkpoint"], view=job.values["view"])
     asked, own = IOSpec.from_dict(job.values["iospec"]), checkpoint.model.iospec
     given = relaid(asked.inputs, job.arrays, own.inputs)
     arrays = [given[tensor.name] for tensor in own.inputs]
-    parts: dict[str, list[Array]] = {}
-    with torch.inference_mode():
+    halves = Halves(checkpoint.model)
+    ways = {FULL: lambda batch: checkpoint.model(*batch)} | ({HALF: halves} if job.values["halves"] else {})
+    found: dict[str, Array] = {}
+    for kind, run in ways.items():
+        parts: dict[str, list[Array]] = {}
         for start in range(0, len(arrays[0]), BATCH):
             # np.array copies: torch warns about memory that it could not write to.
             batch = [torch.from_numpy(np.array(array[start : start + BATCH])) for array in arrays]
-            for name, tensor in own.name_outputs(checkpoint.model(*batch)).items():
-                parts.setdefault(name, []).append(tensor.numpy())
-    return Reply(
-        values={"checkpoint_sha256": checkpoint.sha256, "model_type": checkpoint.model_type},
-        arrays=relaid(own.outputs, {name: np.concatenate(pieces) for name, pieces in parts.items()}, asked.outputs),
-    )
+            with torch.no_grad():
+                for name, tensor in own.name_outputs(run(batch)).items():
+                    parts.setdefault(name, []).append(tensor.numpy())
+        outputs = relaid(own.outputs, {name: np.concatenate(pieces) for name, pieces in parts.items()}, asked.outputs)
+        found |= {f"{kind}{name}": array for name, array in outputs.items()}
+    values = {"checkpoint_sha256": checkpoint.sha256, "model_type": checkpoint.model_type, "trouble": halves.trouble}
+    return Reply(values=values, arrays=found)
 
 
 TARGET = "checkpoint"

@@ -35,11 +35,12 @@ def convert_checkpoint(job: Job) -> Reply:
     started = time.perf_counter()
     from unplug.plugins import load_checkpoint
 
+    from .bias_correction import LEVELS, plain
     from .targets.wrappers import channels_last
 
     checkpoint = load_checkpoint(job.values["checkpoint"], view=job.values["view"])
     source = Source(
-        model=checkpoint.model,
+        model=plain(checkpoint.model),
         iospec=checkpoint.model.iospec,
         model_type=checkpoint.model_type,
         description=(inspect.getdoc(type(checkpoint.model)) or "").partition("\n")[0],
@@ -55,11 +56,14 @@ def convert_checkpoint(job: Job) -> Reply:
     shipped = source.iospec.images_in(layout)
     calibration = relaid(source.iospec.inputs, job.arrays, shipped.inputs)
     prepared: dict[bool, Any] = {}
+    correction: dict[str, Any] = {}
     prepare_seconds, written = 0.0, list[Written]()
     for index, precision in enumerate(precisions):
         rounds = bool(job.arrays) and PRECISIONS.get(precision).calibration != "none"
         if rounds not in prepared:
-            made = corrected_source(source, job.arrays) if rounds else source
+            made = source
+            if rounds:
+                made, correction = corrected_source(source, job.arrays, getattr(target, "kernel_levels", LEVELS))
             prepared[rounds] = target.prepare(channels_last(made) if layout == "NHWC" else made)
             prepare_seconds = time.perf_counter() - started - sum(item.seconds for item in written)
         written.append(write_precision(target, prepared[rounds], source, precision, Path(job.values["staging"]), calibration))
@@ -70,21 +74,23 @@ def convert_checkpoint(job: Job) -> Reply:
         "iospec": shipped.to_dict(),
         "flops": flops,
         "parameters": parameters,
+        "correction": correction,
         "prepare_seconds": prepare_seconds,
         "written": [vars(item) for item in written],
     }
     return Reply(values=values)
 
 
-def corrected_source(source: Source, calibration: Mapping[str, Array]) -> Source:
-    """The model with biases that make up for int8 kernels."""
+def corrected_source(source: Source, calibration: Mapping[str, Array], levels: int) -> tuple[Source, dict[str, Any]]:
+    """The model with biases that make up for int8 kernels of `levels`, and what `Calibrated` says of them."""
     import numpy as np
     import torch
 
     from .bias_correction import corrected
 
     inputs = [torch.from_numpy(np.array(calibration[tensor.name][:SAMPLES])) for tensor in source.iospec.inputs]
-    return replace(source, model=corrected(source.model, inputs))
+    found = corrected(source.model, inputs, levels)
+    return replace(source, model=found.model), {"corrected": len(found.layers), "uncorrected": found.left}
 
 
 def write_precision(

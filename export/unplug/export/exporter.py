@@ -6,7 +6,7 @@ import shutil
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -241,6 +241,10 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
     source, path = staging / item["file"], work.out / item["file"]
     _check_free(path, package=source.is_dir())
     digest, size = sha256_tree(source)
+    calibration = None if PRECISIONS.get(item["precision"]).calibration == "none" else work.calibrated
+    if calibration is not None:
+        told = values["correction"]
+        calibration = replace(calibration, corrected=told["corrected"], uncorrected=tuple(told["uncorrected"]))
     card = Card(
         target=target.name,
         precision=item["precision"],
@@ -254,7 +258,7 @@ def _publish(work: _Work, target: Target, staging: Path, values: dict[str, Any],
         flops=values["flops"],
         parameters=values["parameters"],
         minimum_ios=work.ios if target.name == "coreml" else None,
-        calibration=None if PRECISIONS.get(item["precision"]).calibration == "none" else work.calibrated,
+        calibration=calibration,
         versions=installed_versions(target.distributions),
         seconds=round(item["seconds"], 3),
         prepare_seconds=round(values["prepare_seconds"], 3),

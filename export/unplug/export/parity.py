@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -24,6 +24,7 @@ from unplug.core import (
 )
 from unplug.plugins import view_of
 
+from .arithmetic import arithmetic, widened
 from .artifact import Artifact, Card
 from .checkpoint import Reference, reference_outputs
 from .metrics import Difference, compare, verdict
@@ -51,6 +52,8 @@ class ParityRow:
         exact: every element equals the reference's.
         max_abs_error, cosine: over the batch; None when undefined or not run.
         runtime, runtime_version: what ran it, or would have.
+        arithmetic: in what that computed on this machine, and by which kernels; None where it was not run or does not tell.
+        half_psnr_db: where that widens half precision: of the checkpoint in half precision, by torch; None if it is not finite.
     """
 
     file: str
@@ -67,6 +70,8 @@ class ParityRow:
     cosine: float | None
     runtime: str
     runtime_version: str | None
+    arithmetic: str | None = None
+    half_psnr_db: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,12 +176,13 @@ def measure_parity(
         if artifact.card.iospec != iospec:
             raise InputError(artifact.path.name, f"its tensors differ from those of {chosen[0].path.name}", "Measure it apart")
     samples = check_inputs(iospec, inputs)
-    reference = reference_outputs(checkpoint, iospec, inputs, view=view_of(chosen[0].card.model_type))
+    runtimes = [runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime) for artifact in chosen]
+    halves = any(widened(used.name, artifact.card.precision) for used, artifact in zip(runtimes, chosen, strict=True))
+    reference = reference_outputs(checkpoint, iospec, inputs, view=view_of(chosen[0].card.model_type), halves=halves)
     rows: list[ParityRow] = []
     with ExitStack() as stack:
         children: dict[str, Child] = {}  # one a runtime: what loads with it once serves all its files
-        for index, artifact in enumerate(chosen):
-            used: Runtime = runtime_of(artifact) if runtime is None else RUNTIMES.get(runtime)
+        for index, (artifact, used) in enumerate(zip(chosen, runtimes, strict=True)):
             if used.name not in children:
                 children[used.name] = stack.enter_context(Child())
             rows += _measure(artifact, reference, inputs, used, children[used.name])
@@ -209,8 +215,22 @@ def _measure(
         reason = _judge(artifact.card, reference, difference)
         if reason is None and not reference.outputs[tensor.name].any():
             reason = "the checkpoint gives zeros only (a plugin before its training does), so nothing was compared"
-        rows.append(_row(artifact, runtime, tensor.name, "pass" if reason is None else "fail", reason, difference))
+        row = _row(artifact, runtime, tensor.name, "pass" if reason is None else "fail", reason, difference)
+        rows.append(_in_half_too(row, reference) if widened(runtime.name, artifact.card.precision) else row)
     return rows
+
+
+def _in_half_too(row: ParityRow, reference: Reference) -> ParityRow:
+    """The row of a file in half precision that was computed in float32: it fails where half precision itself does."""
+    if reference.halves is None:
+        return row
+    difference = compare(reference.outputs[row.output], reference.halves[row.output])
+    row = replace(row, half_psnr_db=difference.psnr_db)
+    reason = verdict(difference, row.threshold_db)
+    if row.status != "pass" or reason is None:
+        return row
+    found = f"{reference.trouble}; " if reference.trouble else ""
+    return replace(row, status="fail", reason=f"in half precision, which this host does not compute in: {found}{reason}")
 
 
 def _judge(card: Card, reference: Reference, difference: Difference) -> str | None:
@@ -239,4 +259,5 @@ def _row(
         cosine=difference.cosine if difference else None,
         runtime=runtime.name,
         runtime_version=runtime.version(),
+        arithmetic=None if status == "not_run" else arithmetic(runtime.name, card.precision),
     )

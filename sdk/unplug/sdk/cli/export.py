@@ -316,6 +316,7 @@ def parity_table(report: ParityReport) -> str:
         error = "" if row.max_abs_error is None else f"{row.max_abs_error:.2e}"
         rows.append((row.file, row.output, measured, f"{row.threshold_db:g}", error, row.status, row.runtime, row.reason or ""))
     text = table(("file", "output", "PSNR dB", "needs", "max error", "status", "runtime", "reason"), rows)
+    text += "".join(f"\n{line}" for line in _arithmetic(report))
     if report.task:
         text += "\n\n" + _task_table(report.task)
     if any(row.runtime in STAND_INS.values() for row in report.rows):
@@ -323,6 +324,17 @@ def parity_table(report: ParityReport) -> str:
     if not report.passed and all(row.status == "not_run" for row in report.rows):
         text += "\nNothing could be run on this machine, so nothing was checked."
     return text
+
+
+def _arithmetic(report: ParityReport) -> list[str]:
+    """What was not computed as a phone will: in half precision, or by other kernels."""
+    lines = []
+    for how in dict.fromkeys(row.arithmetic for row in report.rows if row.arithmetic not in (None, "float32")):
+        rows = [row for row in report.rows if row.arithmetic == how]
+        halves = [row.half_psnr_db for row in rows if row.half_psnr_db is not None]
+        half = f"; in float16, by torch, {min(halves):.1f} dB at least" if len(halves) == len(rows) else ""
+        lines.append(f"computed in {how}: {', '.join(dict.fromkeys(row.file for row in rows))}{half}")
+    return lines
 
 
 def _task_table(rows: Sequence[TaskDelta]) -> str:

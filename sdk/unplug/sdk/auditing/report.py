@@ -32,6 +32,9 @@ SWITCHED_OFF = "it was switched off"
 EQUIVALENCE = 0.10
 """AUC: an attack whose interval of the difference to the oracle's lies within this on both sides counts as equal to it."""
 
+NEVER_SAW = "never saw them"
+"""Name of a `FleetPredictor`."""
+
 Against = Literal["equal", "above", "below", "open"]
 
 

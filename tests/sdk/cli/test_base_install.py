@@ -108,7 +108,8 @@ bundle diff {bundle} {bundle} --patches {out}/a
 updates renew {out} --key {out}/key|updates rotate {out} --key {out}/key|updates revoke {out} x --release 1 --key {out}/key
 ledger init|ledger due|ledger list|ledger status r|ledger withdraw r|ledger shred r --yes
 ledger checkpoint --out {out}/a|ledger export --out {out}/a|ledger extend r --reason why|ledger refuse r --reason why
-ledger add --data csv:{faces}/labels.csv --forget {forget}|ledger prove r --out {out}/a|ledger queue --data synth:n=4 --out {out}/a
+ledger add --data csv:{faces}/labels.csv --forget {forget}|ledger prove r --out {out}/a
+ledger queue --data synth:n=4 --out {out}/a
 ledger record answered r|ledger touch {checkpoint} --data synth:n=4
 serve run|serve token add x|serve token list|serve token revoke x
 certificate templates r --out {out}/a
@@ -150,6 +151,7 @@ def places(world: World, released: Release, tmp_path_factory: pytest.TempPathFac
     return found | {name: work / f"{name}.json" for name in ("audit", "parity", "bench", "release")}
 
 
+@pytest.mark.long
 def test_every_command_works_or_names_its_extra(places: dict[str, object]) -> None:
     working, named = calls(WORKING, places), calls(NAMED, places)
     out = str(places["out"])

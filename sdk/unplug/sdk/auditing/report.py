@@ -127,6 +127,14 @@ class AttackResult:
     tpr_missing: dict[str, str] = field(default_factory=dict)
     minus_retrained_together: Estimate | None = None
 
+    @property
+    def gap(self) -> Estimate | None:
+        """AUC minus the oracle's, as it is shown and judged everywhere: by the interval that holds for all attacks at once.
+
+        Older audits have one for each alone.
+        """
+        return self.minus_retrained_together or self.minus_retrained
+
 
 @dataclass(frozen=True, kw_only=True)
 class RetainPrivacy:

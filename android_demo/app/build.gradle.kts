@@ -10,7 +10,7 @@ android {
     defaultConfig {
         applicationId = "dev.unplug.demo"
         minSdk = 26
-        targetSdk = 35
+        targetSdk = 36
         versionCode = 1
         versionName = "0.1.0"
         testInstrumentationRunner = "androidx.test.runner.AndroidJUnitRunner"

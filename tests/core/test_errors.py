@@ -52,10 +52,6 @@ def test_errors_survive_pickling(kind: type[UnplugError]) -> None:
     assert type(back) is kind and str(back) == str(made) and vars(back) == vars(made)
 
 
-def test_missing_extra_prints_the_pip_command() -> None:
-    assert 'pip install "unplug-sdk[onnx]"' in str(MissingExtraError("onnxruntime", "onnx"))
-
-
 def test_the_docstring_draws_every_error_under_its_parent() -> None:
     """The tree in the module's docstring is the one that the code has."""
     drawn: dict[str, str] = {}

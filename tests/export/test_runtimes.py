@@ -63,7 +63,7 @@ def test_a_truncated_file_is_refused_or_ends_the_child_alone(
 
 @pytest.mark.skipif(find_spec("tensorflow") is not None, reason="it is installed here")
 def test_without_it_the_extra_is_named(artifacts: list[Artifact]) -> None:
-    with pytest.raises(MissingExtraError, match=r"unplug-sdk\[tensorflow\]"):
+    with pytest.raises(MissingExtraError, match=r"\[tensorflow\]"):
         Session(artifacts[0], runtime="tensorflow")
 
 

@@ -25,8 +25,8 @@ UnplugError                     exit 2: what, why, what to do, in one line
 
 from __future__ import annotations
 
-DISTRIBUTION = "unplug-sdk"
-"""What pip calls the package that is imported as ``unplug``."""
+from .installing import install_command
+
 LONGEST_PART = 320
 """Characters of each of the three parts of an error's line."""
 
@@ -111,11 +111,7 @@ class MissingExtraError(UnplugError):
 
     def __init__(self, package: str, extra: str) -> None:
         self.package, self.extra = package, extra
-        super().__init__(
-            f"{package} is not installed",
-            f"this needs the extra [{extra}]",
-            f'Run: pip install "{DISTRIBUTION}[{extra}]" (in a checkout: pip install ".[{extra}]")',
-        )
+        super().__init__(f"{package} is not installed", f"this needs the extra [{extra}]", f"Run: {install_command(extra)}")
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:  # type: ignore[override]
         return type(self), (self.package, self.extra)

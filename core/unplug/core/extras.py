@@ -7,19 +7,43 @@ from importlib.util import find_spec
 
 from .errors import MissingExtraError
 
-OF_TRAINING = ("torch", "cv2", "huggingface_hub", "safetensors")
-"""Import names of what the extra ``[train]`` installs; a command that needs one imports it at its top."""
+EXTRAS = {
+    "train": ("torch", "cv2", "huggingface_hub", "safetensors"),
+    "run": ("ai_edge_litert", "onnxruntime"),
+    "onnx": ("onnx", "onnxscript"),
+    "litert": ("litert_torch", "ai_edge_quantizer", "flatbuffers"),
+    "coreml": ("coremltools", "sklearn"),
+    "executorch": ("executorch", "torchao"),
+    "coreai": ("coreai_torch", "coreai"),
+    "tensorflow": ("tensorflow",),
+    "bench": ("google", "segno"),
+    "conditions": ("mediapipe",),
+    "adopt": ("timm", "torchvision"),
+    "cluster": ("ray",),
+    "tune": ("optuna",),
+    "diffusion": ("diffusers", "transformers", "accelerate", "peft"),
+    "ledger": ("sqlalchemy", "alembic"),
+    "updates": ("tuf", "securesystemslib"),
+    "postgresql": ("psycopg",),
+    "certificate": ("reportlab",),
+    "patches": ("bsdiff4", "zstandard"),
+    "serve": ("fastapi", "prometheus_client", "sse_starlette", "starlette", "uvicorn"),
+}
+"""Extra to the import names of what it installs; a package of several extras stands by the smallest."""
+OWNER = {package: extra for extra, packages in EXTRAS.items() for package in packages}
 
 
-def extra_of(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """The same error with the pip command, or None where the module is not one of ``[train]``.
+def extra_of(error: ImportError) -> MissingExtraError | None:
+    """The same error with the pip command, or None where no extra installs the module, or where its package is installed.
 
     Example:
-        >>> extra_of(ModuleNotFoundError(name="torch.nn")).extra
-        'train'
+        >>> extra_of(ModuleNotFoundError(name="json.nothing")) is None
+        True
     """
     package = (error.name or "").partition(".")[0]
-    return MissingExtraError(package, "train") if package in OF_TRAINING else None
+    if package not in OWNER or _installed(package):
+        return None
+    return MissingExtraError(package, OWNER[package])
 
 
 def require_modules(modules: Iterable[str], extra: str) -> None:
@@ -37,5 +61,12 @@ def require_modules(modules: Iterable[str], extra: str) -> None:
     """
     for module in modules:
         package = module.partition(".")[0]
-        if find_spec(package) is None:
+        if not _installed(package):
             raise MissingExtraError(package, extra)
+
+
+def _installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ImportError:  # of a finder that answers for what is not there
+        return False

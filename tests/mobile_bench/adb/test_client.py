@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unplug.core import ArtifactError, DeviceError, DeviceLost
-from unplug.mobile_bench.adb.client import Adb, choose
+from unplug.core import ArtifactError, DeviceError, DeviceLost, sha256_file
+from unplug.mobile_bench.adb.client import Adb, choose, read_devices
 from unplug.mobile_bench.adb.phone import elf_machine, read_info, read_state
 from unplug.mobile_bench.adb.result import check_log, read_placement, read_result
+from unplug.mobile_bench.adb.workspace import Workspace
 from unplug.mobile_bench.devices.base import State
 
 
@@ -48,6 +49,106 @@ def test_devices_that_cannot_be_used(
     with pytest.raises(DeviceError, match=words) as error:
         choose(place)
     assert "\n" not in str(error.value)
+
+
+CASE = Path(__file__).parents[2] / "cases" / "adb-serial-with-blank"
+LONG = """\
+adb server version (41) doesn't match this client (39); killing...
+* daemon started successfully
+List of devices attached
+0123456789ABCDEF       device usb:1-2 product:oriole model:Pixel_6 device:oriole transport_id:3
+adb-R58M (2)._adb-tls-connect._tcp no permissions (missing udev rules?); see [http://x] usb:1-3 transport_id:4
+[::1]:5555             offline transport_id:5
+two words\tdevice usb:1-4
+new\ta state of tomorrow
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ((CASE / "devices.txt").read_text(), {"adb-R5CT10ABCDE-x1Y2z3 (2)._adb-tls-connect._tcp": "device"}),
+        ((CASE / "older.txt").read_text(), {"(no serial number)": "device"}),
+        (
+            LONG,
+            {
+                "0123456789ABCDEF": "device",
+                "adb-R58M (2)._adb-tls-connect._tcp": "no permissions",
+                "[::1]:5555": "offline",
+                "two words": "device",
+                "new": "a state of tomorrow",
+            },
+        ),
+        ("List of devices attached\r\na\tdevice\r\n\r\n", {"a": "device"}),
+        ("List of devices attached\n* daemon not running; starting now at tcp:5037\n", {}),
+    ],
+)
+def test_what_adb_lists(text: str, found: dict[str, str]) -> None:
+    assert read_devices(text) == found
+
+
+def test_what_is_no_list_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_adb(tmp_path, monkeypatch, "echo 'cannot bind listener'")
+    with pytest.raises(DeviceError, match=r"lists nothing that is a device \('cannot bind listener'\)"):
+        choose(None)
+
+
+def test_a_phone_without_a_serial_number_is_the_only_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_adb(tmp_path, monkeypatch, f'[ "$1" = devices ] && exec cat {CASE}/older.txt; [ "$1" = shell ] && exec sh -c "$2"')
+    assert choose(None).shell("echo there").text == "there"
+    fake_adb(tmp_path, monkeypatch, listed("(no serial number)\\tdevice", "b\\toffline"))
+    with pytest.raises(DeviceError, match="it tells no serial number"):
+        choose(None)
+
+
+WARNING = "WARNING: linker: sh: unused DT entry: type 0x6ffffffe"
+DIGEST = "5a" * 32
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        'sh -c "$1"',
+        f"echo 'Welcome to Fire OS'; echo '{WARNING}'; sh -c \"$1\"",  # before the first mark
+        f"echo '* daemon started successfully' >&2; echo '{WARNING}' >&2; sh -c \"$1\"",  # adb's own
+        'sh -c "$1" 2>&1 | sed "s/$/\\r/"',  # one stream through a terminal, up to Android 6
+        'sh -c "$1" 2>&1 | sed "s/$/\\r\\r/"',
+    ],
+)
+def test_an_answer_is_what_stands_between_the_marks(around: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_adb(tmp_path, monkeypatch, f"shift 3; {around}")
+    adb = Adb("a")
+    for command, text, errors, code in (
+        ("echo one; echo; echo two", "one\n\ntwo", "", 0),
+        (f"echo '{WARNING}' >&2; printf 12; exit 3", "12", WARNING, 3),
+        ("printf 'last line\\n'", "last line", "", 0),
+        ("true", "", "", 0),
+    ):
+        answer = adb.shell(command)
+        assert (answer.text, answer.errors, answer.code) == (text, errors, code)
+    assert adb.shell("echo out; echo err >&2").said == "out\nerr"
+
+
+@pytest.mark.parametrize("stream", [1, 2])
+def test_sizes_and_digests_behind_a_warning(stream: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On old phones every tool begins with words of the linker, on either stream."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, said in (("wc", "  12"), ("sha256sum", "$SUM  file")):
+        (tools / name).write_text(f'#!/bin/sh\necho "{WARNING}" >&{stream}\necho "{said}"\n')
+        (tools / name).chmod(0o755)
+    fake_adb(tmp_path, monkeypatch, f'[ "$3" = push ] && exit 0; shift 3; PATH={tools}:$PATH; export PATH; sh -c "$1"')
+    file = tmp_path / "file"
+    file.write_bytes(b"x")
+    monkeypatch.setenv("SUM", sha256_file(file))
+    space = Workspace(Adb("a"))
+    space.parent, space.folder = str(tmp_path), str(tmp_path)
+    monkeypatch.setattr(Workspace, "keep", lambda *_: None)
+    space.put(file, "file")
+    assert space.adb.size(str(file)) == 12
+    monkeypatch.setenv("SUM", DIGEST)
+    with pytest.raises(DeviceError, match=r"arrived with another SHA-256 \(.*5a5a5a"):
+        Workspace.put(Workspace(Adb("a")), file, "file")
 
 
 def test_the_one_that_is_ready_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

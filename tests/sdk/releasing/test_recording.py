@@ -19,6 +19,7 @@ from unplug.export import ParityReport, load_artifact
 from unplug.mobile_bench import BenchReport
 from unplug.sdk.auditing import AuditReport
 from unplug.sdk.bundle import Publication, Signing, Trust, bundle_id, load_signer, make_key, verify_bundle
+from unplug.sdk.cli.release import planned
 from unplug.sdk.ledger import Ledger, Signer, check_ledger, open_ledger
 from unplug.sdk.releasing import Answering, Gates, Release, plan_release, prepare, release
 from unplug.sdk.releasing.finished import Left, Progress
@@ -337,8 +338,19 @@ def test_a_look_leaves_nothing(desk: Desk, world: World) -> None:
     assert names[:3] == ["retrain (oracle)", "train 1 reference model", "forget by msg"]
     assert names[-3:] == ["sign it", "publish it in one step", "tell the ledger that it is published"]
     took = world.original.record["cost"]["wall_s"] * len(stages.split.retain) / len(stages.split.train)
-    assert plan.seconds == pytest.approx(took * (1 + 1 + QUICK.budget)) and plan.price(3600.0) == pytest.approx(plan.seconds)
+    last = [step.seconds for step in plan.steps if step.source == "at most"]
+    assert last == [1.0] * 5  # of signing and writing nobody says that it takes no time
+    assert plan.seconds == pytest.approx(took * (1 + 1 + QUICK.budget) + 5) and plan.price(3600.0) == pytest.approx(
+        plan.seconds
+    )
     assert plan.unknown == ("export", "parity", "audit", "bench")
+    for cost in (None, {"wall_s": 0.0}):  # of a network that was adopted, say
+        unknown = replace(stages.original, record=stages.original.record | {"cost": cost})
+        plan = plan_release(replace(stages, original=unknown))
+        assert plan.seconds is None and plan.price(1.0) is None
+        said = planned(plan, 1.0, ())
+        assert "how long it takes, nobody knows yet. Nothing was computed" in said.text and "0 ms" not in said.text
+        assert said.value["seconds"] is None and said.value["price"] is None
 
 
 def test_requests_are_answered_by_what_is_signed(desk: Desk, world: World) -> None:

@@ -1,13 +1,15 @@
-"""adb as a client: one process a command, a sentinel behind every shell command, errors in one line.
+"""adb as a client: one process a command, marks around every answer of a shell, errors in one line.
 
 A shell whose device vanishes may end with exit code 0 and no word of it (platform-tools' `read_and_dump_protocol` begins with 0
-and returns it when reading fails), so a command has run only where its sentinel came back.
+and returns it when reading fails), so a command has run only where its last mark came back. What is in front of the
+first mark is not the command's: greetings of a vendor's shell, warnings of the linker, words of adb itself.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import threading
@@ -22,7 +24,33 @@ from unplug.core import DeviceError, DeviceLost
 VARIABLE = "UNPLUG_ADB"
 SECONDS = 60.0
 TRANSFER_SECONDS = 900.0
-SENTINEL = "unplug-rc="
+BEGIN, MIDDLE, END = "unplug-begin", "unplug-rc=", "unplug-end"
+"""On lines of their own: before what a command says on standard output, before and behind what it says on standard error."""
+ASKED = (
+    f'exec 3>&1; echo; echo {BEGIN}; err=$( ( %s ) 2>&1 >&3 3>&- ); rc=$?; echo; echo "{MIDDLE}$rc"; echo "$err"; echo {END}'
+)
+"""One stream, in parts: phones before Android 7 have no other, and adb puts its own words into it."""
+ANSWER = re.compile(rf"^{BEGIN}\n(.*)\n{MIDDLE}(\d+)\n(.*){END}$", re.DOTALL | re.MULTILINE)
+STATES = (
+    "device",
+    "offline",
+    "unauthorized",
+    "authorizing",
+    "connecting",
+    "bootloader",
+    "recovery",
+    "rescue",
+    "sideload",
+    "host",
+    "detached",
+    "unknown",
+    "no device",
+)
+"""That adb knows (its `to_string(ConnectionState)`)."""
+LISTED = re.compile(rf"(?P<serial>.+?)\s+(?P<state>{'|'.join(STATES)}|no permissions\b.*?)(?P<fields>(?:\s+[\w-]+:\S+)*)")
+"""A line of `adb devices -l`, whose columns are blanks, or of `adb devices` where something made blanks of its tab."""
+NAMELESS = "(no serial number)"
+"""What adb lists for a device that tells none."""
 GONE = ("closed", "protocol fault", "connection reset", "cannot connect to daemon", "still connecting", "connect failed",
         "broken pipe", "failed to read")  # fmt: skip
 """In what adb says of a transfer when there is nobody at the other end any more."""
@@ -35,10 +63,16 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True)
 class Answer:
-    """What a shell command said on both its streams, and its exit code."""
+    """What a shell command said on standard output and on standard error, and its exit code."""
 
     text: str
+    errors: str
     code: int
+
+    @property
+    def said(self) -> str:
+        """Both: a tool's log, or a reason."""
+        return f"{self.text}\n{self.errors}".strip()
 
 
 class _TooLong(DeviceError):
@@ -59,18 +93,23 @@ class Adb:
         """Runs a command in the device's shell.
 
         Args:
-            command: for ``sh``; both its streams are kept, in order.
+            command: for ``sh``; both its streams are kept, apart.
             seconds: that it may take.
 
         Raises:
             DeviceLost: the device vanished before the command had ended.
             DeviceError: it took too long, or adb refuses.
         """
-        done = self._adb("shell", f"( {command} ) 2>&1; rc=$?; echo; echo {SENTINEL}$rc", seconds=seconds)
-        text, found, code = done.stdout.decode("utf-8", "replace").replace("\r\n", "\n").rpartition(SENTINEL)
-        if not found or not re.fullmatch(r"\d+\s*", code):
+        done = self._adb("shell", ASKED % command, seconds=seconds)
+        found = ANSWER.search(re.sub(r"\r+\n", "\n", done.stdout.decode("utf-8", "replace")))  # a terminal's, up to Android 6
+        if not found:
             raise self._lost(done)
-        return Answer(text=text.removesuffix("\n").removesuffix("\n"), code=int(code))
+        return Answer(text=found[1].removesuffix("\n"), errors=found[3].strip("\n"), code=int(found[2]))
+
+    def size(self, remote: str) -> int | None:
+        """Bytes of a file on the device, or None where there is none."""
+        lines = self.shell(f"wc -c < {shlex.quote(remote)}").text.split("\n")
+        return next((int(line) for line in reversed(lines) if line.strip().isdecimal()), None)
 
     def push(self, local: Path, remote: str) -> None:
         """Copies a file onto the device.
@@ -115,7 +154,7 @@ class Adb:
 
     def _adb(self, *words: str, seconds: float) -> subprocess.CompletedProcess[bytes]:
         try:
-            return _run(["-s", self.serial, *words], seconds=seconds)
+            return _run([*([] if self.serial == NAMELESS else ["-s", self.serial]), *words], seconds=seconds)
         except _TooLong as error:
             if self.state() != "device":
                 raise DeviceLost(self.serial, "it no longer answers", "Look at the cable") from error
@@ -126,7 +165,7 @@ class Adb:
         if "unauthorized" in said:
             return DeviceError(self.serial, "it does not trust this computer", UNAUTHORIZED.capitalize())
         # Of a command that was cut off standard output is the command's own; only what adb says is a reason.
-        return DeviceLost(self.serial, said if done.stderr.strip() else ENDED, "Look at the cable")
+        return DeviceLost(self.serial, said if done.stderr.strip() and said else ENDED, "Look at the cable")
 
 
 def devices() -> dict[str, str]:
@@ -138,9 +177,35 @@ def devices() -> dict[str, str]:
     done = _run(["devices"], seconds=SECONDS)
     if done.returncode:
         raise DeviceError("adb", _said(done) or "its server does not start", "Try: adb kill-server")
-    lines = done.stdout.decode("utf-8", "replace").partition("List of devices attached")[2].splitlines()
-    found = (line.split(None, 1) for line in lines if len(line.split(None, 1)) == 2)
-    return {serial: "no permissions" if state.startswith("no permissions") else state.strip() for serial, state in found}
+    return read_devices(done.stdout.decode("utf-8", "replace"))
+
+
+def read_devices(text: str) -> dict[str, str]:
+    """What `adb devices` prints: a headline, then serial number, tab and state; lines of its daemon anywhere.
+
+    Raises:
+        DeviceError: there is no list, or only lines that are no devices.
+
+    Example:
+        >>> read_devices("List of devices attached\\n* daemon started successfully *\\nadb-X (2)._tcp\\tdevice\\n")
+        {'adb-X (2)._tcp': 'device'}
+    """
+    _, headline, below = text.partition("List of devices attached")
+    lines = [line.strip() for line in below.splitlines() if line.strip() and not line.startswith(("*", "adb server"))]
+    found = dict(pair for line in lines if (pair := _device_of(line)) is not None)
+    if not headline or (lines and not found):
+        read = " ".join((lines or text.split())[:20])
+        raise DeviceError("adb", f"`adb devices` lists nothing that is a device ({read[:200]!r})", "Try: adb kill-server")
+    return found
+
+
+def _device_of(line: str) -> tuple[str, str] | None:
+    serial, tab, state = line.partition("\t")
+    if (columns := LISTED.fullmatch(line)) is not None:
+        serial, state = columns["serial"], columns["state"]
+    elif not tab:
+        return None
+    return serial.strip(), "no permissions" if state.startswith("no permissions") else state.strip()
 
 
 def choose(place: str | None) -> Adb:
@@ -166,6 +231,9 @@ def choose(place: str | None) -> Adb:
     if place not in known:
         names = ", ".join(known) or "none"
         raise DeviceError(f"adb:{place}", f"there is no such device (connected: {names})", "See: adb devices")
+    if place == NAMELESS and len(known) > 1:
+        why = "it tells no serial number, so that adb cannot tell it from others"
+        raise DeviceError(f"adb:{place}", why, "Leave no other device connected")
     _check_state(place, known[place])
     return Adb(place)
 

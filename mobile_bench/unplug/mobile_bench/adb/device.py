@@ -176,13 +176,13 @@ class Phone:
             "--export_model_runtime_info=true", "--model_runtime_info_output_file=info.pb", *DELEGATES[job.delegate],
         ]  # fmt: skip
         answer = self._space.run(" ".join(map(shlex.quote, command)), 2 * MARGIN_S + seconds)
-        check_log(answer.text, answer.code, what)
+        check_log(answer.said, answer.code, what)
         with self._space.fetched("result.pb", "out.bin", "info.pb") as files:
             missing = [name for name in ("result.pb", "out.bin") if name not in files]
             if missing:
                 raise ArtifactError(what, f"benchmark_model wrote no {missing[0]}", "Look for space on the device")
             result = read_result(files["result.pb"], None if seconds else runs, what)
-            log = answer.text.encode() + b"\0" + files.get("info.pb", b"")
+            log = answer.said.encode() + b"\0" + files.get("info.pb", b"")
             return result, log, _outputs(files["out.bin"], edges, what)
 
     def _push(self, job: Job, sample: int) -> Edges:

@@ -13,6 +13,9 @@ PROPERTIES = (
     "ro.build.version.release", "ro.build.version.sdk", "ro.build.id", "ro.product.cpu.abi", "ro.boot.qemu", "ro.kernel.qemu",
     "ro.hardware", "ro.hardware.vulkan",
 )  # fmt: skip
+GLES = re.compile(r"^GLES: *(.+)$", re.MULTILINE)
+KERNEL = re.compile(r"^Linux \S+$", re.MULTILINE)
+TEMPERATURE = re.compile(r"Temperature\{([^}]*)\}")
 PROPERTY = re.compile(r"^\[([^\]]+)\]: \[(.*)\]$", re.MULTILINE)
 SKIN, CPU = 3, 0
 """Android's types of temperature, best first: the skin decides when a phone throttles."""
@@ -44,7 +47,8 @@ def read_info(text: str, clock_mode: str | None) -> DeviceInfo:
         text: what it printed; parts that a device does not know are empty.
         clock_mode: what was set.
     """
-    properties, gles, battery, kernel = _parts(text, 4)
+    properties, drivers, battery, system = _parts(text, 4)
+    kernel, gles = _first(KERNEL, system, 0), _first(GLES, drivers, 1)
     known = read_properties(properties)
     android = known.get("ro.build.version.release")
     virtual = "1" in (known.get("ro.boot.qemu"), known.get("ro.kernel.qemu")) or known.get("ro.hardware") in EMULATORS
@@ -55,7 +59,7 @@ def read_info(text: str, clock_mode: str | None) -> DeviceInfo:
         device=_words(known, "ro.product.manufacturer", "ro.product.model") or kernel or "unknown",
         soc=_words(known, "ro.soc.manufacturer", "ro.soc.model") or known.get("ro.board.platform"),
         os=f"Android {android} (API {known.get('ro.build.version.sdk')}, {known.get('ro.build.id')})" if android else kernel,
-        gpu_driver=gles.removeprefix("GLES:").strip() or known.get("ro.hardware.vulkan"),
+        gpu_driver=gles or known.get("ro.hardware.vulkan"),
         battery_percent=percent,
         charging=charging,
         clock_mode=clock_mode,
@@ -92,8 +96,10 @@ def read_state(text: str) -> State:
     number = int(status[1]) if status else -1
     now = thermal.partition("Current temperatures from HAL")[2] or thermal  # what is cached may be old
     found: dict[int, list[float]] = {}
-    for value, kind in re.findall(r"Temperature\{mValue=(-?[\d.]+), mType=(-?\d+)", now):
-        found.setdefault(int(kind), []).append(float(value))
+    for fields in TEMPERATURE.findall(now):
+        said = dict(re.findall(r"(\w+)=(-?[\d.]+)", fields))
+        if {"mType", "mValue"} <= said.keys():
+            found.setdefault(int(said["mType"]), []).append(float(said["mValue"]))
     hottest = next((max(found[kind]) for kind in (SKIN, CPU) if kind in found), None)
     percent, charging = read_battery(battery)
     return State(
@@ -102,6 +108,11 @@ def read_state(text: str) -> State:
         battery_percent=percent,
         charging=charging,
     )
+
+
+def _first(pattern: re.Pattern[str], text: str, group: int) -> str | None:
+    found = pattern.search(text)
+    return found[group].strip() if found else None
 
 
 def _parts(text: str, count: int) -> list[str]:

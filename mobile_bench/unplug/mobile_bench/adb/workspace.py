@@ -111,12 +111,12 @@ class Workspace:
             self.keep(TRANSFER_SECONDS + GRACE_S)
             self.adb.push(local, f"{self.folder}/{name}")
             found = self.adb.shell(f"sha256sum {self._quoted(name)}")
-            if found.text.split()[:1] == [wanted]:
+            if wanted in found.text.split():
                 if executable:
                     self._must(f"chmod 755 {self._quoted(name)}", "make a file executable")
                 self._there.add(name)
                 return
-        got = found.text.strip().splitlines()[0][:64] if found.text.strip() else "nothing"
+        got = " ".join(found.said.split())[:100] or "nothing"
         raise DeviceError(
             self.adb.serial, f"{local.name} arrived with another SHA-256 ({got})", "Check the cable and the storage"
         )
@@ -138,8 +138,8 @@ class Workspace:
         found: dict[str, bytes] = {}
         with temporary_folder("unplug-adb-") as local:
             for name in names:
-                size = self.adb.shell(f"wc -c < {self._quoted(name)}").text.strip()
-                if size.isdigit() and int(size) <= MAX_PULL_BYTES:
+                size = self.adb.size(f"{self.folder}/{name}")
+                if size is not None and size <= MAX_PULL_BYTES:
                     self.keep(TRANSFER_SECONDS + GRACE_S)
                     self.adb.pull(f"{self.folder}/{name}", local / name)
                     found[name] = (local / name).read_bytes()
@@ -161,7 +161,7 @@ class Workspace:
     def _must(self, command: str, what: str) -> None:
         answer = self.adb.shell(command)
         if answer.code:
-            said = " ".join(answer.text.split())[-200:]
+            said = " ".join(answer.said.split())[-200:]
             fix = f"Look at {self.parent} on the device, or set {FOLDER_VARIABLE}"
             raise DeviceError(self.adb.serial, f"it could not {what} ({said})", fix)
 

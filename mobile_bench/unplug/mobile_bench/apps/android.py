@@ -55,14 +55,12 @@ class _App:
         remote = shlex.quote(self._folder)
         made = self._adb.shell(f"mkdir -p {remote}")
         if made.code:
-            raise DeviceError(self._adb.serial, f"the app's folder cannot be made ({made.text.strip()[-200:]})", INSTALL)
+            raise DeviceError(self._adb.serial, f"the app's folder cannot be made ({made.said[-200:]})", INSTALL)
         self._adb.push(archive, f"{self._folder}/bench.tar")
         unpacked = self._adb.shell(f"cd {remote} && tar -xf bench.tar && rm bench.tar")
         if unpacked.code:
-            raise DeviceError(
-                self._adb.serial, f"its folder takes no files ({unpacked.text.strip()[-200:]})", "Free some space"
-            )
-        said = self._adb.shell(f"am start -W -n {ACTIVITY} --es folder {remote}").text
+            raise DeviceError(self._adb.serial, f"its folder takes no files ({unpacked.said[-200:]})", "Free some space")
+        said = self._adb.shell(f"am start -W -n {ACTIVITY} --es folder {remote}").said
         # Its exit code means nothing: an unknown activity ends with 0 up to Android 13.
         if "Error" in said or "Exception" in said:
             why = " ".join(said.split()).partition("Error: ")[2] or " ".join(said.split())
@@ -70,11 +68,11 @@ class _App:
 
     def poll(self, report: Path) -> bool:
         """The app renames its report when it is whole."""
-        ended = self._adb.shell(f"pidof {PACKAGE}").code != 0  # asked first: it may end when the report is written
+        ended = self._adb.shell(f"pidof {PACKAGE}").code == 1  # asked first: it may end when the report is written
         remote = f"{self._folder}/report.json"
-        size = self._adb.shell(f"wc -c < {shlex.quote(remote)} 2>/dev/null").text.strip()
-        if size.isdigit():
-            if int(size) > MAX_REPORT_BYTES:
+        size = self._adb.size(remote)
+        if size is not None:
+            if size > MAX_REPORT_BYTES:
                 raise DeviceError(self._adb.serial, f"the app's report has {size} bytes", "Look at what the app writes")
             self._adb.pull(remote, report)
             return True

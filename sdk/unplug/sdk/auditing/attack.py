@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unplug.core import InputError, Registry
-from unplug.sdk.training import Predictions
+
+if TYPE_CHECKING:
+    from unplug.sdk.training import Predictions
 
 Array = NDArray[np.float64]
 
@@ -123,3 +125,8 @@ ATTACKS: Registry[Callable[[], Attack]] = Registry(
     },
     group="unplug.attacks",
 )
+
+
+def inherent(name: str) -> bool:
+    """Whether an attack succeeds on a retrained model as well, so that no forget step can be held to it."""
+    return name in ATTACKS and bool(getattr(ATTACKS.get(name), "inherent", False))

@@ -9,12 +9,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from unplug.core import InputError
+from unplug.core import STRICT, InputError
+
+from .report import Role
 
 Array = NDArray[np.float64]
 
@@ -50,6 +53,51 @@ class CanaryBound:
     canaries: int
     included: int
     delta: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryRow:
+    """One model and its bound.
+
+    Args:
+        name: of its folder.
+        role: before forgetting, after it, or trained without those who were included.
+        sha256: of its weights.
+        method, budget: of the forget step; null of an original, and where the record does not say.
+        bound: on the training of an original; of the others on what is left of those who were trained on and then forgotten.
+    """
+
+    name: str
+    role: Role
+    sha256: str
+    method: str | None
+    budget: float | None
+    bound: CanaryBound
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryReport:
+    """``unplug-canaries/1``: a lower bound on epsilon for some models that were trained on the same canaries.
+
+    Args:
+        data: spec and digest of the data with the canaries in them.
+        canaries, pictures, included: how many people, their pictures, and how many people were trained on.
+        confidence: of every bound.
+        delta: of the promise that is tested.
+        models: as they were given.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    data: dict[str, str]
+    canaries: int
+    pictures: int
+    included: int
+    confidence: float
+    delta: float
+    models: tuple[CanaryRow, ...]
+    versions: dict[str, str | None]
+    schema: Literal["unplug-canaries/1"] = "unplug-canaries/1"
 
 
 def choose_included(canaries: int, seed: int) -> NDArray[np.bool_]:

@@ -61,11 +61,6 @@ def criticise(
     return replace(report, threats=threat_model(report))
 
 
-def inherent(name: str) -> bool:
-    """Whether an attack succeeds on a retrained model as well, so that no forget step can be held to it."""
-    return name in ATTACKS and bool(getattr(ATTACKS.get(name), "inherent", False))
-
-
 def _readable(evidence: Evidence) -> tuple[dict[str, Attack], dict[str, str]]:
     """The attacks that read more than the sets, by name, and why some of them cannot."""
     attacks, reasons = {}, {}

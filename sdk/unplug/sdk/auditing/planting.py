@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from unplug.core import STRICT, CheckpointError, DataError, InputError, OutputError, versions, write_json
+from unplug.core import CheckpointError, DataError, InputError, OutputError, versions, write_json
 from unplug.plugins import Checkpoint
 from unplug.sdk.data import (
     CanariesSource,
@@ -38,65 +37,20 @@ from .canaries import (
     DELTA,
     LEAST,
     LEAST_YEARS,
-    CanaryBound,
+    CanaryReport,
+    CanaryRow,
     canary_bound,
     check_canaries,
     choose_included,
     person_scores,
     wrong_ages,
 )
-from .report import Role
 
 PLANTED, SPLIT, FORGET = "planted.json", "split.json", "forget.json"
 PEOPLE = 160
 """Canaries that are planted by default: if all guesses are right they show an epsilon of 3 to 4."""
 ROUNDING = 0.02
 """Years; wrong ages are written in hundredths."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CanaryRow:
-    """One model and its bound.
-
-    Args:
-        name: of its folder.
-        role: before forgetting, after it, or trained without those who were included.
-        sha256: of its weights.
-        method, budget: of the forget step; null of an original, and where the record does not say.
-        bound: on the training of an original; of the others on what is left of those who were trained on and then forgotten.
-    """
-
-    name: str
-    role: Role
-    sha256: str
-    method: str | None
-    budget: float | None
-    bound: CanaryBound
-
-
-@dataclass(frozen=True, kw_only=True)
-class CanaryReport:
-    """``unplug-canaries/1``: a lower bound on epsilon for some models that were trained on the same canaries.
-
-    Args:
-        data: spec and digest of the data with the canaries in them.
-        canaries, pictures, included: how many people, their pictures, and how many people were trained on.
-        confidence: of every bound.
-        delta: of the promise that is tested.
-        models: as they were given.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    data: dict[str, str]
-    canaries: int
-    pictures: int
-    included: int
-    confidence: float
-    delta: float
-    models: tuple[CanaryRow, ...]
-    versions: dict[str, str | None]
-    schema: Literal["unplug-canaries/1"] = "unplug-canaries/1"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unplug.core import STRICT
 from unplug.sdk.statistics import CONFIDENCE, Estimate, simultaneous
 
 from .attack import Array
@@ -42,6 +43,58 @@ class Leak:
     before: Estimate
     shift: Estimate
     spread: Estimate
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certification:
+    """``unplug-certification/1``: what a method leaves at n people, on one original.
+
+    Args:
+        original_sha256, references_sha256, data_digest: what it is of.
+        method, settings, budget: of every forget step.
+        people, requests: n and M.
+        samples: pictures of the surrogates, on average a request.
+        like: whether they were drawn to resemble the people of a request, by age.
+        rounds: Q.
+        leaks: by statistic.
+        removed: the largest over statistics of before less after, where before shows anything: what the step did, in AUC.
+        margin: both ends of each interval of `leaks` must be within it.
+        exact_passes: share of draws in which models that never saw them pass in the place of the unlearned ones.
+        test_error, retain_error: of the unlearned models over the original's, a ratio.
+        compute: of a forget step, as a fraction of retraining.
+        seconds: of all of them.
+        device: that they ran on.
+        verdict, why: what may be said.
+        seed: of everything random.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    original_sha256: str
+    references_sha256: str
+    data_digest: str
+    method: str
+    settings: dict[str, Any]
+    budget: float
+    people: int
+    requests: int
+    samples: float
+    like: bool
+    rounds: int
+    leaks: dict[str, Leak]
+    removed: Estimate
+    margin: float
+    exact_passes: float
+    test_error: Estimate
+    retain_error: Estimate
+    compute: float
+    seconds: float
+    device: str
+    verdict: Verdict
+    why: str
+    seed: int
+    versions: dict[str, str | None]
+    schema: Literal["unplug-certification/1"] = "unplug-certification/1"
 
 
 @dataclass(frozen=True, kw_only=True)

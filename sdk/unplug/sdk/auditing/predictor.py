@@ -14,14 +14,12 @@ from unplug.sdk.training import ClassPredictions, Predictions, Sets, predict
 
 from .attack import Signals
 from .evidence import Evidence
-from .report import Role
+from .report import NEVER_SAW, Role
 from .white_box import look_inside
 
 if TYPE_CHECKING:
     from unplug.sdk.tasks import StoredTask
 
-NEVER_SAW = "never saw them"
-"""Name of a `FleetPredictor`."""
 SETS = ("forget", "test", "validation", "train")
 
 

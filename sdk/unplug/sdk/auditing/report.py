@@ -32,6 +32,9 @@ SWITCHED_OFF = "it was switched off"
 EQUIVALENCE = 0.10
 """AUC: an attack whose interval of the difference to the oracle's lies within this on both sides counts as equal to it."""
 
+NEVER_SAW = "never saw them"
+"""Name of a `FleetPredictor`."""
+
 Against = Literal["equal", "above", "below", "open"]
 
 
@@ -123,6 +126,14 @@ class AttackResult:
     tpr_interval: dict[str, Estimate] = field(default_factory=dict)
     tpr_missing: dict[str, str] = field(default_factory=dict)
     minus_retrained_together: Estimate | None = None
+
+    @property
+    def gap(self) -> Estimate | None:
+        """AUC minus the oracle's, as it is shown and judged everywhere: by the interval that holds for all attacks at once.
+
+        Older audits have one for each alone.
+        """
+        return self.minus_retrained_together or self.minus_retrained
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -96,7 +96,7 @@ def _attack(name: str, released: ModelAudit, never: ModelAudit, before: ModelAud
         raise ReportError(AUDIT, f"the attack {name[:60]} was not made on what never saw them", "Audit it again")
     return AttackLine(
         attack=name, model=mine.auc, never_saw=never.attacks[name].auc, original=None if old is None else old.auc,
-        gap=mine.minus_retrained_together or mine.minus_retrained,
+        gap=mine.gap,
     )  # fmt: skip
 
 

@@ -122,7 +122,7 @@ def _attacks(model: ModelAudit, shown: Sequence[ModelAudit], too_few: str | None
         row = {"attack": plain(name, 14)}
         for item in shown:
             row[HEADS.get(item.role, item.role)] = f"{item.attacks[name].auc.value:.3f}" if name in item.attacks else NONE
-        if name in model.attacks and (gap := model.attacks[name].minus_retrained_together) is not None:
+        if name in model.attacks and (gap := model.attacks[name].gap) is not None:
             row |= {"minus retrained (95 %)": _span(gap, sign=True), "": against(gap, too_few)}
         rows.append(row)
     return _table_of(rows)

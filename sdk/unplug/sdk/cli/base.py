@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import json
 import math
@@ -20,7 +19,17 @@ from typing import Any, NoReturn
 
 import click
 
-from unplug.core import InputError, InsufficientMemoryError, Interrupted, OutputError, Terminated, UnplugError, hold, printable
+from unplug.core import (
+    InputError,
+    InsufficientMemoryError,
+    Interrupted,
+    OutputError,
+    Terminated,
+    UnplugError,
+    extra_of,
+    hold,
+    printable,
+)
 
 GO_ON = "Run the same command again: it goes on from what is saved, and nothing is half-written"
 MAX_SEED = 2**31 - 1
@@ -105,20 +114,16 @@ def command(function: Callable[..., Outcome]) -> Callable[..., None]:
         except MemoryError:
             _fail(InputError("out of memory", "", OUT_OF_MEMORY), as_json)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # `unplug ... | head`: click ends quietly
-                raise
             why = error.strerror or str(error)
             _fail(InputError(str(error.filename or "writing"), why, "Check the path and the space on its disk"), as_json)
+        except ModuleNotFoundError as error:
+            _fail(extra_of(error) or _bug(error), as_json)
         except _weights_errors() as error:
             _fail(OutputError("weights", str(error), "Free space or change --out; nothing was left half-written"), as_json)
         except Exception as error:  # noqa: BLE001 (a bug must not leave with 1, which means that a gate failed)
             if "allocate memory" in str(error) or "out of memory" in str(error):
                 _fail(InsufficientMemoryError("out of memory", str(error).splitlines()[0], OUT_OF_MEMORY), as_json)
-            echo(traceback.format_exc().rstrip("\n"), err=True)
-            _fail(
-                UnplugError("this is a bug in unplug", f"{type(error).__name__}: {error}", "Please report the lines above"),
-                as_json,
-            )
+            _fail(_bug(error), as_json)
         sys.exit(0 if outcome.ok else 1)
 
     return wrapped
@@ -152,6 +157,12 @@ def _weights_errors() -> tuple[type[Exception], ...]:
     return () if module is None else (module.SafetensorError,)
 
 
+def _bug(error: Exception) -> UnplugError:
+    """What to say of an error that nobody foresaw, after its traceback."""
+    echo("".join(traceback.format_exception(error)).rstrip("\n"), err=True)
+    return UnplugError("this is a bug in unplug", f"{type(error).__name__}: {error}", "Please report the lines above")
+
+
 def _fail(error: UnplugError, as_json: bool) -> NoReturn:
     if as_json:
         kind = type(error).__name__
@@ -167,7 +178,7 @@ def _json(value: Any, *, sort_keys: bool = False) -> str:
 
 def echo(text: str, *, err: bool = False) -> None:
     """The one way to a terminal: what it shows may come from anybody, and can do nothing but be read."""
-    click.echo(printable(text), err=err)
+    click.echo(printable(text), file=sys.stderr if err else sys.stdout)
 
 
 def folded(text: str, indent: int = 2) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,13 @@ def bench() -> None:
 )
 @click.option("--runtime", help="What runs the files, say tensorflow; default: that of each one's target.")
 @click.option("--delegate", "delegates", default="", metavar="NAMES", help="Comma-separated, say xnnpack,gpu: a row for each.")
+@click.option(
+    "--require",
+    "required",
+    default="",
+    metavar="NAMES",
+    help="Delegates that must work, say wasm,webgpu: exit 1 where a file has no right row of one, whatever became of others.",
+)
 @click.option("--threads", type=click.IntRange(1, 256), default=2, show_default=True, help="CPU threads.")
 @click.option("--warmup", type=click.IntRange(0, 10_000), default=5, show_default=True, help="Untimed runs of each repeat.")
 @click.option(
@@ -74,8 +82,8 @@ def bench() -> None:
 @out_option("Bench report to write (JSON). The same command goes on where an earlier one was cut off.", required=False)
 @command
 def run(
-    artifacts: tuple[Path, ...], places: str, runtime: str | None, delegates: str, threads: int, warmup: int, iterations: int,
-    repeats: int, sustain: float | None, max_temperature: float | None, cool_down: float, away: float,
+    artifacts: tuple[Path, ...], places: str, runtime: str | None, delegates: str, required: str, threads: int, warmup: int,
+    iterations: int, repeats: int, sustain: float | None, max_temperature: float | None, cool_down: float, away: float,
     checkpoint: Path | None, out: Path | None, common: Common,
 ) -> Outcome:  # fmt: skip
     """Time exported files side by side (exit 1 where a row that ran is not valid, or none ran).
@@ -87,6 +95,9 @@ def run(
 
     if sustain is not None and (given := given_option("iterations", "repeats")):
         raise InputError(f"--{given}", "a sustained run is one cold start of --sustain seconds", "Leave it out")
+    asked = names(delegates)
+    if asked and (missing := [name for name in names(required) if name not in asked]):
+        raise InputError(f"--require {missing[0]}", "--delegate leaves it out", "Name it there too")
     plan = Plan(
         threads=threads, warmup=warmup, iterations=iterations, repeats=repeats, sustain_s=sustain,
         max_temperature_c=max_temperature, cool_down_s=cool_down, away_s=away, seed=common.seed,
@@ -94,7 +105,7 @@ def run(
     loaded = [_loaded(path) for path in artifacts]
     with progress_bar("bench", common) as progress:
         report = bench_artifacts(
-            loaded, on=names(places), plan=plan, runtime=runtime, delegates=names(delegates), checkpoint=checkpoint,
+            loaded, on=names(places), plan=plan, runtime=runtime, delegates=asked, checkpoint=checkpoint,
             journal=out, progress=progress, say=common.say,
         )  # fmt: skip
     if out is not None:
@@ -104,9 +115,26 @@ def run(
                 journal.unlink(missing_ok=True)
             elif journal.is_file():
                 common.say(f"{journal} keeps what was measured: the same command goes on with what is missing")
+    outcome = Outcome(value=asdict(report), text=_told(report))
+    if required:
+        for line in _broken(report, names(required)):
+            outcome.add(line, ok=False)
+        return outcome
     ran = [row for row in report.rows if row.status != "not_run"]
-    ok = bool(ran) and all(row.valid for row in ran)
-    return Outcome(value=asdict(report), text=_told(report), ok=ok)
+    outcome.ok = bool(ran) and all(row.valid for row in ran)
+    return outcome
+
+
+def _broken(report: BenchReport, required: Sequence[str]) -> Iterator[str]:
+    """A line for each file and delegate that had to work and did not; what a busy or hot machine did to times is no reason."""
+    from unplug.mobile_bench import at_fault
+
+    for name in required:
+        for place, file in dict.fromkeys((row.device, row.file) for row in report.rows):
+            rows = [row for row in report.rows if (row.device, row.file, row.delegate_asked) == (place, file, name)]
+            if not any(row.status == "ok" and not at_fault(row) for row in rows):
+                why = "; ".join(reason for row in rows for reason in row.reasons) or "it has no such row"
+                yield f"REQUIRED {name} does not work with {file}: {why}"
 
 
 def _loaded(path: Path) -> Artifact:

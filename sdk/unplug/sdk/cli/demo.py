@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unplug.core import percent
+from unplug.core import percent, require_modules
 
 from .base import Common, Outcome, command, folded
 from .options import FloatRange, faces_option, out_option
@@ -41,6 +41,7 @@ def demo(
     --data or --method an ordinary model is trained on your data and released by a method instead. Run it again after a kill:
     models that are done are used again.
     """
+    require_modules(("torch", "litert_torch", "coremltools", "onnx"), "demo")
     from unplug.sdk.releasing import DEMO_RECIPE, DemoConfig, run_demo
     from unplug.sdk.training import Recipe
 

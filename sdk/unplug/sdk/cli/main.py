@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from typing import IO, Any
@@ -10,6 +11,8 @@ from typing import IO, Any
 import click
 
 from unplug.core import VERSION, MissingExtraError, extra_of, printable
+
+from .streams import kept_streams
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("unplug.sdk.cli.demo:demo", "The whole journey on synthetic faces, then an HTML report."),
@@ -61,7 +64,7 @@ class _OneLine(click.ClickException):
     exit_code = 2
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"error: {printable(self.format_message())}", file=file, err=file is None)
+        click.echo(f"error: {printable(self.format_message())}", file=file or sys.stderr)
 
 
 class _Stopped(_OneLine):
@@ -94,6 +97,17 @@ def _one_line() -> Iterator[None]:
 
 class LazyGroup(click.Group):
     """Knows names and one-line helps; imports a command when it is called."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs all of it over streams that cannot fail."""
+        with kept_streams() as out:
+            try:
+                return super().main(*args, **kwargs)
+            except SystemExit as ended:
+                if out.lost is None or ended.code not in (None, 0, 1):
+                    raise
+                _OneLine(f"standard output: {out.lost.strerror}. The work is done, and what it said stands above.").show()
+                sys.exit(_OneLine.exit_code)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parses the options in front of the command."""

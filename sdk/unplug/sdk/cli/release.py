@@ -216,10 +216,12 @@ def planned(plan: Plan, hourly: float | None, requests: tuple[str, ...]) -> Outc
     lines = [table(["step", "takes", "known from"], rows)]
     if requests:
         lines.append(f"It answers {', '.join(requests)}")
-    known, price = seconds(plan.seconds), None if hourly is None else round(plan.price(hourly), 4)
+    paid = None if hourly is None else plan.price(hourly)
+    price = None if paid is None else round(paid, 4)
     cost = "" if price is None else f", {price:g} at {hourly:g} an hour"
-    beside = f"; nobody knows yet of: {', '.join(plan.unknown)}" if plan.unknown else ""
-    lines.append(f"about {known}{cost}{beside}. Nothing was computed or written")
+    about = "how long it takes, nobody knows yet" if plan.seconds is None else f"about {seconds(plan.seconds)}{cost}"
+    beside = f"; nobody knows yet of: {', '.join(plan.unknown)}" if plan.unknown and plan.seconds is not None else ""
+    lines.append(f"{about}{beside}. Nothing was computed or written")
     value = {
         "dry_run": True, "steps": [asdict(step) for step in plan.steps], "requests": list(requests), "seconds": plan.seconds,
         "unknown": list(plan.unknown), "price": price,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, table
+from unplug.core import InputError, MissingExtraError, require_modules, table
 
 from .base import Common, Outcome, command
 from .bundle import trust_of, trust_option
@@ -48,7 +49,7 @@ def run(
     """Run MODEL on pictures or arrays and show what comes out.
 
     MODEL is an exported file (in its own runtime), a checkpoint, or a bundle, which is verified first; the first of its files
-    that runs here is taken.
+    whose runtime is installed here is taken.
 
     An age predictor says the age on a photograph. A plugin takes drawn conditions (`unplug condition`) and shows its
     residuals, a UNet and a decoder take --array FILE.npz or --random. Without --box or --face-landmarker the centre
@@ -85,19 +86,33 @@ def _opened(model: Path, trusted: tuple[Path, ...]) -> tuple[Path, DecisionRecor
     """The file that is run, and the decision and the frame of faces that a bundle carries."""
     if not (model / "manifest.json").is_file():
         return model, None, None
-    from unplug.export import load_artifact, runtime_of
     from unplug.sdk.bundle import artifact_paths, read_manifest
     from unplug.sdk.inference import decision_in, frame_in
 
-    paths, reasons = artifact_paths([model], trust_of(trusted)), []
-    for path in paths:
-        if (reason := runtime_of(load_artifact(path)).unavailable()) is None:
-            manifest, where = read_manifest(model), str(model / "manifest.json")
-            return path, decision_in(manifest.postprocessing, where), frame_in(manifest.preprocessing, where)
-        reasons.append(f"{path.name}: {reason}")
-    raise InputError(
-        str(model), f"none of its files runs here ({'; '.join(reasons)})", "Install a runtime, or run it elsewhere"
-    )
+    path = _running(model, artifact_paths([model], trust_of(trusted)))
+    manifest, where = read_manifest(model), str(model / "manifest.json")
+    return path, decision_in(manifest.postprocessing, where), frame_in(manifest.preprocessing, where)
+
+
+def _running(model: Path, paths: Sequence[Path]) -> Path:
+    """The first file whose own runtime is installed and runs here; else the first that a stand-in runs."""
+    from unplug.export import STAND_INS, load_artifact, runtime_of
+
+    runtimes = {path: runtime_of(load_artifact(path)) for path in paths}
+    missing, reasons = list[MissingExtraError](), list[str]()
+    for path in sorted(paths, key=lambda path: runtimes[path].name in STAND_INS.values()):
+        if (reason := runtimes[path].unavailable()) is not None:
+            reasons.append(f"{path.name}: {reason}")
+            continue
+        try:
+            require_modules(runtimes[path].modules, runtimes[path].extra)
+        except MissingExtraError as error:
+            missing.append(error)
+        else:
+            return path
+    if missing:
+        raise missing[0]
+    raise InputError(str(model), f"none of its files runs here ({'; '.join(reasons)})", "Run it elsewhere")
 
 
 def _sha256(model: Path) -> str:

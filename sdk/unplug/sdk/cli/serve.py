@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from unplug.core import expanded, table
+from unplug.core import expanded, require_modules, table
 
 from .base import Common, Outcome, command
 from .ledger_options import ledger_option
@@ -21,6 +21,7 @@ SCOPES = ("requests:write", "requests:read", "releases", "models", "metrics")
 @click.group(cls=RunGroup)
 def serve() -> None:
     """Take requests over HTTP, release, and answer pictures (`unplug serve run --help` lists the options); manage tokens."""
+    require_modules(("sqlalchemy", "fastapi", "uvicorn"), "serve")
 
 
 @serve.command(cls=ConfiguredCommand, config="unplug.sdk.service:ServeLimits")
@@ -115,10 +116,7 @@ def revoke(where: str | None, id: str, common: Common) -> Outcome:
 
 
 def _tables(where: str | None, *, make: bool = False) -> Any:
-    from unplug.core import require_modules
     from unplug.sdk.ledger import ledger_place, open_ledger
-
-    require_modules(["sqlalchemy"], "serve")
     from unplug.sdk.service import ServiceTables
 
     open_ledger(where).contents()

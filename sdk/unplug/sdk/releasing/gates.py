@@ -244,7 +244,7 @@ def _person_gates(unlearned: ModelAudit, report: AuditReport) -> list[Gate]:
 
 def _equivalence_gates(gates: Gates, name: str, attack: AttackResult, too_few: str | None) -> list[Gate]:
     """Both ends of the simultaneous interval of AUC minus the oracle's, each within its margin (two one-sided tests)."""
-    gap = attack.minus_retrained_together or attack.minus_retrained
+    gap = attack.gap
     if gap is None or gap.low is None or gap.high is None or too_few:
         low = high = None
         detail = f"AUC {attack.auc.value:.3f}; {too_few or 'no oracle to compare with'}"

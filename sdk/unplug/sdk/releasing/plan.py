@@ -15,6 +15,8 @@ from .stages import Stages
 
 HERE = "as long as it took in this work folder"
 UNKNOWN = "not known before its first run here"
+AT_MOST, SOON = "at most", 1.0
+"""Of what only writes and signs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,18 +43,21 @@ class Plan:
     steps: tuple[Step, ...]
 
     @property
-    def seconds(self) -> float:
-        """Of those steps that are not finished and of which a time is known."""
-        return sum(step.seconds or 0.0 for step in self.steps if not step.finished)
+    def seconds(self) -> float | None:
+        """Of those steps that are not finished and of which a time is known; None where that says nothing of the work."""
+        left = [step for step in self.steps if not step.finished]
+        if self.unknown and all(step.seconds is None or step.source == AT_MOST for step in left):
+            return None
+        return sum(step.seconds for step in left if step.seconds is not None)
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """Steps of which nobody knows how long they take."""
         return tuple(step.what for step in self.steps if step.seconds is None and not step.finished)
 
-    def price(self, hourly: float) -> float:
+    def price(self, hourly: float) -> float | None:
         """What the known part costs, at so much an hour of this machine."""
-        return hourly * self.seconds / 3600
+        return None if self.seconds is None else hourly * self.seconds / 3600
 
 
 def plan_release(stages: Stages, oracle: Checkpoint | None = None, *, on_record: bool = False, signed: bool = False) -> Plan:
@@ -82,7 +87,7 @@ def plan_release(stages: Stages, oracle: Checkpoint | None = None, *, on_record:
         last = ["judge by every gate, and tell the ledger", "write the bundle with the ledger's head"]
     last += ["sign it", "publish it in one step"] if signed else ["publish it in one step"]
     last += ["tell the ledger that it is published"] if on_record else []
-    return Plan(steps=(*steps, *(Step(what=what, seconds=0.0, source="less than a second") for what in last)))
+    return Plan(steps=(*steps, *(Step(what=what, seconds=SOON, source=AT_MOST) for what in last)))
 
 
 def _stages(stages: Stages, oracle: Checkpoint | None) -> Sequence[tuple[str, float | None, str]]:
@@ -114,7 +119,7 @@ def _stages(stages: Stages, oracle: Checkpoint | None) -> Sequence[tuple[str, fl
 def _training(stages: Stages) -> tuple[float | None, str]:
     took = (stages.original.record.get("cost") or {}).get("wall_s")
     split = stages.split
-    if not isinstance(took, int | float) or not split.train:
+    if not isinstance(took, int | float) or took <= 0 or not split.train:  # nobody trained an adopted network here
         return None, "the original's record does not say how long its training took"
     share = len(split.retain) / len(split.train)
     return took * share, f"the original's training took {took:.3g} s, and {100 * share:.3g} % of its samples stay"
@@ -123,7 +128,7 @@ def _training(stages: Stages) -> tuple[float | None, str]:
 def _forgetting(stages: Stages, training: float | None) -> tuple[float | None, str]:
     if stages.design is not None and stages.config.method != "retrain":
         price = request_price(stages.original, stages.dataset, stages.forget_ids)
-        if training is None or price is None:
+        if training is None or not price:
             return None, UNKNOWN
         return training * price, f"the design asks {100 * price:.3g} % of a refit"
     if stages.design is not None:

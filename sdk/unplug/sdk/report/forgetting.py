@@ -17,7 +17,6 @@ from .models import (
     all_models,
     attack_names,
     has_years,
-    judged_gap,
     label,
     main_audit,
     main_models,
@@ -191,8 +190,8 @@ def _further_table(models: tuple[ModelAudit, ...], names: Sequence[str], too_few
         rows = [
             [
                 Cell(text=model_label(model), role=model.role), estimate_cell(item.auc),
-                estimate_cell(item.minus_retrained, sign=True),
-                Cell(text="reported alone") if alone else _against(model, item.minus_retrained_together, too_few),
+                estimate_cell(item.gap, sign=True),
+                Cell(text="reported alone") if alone else _against(model, item.gap, too_few),
             ]
             for model, item in known.values()
         ]  # fmt: skip
@@ -240,8 +239,8 @@ def _attack_row(model: ModelAudit, item: AttackResult, rates: list[str], too_few
     return [
         Cell(text=model_label(model), role=model.role),
         estimate_cell(item.auc),
-        estimate_cell(item.minus_retrained, sign=True),
-        _against(model, judged_gap(item), too_few),
+        estimate_cell(item.gap, sign=True),
+        _against(model, item.gap, too_few),
         Cell(text="", note=TOO_FEW) if right is None else Cell(text=percent(right)),
         *(_tpr(item, rate) for rate in rates),
     ]

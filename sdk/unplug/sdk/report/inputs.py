@@ -36,9 +36,9 @@ KINDS = {
     "unplug-bench/1": "unplug.mobile_bench.report:BenchReport", "unplug-artifact/1": "unplug.export.artifact:Card",
     "unplug-faces/2": "unplug.sdk.report.schemas:FaceSheet", "unplug-release/1": "unplug.sdk.report.schemas:ReleaseRecord",
     "unplug-compare/1": "unplug.sdk.studies.control.report:ComparisonReport",
-    "unplug-certification/1": "unplug.sdk.auditing.certification:Certification",
+    "unplug-certification/1": "unplug.sdk.auditing.pooled:Certification",
     "unplug-evaluation/1": "unplug.sdk.assurance.records:EvaluationReport",
-    "unplug-canaries/1": "unplug.sdk.auditing.planting:CanaryReport",
+    "unplug-canaries/1": "unplug.sdk.auditing.canaries:CanaryReport",
 }  # fmt: skip
 """Schema to the dataclass that it is read into; imported when a file of that kind comes."""
 

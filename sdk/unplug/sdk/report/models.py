@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unplug.core import plain
-from unplug.sdk.auditing import AttackResult, AuditReport, Estimate, ModelAudit
+from unplug.sdk.auditing import AuditReport, Estimate, ModelAudit
 
 from .inputs import Inputs
 from .schemas import PluginRecord
@@ -60,11 +60,6 @@ def main_attack(models: dict[str, ModelAudit]) -> str | None:
         if model.attacks:
             return max(model.attacks, key=lambda name: (model.attacks[name].auc.value, name))
     return None
-
-
-def judged_gap(attack: AttackResult) -> Estimate | None:
-    """AUC minus the oracle's by the interval that holds for all attacks at once; older audits have one for each alone."""
-    return attack.minus_retrained_together or attack.minus_retrained
 
 
 def excludes_zero(gap: Estimate | None) -> int:

@@ -12,7 +12,7 @@ from unplug.sdk.bundle import CERTIFIED, EXACT
 from .assurance import assurance_numbers, assurance_words
 from .inputs import Inputs
 from .latency import row_median
-from .models import excludes_zero, judged_gap, main_attack, main_audit, main_models
+from .models import excludes_zero, main_attack, main_audit, main_models
 from .page import Chip, KeyNumber
 from .rounding import rounding_fact, rounding_rows
 from .schemas import ForgetStep
@@ -100,7 +100,7 @@ def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
     if not models:
         return "Not audited"
     unlearned = models.get("unlearned")
-    gaps = [judged_gap(attack) for attack in unlearned.attacks.values()] if unlearned else []
+    gaps = [attack.gap for attack in unlearned.attacks.values()] if unlearned else []
     if not gaps or any(gap is None or gap.low is None or gap.high is None for gap in gaps):
         return "Not compared"
     signs = [excludes_zero(gap) for gap in gaps]
@@ -110,7 +110,7 @@ def judge(models: Mapping[str, ModelAudit], too_few: str | None = None) -> str:
     if not within:
         return "Not forgotten" if 1 in signs else "Over-forgotten"
     original = models.get("original")
-    seen = original is None or any(excludes_zero(judged_gap(attack)) == 1 for attack in original.attacks.values())
+    seen = original is None or any(excludes_zero(attack.gap) == 1 for attack in original.attacks.values())
     if not seen:
         return "Inconclusive"
     return "Forgotten, but less useful" if _use_lost(models) else "Forgotten"
@@ -175,7 +175,7 @@ def _of_method(found: Certification) -> Verdict:
 
 def _bound(models: Mapping[str, ModelAudit]) -> str:
     """What the attacks could still have missed, and who is meant."""
-    gaps = {name: gap for name, attack in models["unlearned"].attacks.items() if (gap := judged_gap(attack)) and gap.high}
+    gaps = {name: gap for name, attack in models["unlearned"].attacks.items() if (gap := attack.gap) and gap.high}
     if not gaps:
         return ""
     most = max(gap.high or 0.0 for gap in gaps.values())
@@ -219,7 +219,7 @@ def _others(models: Mapping[str, ModelAudit], usual: str) -> str:
 def headline_attack(models: Mapping[str, ModelAudit]) -> str | None:
     """The attack with the widest gap between unlearned and oracle where forgetting failed, else `main_attack`."""
     unlearned = models.get("unlearned")
-    gaps = {name: judged_gap(attack) for name, attack in unlearned.attacks.items()} if unlearned else {}
+    gaps = {name: attack.gap for name, attack in unlearned.attacks.items()} if unlearned else {}
     failed = {name: abs(gap.value) for name, gap in gaps.items() if gap is not None and excludes_zero(gap)}
     return max(failed, key=lambda name: (failed[name], name)) if failed else main_attack(dict(models))
 
@@ -272,7 +272,7 @@ def key_numbers(inputs: Inputs) -> list[KeyNumber]:
         aside = f"retrained {fixed(oracle.attacks[name].auc.value)}" if oracle and name in oracle.attacks else "no oracle"
         value = f"{fixed(before.attacks[name].auc.value)} → {fixed(after.attacks[name].auc.value)}"
         found.append(KeyNumber(label=f"Attack AUC ({plain(name, 30)})", value=value, note=aside))
-        gap = after.attacks[name].minus_retrained
+        gap = after.attacks[name].gap
         if gap:
             ends = span(gap.low, gap.high, sign=True)
             found.append(KeyNumber(label="AUC minus the oracle's", value=signed(gap.value), note=ends or "no interval"))

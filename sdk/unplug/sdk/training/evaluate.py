@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import logsumexp
-from torch import nn
 
 from unplug.core import InputError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from .images import ImageSet
     from .samples import SampleSet
 
@@ -198,11 +198,13 @@ def classed(predictions: Predictions) -> ClassPredictions:
 def predict(model: nn.Module, data: ImageSet) -> ClassPredictions: ...
 @overload
 def predict(model: nn.Module, data: SampleSet) -> Predictions: ...
-@torch.no_grad()
 def predict(model: nn.Module, data: SampleSet) -> Predictions:
     """Runs a model in eval mode over a set; its mode is put back afterwards."""
+    import torch  # not above: whoever reads predictions, as every attack does, needs none
+
     was_training = model.training
-    said = data.predictions(model.eval())
+    with torch.no_grad():
+        said = data.predictions(model.eval())
     model.train(was_training)
     return said
 

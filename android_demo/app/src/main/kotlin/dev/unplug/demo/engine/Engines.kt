@@ -2,6 +2,7 @@ package dev.unplug.demo.engine
 
 import ai.unplug.core.Engine
 import ai.unplug.core.InputError
+import ai.unplug.core.LiteRtEngine
 import ai.unplug.core.bundle.Artifact
 
 /**
@@ -42,13 +43,13 @@ open class Engines {
         threads: Int = this.threads,
     ): Engine =
         when (way) {
-            Runs.LITERT_CPU -> LiteRtEngine(what, bytes, threads, gpu = false)
-            Runs.LITERT_GPU -> LiteRtEngine(what, bytes, threads, gpu = true)
+            Runs.LITERT_CPU -> LiteRtEngine(what, "CPU") { InterpreterModel(bytes, threads, gpu = false) }
+            Runs.LITERT_GPU -> LiteRtEngine(what, "GPU") { InterpreterModel(bytes, threads, gpu = true) }
             Runs.ONNX_CPU -> OnnxEngine(what, bytes, threads)
         }
 
     /** Of a runtime, or null where it does not say. */
-    open fun version(way: Runs): String? = if (way == Runs.ONNX_CPU) OnnxEngine.version else LiteRtEngine.version
+    open fun version(way: Runs): String? = if (way == Runs.ONNX_CPU) OnnxEngine.version else InterpreterModel.version
 
     /** The file and the way of running it that a screen uses: the first way that has a file, on the CPU. */
     fun choose(artifacts: List<Artifact>): Pair<Artifact, Runs> =

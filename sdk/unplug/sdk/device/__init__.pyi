@@ -13,8 +13,10 @@ from .loop import Words as Words
 from .loop import generate as generate
 from .loop import to_pixels as to_pixels
 from .lora import LoraSlots as LoraSlots
+from .lora import LowRank as LowRank
 from .lora import Slot as Slot
 from .lora import pack_loras as pack_loras
+from .lora import read_lora as read_lora
 from .marking import XMP as XMP
 from .marking import claim as claim
 from .marking import picture_format as picture_format

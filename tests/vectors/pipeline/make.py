@@ -65,10 +65,21 @@ ADDED: tuple[dict[str, Any], ...] = (
 )
 """Learned words and marks that are cut out of a text whole, with all flags that transformers knows."""
 ADDED_PROMPTS = (
-    "a child, <my-look> today", "a child, <MY-LOOK>", "x<my-look>y <my-look>-two<my-look>-tw", "<my- look>",
-    "wug wugs a-wug _wug wug\u0301 \u24d0wug wug\u200d (WUG)\u00a0wug9 wug", "a  <Left>  b <left>", "\u3000<Left><Left>",
-    "a <RIGHT> \t b <right>", "a \u00c4RGER \n X , a\u0308rger x<Left>", "Dot. aDot. dot. Dot.! Dot.a",
-    "cat\U0001f431\U0001f431 cat \U0001f42f", "<|STARTOFTEXT|><|EndOfText|> <|endoftext|>", "hi!! !", "<|ENDOFTEXT|>:<|STARTOFTEXT|>.", "caf\u00e9 <my-loo\u212a>",
+    "a child, <my-look> today",
+    "a child, <MY-LOOK>",
+    "x<my-look>y <my-look>-two<my-look>-tw",
+    "<my- look>",
+    "wug wugs a-wug _wug wug\u0301 \u24d0wug wug\u200d (WUG)\u00a0wug9 wug",
+    "a  <Left>  b <left>",
+    "\u3000<Left><Left>",
+    "a <RIGHT> \t b <right>",
+    "a \u00c4RGER \n X , a\u0308rger x<Left>",
+    "Dot. aDot. dot. Dot.! Dot.a",
+    "cat\U0001f431\U0001f431 cat \U0001f42f",
+    "<|STARTOFTEXT|><|EndOfText|> <|endoftext|>",
+    "hi!! !",
+    "<|ENDOFTEXT|>:<|STARTOFTEXT|>.",
+    "caf\u00e9 <my-loo\u212a>",
 )
 STABLE = {"num_train_timesteps": 1000, "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
 SCHEDULES = {

@@ -12,9 +12,13 @@ from .loop import Steer as Steer
 from .loop import Words as Words
 from .loop import generate as generate
 from .loop import to_pixels as to_pixels
+from .lora import TEXT_ENCODER as TEXT_ENCODER
+from .lora import UNET as UNET
+from .lora import WEIGHTS_NAME as WEIGHTS_NAME
 from .lora import LoraSlots as LoraSlots
 from .lora import LowRank as LowRank
 from .lora import Slot as Slot
+from .lora import lora_file as lora_file
 from .lora import pack_loras as pack_loras
 from .lora import read_lora as read_lora
 from .marking import XMP as XMP
@@ -44,11 +48,10 @@ from .sampler import advance as advance
 from .sampler import guided as guided
 from .sampler import sampling_table as sampling_table
 from .sampler import timesteps as timesteps
+from .tokenizer import AddedToken as AddedToken
 from .tokenizer import Encoded as Encoded
 from .tokenizer import Tokenizer as Tokenizer
 from .tokenizer import check_text as check_text
-from .tokenizer import normalize as normalize
-from .tokenizer import split_words as split_words
 from .tokenizer import untaught as untaught
 from .variants import VariantSource as VariantSource
 from .variants import pack_variants as pack_variants

@@ -153,10 +153,11 @@ def _mark(config: Mapping[str, Any], name: str) -> str:
     return str(given["content"] if isinstance(given, dict) else given)
 
 
-def _added(
-    place: Path, config: dict[str, Any], whole: Mapping[str, Any], ids: dict[str, Any]
-) -> list[AddedToken]:
-    """The tokens that transformers cuts out of texts, in its order; they get ids, and older files' marks are put into `config`."""
+def _added(place: Path, config: dict[str, Any], whole: Mapping[str, Any], ids: dict[str, Any]) -> list[AddedToken]:
+    """The tokens that transformers cuts out of texts, in its order.
+
+    `ids` gets those that the model's vocabulary lacks, and `config` the marks of older files.
+    """
     told = config.get("added_tokens_decoder")
     if told is None:
         beside = place / "special_tokens_map.json"
@@ -172,12 +173,14 @@ def _added(
     marks = [item if isinstance(item, dict) else {"content": item} for item in named if isinstance(item, dict | str)]
     special = {str(item["content"]) for item in marks}
     found: dict[str, AddedToken] = {}
-    for item in [*(told[number] for number in sorted(told, key=int)), *(item | {"special": True} for item in marks)]:
+    listed = [told[number] for number in sorted(told, key=int)]
+    for item in listed:
+        ids.setdefault(str(item["content"]), len(ids))
+    for item in [*listed, *(item | {"special": True} for item in marks)]:
         content = str(item["content"])
         normalized = item.get("normalized", not item.get("special", content in special))
         flags = {name: bool(item.get(name)) for name in ("single_word", "lstrip", "rstrip")}
-        number = ids.setdefault(content, len(ids))
-        found.setdefault(content, AddedToken(id=number, normalized=bool(normalized), **flags))
+        found.setdefault(content, AddedToken(id=ids[content], normalized=bool(normalized), **flags))
     if several := next((content for content in found if f"{content}_1" in found), None):
         why = f"its learned word {several[:60]!r} has several vectors, which diffusers alone writes out"
         raise CheckpointError(str(place), why, "Learn it with one vector, or draw with the base itself")

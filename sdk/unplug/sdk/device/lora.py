@@ -35,13 +35,20 @@ _PREFIXES = {"unet.": UNET, "text_encoder.": TEXT_ENCODER, "lora_unet_": UNET, "
 _OLDER = {"to_q": "q_proj", "to_k": "k_proj", "to_v": "v_proj", "to_out": "out_proj"}
 """A text encoder's layers, as diffusers named them at first."""
 _KINDS = {
-    r"hada_w\d|\.hada_": "LoHa (LyCORIS)", r"lokr_": "LoKr (LyCORIS)", r"lora_mid\.|\.tucker": "LoCon with a core (LyCORIS)",
-    r"\.(oft|boft)_": "OFT", r"on_input|ia3_": "IA3", r"\.diff(_b)?$": "differences of whole weights",
-    r"lora_(B|up)\.bias$": "a LoRA with biases", r"^transformer\.|double_blocks|single_blocks": "a LoRA of a transformer, not of a UNet",
-    r"^lora_te[12]_|^text_encoder_2\.": "a LoRA of Stable Diffusion XL", r"^base_model\.model\.": "a LoRA of peft, not of diffusers",
-    r"(input|middle|output)_blocks?_": "a LoRA of the original Stable Diffusion's layers, not of diffusers'",
-    r"^emb_params$|^<.*>$|^string_to_param": "a learned word (textual inversion)", r"lora_embedding_": "a LoRA of an embedding",
-}  # fmt: skip
+    r"hada_": "LoHa (LyCORIS)",
+    r"lokr_": "LoKr (LyCORIS)",
+    r"lora_mid\.": "LoCon with a core (LyCORIS)",
+    r"\.b?oft_": "OFT",
+    r"on_input|ia3_": "IA3",
+    r"\.diff(_b)?$": "differences of whole weights",
+    r"lora_(B|up)\.bias$": "a LoRA with biases",
+    r"lora_embedding_": "a LoRA of an embedding",
+    r"^transformer\.|double_blocks|single_blocks": "a LoRA of a transformer, not of a UNet",
+    r"^lora_te[12]_|^text_encoder_2\.": "a LoRA of Stable Diffusion XL",
+    r"(input|middle|output)_blocks?_": "a LoRA in the names of the original Stable Diffusion",
+    r"^base_model\.model\.": "a LoRA in peft's own names",
+    r"^emb_params$|^<.*>$|^string_to_": "a learned word (textual inversion)",
+}
 """What other weights' names have in them, and what those are."""
 _UNCHANGED = (None, True, False, "gaussian", "orthogonal", "eva")
 """Ways in which peft starts a LoRA that leave the base as it is."""
@@ -156,7 +163,7 @@ def lora_file(weights: Path) -> Path:
 def read_lora(path: Path, layers: Layers, of: str, *, lacks: str = "no layer") -> dict[tuple[str, str], LowRank]:
     """Part and layer to update, as diffusers reads them: its own names, older ones, and kohya's.
 
-    s is 1 where nothing is said; else alpha by the file's header (with patterns, and with rsLoRA) or by its tensors.
+    s is alpha / r, with alpha as the file's header (with its patterns, and rsLoRA) or its tensors say; else 1.
 
     Args:
         path: a ``.safetensors`` file, or a folder that ``save_lora_weights`` wrote.
@@ -176,7 +183,9 @@ def read_lora(path: Path, layers: Layers, of: str, *, lacks: str = "no layer") -
         match = _PIECE.fullmatch(name)
         kind = next((kind for words, kind in _KINDS.items() if re.search(words, name)), None)
         if match is None or kind is not None:
-            why = f"{name[:100]!r} is no factor of a low-rank update" if kind is None else f"it is {kind}, which is not read here"
+            why = (
+                f"{name[:100]!r} is no factor of a low-rank update" if kind is None else f"it is {kind}, which is not read here"
+            )
             raise CheckpointError(str(file), why, _FIX)
         place = _place(match["layer"], layers)
         if place[1] not in layers.get(place[0], {}):
@@ -186,12 +195,12 @@ def read_lora(path: Path, layers: Layers, of: str, *, lacks: str = "no layer") -
         raise CheckpointError(str(file), "there is no low-rank update in it", _FIX)
     if unknown:
         fitting = f"{len(pieces) - len(unknown)} of its {len(pieces)} low-rank updates fit {of}"
-        fix = _MERGE if all(_place(name, layers)[0] == TEXT_ENCODER for name in unknown) and TEXT_ENCODER not in layers else _FIX
+        fix = (
+            _MERGE if all(_place(name, layers)[0] == TEXT_ENCODER for name in unknown) and TEXT_ENCODER not in layers else _FIX
+        )
         raise CheckpointError(str(file), f"{fitting}: it changes {min(unknown)[:100]}, for which there is {lacks}", fix)
     scales = _scales(file, metadata, pieces)
-    return {
-        place: _update(file, place[1], own, layers[place[0]][place[1]], scales[place]) for place, own in pieces.items()
-    }
+    return {place: _update(file, place[1], own, layers[place[0]][place[1]], scales[place]) for place, own in pieces.items()}
 
 
 def _tensors(file: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]]:
@@ -201,7 +210,9 @@ def _tensors(file: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]
 
     if not file.is_file() or file.suffix != ".safetensors" or file.stat().st_size > MAX_BYTES:
         why = "no such file" if not file.is_file() else "no safetensors file of a LoRA's size"
-        raise CheckpointError(str(file), why, f"Only safetensors are read: a pickle can run code. {_FIX}" if file.is_file() else _FIX)
+        raise CheckpointError(
+            str(file), why, f"Only safetensors are read: a pickle can run code. {_FIX}" if file.is_file() else _FIX
+        )
     types = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
     found = {}
     try:
@@ -233,9 +244,7 @@ def _place(name: str, layers: Layers) -> tuple[str, str]:
     return part, layer
 
 
-def _update(
-    file: Path, layer: str, own: Mapping[str, NDArray[np.float32]], sizes: tuple[int, int], scale: float
-) -> LowRank:
+def _update(file: Path, layer: str, own: Mapping[str, NDArray[np.float32]], sizes: tuple[int, int], scale: float) -> LowRank:
     if not {"first", "second"} <= own.keys():
         raise CheckpointError(str(file), f"of {layer[:100]} it has one factor only", _FIX)
     first, second = own["first"], own["second"]
@@ -256,16 +265,17 @@ def _update(
 def _scales(
     file: Path, metadata: Mapping[str, str], pieces: Mapping[tuple[str, str], Mapping[str, NDArray[np.float32]]]
 ) -> dict[tuple[str, str], float]:
-    """s of every layer: by the header that diffusers writes, by tensors named alpha, or 1."""
+    """s of every layer: by the header that diffusers writes, or by tensors named alpha, as kohya does: 1 without one."""
     told = _told(file, metadata)
-    ranks = {place: max(1, len(own.get("first", ()))) for place, own in pieces.items()}
-    alphas = {place: float(own["alpha"].ravel()[0]) for place, own in pieces.items() if own.get("alpha", np.zeros(0)).size}
-    if not alphas:
-        return {place: _told_scale(file, told.get(place[0], {}), place[1], rank) for place, rank in ranks.items()}
-    if any(told.values()) or (len(alphas) < len(pieces)):
-        why = "its header says alpha as well" if any(told.values()) else f"{len(pieces) - len(alphas)} of its {len(pieces)} layers have none"
-        raise CheckpointError(str(file), f"it has tensors named alpha, and {why}", "Save it again, with one alpha a layer")
-    return {place: alpha / ranks[place] for place, alpha in alphas.items()}
+    if any(told.values()) and any("alpha" in own for own in pieces.values()):
+        raise CheckpointError(str(file), "its header and its tensors both say alpha", "Save it again, with one of the two")
+    found = {}
+    for place, own in pieces.items():
+        rank = max(1, len(own.get("first", ())))
+        alpha = own.get("alpha", np.zeros(0)).ravel()
+        told_scale = _told_scale(file, told.get(place[0], {}), place[1], rank)
+        found[place] = float(alpha[0]) / rank if alpha.size else told_scale
+    return found
 
 
 def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
@@ -281,7 +291,11 @@ def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     for config in found.values():
         start = config.get("init_lora_weights")
         if start not in _UNCHANGED or config.get("lora_bias"):
-            why = "it has biases" if config.get("lora_bias") else f"it starts as {str(start)[:40]!r}, which changes the base as well"
+            why = (
+                "it has biases"
+                if config.get("lora_bias")
+                else f"it starts as {str(start)[:40]!r}, which changes the base as well"
+            )
             raise CheckpointError(str(file), f"its header says that {why}", _FIX)
     return found
 

@@ -75,6 +75,8 @@ class AddedToken:
         normalized: it is looked for, and read itself, as `normalize` leaves a text, and so in lower case.
     """
 
+    __pydantic_config__: ClassVar = STRICT
+
     id: int
     single_word: bool = False
     lstrip: bool = False
@@ -145,8 +147,7 @@ class Tokenizer:
         """By whether they look at a normalized text."""
         added = self.added or [AddedToken(id=number) for number in {self.start, self.end}]
         return {
-            kind: _Cutter({self._content(item): item for item in added if item.normalized == kind})
-            for kind in (False, True)
+            kind: _Cutter({self._content(item): item for item in added if item.normalized == kind}) for kind in (False, True)
         }
 
     @cached_property
@@ -179,7 +180,7 @@ class Tokenizer:
             for word in split_words(part):
                 tokens = self._merged(word)
                 spelled |= {word: None} if len(tokens) > 1 else {}
-                found += [self._ids[token] for token in tokens]
+                found += [self._ids.get(token, self.end) for token in tokens]  # CLIP's unknown token is its end
         kept = [self.start, *found[: self.length - 2], self.end]
         ids = (*kept, *[self.padding] * (self.length - len(kept)))
         return Encoded(ids=ids, tokens=len(found) + 2, spelled=tuple(spelled))

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, quiet, read_json
-from unplug.sdk.device import LowRank, read_lora
-from unplug.sdk.device.lora import TEXT_ENCODER, UNET
+from unplug.plugins import variant_of, weights_file, weights_files
+from unplug.sdk.device import TEXT_ENCODER, UNET, LowRank, read_lora
 
 from .digest import TEXT_PREFIX
 from .shipped import SMALL, WEIGHTS
@@ -51,8 +51,15 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         folder = _folder_of(name, package)
         with quiet():
             # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
-            text_encoder, report = text_model.from_pretrained(folder / "text_encoder", output_loading_info=True, **how)
-            pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **_WITHOUT, **how)
+            text_encoder, report = text_model.from_pretrained(
+                folder / "text_encoder", output_loading_info=True, variant=_variant(folder / "text_encoder"), **how
+            )
+            own = {
+                part: getattr(package, kind).from_pretrained(folder / part, variant=variant, **how)
+                for part, kind in (("unet", "UNet2DConditionModel"), ("vae", "AutoencoderKL"))
+                if (variant := _variant(folder / part)) is not None
+            }
+            pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **own, **_WITHOUT, **how)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, AttributeError, StrictDataclassError) as error:
         raise CheckpointError(name, f"diffusers cannot load it ({_short(error)})", _FIX) from error
     if report["missing_keys"]:
@@ -61,6 +68,12 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         _check_weights(name, part, getattr(pipe, part).requires_grad_(False).eval())
     _check_parts(name, pipe)
     return pipe.to(device)
+
+
+def _variant(part: Path) -> str | None:
+    """Of a part's weights, which diffusers asks for; parts need not have the same."""
+    weights_files(part)  # finds all shards, or raises
+    return variant_of(weights_file(part)) or None
 
 
 _FIX = "Give a folder that StableDiffusionPipeline.save_pretrained wrote, with safetensors weights"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unplug.core import CheckpointError, read_json
-from unplug.sdk.device.lora import WEIGHTS_NAME, lora_file
+from unplug.sdk.device import WEIGHTS_NAME, lora_file
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
 PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}

@@ -22,6 +22,7 @@ from PIL import Image
 from unplug.core import InputError, git_revision, installed_versions, read_json, sha256_file, write_json
 from unplug.plugins import RECORD
 from unplug.sdk.data import captions_of, load_dataset
+from unplug.sdk.device import lora_file
 from unplug.sdk.diffusion import (
     Sampling,
     Solver,
@@ -30,7 +31,6 @@ from unplug.sdk.diffusion import (
     image_grid,
     load_base,
     load_loras,
-    lora_file,
     sampling_by_record,
     sampling_of,
     to_image,

@@ -21,8 +21,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import InputError, sha256_file, versions, write_json
-from unplug.plugins import Checkpoint, load_checkpoint, weights_file
+from unplug.core import InputError, versions, write_json
+from unplug.plugins import Checkpoint, load_checkpoint, weights_sha256
 from unplug.plugins.conditions import EXACT
 from unplug.sdk.conditions import landmarks_in_worker
 from unplug.sdk.diffusion import BATCH, CONTROLS, ControlRecipe, find_plugin, generate, image_grid
@@ -114,7 +114,7 @@ def main(plugin: str, spec: str, pictures: int, steps: int | None, out: Path, sh
         text = (f"{number} {row[number]['value']:.4f}" if row[number] else f"{number} -" for number in NUMBERS)
         click.echo(f"{name:<18}{'  '.join(text)}")
     write_json(out, {
-        "schema": SCHEMA, "weights": {"base": setup.base_sha256, plugin: sha256_file(weights_file(checkpoint.path))},
+        "schema": SCHEMA, "weights": {"base": setup.base_sha256, plugin: weights_sha256(checkpoint.path)},
         "data": spec, "pictures": pictures, "sampling": asdict(setup.sampling), "rows": rows, "versions": versions(),
     })  # fmt: skip
 

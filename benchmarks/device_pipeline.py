@@ -86,8 +86,6 @@ def draw_with_diffusers(job: Job) -> Reply:
         base = load_base("small", device=torch.device("cpu"))
         if values["few"]:
             load_loras(base, [find_lora(FEW)])
-            base.fuse_lora()
-            base.unload_lora_weights()
         job.kept["base"] = base, CONTROLS.get("plugin")().pipeline(base, load_plugin("canny"))
     base, steered = job.kept["base"]
     steer = {"image": Image.fromarray(np.array(job.arrays["edges"]))} if "edges" in job.arrays else {}

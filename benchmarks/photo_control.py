@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from unplug.core import git_revision, installed_versions, sha256_file, write_json
-from unplug.plugins import weights_file
+from unplug.core import git_revision, installed_versions, write_json
+from unplug.plugins import weights_sha256
 from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
 from unplug.sdk.conditions.face_frame import FRAME_LIFT, FRAME_MARGIN, cut_square
 from unplug.sdk.data import load_dataset
@@ -89,7 +89,7 @@ def main(spec: str, plugins: tuple[str, ...], photos: int, out: Path) -> None:
         found[name or "base"] = row
         click.echo(f"{name or 'base':<14} NME {row['nme'][0]:.3f} ({row['nme'][1]:.3f} to {row['nme'][2]:.3f})  "
                    f"another's {row['another'][0]:.3f}  faces {100 * row['faces']:.0f} %")  # fmt: skip
-    weights = {"base": base_digest(base)} | {name: sha256_file(weights_file(find_plugin(name))) for name in plugins}
+    weights = {"base": base_digest(base)} | {name: weights_sha256(find_plugin(name)) for name in plugins}
     write_json(out, {
         "schema": SCHEMA, "weights": weights,
         "photos": photos, "with_a_face": len(squares), "prompt": PROMPT, "steps": OURS.steps,

@@ -86,15 +86,22 @@ def test_loading_is_silent(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
-    """diffusers names the file of a variant otherwise, and cuts what is larger than a shard."""
+    """diffusers cuts what is larger than a shard."""
     plugin = trained(tiny_unet())
-    with pytest.raises(InputError, match="variant='fp16': a plugin has one weight file"):
-        plugin.save_pretrained(tmp_path / "half", variant="fp16")
-    assert not (tmp_path / "half").exists()
     plugin.save_pretrained(tmp_path / "small", max_shard_size="10KB", variant=None)
     assert same(ConditioningPlugin.from_pretrained(tmp_path / "small"), plugin)
     with pytest.raises(TypeError):
         plugin.save_pretrained(tmp_path / "more", True)  # type: ignore[misc]
+
+
+def test_a_variant_is_saved_and_opened_by_its_name(tmp_path: Path) -> None:
+    plugin = trained(tiny_unet())
+    plugin.save_pretrained(tmp_path / "half", variant="fp16")
+    assert (tmp_path / "half" / "diffusion_pytorch_model.fp16.safetensors").is_file()
+    for how in ({}, {"variant": "fp16"}):
+        assert same(ConditioningPlugin.from_pretrained(tmp_path / "half", **how), plugin)
+    with pytest.raises(CheckpointError, match="no model[.]safetensors"):
+        ConditioningPlugin.from_pretrained(tmp_path / "half", variant="bf16")
 
 
 def test_pickles_are_neither_read_nor_written(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unplug.core import Array, IOSpec, Job, Reply, call_in_child, installed_versions, memory_for, sha256_file
-from unplug.plugins import read_config, weights_file
+from unplug.core import Array, IOSpec, Job, Reply, call_in_child, installed_versions, memory_for
+from unplug.plugins import read_config, weights_bytes, weights_files, weights_sha256
 
 from .artifact import Artifact, Card
 from .convert import count_work
@@ -59,7 +59,7 @@ def reference_outputs(
     values = {"checkpoint": str(Path(checkpoint).resolve()), "iospec": iospec.to_dict(), "view": view, "halves": halves}
     reply = call_in_child(
         "unplug.export.checkpoint:run_checkpoint", values, inputs, what=f"reference run of {checkpoint}",
-        memory=memory_for(weights_file(Path(checkpoint))),
+        memory=memory_for(*weights_files(Path(checkpoint))),
     )  # fmt: skip
     split = {
         kind: {name.removeprefix(kind): array for name, array in reply.arrays.items() if name.startswith(kind)}
@@ -116,12 +116,11 @@ def checkpoint_artifact(folder: Path) -> Artifact:
     model_type, config = read_config(folder)
     values = {"checkpoint": str(folder.resolve())}
     found = call_in_child(
-        "unplug.export.checkpoint:describe", values, what=f"reading {folder.name}", memory=memory_for(weights_file(folder))
+        "unplug.export.checkpoint:describe", values, what=f"reading {folder.name}", memory=memory_for(*weights_files(folder))
     ).values
-    weights = weights_file(folder)
-    digest = sha256_file(weights)
+    digest = weights_sha256(folder)
     card = Card(
-        target=TARGET, precision="fp32", file=folder.resolve().name, sha256=digest, bytes=weights.stat().st_size,
+        target=TARGET, precision="fp32", file=folder.resolve().name, sha256=digest, bytes=weights_bytes(folder),
         model_type=model_type, iospec=IOSpec.from_dict(found["iospec"]), config=config, checkpoint_sha256=digest,
         flops=found["flops"], parameters=found["parameters"], versions=installed_versions(["torch"]),
         seconds=0.0, prepare_seconds=0.0,

@@ -30,7 +30,7 @@ from unplug.core import (
     temporary_folder,
     writable,
 )
-from unplug.plugins import read_config, weights_file
+from unplug.plugins import read_config, weights_files
 
 from .artifact import Artifact, Calibrated, Card, write_card
 from .precisions import ALL, ON_REQUEST, PRECISIONS, looks_at_samples
@@ -230,7 +230,7 @@ def _export_target(work: _Work, target: Target, precisions: tuple[str, ...]) -> 
             work.calibration,
             what=what,
             timeout=seconds_for(0, work.timeout),
-            memory=memory_for(weights_file(work.checkpoint)),
+            memory=memory_for(*weights_files(work.checkpoint)),
             progress=work.tally.of(target.name),
             cancel=work.cancel,
         )

@@ -25,8 +25,12 @@ from .checkpoint import load_weights as load_weights
 from .checkpoint import read_config as read_config
 from .checkpoint import safetensors_errors as safetensors_errors
 from .checkpoint import save_checkpoint as save_checkpoint
+from .checkpoint import variant_of as variant_of
 from .checkpoint import view_of as view_of
+from .checkpoint import weights_bytes as weights_bytes
 from .checkpoint import weights_file as weights_file
+from .checkpoint import weights_files as weights_files
+from .checkpoint import weights_sha256 as weights_sha256
 from .conditioning import ConditioningPlugin as ConditioningPlugin
 from .dit_plugin import DiTPlugin as DiTPlugin
 from .lora_slots import LORA_INPUT as LORA_INPUT

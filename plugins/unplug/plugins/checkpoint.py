@@ -7,6 +7,7 @@ SHA-256: beside other weights it is refused. It never holds code.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from os import PathLike
@@ -21,6 +22,7 @@ from unplug.core import (
     atomic_dir,
     check_content,
     check_there,
+    json_sha256,
     read_json,
     sha256_file,
     write_json,
@@ -60,11 +62,14 @@ RECORD = "unplug.json"
 BINDING = "weights_sha256"
 """Key of a record: SHA-256 of the weight file that it describes."""
 WEIGHTS, DIFFUSERS_WEIGHTS = "model.safetensors", "diffusion_pytorch_model.safetensors"
+VARIANTS = ("fp32", "fp16", "bf16")
+"""Of weights that have one, the variants that are taken before others."""
+_WEIGHTS = re.compile(r"(diffusion_pytorch_)?model\.((?P<single>\w+)\.)?safetensors(\.index\.((?P<shards>\w+)\.)?json)?")
 DESIGN_STATE = "design.safetensors"
 """Of a model that is made to forget: what its personal part is computed from."""
 CHECKPOINT_FILES = ("config.json", WEIGHTS, DIFFUSERS_WEIGHTS, "README.md", RECORD, "metrics.jsonl", DESIGN_STATE)
 """All that a checkpoint folder holds; a folder with anything else in it is never replaced."""
-MAX_CONFIG_BYTES = 2**20
+MAX_CONFIG_BYTES, MAX_INDEX_BYTES = 2**20, 2**24
 MAX_NUMBER = 1e15
 SHAPE: dict[str, Any] = {
     "schema": str, "role": str, "seed": int, "captions_seed": int, "captions": str, "parameters": int, "image_size": int,
@@ -90,7 +95,7 @@ class Checkpoint:
         path: the folder.
         model_type: key of `MODELS`.
         model: the network in eval mode, on the CPU.
-        sha256: of the weight file.
+        sha256: of the weight file, see `weights_sha256`.
         record: what ``unplug.json`` says (empty for weights from elsewhere).
     """
 
@@ -124,7 +129,7 @@ def save_checkpoint(model: Any, path: Path, *, record: dict[str, Any], card: str
             if state is not None:
                 save_file(state, temporary / DESIGN_STATE)
                 record = record | {"state_sha256": sha256_file(temporary / DESIGN_STATE)}
-        write_json(temporary / RECORD, record | {BINDING: sha256_file(weights_file(temporary))})
+        write_json(temporary / RECORD, record | {BINDING: weights_sha256(temporary)})
 
 
 @contextlib.contextmanager
@@ -150,13 +155,16 @@ def view_of(model_type: str) -> str | None:
     return model_type if model_type in VIEWS else None
 
 
-def load_checkpoint(path: str | Path, *, expect: str | None = None, view: str | None = None) -> Checkpoint:
+def load_checkpoint(
+    path: str | Path, *, expect: str | None = None, view: str | None = None, variant: str | None = None
+) -> Checkpoint:
     """Loads a checkpoint folder, safetensors only.
 
     Args:
         path: a folder that `save_checkpoint` or ``save_pretrained`` wrote.
         expect: the model type that the caller can use; None takes any.
         view: a key of `VIEWS`: the weights, run in that way; None is their own.
+        variant: of the weights, see `weights_file`.
 
     Raises:
         CheckpointError: no such folder, a pickle, another model, missing, extra or misshapen tensors, NaN weights, or a
@@ -169,10 +177,12 @@ def load_checkpoint(path: str | Path, *, expect: str | None = None, view: str | 
     """
     folder = Path(path)
     model_type, config = read_config(folder, expect=VIEWS[view] if view else expect)
-    model_type, weights = view or model_type, weights_file(folder)
+    model_type, weights = view or model_type, weights_file(folder, variant)
+    if variant is not None:
+        _check_files(folder, weights)
     record = _read_object(folder / RECORD) if (folder / RECORD).is_file() else None
     model = _build(folder, weights, model_type, config)
-    sha256 = sha256_file(weights)
+    sha256 = weights_sha256(folder) if variant is None else sha256_file(weights)
     if record is not None:
         check_binding(record.get(BINDING), sha256, folder / RECORD)
         _check_shape(record, SHAPE, "record", folder / RECORD)
@@ -273,10 +283,79 @@ def find_checkpoint(path: str | PathLike[Any], weights: str, *, subfolder: str =
         raise CheckpointError(str(path), why, "Check the name") from error
 
 
-def weights_file(folder: Path) -> Path:
-    """The weight file of a checkpoint folder: huggingface_hub's name, or diffusers' where that is what is there."""
-    of_diffusers = folder / DIFFUSERS_WEIGHTS
-    return of_diffusers if of_diffusers.is_file() else folder / WEIGHTS
+def weights_file(folder: Path, variant: str | None = None) -> Path:
+    """The weight file of a checkpoint folder, by any name that huggingface_hub, diffusers or transformers give it.
+
+    Args:
+        folder: the checkpoint.
+        variant: ``fp16`` of ``diffusion_pytorch_model.fp16.safetensors``; default: what has no variant, and else the only
+            one, or of several the first of `VARIANTS`.
+
+    Returns:
+        The file; of weights in shards the index that names them, see `weight_shards`; `WEIGHTS` where there is none.
+
+    Raises:
+        CheckpointError: several variants of which none is `VARIANTS`'.
+    """
+    files = sorted(folder.iterdir(), reverse=True) if folder.is_dir() else []
+    found = {name: file for file in files if (name := variant_of(file)) != ""}
+    known = [name for name in (variant, *VARIANTS) if name in found] if variant is None else [variant]
+    others = sorted(name for name in found if name is not None)
+    if not known and len(others) > 1:
+        why = f"it holds the variants {', '.join(others)}, and no weights without one"
+        raise CheckpointError(str(folder), why, "Keep one of them")
+    return found.get((*known, *others, None)[0], folder / WEIGHTS)
+
+
+def variant_of(file: Path) -> str | None:
+    """fp16 of ``model.fp16.safetensors``; None of weights without a variant; the empty text of what is no weight file.
+
+    Example:
+        >>> variant_of(Path("model.fp16.safetensors")), variant_of(Path("model.safetensors.index.json"))
+        ('fp16', None)
+        >>> variant_of(Path("config.json"))
+        ''
+    """
+    match = _WEIGHTS.fullmatch(file.name)
+    return "" if match is None else match["single"] or match["shards"]
+
+
+def weight_shards(weights: Path) -> tuple[Path, ...]:
+    """The safetensors files of a checkpoint's weights: the file itself, or all that its index names.
+
+    Raises:
+        CheckpointError: an index that is broken, or names what is not beside it.
+    """
+    if weights.suffix != ".json":
+        return (weights,)
+    named = _read_object(weights, max_bytes=MAX_INDEX_BYTES).get("weight_map")
+    names = sorted(set(map(str, named.values()))) if isinstance(named, dict) else []
+    for name in names:
+        shard = weights.with_name(name) if Path(name).name == name else None
+        if shard is None or shard.suffix != ".safetensors" or not shard.is_file():
+            raise CheckpointError(str(weights), f"it names the shard {name[:100]!r}, which is not beside it", "Copy it again")
+    if not names:
+        raise CheckpointError(str(weights), "it names no shard", "Copy it again")
+    return tuple(map(weights.with_name, names))
+
+
+def weights_files(folder: Path) -> tuple[Path, ...]:
+    """All files that a checkpoint's weights are in."""
+    return weight_shards(weights_file(folder))
+
+
+def weights_bytes(folder: Path) -> int:
+    """How large a checkpoint's weights are, all shards together."""
+    return sum(file.stat().st_size for file in weights_files(folder))
+
+
+def weights_sha256(folder: Path) -> str:
+    """SHA-256 of a checkpoint's weight file; of shards, over their names and hashes."""
+    weights = weights_file(folder)
+    shards = weight_shards(weights)
+    if shards == (weights,):
+        return sha256_file(weights)
+    return json_sha256({file.name: sha256_file(file) for file in shards})
 
 
 def model_type_of(config: dict[str, Any]) -> str:
@@ -303,6 +382,7 @@ def _check_files(folder: Path, weights: Path) -> None:
         why = f"only the pickle {pickles[0]} is there, and a pickle can run code" if pickles else none
         raise CheckpointError(str(folder), why, "Save the weights as safetensors")
     check_there(folder / "config.json", CheckpointError)
+    weight_shards(weights)  # finds all of them, or raises
     if not (folder / "config.json").is_file():
         raise CheckpointError(str(folder), "it holds no config.json", "Give the folder that `unplug train` wrote")
 
@@ -329,21 +409,26 @@ def _check_size(kind: Any, config: dict[str, Any], weights: Path) -> None:
 
     with torch.device("meta"):
         count = sum(item.numel() for item in kind(**config).parameters())
-    if count > (size := weights.stat().st_size):
+    if count > (size := sum(file.stat().st_size for file in weight_shards(weights))):
         raise InputError("its configuration", f"it asks for {count:,} parameters, and {weights.name} has {size:,} bytes", "")
 
 
 def load_weights(model: Any, weights: Path) -> None:
-    """Fills a network from a safetensors file that must hold exactly its tensors.
+    """Fills a network from a safetensors file, or from shards, that must hold exactly its tensors.
 
     Args:
         model: a network.
-        weights: the file; nothing of it is trusted.
+        weights: the file, or the index of shards; nothing of it is trusted.
 
     Raises:
         CheckpointError: a pickle, not whole, or missing, extra, misshapen, mistyped or non-finite tensors.
     """
-    tensors, own = _read_tensors(weights), model.state_dict()
+    tensors, own = dict[str, Any](), model.state_dict()
+    for shard in weight_shards(weights):
+        read = _read_tensors(shard)
+        for name in sorted(read.keys() & tensors.keys()):
+            raise CheckpointError(str(weights), f"two shards have the tensor {name!r}", "Copy them again")
+        tensors |= read
     if hasattr(model, "rename_tensors"):
         model.rename_tensors(tensors)
     for name in sorted(own.keys() ^ tensors.keys()):

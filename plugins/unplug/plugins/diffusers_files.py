@@ -33,26 +33,24 @@ class PluginFiles:
     def save_pretrained(
         self, save_directory: str | PathLike[Any], *, safe_serialization: bool = True, variant: str | None = None, **kwargs: Any
     ) -> None:
-        """diffusers' own, as one safetensors file under its ordinary name, whatever type of number the weights have.
+        """diffusers' own, as one safetensors file, whatever type of number the weights have.
 
         Args:
             save_directory: the folder.
             safe_serialization: True; a pickle is never written.
-            variant: None; half precision has the same file name.
+            variant: a word in the file's name, as diffusers' pipelines give it to all their parts.
             kwargs: see ``diffusers.ModelMixin.save_pretrained``.
 
         Raises:
-            InputError: a pickle or a variant was asked for.
+            InputError: a pickle was asked for.
         """
         if not safe_serialization:
             raise InputError("safe_serialization=False", "a pickle can run code", "Leave it out: weights become safetensors")
-        if variant is not None:
-            fix = "Leave it out: half precision has the same file name, and loads as it is"
-            raise InputError(f"variant={variant!r}", "a plugin has one weight file", fix)
         from diffusers.models.modeling_utils import ModelMixin
 
         # In one piece, since only that is read; not `super`, which diffusers' MultiAdapter would answer.
-        ModelMixin.save_pretrained(self, save_directory, **{**kwargs, "max_shard_size": "10GB"})  # type: ignore[arg-type]
+        settings: Any = {**kwargs, "variant": variant, "max_shard_size": "10GB"}
+        ModelMixin.save_pretrained(self, save_directory, **settings)  # type: ignore[arg-type]
 
     def to_json_string(self) -> str:
         """What becomes ``config.json``, with the word that keeps diffusers' ``T2IAdapter`` from taking it for its own."""
@@ -70,6 +68,7 @@ class PluginFiles:
         pretrained_model_name_or_path: str | PathLike[Any],
         *,
         subfolder: str = "",
+        variant: str | None = None,
         dtype: torch.dtype | None = None,
         torch_dtype: torch.dtype | None = None,
         use_safetensors: bool | None = True,
@@ -81,6 +80,7 @@ class PluginFiles:
         Args:
             pretrained_model_name_or_path: a folder, or the name of a repository on the hub.
             subfolder: where in it the plugin lies.
+            variant: of its weights, see `weights_file`.
             dtype, torch_dtype: type of its weights; default: float32, whatever was stored.
             use_safetensors: True or None; a pickle is never read.
             low_cpu_mem_usage: of no consequence here.
@@ -93,8 +93,9 @@ class PluginFiles:
         if use_safetensors is False:
             raise InputError("use_safetensors=False", "a pickle can run code", "Leave it out: plugins are safetensors only")
         given = {key: value for key, value in hub.items() if value is not None and value is not False}
-        folder = find_checkpoint(pretrained_model_name_or_path, DIFFUSERS_WEIGHTS, subfolder=subfolder, **given)
-        plugin: Any = load_checkpoint(folder, expect=cls.model_type).model
+        weights = DIFFUSERS_WEIGHTS if variant is None else DIFFUSERS_WEIGHTS.replace(".", f".{variant}.")
+        folder = find_checkpoint(pretrained_model_name_or_path, weights, subfolder=subfolder, **given)
+        plugin: Any = load_checkpoint(folder, expect=cls.model_type, variant=variant).model
         wanted = dtype or torch_dtype
         found: Self = plugin if wanted is None else nn.Module.to(plugin, wanted)  # diffusers' own `to` warns for no reason
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -16,11 +15,11 @@ from numpy.typing import NDArray
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from unplug.core import CheckpointError, MissingExtraError
+from unplug.core import CheckpointError
 from unplug.plugins import ConditioningPlugin
 from unplug.plugins.conditioning import SD15_BLOCKS, SD15_CHANNELS
+from unplug.sdk.device import WEIGHTS_NAME
 from unplug.sdk.diffusion import load_base, load_loras
-from unplug.sdk.diffusion.shipped import WEIGHTS_NAME
 
 from .conftest import CPU, SIZE, picture, save_lora, steering_plugin, tiny_pipeline
 
@@ -123,10 +122,6 @@ def test_beside_a_plugin_both_act(base_folder: Path, base: Any, loras: tuple[Pat
     both, styled = picture(pipe, image=image), picture(pipe, image=image, adapter_conditioning_scale=0.0)
     drawn = [bare, steered, styled, both]
     assert all(far(one, other) for place, one in enumerate(drawn) for other in drawn[:place])
-    own.disable_lora()
-    assert np.array_equal(picture(pipe, image=image), steered)
-    own.unload_lora_weights()
-    assert np.array_equal(picture(pipe, image=image), steered)
 
 
 def rename(old: str, new: str) -> Callable[[Tensors], Tensors]:
@@ -137,10 +132,10 @@ def rename(old: str, new: str) -> Callable[[Tensors], Tensors]:
     ("change", "words"),
     [
         (rename("down_blocks.0", "down_blocks.7"), r"\d+ of its 16 low-rank updates fit this base"),
-        (rename("unet.", "transformer."), "0 of its 16 low-rank updates fit"),
-        (lambda found: {key: torch.zeros(*value.shape[:-1], value.shape[-1] + 1) for key, value in found.items()}, "not LoRA"),
-        (lambda _: {"weight": torch.zeros(1)}, "not LoRA weights of this base"),
-        (lambda _: {"unet.nowhere.lora.down.weight": torch.zeros(2, 16)}, "not LoRA weights of this base"),
+        (rename("unet.", "transformer."), "it is a LoRA of a transformer, not of a UNet"),
+        (lambda found: {key: value[..., :-1].contiguous() for key, value in found.items()}, "its update of"),
+        (lambda _: {"weight": torch.zeros(1)}, "'weight' is no factor of a low-rank update"),
+        (lambda _: {"unet.nowhere.lora.down.weight": torch.zeros(2, 16)}, "0 of its 1 low-rank updates fit this base"),
     ],
     ids=["another depth", "another network", "another width", "no LoRA", "half a pair"],
 )  # fmt: skip
@@ -153,16 +148,13 @@ def test_refused_loras(
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_are_none(base: Any, tmp_path: Path, loras: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_none(base: Any, tmp_path: Path) -> None:
     (tmp_path / "pickle.bin").write_bytes(b"\x80\x04")
     (tmp_path / "cut.safetensors").write_bytes(b"\x80\0")
     for path, words in (
         (tmp_path, f"{WEIGHTS_NAME}: no such file"), (tmp_path / "gone.safetensors", "no such file"),
-        (tmp_path / "pickle.bin", "a pickle can run code"), (tmp_path / "cut.safetensors", "not LoRA weights"),
+        (tmp_path / "pickle.bin", "a pickle can run code"), (tmp_path / "cut.safetensors", "it cannot be read"),
     ):  # fmt: skip
         with pytest.raises(CheckpointError, match=words):
             load_loras(base, [path])
-    monkeypatch.setitem(sys.modules, "peft", None)
     load_loras(base, [])
-    with pytest.raises(MissingExtraError, match="peft is not installed"):
-        load_loras(base, loras)

@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from unplug.core import CheckpointError, InputError, read_json, write_json
 from unplug.sdk.data import Dataset
+from unplug.sdk.device import WEIGHTS_NAME
 from unplug.sdk.diffusion import StudentRecipe, base_record, generate, load_base, load_loras, sampling_of, steps, train_student
 from unplug.sdk.diffusion.base import TextPairs
 from unplug.sdk.diffusion.load import RECORD
 from unplug.sdk.diffusion.noise import noise_like
-from unplug.sdk.diffusion.shipped import WEIGHTS_NAME, GuidanceSchedule
+from unplug.sdk.diffusion.shipped import GuidanceSchedule
 from unplug.sdk.diffusion.small import diffusers
 from unplug.sdk.diffusion.student import Distillation, StudentLoss, ddim, grid, velocity_between
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from unplug.sdk.device import (
     words,
 )
 from unplug.sdk.device.base_folder import noise_levels
+from unplug.sdk.device.tokenizer import AddedToken
 
 HERE = Path(__file__).parent
 PROMPTS: tuple[dict[str, Any], ...] = (
@@ -48,6 +50,37 @@ PROMPTS: tuple[dict[str, Any], ...] = (
     {"text": "\U0001f642", "times": 5_000},
 )  # fmt: skip
 """Golden prompts; ``times`` repeats the text, so that the file stays small."""
+ADDED: tuple[dict[str, Any], ...] = (
+    {"content": "<my-look>", "normalized": True},
+    {"content": "<my-look>-two", "normalized": True},
+    {"content": "wug", "single_word": True, "normalized": True},
+    {"content": "<Left>", "lstrip": True},
+    {"content": "<right>", "rstrip": True, "normalized": True},
+    {"content": "\u00c4rger  X", "lstrip": True, "rstrip": True, "normalized": True},
+    {"content": "Dot.", "single_word": True},
+    {"content": "\U0001f431", "normalized": True},
+    {"content": "<|startoftext|>", "normalized": True},
+    {"content": "<|endoftext|>"},
+    {"content": "!"},
+)
+"""Learned words and marks that are cut out of a text whole, with all flags that transformers knows."""
+ADDED_PROMPTS = (
+    "a child, <my-look> today",
+    "a child, <MY-LOOK>",
+    "x<my-look>y <my-look>-two<my-look>-tw",
+    "<my- look>",
+    "wug wugs a-wug _wug wug\u0301 \u24d0wug wug\u200d (WUG)\u00a0wug9 wug",
+    "a  <Left>  b <left>",
+    "\u3000<Left><Left>",
+    "a <RIGHT> \t b <right>",
+    "a \u00c4RGER \n X , a\u0308rger x<Left>",
+    "Dot. aDot. dot. Dot.! Dot.a",
+    "cat\U0001f431\U0001f431 cat \U0001f42f",
+    "<|STARTOFTEXT|><|EndOfText|> <|endoftext|>",
+    "hi!! !",
+    "<|ENDOFTEXT|>:<|STARTOFTEXT|>.",
+    "caf\u00e9 <my-loo\u212a>",
+)
 STABLE = {"num_train_timesteps": 1000, "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
 SCHEDULES = {
     "epsilon": Schedule(
@@ -85,13 +118,28 @@ def read_tokenizer() -> Tokenizer:
     return Tokenizer(**{**raw, "vocabulary": tuple(raw["vocabulary"]), "merges": tuple(raw["merges"])})
 
 
+def added_tokenizer() -> Tokenizer:
+    """The recorded one, with the tokens of `ADDED` behind it."""
+    plain = read_tokenizer()
+    vocabulary = tuple(dict.fromkeys((*plain.vocabulary, *(item["content"] for item in ADDED))))
+    flags = [{name: value for name, value in item.items() if name != "content"} for item in ADDED]
+    places = [vocabulary.index(item["content"]) for item in ADDED]
+    added = tuple(AddedToken(id=place, **item) for place, item in zip(places, flags, strict=True))
+    return replace(plain, vocabulary=vocabulary, added=added)
+
+
 def tokens() -> dict[str, Any]:
     """Ids of the golden prompts."""
     bpe, rows = read_tokenizer(), []
     for item in PROMPTS:
         found = bpe.encode(item["text"] * item.get("times", 1))
         rows.append({**item, "ids": list(found.ids), "tokens": found.tokens})
-    return {"prompts": rows}
+    learned, beside = added_tokenizer(), []
+    for text in ADDED_PROMPTS:
+        found = learned.encode(text)
+        beside.append({"text": text, "ids": list(found.ids), "tokens": found.tokens, "spelled": list(found.spelled)})
+    more = {"words": learned.vocabulary[len(bpe.vocabulary) :], "added": [asdict(item) for item in learned.added]}
+    return {"prompts": rows, "learned": {**more, "prompts": beside}}
 
 
 def noise() -> dict[str, Any]:

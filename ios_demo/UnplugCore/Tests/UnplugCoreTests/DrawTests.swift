@@ -19,6 +19,23 @@ final class DrawTests: XCTestCase {
     XCTAssertThrowsError(try tokenizer.encode(String(repeating: "a", count: 65_537)))
   }
 
+  func testLearnedWordsAreCutOutAsTransformersDoes() throws {
+    let learned = try XCTUnwrap(vectorJson("pipeline/tokens.json")["learned"])
+    let data = try XCTUnwrap(vectorJson("pipeline/tokenizer.json").object)
+    let (known, added) = (try XCTUnwrap(data["vocabulary"]?.list), try learned.items("added"))
+    let vocabulary = Json.list(known + (try learned.items("words")))
+    let tokenizer = try Tokenizer(.object(data.merging(["vocabulary": vocabulary, "added": .list(added)]) { $1 }))
+    for item in try learned.items("prompts") {
+      let text = try item.words("text")
+      let found = try tokenizer.encode(text)
+      XCTAssertEqual(found.ids.map(Int.init), try item.ints("ids"), text)
+      XCTAssertEqual(found.spelled, try item.items("spelled").map { try XCTUnwrap($0.string) }, text)
+    }
+    for wrong in [Json.list([added[0], added[0]]), .list([.object(["id": .number(0)])]), .text("none")] {
+      XCTAssertThrowsError(try Tokenizer(.object(data.merging(["vocabulary": vocabulary, "added": wrong]) { $1 })))
+    }
+  }
+
   func testATokenizerThatDoesNotHold() throws {
     let data = try XCTUnwrap(vectorJson("pipeline/tokenizer.json").object)
     func changed(_ key: ExactText, _ value: Json) -> Json { .object(data.merging([key: value]) { $1 }) }

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from unplug.core import InputError, counted, sha256_file, table
-from unplug.plugins import weights_file
+from unplug.core import InputError, counted, table
+from unplug.plugins import weights_sha256
 
 from .base import Common, Outcome, command, names
 from .bundle import trust_of, trust_option
@@ -74,7 +74,7 @@ def evaluate(
     report = evaluate(asked, protocol, asking, device=device, show=common.show)
     report.save(out)
     for path in folders if card else ():
-        if (judged := report.of(sha256_file(weights_file(path)))) is not None:
+        if (judged := report.of(weights_sha256(path))) is not None:
             add_to_card(path, card_text(report, judged))
     said = f"saved {out}; `unplug report {out} -o evaluation.html` draws it"
     return Outcome(value=report.to_dict(), text="\n".join([*_summary(report), said]))

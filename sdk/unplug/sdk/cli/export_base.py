@@ -40,8 +40,8 @@ class BaseOrder:
 def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -> Outcome:
     """Exports one base and the plugins beside it, and says what came of it."""
     from unplug.export import plan_pairs
-    from unplug.sdk.device import check_source
-    from unplug.sdk.diffusion import find_lora, foreign_loras, load_base, lora_file, teacher_of_lora
+    from unplug.sdk.device import check_source, lora_file
+    from unplug.sdk.diffusion import find_lora, foreign_loras, load_base, teacher_of_lora
 
     variants = _variants(order.variants)
     source = replace(_source(checkpoints), lora_slots=order.lora_slots or bool(variants), variants=variants)
@@ -68,7 +68,8 @@ def export_base(checkpoints: Sequence[Path], order: BaseOrder, common: Common) -
 
 def _merged(source: GeneratorSource, base: Any, loras: Sequence[Path], folder: Path) -> GeneratorSource:
     """The base with LoRA weights made part of it, in `folder`; it draws as the last one that tells says."""
-    from unplug.sdk.diffusion import WEIGHTS_NAME, merge_loras, sampling_of_lora
+    from unplug.sdk.device import WEIGHTS_NAME
+    from unplug.sdk.diffusion import merge_loras, sampling_of_lora
 
     merge_loras(base, loras, folder)
     names = [path.resolve().parent.name if path.name == WEIGHTS_NAME else path.resolve().stem for path in loras]

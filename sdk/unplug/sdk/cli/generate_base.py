@@ -61,12 +61,13 @@ def _kind_of(plugin: str) -> str:
 
 def _tell_words(tokenizer: Any, text: str, common: Common) -> None:
     """Says what the base does not read of a text: what is behind its last token, and words that are no token of their own."""
-    from unplug.sdk.device import normalize, split_words, untaught
+    from unplug.sdk.device import untaught
+    from unplug.sdk.diffusion import plain_tokenizer
 
-    if (longer := len(tokenizer(text).input_ids)) > (most := tokenizer.model_max_length):
-        common.say(f"{text[:40]!r}... has {longer} tokens: the base reads the first {most} only")
-    spelled = dict.fromkeys(word for word in split_words(normalize(text)) if len(tokenizer.tokenize(word)) > 1)
-    if (line := untaught(tuple(spelled), len(tokenizer))) is not None:
+    found = plain_tokenizer(tokenizer).encode(text)
+    if found.cut:
+        common.say(f"{text[:40]!r}... has {found.tokens} tokens: the base reads the first {len(found.ids)} only")
+    if (line := untaught(found.spelled, len(tokenizer))) is not None:
         common.say(line)
 
 

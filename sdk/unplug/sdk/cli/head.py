@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from unplug.core import InputError, counted, sha256_file
+from unplug.core import InputError, counted
 
 from .base import Common, Outcome, command
 from .options import checkpoint_argument, face_options, out_option
@@ -59,7 +59,7 @@ def head() -> None:
 @command
 def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
     """Take a closed-form model apart into a trunk and a head."""
-    from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint, weights_file
+    from unplug.plugins import AgeTrunk, load_checkpoint, save_checkpoint, weights_sha256
     from unplug.sdk.unlearning import design_of, device_head
 
     original = load_checkpoint(checkpoint, expect="age")
@@ -75,7 +75,7 @@ def make(checkpoint: Path, out: Path, common: Common) -> Outcome:
     }
     card = f"# The trunk of {original.path.name}\n\nIt says features, from which `{HEAD}` answers. No personal data is in it.\n"
     save_checkpoint(AgeTrunk.of(original.model), out / TRUNK, record=record, card=card)
-    made = device_head(original, sha256_file(weights_file(out / TRUNK)))
+    made = device_head(original, weights_sha256(out / TRUNK))
     made.save(out / HEAD)
     size = (out / HEAD).stat().st_size
     value = {"head": str(out / HEAD), "trunk": str(out / TRUNK), "pictures": len(made.committed), "bytes": size}
@@ -131,10 +131,10 @@ def _opened(
 def _weights_of(trunk: Path) -> str:
     """SHA-256 of the weights that a checkpoint holds, or that an exported file was made from."""
     from unplug.export import load_artifact
-    from unplug.plugins import weights_file
+    from unplug.plugins import weights_sha256
 
     if (trunk / "config.json").is_file():
-        return sha256_file(weights_file(trunk))
+        return weights_sha256(trunk)
     return load_artifact(trunk).card.checkpoint_sha256
 
 

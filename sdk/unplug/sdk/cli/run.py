@@ -117,11 +117,10 @@ def _running(model: Path, paths: Sequence[Path]) -> Path:
 
 def _sha256(model: Path) -> str:
     """Of the weights of a checkpoint, or of an exported file."""
-    from unplug.core import sha256_file
     from unplug.export import load_artifact
-    from unplug.plugins import weights_file
+    from unplug.plugins import weights_sha256
 
-    return sha256_file(weights_file(model)) if (model / "config.json").is_file() else load_artifact(model).card.sha256
+    return weights_sha256(model) if (model / "config.json").is_file() else load_artifact(model).card.sha256
 
 
 def _lines(answer: Answer, outs: tuple[Path, ...], record: DecisionRecord | None, holds: bool) -> list[str]:

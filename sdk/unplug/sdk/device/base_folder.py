@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from unplug.core import CheckpointError, InputError, ReportError, read_json, read_regular
 
 from .sampler import MAX_LEVELS, Schedule
-from .tokenizer import Tokenizer
+from .tokenizer import AddedToken, Tokenizer
 
 MAX_JSON, MAX_MERGES = 64 * 2**20, 16 * 2**20
 TOKENIZERS = ("CLIPTokenizer", "CLIPTokenizerFast")
@@ -125,15 +125,17 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     if config.get("tokenizer_class", TOKENIZERS[0]) not in TOKENIZERS:
         raise CheckpointError(str(config_path), f"a {str(config['tokenizer_class'])[:60]} is not known here", _FIX)
     try:
-        ids, merges = _whole(place / "tokenizer.json") if (place / "tokenizer.json").is_file() else _older(place)
+        whole = _object(place / "tokenizer.json") if (place / "tokenizer.json").is_file() else {}
+        ids, merges = _model(place / "tokenizer.json", whole) if whole else _older(place)
+        added = _added(place, config, whole, ids)
         if any(type(number) is not int for number in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
             raise ValueError("its ids are not 0, 1, 2, ...")
-        end = ids[_mark(config, "eos_token", "<|endoftext|>")]
+        start, end, padding = (ids[_mark(config, name)] for name in ("bos_token", "eos_token", "pad_token"))
+        plain = {AddedToken(id=start), AddedToken(id=end)}
         tokens = Tokenizer(
             vocabulary=tuple(sorted(ids, key=ids.__getitem__)), merges=tuple(merges),
             length=_number(config_path, config, "model_max_length", 77, whole=True),
-            start=ids[_mark(config, "bos_token", "<|startoftext|>")], end=end,
-            padding=ids.get(_mark(config, "pad_token", "<|endoftext|>"), end),
+            start=start, end=end, padding=padding, added=() if set(added) == plain else tuple(added),
         )  # fmt: skip
         tokens.check(str(place))
     except BROKEN as error:
@@ -142,18 +144,55 @@ def read_tokenizer(folder: Path) -> Tokenizer:
     return tokens
 
 
-def _mark(config: Mapping[str, Any], name: str, usual: str) -> str:
-    given = config.get(name) or usual
+MARKS = {"bos_token": "<|startoftext|>"} | dict.fromkeys(("eos_token", "unk_token", "pad_token"), "<|endoftext|>")
+"""Of CLIP's tokenizer, where its configuration names no others."""
+
+
+def _mark(config: Mapping[str, Any], name: str) -> str:
+    given = config.get(name) or MARKS[name]
     return str(given["content"] if isinstance(given, dict) else given)
 
 
-def _whole(path: Path) -> tuple[dict[str, Any], list[str]]:
-    raw = _object(path)
-    model = raw.get("model")
+def _added(place: Path, config: dict[str, Any], whole: Mapping[str, Any], ids: dict[str, Any]) -> list[AddedToken]:
+    """The tokens that transformers cuts out of texts, in its order.
+
+    `ids` gets those that the model's vocabulary lacks, and `config` the marks of older files.
+    """
+    told = config.get("added_tokens_decoder")
+    if told is None:
+        beside = place / "special_tokens_map.json"
+        config |= _object(beside) if beside.is_file() else {}
+        older = place / "added_tokens.json"
+        told = {number: {"content": text} for text, number in (_object(older) if older.is_file() else {}).items()}
+        told |= {item["id"]: item for item in whole.get("added_tokens", [])}
+    if config.get("split_special_tokens"):
+        raise ValueError("split_special_tokens is not known here")
+    extra = config.get("extra_special_tokens") or config.get("additional_special_tokens") or []
+    own = {name: value for name, value in config.items() if name.endswith("_token")}
+    named = [*(MARKS | own).values(), *(extra.values() if isinstance(extra, dict) else extra)]
+    marks = [item if isinstance(item, dict) else {"content": item} for item in named if isinstance(item, dict | str)]
+    special = {str(item["content"]) for item in marks}
+    found: dict[str, AddedToken] = {}
+    listed = [told[number] for number in sorted(told, key=int)]
+    for item in listed:
+        ids.setdefault(str(item["content"]), len(ids))
+    for item in [*listed, *(item | {"special": True} for item in marks)]:
+        content = str(item["content"])
+        normalized = item.get("normalized", not item.get("special", content in special))
+        flags = {name: bool(item.get(name)) for name in ("single_word", "lstrip", "rstrip")}
+        found.setdefault(content, AddedToken(id=ids[content], normalized=bool(normalized), **flags))
+    if several := next((content for content in found if f"{content}_1" in found), None):
+        why = f"its learned word {several[:60]!r} has several vectors, which diffusers alone writes out"
+        raise CheckpointError(str(place), why, "Learn it with one vector, or draw with the base itself")
+    return list(found.values())
+
+
+def _model(path: Path, whole: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    model = whole.get("model")
     if not isinstance(model, dict) or model.get("type", "BPE") != "BPE" or model.get("end_of_word_suffix") != "</w>":
         raise CheckpointError(str(path), "it is no byte-pair encoding as CLIP has it", _FIX)
     merges = [item if isinstance(item, str) else " ".join(map(str, item)) for item in model.get("merges", [])]
-    return dict(model.get("vocab") or {}) | {item["content"]: item["id"] for item in raw.get("added_tokens", [])}, merges
+    return dict(model.get("vocab") or {}), merges
 
 
 def _older(place: Path) -> tuple[dict[str, Any], list[str]]:

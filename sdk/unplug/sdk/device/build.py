@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from unplug.core import CheckpointError, Child, InputError, Progress, git_revision, installed_versions
 from unplug.export import OLDEST_IOS, Artifact, export_checkpoint, plan_pairs
-from unplug.plugins import level_differences, read_base, read_config, weights_file
+from unplug.plugins import level_differences, read_base, read_config, weights_bytes
 
 from .base_folder import read_scales, read_schedule, read_tokenizer
 from .lora import LoraSlots, Slot
@@ -75,7 +75,7 @@ class GeneratorSource:
     @property
     def small(self) -> bool:
         """Whether one process a target may convert all parts: what a large one leaves in memory would be missed by the next."""
-        return sum(weights_file(path).stat().st_size for path in self.checkpoints().values()) <= SMALL_BYTES
+        return sum(map(weights_bytes, self.checkpoints().values())) <= SMALL_BYTES
 
 
 def is_base(folder: Path) -> bool:
@@ -167,9 +167,13 @@ def check_source(source: GeneratorSource) -> None:
 def _facts(source: GeneratorSource) -> dict[str, Any]:
     """What the folder says beside its networks, read before anything is converted."""
     scale, shift = read_scales(source.folder)
-    schedule = replace(read_schedule(source.folder), guidance=source.schedule)
+    schedule, tokenizer = replace(read_schedule(source.folder), guidance=source.schedule), read_tokenizer(source.folder)
+    size, takes = len(tokenizer.vocabulary), read_config(source.checkpoints()["text_encoder"])[1].get("vocab_size")
+    if not isinstance(takes, int) or size > takes:
+        why = f"its tokenizer has {size} tokens, and its text encoder takes {takes}"
+        raise CheckpointError(str(source.folder), why, "Resize the text encoder's embeddings, and save both again")
     return {
-        "tokenizer": read_tokenizer(source.folder), "schedule": schedule, "scaling_factor": scale, "shift_factor": shift,
+        "tokenizer": tokenizer, "schedule": schedule, "scaling_factor": scale, "shift_factor": shift,
     }  # fmt: skip
 
 

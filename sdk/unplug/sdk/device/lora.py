@@ -20,9 +20,40 @@ from unplug.core import CheckpointError, InputError, check_content, require_modu
 
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 MAX_BYTES = 2**30
-_FACTOR = re.compile(r"(?P<layer>.+)\.lora(?:_linear_layer)?[._](?P<side>A|B|down|up)\.weight")
-_FIRST = ("A", "down")
+UNET, TEXT_ENCODER = "unet", "text_encoder"
+Layers = Mapping[str, Mapping[str, tuple[int, int]]]
+"""Part to layer to the numbers of a rank-one update's two factors; a text encoder's layers without "text_model."."""
 _FIX = "Give four-steps, two-steps, or LoRA weights of this base's UNet, as diffusers saves them"
+_MERGE = "Make it part of the base: unplug export BASE --lora FILE"
+_PIECE = re.compile(
+    r"(?P<layer>.+?)(?:[._]lora(?:_linear_layer)?[._](?P<side>A|B|down|up)\.weight"
+    r"|\.(?P<other>alpha|dora_scale|lora_magnitude_vector(?:\.weight)?))"
+)
+_SIDES = {"A": "first", "down": "first", "B": "second", "up": "second", "alpha": "alpha"}
+_PREFIXES = {"unet.": UNET, "text_encoder.": TEXT_ENCODER, "lora_unet_": UNET, "lora_te_": TEXT_ENCODER}
+"""In front of layers: diffusers', and kohya's, which has _ for the dots behind it; without one it is the UNet."""
+_OLDER = {"to_q": "q_proj", "to_k": "k_proj", "to_v": "v_proj", "to_out": "out_proj"}
+"""A text encoder's layers, as diffusers named them at first."""
+_KINDS = {
+    r"hada_": "LoHa (LyCORIS)",
+    r"lokr_": "LoKr (LyCORIS)",
+    r"lora_mid\.": "LoCon with a core (LyCORIS)",
+    r"\.b?oft_": "OFT",
+    r"on_input|ia3_": "IA3",
+    r"\.diff(_b)?$": "differences of whole weights",
+    r"lora_(B|up)\.bias$": "a LoRA with biases",
+    r"lora_embedding_": "a LoRA of an embedding",
+    r"^transformer\.|double_blocks|single_blocks": "a LoRA of a transformer, not of a UNet",
+    r"^lora_te[12]_|^text_encoder_2\.": "a LoRA of Stable Diffusion XL",
+    r"(input|middle|output)_blocks?_": "a LoRA in the names of the original Stable Diffusion",
+    r"^base_model\.model\.": "a LoRA in peft's own names",
+    r"^emb_params$|^<.*>$|^string_to_": "a learned word (textual inversion)",
+}
+"""What other weights' names have in them, and what those are."""
+_UNCHANGED = (None, True, False, "gaussian", "orthogonal", "eva")
+"""Ways in which peft starts a LoRA that leave the base as it is."""
+_PATTERN = re.compile(r"\^?([\w-]|\\?\.|\.\*|\\d\+)+\$?")
+"""Layers in a rank or alpha pattern: any text, but no expression that takes forever."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +91,7 @@ class LoraSlots:
 def pack_loras(slots: LoraSlots, paths: Sequence[Path], strengths: Sequence[float] = ()) -> NDArray[np.float32]:
     """The input (R, K) of some LoRA files: their rank-one updates in rows below each other.
 
-    W' = W + sum over files of strength (alpha / r) B A. A layer that a file leaves alone has zeros.
+    W' = W + sum over files of strength s B A, with s as `read_lora` finds it. A layer that a file leaves alone has zeros.
 
     Args:
         slots: of the UNet.
@@ -73,12 +104,13 @@ def pack_loras(slots: LoraSlots, paths: Sequence[Path], strengths: Sequence[floa
         MissingExtraError: safetensors is not installed.
     """
     found_RK, row = np.zeros((slots.rank, slots.width), np.float32), 0
+    known = {UNET: {slot.layer: (slot.fan_in, slot.fan_out) for slot in slots.slots}}
     factors = strengths or [1.0] * len(paths)
     for path, strength in zip(paths, factors, strict=True):
         if not math.isfinite(strength):
             raise InputError(f"strength {strength}", "not a number", "Use 1 for the weights as they were trained")
-        layers = _read(path, slots)
-        rank = max(first.shape[0] for first, _ in layers.values())
+        layers = _slotted(path, known)
+        rank = max(len(update.first_rI) for update in layers.values())
         if row + rank > slots.rank:
             why = f"they have {row + rank} ranks together, and the exported UNet has slots for {slots.rank}"
             raise InputError("LoRA weights", why, "Give fewer or smaller ones")
@@ -86,71 +118,206 @@ def pack_loras(slots: LoraSlots, paths: Sequence[Path], strengths: Sequence[floa
         for slot in slots.slots:
             middle, end = start + slot.fan_in, start + slot.fan_in + slot.fan_out
             if slot.layer in layers:
-                first_rI, second_Or = layers[slot.layer]
-                rows = slice(row, row + len(first_rI))
-                found_RK[rows, start:middle], found_RK[rows, middle:end] = first_rI, np.float32(strength) * second_Or.T
+                update = layers[slot.layer]
+                rows = slice(row, row + len(update.first_rI))
+                found_RK[rows, start:middle] = update.first_rI
+                found_RK[rows, middle:end] = np.float32(strength * update.scale) * update.second_Or.T
             start = end
         row += rank
     return found_RK
 
 
-def _read(path: Path, slots: LoraSlots) -> dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Layer to its factors (r, in) and (out, r), the second times alpha / r."""
-    require_modules(("safetensors",), "train")
-    from safetensors import SafetensorError, safe_open
+def _slotted(path: Path, known: Layers) -> dict[str, LowRank]:
+    """Layer to its update; `CheckpointError` where a file's slots cannot take it."""
+    updates = read_lora(path, known, "the exported UNet", lacks="no slot")
+    if any(update.magnitude is not None for update in updates.values()):
+        raise CheckpointError(str(path), "it is a DoRA, for which the exported UNet has no input", _MERGE)
+    return {layer: update for (_, layer), update in updates.items()}
 
-    file = path / WEIGHTS_NAME if path.is_dir() else path
+
+@dataclass(frozen=True, kw_only=True)
+class LowRank:
+    """The update of one layer: W' = W + s B A; of a DoRA that, each row scaled to the length that `magnitude` says.
+
+    Args:
+        first_rI: A, flat behind its first axis.
+        second_Or: B.
+        scale: s, which is alpha / r, or of rsLoRA alpha / sqrt(r).
+        magnitude: O lengths, or None.
+
+    Reference:
+        Hu et al., LoRA, 2021; Kalajdzievski, rsLoRA, 2023; Liu et al., DoRA, 2024, equation 5.
+    """
+
+    first_rI: NDArray[np.float32]
+    second_Or: NDArray[np.float32]
+    scale: float
+    magnitude: NDArray[np.float32] | None = None
+
+
+def lora_file(weights: Path) -> Path:
+    """The file of LoRA weights: of a folder the one that diffusers names."""
+    return weights / WEIGHTS_NAME if weights.is_dir() else weights
+
+
+def read_lora(path: Path, layers: Layers, of: str, *, lacks: str = "no layer") -> dict[tuple[str, str], LowRank]:
+    """Part and layer to update, as diffusers reads them: its own names, older ones, and kohya's.
+
+    s is alpha / r, with alpha as the file's header (with its patterns, and rsLoRA) or its tensors say; else 1.
+
+    Args:
+        path: a ``.safetensors`` file, or a folder that ``save_lora_weights`` wrote.
+        layers: that can be changed.
+        of: what has them, for messages.
+        lacks: what it lacks where a layer is none of them.
+
+    Raises:
+        CheckpointError: no such file, no safetensors, another kind of weights, or some that do not fit the layers.
+        MissingExtraError: safetensors is not installed.
+    """
+    file = lora_file(path)
+    tensors, metadata = _tensors(file)
+    pieces: dict[tuple[str, str], dict[str, NDArray[np.float32]]] = {}
+    unknown: dict[str, None] = {}
+    for name, value in tensors.items():
+        match = _PIECE.fullmatch(name)
+        kind = next((kind for words, kind in _KINDS.items() if re.search(words, name)), None)
+        if match is None or kind is not None:
+            why = (
+                f"{name[:100]!r} is no factor of a low-rank update" if kind is None else f"it is {kind}, which is not read here"
+            )
+            raise CheckpointError(str(file), why, _FIX)
+        place = _place(match["layer"], layers)
+        if place[1] not in layers.get(place[0], {}):
+            unknown |= {match["layer"]: None}
+        pieces.setdefault(place, {})[_SIDES.get(match["side"] or match["other"], "magnitude")] = value
+    if not pieces:
+        raise CheckpointError(str(file), "there is no low-rank update in it", _FIX)
+    if unknown:
+        fitting = f"{len(pieces) - len(unknown)} of its {len(pieces)} low-rank updates fit {of}"
+        fix = (
+            _MERGE if all(_place(name, layers)[0] == TEXT_ENCODER for name in unknown) and TEXT_ENCODER not in layers else _FIX
+        )
+        raise CheckpointError(str(file), f"{fitting}: it changes {min(unknown)[:100]}, for which there is {lacks}", fix)
+    scales = _scales(file, metadata, pieces)
+    return {place: _update(file, place[1], own, layers[place[0]][place[1]], scales[place]) for place, own in pieces.items()}
+
+
+def _tensors(file: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]]:
+    """All tensors of a file in float32, bfloat16 among them, which NumPy does not know; and its header's words."""
+    require_modules(("safetensors",), "train")
+    from safetensors import SafetensorError, deserialize, safe_open
+
     check_content(file, CheckpointError)
     if not file.is_file() or file.suffix != ".safetensors" or file.stat().st_size > MAX_BYTES:
         why = "no such file" if not file.is_file() else "no safetensors file of a LoRA's size"
-        raise CheckpointError(str(file), why, _FIX)
+        raise CheckpointError(
+            str(file), why, f"Only safetensors are read: a pickle can run code. {_FIX}" if file.is_file() else _FIX
+        )
+    types = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
+    found = {}
     try:
         with safe_open(file, framework="np") as handle:
-            tensors = {name: np.asarray(handle.get_tensor(name), np.float32) for name in handle.keys()}  # noqa: SIM118
             metadata = handle.metadata() or {}
-    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        for name, item in deserialize(file.read_bytes()):
+            if item["dtype"] == "BF16":
+                values = (np.frombuffer(item["data"], "<u2").astype(np.uint32) << 16).view(np.float32)
+            else:
+                values = np.frombuffer(item["data"], types[item["dtype"]]).astype(np.float32)
+            found[name] = values.reshape(item["shape"])
+    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(str(file), f"it cannot be read ({' '.join(str(error).split())[:150]})", _FIX) from error
-    sides: dict[str, dict[str, NDArray[np.float32]]] = {}
-    alphas: dict[str, float] = {}
-    for name, value in tensors.items():
-        if name.endswith(".alpha") and value.size == 1:
-            alphas[name.removesuffix(".alpha").removeprefix("unet.")] = float(value.reshape(()))
-            continue
-        match = _FACTOR.fullmatch(name)
-        if match is None:
-            raise CheckpointError(str(file), f"{name[:100]!r} is no factor of a low-rank update", _FIX)
-        kind = "first" if match["side"] in _FIRST else "second"
-        sides.setdefault(match["layer"].removeprefix("unet."), {})[kind] = value
-    if not sides:
-        raise CheckpointError(str(file), "there is no low-rank update in it", _FIX)
-    known = {slot.layer: slot for slot in slots.slots}
-    scale = _scale(metadata)
-    return {layer: _factors(file, known.get(layer), layer, own, alphas.get(layer), scale) for layer, own in sides.items()}
+    return found, metadata
 
 
-def _factors(
-    file: Path, slot: Slot | None, layer: str, sides: Mapping[str, NDArray[np.float32]], alpha: float | None, scale: float
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    if slot is None:
-        raise CheckpointError(str(file), f"it changes {layer[:100]}, for which the exported UNet has no slot", _FIX)
-    if sides.keys() != {"first", "second"}:
+def _place(name: str, layers: Layers) -> tuple[str, str]:
+    """Part and layer that a name in a file means."""
+    prefix, part = next(((start, part) for start, part in _PREFIXES.items() if name.startswith(start)), ("", UNET))
+    layer = name.removeprefix(prefix).replace(".processor.", ".")
+    layer = re.sub(r"\.to_out$", ".to_out.0", layer)
+    if part == TEXT_ENCODER:
+        layer = re.sub(r"^text_model[._]", "", layer)
+        head, _, last = layer.removesuffix(".0").rpartition(".")
+        layer = f"{head}.{_OLDER[last]}" if last in _OLDER else layer
+    if prefix.endswith("_"):  # kohya's: dots are lost, and found again among the layers that there are
+        flat = {known.replace(".", "_"): known for known in layers.get(part, {})}
+        layer = flat.get(layer, layer)
+    return part, layer
+
+
+def _update(file: Path, layer: str, own: Mapping[str, NDArray[np.float32]], sizes: tuple[int, int], scale: float) -> LowRank:
+    if not {"first", "second"} <= own.keys():
         raise CheckpointError(str(file), f"of {layer[:100]} it has one factor only", _FIX)
-    first, second = sides["first"], sides["second"]
+    first, second = own["first"], own["second"]
     first_rI, second_Or = first.reshape(len(first), -1), second.reshape(len(second), -1)
-    right = first_rI.shape[1] == slot.fan_in and second_Or.shape == (slot.fan_out, len(first_rI)) and len(first_rI) > 0
-    if not right or not (np.isfinite(first_rI).all() and np.isfinite(second_Or).all()):
+    fits = first_rI.shape[1] == sizes[0] and second_Or.shape == (sizes[1], len(first_rI)) and len(first_rI) > 0
+    if not fits or not all(np.isfinite(value).all() for value in own.values()):
         why = f"its update of {layer[:100]} is {list(first.shape)} and {list(second.shape)}, or not finite"
         raise CheckpointError(str(file), why, _FIX)
-    factor = scale if alpha is None else alpha / len(first_rI)
-    return first_rI, second_Or * np.float32(factor)
+    magnitude = own.get("magnitude")
+    if magnitude is not None and magnitude.shape not in ((sizes[1],), (sizes[1], 1), (sizes[1], 1, 1, 1), (1, sizes[1], 1, 1)):
+        why = f"the DoRA of {layer[:100]} scales other axes than a row ({list(magnitude.shape)})"
+        raise CheckpointError(str(file), why, _FIX)
+    return LowRank(
+        first_rI=first_rI, second_Or=second_Or, scale=scale, magnitude=None if magnitude is None else magnitude.ravel()
+    )
 
 
-def _scale(metadata: Mapping[str, str]) -> float:
-    """alpha / r as newer versions of diffusers write it into the file's header; 1 where nothing is said."""
+def _scales(
+    file: Path, metadata: Mapping[str, str], pieces: Mapping[tuple[str, str], Mapping[str, NDArray[np.float32]]]
+) -> dict[tuple[str, str], float]:
+    """s of every layer: by the header that diffusers writes, or by tensors named alpha, as kohya does: 1 without one."""
+    told = _told(file, metadata)
+    if any(told.values()) and any("alpha" in own for own in pieces.values()):
+        raise CheckpointError(str(file), "its header and its tensors both say alpha", "Save it again, with one of the two")
+    found = {}
+    for place, own in pieces.items():
+        rank = max(1, len(own.get("first", ())))
+        alpha = own.get("alpha", np.zeros(0)).ravel()
+        told_scale = _told_scale(file, told.get(place[0], {}), place[1], rank)
+        found[place] = float(alpha[0]) / rank if alpha.size else told_scale
+    return found
+
+
+def _told(file: Path, metadata: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Part to what the header says of its LoRA; `CheckpointError` where that is more than an update of weights."""
     try:
-        told: Any = json.loads(metadata.get("lora_adapter_metadata", "{}"))
-        alpha, rank = told.get("unet.lora_alpha"), told.get("unet.r")
-    except (ValueError, AttributeError):
+        flat: Any = json.loads(metadata.get("lora_adapter_metadata", "{}"))
+        own = [(part, name, value) for key, value in flat.items() for part, _, name in [key.partition(".")]]
+    except (ValueError, AttributeError) as error:
+        raise CheckpointError(str(file), "its header's lora_adapter_metadata is broken", _FIX) from error
+    found: dict[str, dict[str, Any]] = {UNET: {}, TEXT_ENCODER: {}}
+    for part, name, value in own:
+        found.setdefault(part, {})[name] = value
+    for config in found.values():
+        start = config.get("init_lora_weights")
+        if start not in _UNCHANGED or config.get("lora_bias"):
+            why = (
+                "it has biases"
+                if config.get("lora_bias")
+                else f"it starts as {str(start)[:40]!r}, which changes the base as well"
+            )
+            raise CheckpointError(str(file), f"its header says that {why}", _FIX)
+    return found
+
+
+def _told_scale(file: Path, config: Mapping[str, Any], layer: str, rank: int) -> float:
+    """alpha / r, or alpha / sqrt(r), as peft computes it; patterns name layers by their last parts."""
+    if not config:
         return 1.0
-    numbers = all(isinstance(value, int | float) and value > 0 for value in (alpha, rank))
-    return float(alpha) / float(rank) if numbers else 1.0
+    said_rank = _of_layer(file, config, "rank_pattern", layer, config.get("r", 8))
+    alpha = _of_layer(file, config, "alpha_pattern", layer, config.get("lora_alpha", 8))
+    if said_rank != rank:
+        raise CheckpointError(str(file), f"its header says that {layer[:100]} has rank {said_rank}, and it has {rank}", _FIX)
+    return alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
+
+
+def _of_layer(file: Path, config: Mapping[str, Any], name: str, layer: str, usual: Any) -> float:
+    patterns = config.get(name) or {}
+    if not isinstance(patterns, dict) or not all(len(key) <= 200 and _PATTERN.fullmatch(key) for key in patterns):
+        raise CheckpointError(str(file), f"its header's {name} names layers in a way that is not known here", _FIX)
+    # As peft looks: the first that fits, at the end of the layer's name.
+    value = next((own for key, own in patterns.items() if re.match(rf"(.*\.)?({key})$", layer)), usual)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise CheckpointError(str(file), f"its header says {str(value)[:40]!r} of {layer[:100]}", _FIX)
+    return float(value)

@@ -181,6 +181,8 @@ class Pipeline:
         for name in ("lora", "variants"):
             if not found[name]:
                 del found[name]  # older readers know no such field
+        if not found["tokenizer"]["added"]:
+            del found["tokenizer"]["added"]
         if found["schedule"]["guidance"] == "constant":
             del found["schedule"]["guidance"]
         write_json(folder / PIPELINE, found)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -17,7 +17,8 @@ from unplug.core import STRICT, InputError, ReportError
 
 WORD_END = "</w>"
 CONTRACTIONS = ("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
-MAX_TOKENS, MAX_VOCABULARY = 1024, 2**20
+MARK = re.compile(r"(<\|)(startoftext|endoftext)(\|>)")
+MAX_TOKENS, MAX_VOCABULARY, MAX_ADDED = 1024, 2**20, 1024
 MAX_CHARACTERS = 2**16
 """Of a prompt; a longer one is refused. No prompt of L tokens needs as many."""
 FEW_TOKENS = 8192
@@ -27,6 +28,9 @@ WHITE = (
 )
 """Unicode's property White_Space, written out: languages disagree about U+001C to U+001F and U+0085."""
 SPACES = re.compile(f"[{WHITE}]+")
+CIRCLED = re.compile("[\u24b6-\u24e9\U0001f130-\U0001f149\U0001f150-\U0001f169\U0001f170-\U0001f189]")
+"""Unicode's Alphabetic symbols, which are no letters by their category."""
+JOINERS = "\u200c\u200d"
 
 
 def _byte_letters() -> dict[int, str]:
@@ -60,6 +64,27 @@ class Encoded:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AddedToken:
+    """A token that is cut out of a text whole, before its words are: a mark, or a word learned later.
+
+    Args:
+        id: its place in the vocabulary, which holds its text.
+        single_word: it counts only where no letter, digit or underscore touches it.
+        lstrip: white space in front of it belongs to it.
+        rstrip: white space behind it belongs to it.
+        normalized: it is looked for, and read itself, as `normalize` leaves a text, and so in lower case.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    id: int
+    single_word: bool = False
+    lstrip: bool = False
+    rstrip: bool = False
+    normalized: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tokenizer:
     """Byte-pair encoding as data.
 
@@ -70,6 +95,7 @@ class Tokenizer:
         start: id in front of the words.
         end: id behind them.
         padding: id that fills up.
+        added: tokens that are cut out whole; none: the start and the end, as they are written.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -80,6 +106,7 @@ class Tokenizer:
     start: int
     end: int
     padding: int
+    added: tuple[AddedToken, ...] = ()
 
     def check(self, where: str) -> None:
         """Raises `ReportError`, naming `where`, unless every text has ids: what was read may come from anybody."""
@@ -93,6 +120,7 @@ class Tokenizer:
             ),
             f"no token for {len(missing)} of the bytes": bool(missing),
             "a merge that is not two tokens which make a third": not all(map(self._fits, self.merges)),
+            "added tokens outside of its vocabulary, empty, or alike": not self._added_fit(),
         }
         for what, found in wrong.items():
             if found:
@@ -101,6 +129,26 @@ class Tokenizer:
     def _fits(self, merge: str) -> bool:
         parts = merge.split(" ")
         return len(parts) == 2 and all(part in self._ids for part in (*parts, "".join(parts)))
+
+    def _added_fit(self) -> bool:
+        inside = all(0 <= item.id < len(self.vocabulary) for item in self.added)
+        if not inside or len(self.added) > MAX_ADDED:
+            return False
+        names = [(item.normalized, self._content(item)) for item in self.added]
+        return all(name for _, name in names) and len(set(names)) == len(names)
+
+    def _content(self, item: AddedToken) -> str:
+        """What a text is searched for."""
+        content = self.vocabulary[item.id]
+        return normalize(content) if item.normalized else content
+
+    @cached_property
+    def _cutters(self) -> dict[bool, _Cutter]:
+        """By whether they look at a normalized text."""
+        added = self.added or [AddedToken(id=number) for number in {self.start, self.end}]
+        return {
+            kind: _Cutter({self._content(item): item for item in added if item.normalized == kind}) for kind in (False, True)
+        }
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -123,24 +171,27 @@ class Tokenizer:
             >>> bpe.encode(" Hi  HI").ids, bpe.encode("hi hi hi hi hi").tokens, bpe.encode("hi ho").spelled
             ((513, 512, 512, 514, 514, 514), 7, ('ho',))
         """
-        found, spelled = list[int](), dict[str, None]()
         check_text(text)
-        for part in self._apart(text):
-            if part in (self.vocabulary[self.start], self.vocabulary[self.end]):
-                found.append(self._ids[part])
-            else:
-                for word in split_words(normalize(part)):
-                    tokens = self._merged(word)
-                    spelled |= {word: None} if len(tokens) > 1 else {}
-                    found += [self._ids[token] for token in tokens]
+        found, spelled = list[int](), dict[str, None]()
+        for part in self._parts(text):
+            if isinstance(part, AddedToken):
+                found.append(part.id)
+                continue
+            for word in split_words(part):
+                tokens = self._merged(word)
+                spelled |= {word: None} if len(tokens) > 1 else {}
+                found += [self._ids.get(token, self.end) for token in tokens]  # CLIP's unknown token is its end
         kept = [self.start, *found[: self.length - 2], self.end]
         ids = (*kept, *[self.padding] * (self.length - len(kept)))
         return Encoded(ids=ids, tokens=len(found) + 2, spelled=tuple(spelled))
 
-    def _apart(self, text: str) -> list[str]:
-        """The text, cut around the marks where somebody wrote them out: those are tokens and no words."""
-        marks = "|".join(re.escape(self.vocabulary[number]) for number in sorted({self.start, self.end}))
-        return [part for part in re.split(f"({marks})", text) if part]
+    def _parts(self, text: str) -> Iterator[str | AddedToken]:
+        """Added tokens, and normalized text between them: first those of the text as it is, then those of the rest."""
+        for part in self._cutters[False].cut(text):
+            if isinstance(part, AddedToken):
+                yield part
+            else:
+                yield from self._cutters[True].cut(normalize(part))
 
     def _merged(self, word: str) -> list[str]:
         """Of a word's bytes: again and again the pair of the lowest rank becomes one, wherever it stands, left to right."""
@@ -149,6 +200,39 @@ class Tokenizer:
         while urgent := [pair for pair in itertools.pairwise(parts) if pair in self._ranks]:
             parts = _joined(parts, min(urgent, key=self._ranks.__getitem__))
         return parts
+
+
+class _Cutter:
+    """Finds tokens in a text as the package tokenizers does: the leftmost first, of several the longest, none twice."""
+
+    def __init__(self, tokens: Mapping[str, AddedToken]) -> None:
+        self.tokens = tokens
+        self.places = re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))))
+
+    def cut(self, text: str) -> Iterator[str | AddedToken]:
+        """The tokens, and what is between them."""
+        done = 0
+        for match in self.places.finditer(text) if self.tokens else ():
+            item, (start, end) = self.tokens[match[0]], match.span()
+            beside = text[start - 1 : start] + text[end : end + 1]
+            if item.single_word and any(map(_in_word, beside)):
+                continue
+            if item.lstrip:
+                start = max(len(text[:start].rstrip(WHITE)), done)
+            if item.rstrip:
+                end = len(text) - len(text[end:].lstrip(WHITE))
+            if done < start:
+                yield text[done:start]
+            yield item
+            done = end
+        if done < len(text):
+            yield text[done:]
+
+
+def _in_word(character: str) -> bool:
+    """Whether a character is one of words: Unicode's Alphabetic, marks, decimal digits, underscores and joiners."""
+    kind = unicodedata.category(character)
+    return kind[0] in "LM" or kind in ("Nl", "Nd", "Pc") or character in JOINERS or bool(CIRCLED.match(character))
 
 
 def _joined(parts: list[str], pair: tuple[str, str]) -> list[str]:
@@ -213,6 +297,10 @@ def split_words(text: str) -> list[str]:
         end = place + 1
         if contraction is not None:
             end = place + len(contraction)
+        elif mark := MARK.match(text, place):  # of CLIP, where it was written in capitals: no token, and yet words of its own
+            found += mark.groups()
+            place = mark.end()
+            continue
         elif kind in "LO":
             while end < len(text) and _kind(text[end]) == kind:
                 end += 1

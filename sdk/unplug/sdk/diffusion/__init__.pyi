@@ -34,13 +34,11 @@ from .run_plugin import train_plugin as train_plugin
 from .run_student import train_student as train_student
 from .shipped import OURS as OURS
 from .shipped import USUAL as USUAL
-from .shipped import WEIGHTS_NAME as WEIGHTS_NAME
 from .shipped import GuidanceSchedule as GuidanceSchedule
 from .shipped import Sampling as Sampling
 from .shipped import Solver as Solver
 from .shipped import find_lora as find_lora
 from .shipped import find_plugin as find_plugin
-from .shipped import lora_file as lora_file
 from .shipped import sampling_by_record as sampling_by_record
 from .shipped import sampling_of_lora as sampling_of_lora
 from .shipped import shipped_folder as shipped_folder
@@ -54,6 +52,7 @@ from .task import NoiseBatch as NoiseBatch
 from .task import NoiseSet as NoiseSet
 from .task import Steered as Steered
 from .task import frame_of as frame_of
+from .tokenizer import plain_tokenizer as plain_tokenizer
 from .vae import VAERecipe as VAERecipe
 from .vae import to_image as to_image
 from .vae import to_pixels as to_pixels

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-from unplug.core import CheckpointError, InputError, MissingExtraError, check_content, check_contents, quiet, read_json
+from unplug.core import CheckpointError, InputError, check_contents, quiet, read_json
+from unplug.plugins import variant_of, weights_file, weights_files
+from unplug.sdk.device import TEXT_ENCODER, UNET, LowRank, read_lora
 
-from .shipped import SMALL, WEIGHTS, lora_file, shipped_loras
+from .digest import TEXT_PREFIX
+from .shipped import SMALL, WEIGHTS
 from .small import diffusers
 
 MARK, RECORD = "model_index.json", "unplug.json"
@@ -51,8 +53,15 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         folder = _folder_of(name, package)
         with quiet():
             # By itself, for its list of missing tensors: those would be random numbers, and nothing would tell.
-            text_encoder, report = text_model.from_pretrained(folder / "text_encoder", output_loading_info=True, **how)
-            pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **_WITHOUT, **how)
+            text_encoder, report = text_model.from_pretrained(
+                folder / "text_encoder", output_loading_info=True, variant=_variant(folder / "text_encoder"), **how
+            )
+            own = {
+                part: getattr(package, kind).from_pretrained(folder / part, variant=variant, **how)
+                for part, kind in (("unet", "UNet2DConditionModel"), ("vae", "AutoencoderKL"))
+                if (variant := _variant(folder / part)) is not None
+            }
+            pipe = package.StableDiffusionPipeline.from_pretrained(folder, text_encoder=text_encoder, **own, **_WITHOUT, **how)
     except (
         OSError,
         ValueError,
@@ -72,6 +81,12 @@ def load_base(name: str, *, device: torch.device, dtype: torch.dtype = torch.flo
         _check_weights(name, part, getattr(pipe, part).requires_grad_(False).eval())
     _check_parts(name, pipe)
     return pipe.to(device)
+
+
+def _variant(part: Path) -> str | None:
+    """Of a part's weights, which diffusers asks for; parts need not have the same."""
+    weights_files(part)  # finds all shards, or raises
+    return variant_of(weights_file(part)) or None
 
 
 _FIX = "Give a folder that StableDiffusionPipeline.save_pretrained wrote, with safetensors weights"
@@ -175,55 +190,43 @@ def _place(name: str) -> Path:
     return WEIGHTS / "base" if name == SMALL else Path(name)
 
 
-_FIRST_FACTOR = re.compile(r"lora(_linear_layer)?[._](A|down)\b")
-"""Of a low-rank pair, in peft's, diffusers' (older ones' too) and kohya's names."""
-
-
 def load_loras(base: Any, paths: Sequence[Path]) -> None:
-    """Adds LoRA weights to a base; all of them act, each in full.
+    """Makes LoRA weights part of a base: W' = W + sum_k s_k B_k A_k in every layer that they change, DoRA's rows scaled.
 
     Args:
-        base: see `load_base`; changed in place.
-        paths: ``.safetensors`` files, or folders that ``save_lora_weights`` wrote.
+        base: see `load_base`; changed in place, after all files are read.
+        paths: see `read_lora`, of the UNet and of the text encoder.
 
     Raises:
-        CheckpointError: no such file, a pickle, or weights of which some do not fit this base.
-        MissingExtraError: peft is not installed.
+        CheckpointError: no such file, a pickle, another kind of weights, or some that do not fit this base.
     """
-    if not paths:
-        return
-    try:
-        import peft  # noqa: F401 (diffusers needs it, and says so in an error of no type of its own)
-    except ImportError as error:
-        raise MissingExtraError("peft", "diffusion") from error
-    names = [f"lora{number}" for number in range(len(paths))]
-    for name, path in zip(names, paths, strict=True):
-        file = lora_file(path)
-        check_content(file, CheckpointError)
-        if not file.is_file() or file.suffix != ".safetensors":
-            why = "no such file" if not file.is_file() else "only safetensors are read: a pickle can run code"
-            raise CheckpointError(str(file), why, f"Give {', '.join(shipped_loras())}, or LoRA weights as safetensors")
-        _load(base, file, name)
-    base.set_adapters(names)  # else only the last one acts
+    own = {part: _changeable(getattr(base, part)) for part in (UNET, TEXT_ENCODER)}
+    sizes = {
+        part: {name: (layer.weight[0].numel(), len(layer.weight)) for name, layer in layers.items()}
+        for part, layers in own.items()
+    }
+    found: dict[Any, Tensor] = {}
+    for path in paths:
+        for (part, name), update in read_lora(path, sizes, "this base").items():
+            layer = own[part][name]
+            found[layer] = found.get(layer, 0.0) + _delta(layer.weight.detach(), update)
+    for layer, delta_OI in found.items():
+        weight = layer.weight.detach()
+        layer.weight.data = (weight.float() + delta_OI.reshape(weight.shape)).to(weight.dtype)
 
 
-def _load(base: Any, file: Path, name: str) -> None:
-    from safetensors import SafetensorError, safe_open
+def _changeable(part: Any) -> dict[str, Any]:
+    kinds = (nn.Linear, nn.Conv2d)
+    return {name.removeprefix(TEXT_PREFIX): layer for name, layer in part.named_modules() if isinstance(layer, kinds)}
 
-    try:
-        with safe_open(file, framework="pt") as handle:
-            wanted = sum(_FIRST_FACTOR.search(key) is not None for key in handle.keys())  # noqa: SIM118 (not a dict)
-        with quiet():
-            warnings.simplefilter("ignore", UserWarning)  # peft warns of a second adapter, which is what was asked for
-            base.load_lora_weights(
-                str(file.parent), weight_name=file.name, use_safetensors=True, local_files_only=True, adapter_name=name
-            )
-    except (SafetensorError, OSError, ValueError, KeyError, IndexError, AttributeError, RuntimeError) as error:
-        why = " ".join(str(error).split())[:200]
-        raise CheckpointError(str(file), f"not LoRA weights of this base ({why})", "Train them on the same base") from error
-    found = sum(
-        f"lora_A.{name}." in key for part in (base.unet, base.text_encoder) for key, _ in part.named_parameters()
-    )  # fmt: skip
-    if found != wanted or not found:
-        why = f"{found} of its {wanted} low-rank updates fit this base"
-        raise CheckpointError(str(file), why, "Train them on the same base")
+
+def _delta(weight: Tensor, update: LowRank) -> Tensor:
+    """W' - W as a matrix in float32."""
+    weight_OI = weight.float().flatten(1)
+    first_rI, second_Or = (torch.from_numpy(one).to(weight.device) for one in (update.first_rI, update.second_Or))
+    delta_OI = update.scale * second_Or @ first_rI
+    if update.magnitude is None:
+        return delta_OI
+    magnitude_O = torch.from_numpy(update.magnitude).to(weight.device)
+    changed_OI = weight_OI + delta_OI
+    return changed_OI * (magnitude_O / changed_OI.norm(dim=1))[:, None] - weight_OI

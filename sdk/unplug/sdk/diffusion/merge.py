@@ -32,7 +32,7 @@ def foreign_loras(base: Any, paths: Sequence[Path]) -> list[Path]:
 
 
 def merge_loras(base: Any, paths: Sequence[Path], out: Path) -> None:
-    """W' = W + sum_k s_k B_k A_k in every layer that the weights change, with s_k what their file says; all of them act.
+    """A base with LoRA weights made part of it, see `load_loras`, as a folder.
 
     Args:
         base: see `load_base`; changed in place.
@@ -40,19 +40,9 @@ def merge_loras(base: Any, paths: Sequence[Path], out: Path) -> None:
         out: an empty folder; a diffusers pipeline in float32 without `unplug.json` is written there.
 
     Raises:
-        CheckpointError, MissingExtraError: see `load_loras`.
-
-    Example:
-        >>> merge_loras(None, [Path("/gone")], Path("unused"))
-        Traceback (most recent call last):
-        unplug.core.errors.CheckpointError: /gone: no such file. Give four-steps, two-steps, or LoRA weights as safetensors.
-
-    Reference:
-        Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, 2021, section 4.1.
+        CheckpointError: see `load_loras`.
     """
     load_loras(base, paths)
     with quiet():
-        base.fuse_lora()
-        base.unload_lora_weights()
         base.save_pretrained(out)
     prefix_text_encoder(out)

@@ -10,13 +10,14 @@ import torch
 
 from unplug.core import DataError, atomic_dir, check_replaceable, one_writer, quiet, sha256_tree, versions, write_json
 from unplug.sdk.data import Dataset, captions_digest, captions_of
+from unplug.sdk.device import WEIGHTS_NAME
 from unplug.sdk.training import describe_device, training_dir
 
 from .cache import latents
 from .digest import base_digest
 from .load import OURS, RECORD, image_size_of, load_base
 from .run_base import save_base
-from .shipped import LORA_SCHEMA, WEIGHTS_NAME
+from .shipped import LORA_SCHEMA
 from .small import diffusers
 from .steps import round_to_half
 from .student import ADAPTER, StudentRecipe, fit_student

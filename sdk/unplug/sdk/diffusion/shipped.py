@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unplug.core import CheckpointError, read_json
+from unplug.sdk.device import WEIGHTS_NAME, lora_file
 
 WEIGHTS = Path(__file__).parent.parent / "weights"
 PARTS = {"small/text_encoder": "text_encoder", "small/unet": "unet", "small/vae": "vae"}
 """Parts of the base that phones run, by name."""
 LORA_SCHEMA = "unplug-student/1"
 """Of the record beside a student's LoRA weights."""
-WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
-"""The file in a folder of LoRA weights, as diffusers names it."""
 SMALL = "small"
 """The base that comes with the package."""
 Solver = Literal["ddim", "dpm++"]
@@ -98,11 +97,6 @@ def sampling_by_record(folder: Path) -> Sampling:
     own = read_json(folder / RECORD, max_bytes=MAX_RECORD_BYTES)
     told = own.get("sampling") if isinstance(own, dict) else None
     return OURS if told is None else _told(told, folder / RECORD)
-
-
-def lora_file(weights: Path) -> Path:
-    """The file of LoRA weights: of a folder the one that diffusers names."""
-    return weights / WEIGHTS_NAME if weights.is_dir() else weights
 
 
 def sampling_of_lora(weights: Path) -> Sampling | None:

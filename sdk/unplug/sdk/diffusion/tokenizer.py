@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unplug.core import InputError
+from unplug.sdk.device import AddedToken, Tokenizer
 
 START, END = "<|startoftext|>", "<|endoftext|>"
 WORD_END = "</w>"
@@ -97,6 +98,22 @@ def learn_merges(words: Sequence[str], most: int) -> list[Pair]:
     backend.train_from_iterator([word[:-1] + last[word[-1]] for word in words if word], trainer)
     spelled = str.maketrans({character: f"{letter}{WORD_END}" for letter, character in last.items()})
     return [(one.translate(spelled), two.translate(spelled)) for one, two in json.loads(backend.to_str())["model"]["merges"]]
+
+
+def plain_tokenizer(tokenizer: Any) -> Tokenizer:
+    """transformers' tokenizer as the one that exported files are read with, which gives the same ids."""
+    model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
+    names = ("single_word", "lstrip", "rstrip", "normalized")
+    added = tokenizer.added_tokens_decoder.items()
+    return Tokenizer(
+        vocabulary=tuple(sorted(vocabulary := tokenizer.get_vocab(), key=vocabulary.__getitem__)),
+        merges=tuple(pair if isinstance(pair, str) else " ".join(pair) for pair in model["merges"]),
+        length=tokenizer.model_max_length,
+        start=tokenizer.bos_token_id,
+        end=tokenizer.eos_token_id,
+        padding=tokenizer.pad_token_id,
+        added=tuple(AddedToken(id=number, **{name: getattr(item, name) for name in names}) for number, item in added),
+    )
 
 
 def encode(tokenizer: Any, prompts: list[str]) -> Any:

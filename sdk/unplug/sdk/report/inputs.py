@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unplug.core import InputError, ReportError, read_json, sha256_file
-from unplug.plugins import check_binding, weights_file
+from unplug.plugins import check_binding, weights_file, weights_sha256
 
 from .png import MAX_THUMBNAILS, MAX_TOTAL_BYTES, checked_png
 from .schemas import AnyRecord, FaceSheet, PluginRecord, Record, ReleaseRecord
@@ -114,7 +114,7 @@ def collect(paths: Sequence[Path]) -> Inputs:
     for path in map(Path, paths):
         schema, value = _read(path)
         if schema in RECORDS and weights_file(path.parent).is_file():
-            check_binding(value.weights_sha256, sha256_file(weights_file(path.parent)), path)
+            check_binding(value.weights_sha256, weights_sha256(path.parent), path)
         found[schema].append(value)
         # Every checkpoint's record has the same file name; its folder says which it is.
         name = "/".join(path.parts[-2:]) if schema in RECORDS else path.name

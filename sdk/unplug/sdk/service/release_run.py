@@ -39,7 +39,8 @@ def run_release(job: Job) -> Reply:
 
     Returns:
         ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``weights``, SHA-256
-        of those before and after; ``artifact``, the file to serve, and its ``sha256``, or None; ``files``, name to path of what may be fetched.
+        of those before and after; ``artifact``, the file to serve, and its ``sha256``, or None; ``files``, name to path of what
+        may be fetched.
 
     Raises:
         InputError: of no request do the data hold everybody whom it names.

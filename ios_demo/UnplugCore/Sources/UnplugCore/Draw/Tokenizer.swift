@@ -23,7 +23,8 @@ public struct Tokenizer: Sendable {
   private let merges: [UInt64: (rank: Int, id: Int)]
   private let letters: [Int]
   private let lastLetters: [Int]
-  private let marks: [[UInt8]]
+  /// Of tokens that are looked for in a text as it is, and in its normalized rest.
+  private let cutters: (first: Cutter, later: Cutter)
   private let (start, end, padding): (Int, Int, Int)
 
   /// - Throws: `Failure` unless every text has ids: the data may come from anybody.
@@ -55,7 +56,10 @@ public struct Tokenizer: Sendable {
     (self.ids, self.merges, vocabulary) = (ids, merges, tokens.count)
     self.letters = letters.map { $0! }
     self.lastLetters = lastLetters.map { $0! }
-    marks = [start, end].map { tokens[$0]!.utf8 }
+    let listed = try data?["added"].map { try AddedToken.list($0, within: tokens.count) } ?? []
+    let added = listed.isEmpty ? Set([start, end]).map { AddedToken(id: $0) } : listed
+    cutters = (Cutter(added.filter { !$0.normalized }, tokens), Cutter(added.filter(\.normalized), tokens))
+    guard cutters.first.count + cutters.later.count == added.count else { throw wrong("added tokens that are empty or alike") }
   }
 
   private static func key(_ left: Int, _ right: Int) -> UInt64 { UInt64(left) << 32 | UInt64(right) }
@@ -66,11 +70,11 @@ public struct Tokenizer: Sendable {
       throw Failure("The prompt", "it has more than \(Tokenizer.maxCharacters) characters", "Give a shorter one")
     }
     var (found, spelled) = ([Int](), [String]())
-    for piece in pieces(Array(text.utf8)) {
-      switch piece {
-      case .mark(let id): found.append(id)
-      case .plain(let bytes):
-        for word in words(of: String(decoding: bytes, as: UTF8.self)) {
+    for part in parts(text) {
+      switch part {
+      case .token(let token): found.append(token.id)
+      case .text(let scalars):
+        for word in words(of: scalars) {
           let tokens = merged(word)
           if tokens.count > 1, !spelled.contains(word) { spelled.append(word) }
           found += tokens
@@ -82,25 +86,12 @@ public struct Tokenizer: Sendable {
     return Encoded(ids: whole.map(Int32.init), tokens: found.count + 2, spelled: spelled)
   }
 
-  private enum Piece {
-    case mark(Int)
-    case plain([UInt8])
-  }
-
-  /// Cuts at marks that are written out.
-  private func pieces(_ text: [UInt8]) -> [Piece] {
-    var (found, plain, at) = ([Piece](), [UInt8](), 0)
-    while at < text.count {
-      if let place = marks.firstIndex(where: { !$0.isEmpty && text[at...].starts(with: $0) }) {
-        found += [.plain(plain), .mark(place == 0 ? start : end)]
-        plain = []
-        at += marks[place].count
-      } else {
-        plain.append(text[at])
-        at += 1
-      }
+  /// Added tokens, and normalized text between them: first those of the text as it is, then those of the rest.
+  private func parts(_ text: String) -> [TextPart] {
+    cutters.first.cut(Array(text.unicodeScalars)).flatMap { part in
+      guard case .text(let scalars) = part else { return [part] }
+      return cutters.later.cut(Tokenizer.normalize(scalars))
     }
-    return found + [.plain(plain)]
   }
 
   /// Again and again the most urgent pair becomes one, wherever it stands.
@@ -140,7 +131,7 @@ public struct Tokenizer: Sendable {
   private enum Kind { case white, letter, number, other }
 
   /// Unicode's property White_Space, written out.
-  private static func isWhite(_ scalar: Unicode.Scalar) -> Bool {
+  fileprivate static func isWhite(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.value {
     case 0x09...0x0d, 0x20, 0x85, 0xa0, 0x1680, 0x2000...0x200a, 0x2028, 0x2029, 0x202f, 0x205f, 0x3000: true
     default: false
@@ -158,27 +149,124 @@ public struct Tokenizer: Sendable {
 
   private static let endings = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d"].map { Array($0.unicodeScalars) }
 
-  /// Normalized, in lower case, cut at each place by the first rule that fits: an English ending, a run of letters, one number,
-  /// a run of anything else.
-  private func words(of piece: String) -> [String] {
-    let composed = piece.precomposedStringWithCanonicalMapping
-    let scalars = composed.unicodeScalars.flatMap { Array($0.properties.lowercaseMapping.unicodeScalars) }
+  /// NFC, runs of white space as one space, each character in lower case by itself.
+  fileprivate static func normalize(_ scalars: [Unicode.Scalar]) -> [Unicode.Scalar] {
+    let composed = text(scalars[...]).precomposedStringWithCanonicalMapping
+    var found: [Unicode.Scalar] = []
+    for scalar in composed.unicodeScalars {
+      if !isWhite(scalar) {
+        found += scalar.properties.lowercaseMapping.unicodeScalars
+      } else if found.last != " " {
+        found.append(" ")
+      }
+    }
+    return found
+  }
+
+  private static func text(_ scalars: ArraySlice<Unicode.Scalar>) -> String {
+    var view = String.UnicodeScalarView()
+    view.append(contentsOf: scalars)
+    return String(view)
+  }
+
+  private static let marks = ["startoftext", "endoftext"].map { ["<|", $0, "|>"] }
+
+  /// Of a normalized text, cut at each place by the first rule that fits: an English ending, a mark's three words, a run of
+  /// letters, one number, a run of anything else.
+  private func words(of scalars: [Unicode.Scalar]) -> [String] {
     var (found, at) = ([String](), 0)
     while at < scalars.count {
       let kind = Tokenizer.kind(scalars[at])
       var end = at + 1
       if let ending = Tokenizer.endings.first(where: { scalars[at...].starts(with: $0) }) {
         end = at + ending.count
+      } else if scalars[at] == "<", let mark = Tokenizer.marks.first(where: { scalars[at...].starts(with: $0.joined().unicodeScalars) }) {
+        found += mark
+        at += mark.joined().unicodeScalars.count
+        continue
       } else if kind == .letter || kind == .other {
         while end < scalars.count, Tokenizer.kind(scalars[end]) == kind { end += 1 }
       }
       if kind != .white {
-        var word = String.UnicodeScalarView()
-        word.append(contentsOf: scalars[at..<end])
-        found.append(String(word))
+        found.append(Tokenizer.text(scalars[at..<end]))
       }
       at = end
     }
     return found
+  }
+}
+
+/// A token that is cut out of a text whole, before its words are: a mark, or a word learned later.
+private struct AddedToken {
+  let id: Int
+  /// It counts only where no letter, digit or underscore touches it.
+  var singleWord = false
+  /// White space in front of it, and behind it, belongs to it.
+  var lstrip = false
+  var rstrip = false
+  /// It is looked for, and read itself, in lower case.
+  var normalized = false
+
+  static func list(_ data: Json, within size: Int) throws -> [AddedToken] {
+    let wrong = Failure("pipeline.json", "its tokenizer has added tokens of another kind", "Export the base again")
+    guard let items = data.list, items.count <= 1024 else { throw wrong }
+    return try items.map { item in
+      let flags = ["single_word", "lstrip", "rstrip", "normalized"].map { item[ExactText($0)]?.bool }
+      guard let id = item["id"]?.int, (0..<size).contains(id), !flags.contains(nil) else { throw wrong }
+      return AddedToken(id: id, singleWord: flags[0]!, lstrip: flags[1]!, rstrip: flags[2]!, normalized: flags[3]!)
+    }
+  }
+}
+
+private enum TextPart {
+  case token(AddedToken)
+  case text([Unicode.Scalar])
+}
+
+/// Finds tokens in a text as the package tokenizers does: the leftmost first, of several the longest, none twice.
+private struct Cutter: Sendable {
+  /// By their first character, the longest first.
+  private var tokens: [Unicode.Scalar: [(content: [Unicode.Scalar], token: AddedToken)]] = [:]
+  let count: Int
+
+  init(_ added: [AddedToken], _ vocabulary: [ExactText?]) {
+    var seen: Set<[Unicode.Scalar]> = []
+    for token in added {
+      let plain = Array((vocabulary[token.id]?.string ?? "").unicodeScalars)
+      let content = token.normalized ? Tokenizer.normalize(plain) : plain
+      guard let first = content.first, seen.insert(content).inserted else { continue }
+      tokens[first, default: []].append((content, token))
+    }
+    count = seen.count
+    tokens = tokens.mapValues { $0.sorted { $0.content.count > $1.content.count } }
+  }
+
+  func cut(_ text: [Unicode.Scalar]) -> [TextPart] {
+    var (found, done, at) = ([TextPart](), 0, 0)
+    while at < text.count {
+      guard let (content, token) = tokens[text[at]]?.first(where: { text[at...].starts(with: $0.content) }) else {
+        at += 1
+        continue
+      }
+      var (start, end) = (at, at + content.count)
+      at = end
+      let touched = (start > 0 && Cutter.inWord(text[start - 1])) || (end < text.count && Cutter.inWord(text[end]))
+      if token.singleWord, touched { continue }
+      while token.lstrip, start > done, Tokenizer.isWhite(text[start - 1]) { start -= 1 }
+      while token.rstrip, end < text.count, Tokenizer.isWhite(text[end]) { end += 1 }
+      if done < start { found.append(.text(Array(text[done..<start]))) }
+      found.append(.token(token))
+      done = end
+    }
+    if done < text.count { found.append(.text(Array(text[done...]))) }
+    return found
+  }
+
+  /// Unicode's Alphabetic, marks, decimal digits, underscores and joiners.
+  private static func inWord(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.properties.generalCategory {
+    case .nonspacingMark, .spacingMark, .enclosingMark, .decimalNumber, .connectorPunctuation: true
+    default: scalar.properties.isAlphabetic || scalar.properties.isJoinControl
+    }
   }
 }

@@ -12,8 +12,17 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from unplug.core import CheckpointError, read_json, sha256_file, versions, write_json
-from unplug.plugins import BINDING, RECORD, Checkpoint, check_binding, load_weights, save_checkpoint, weights_file
+from unplug.core import CheckpointError, read_json, versions, write_json
+from unplug.plugins import (
+    BINDING,
+    RECORD,
+    Checkpoint,
+    check_binding,
+    load_weights,
+    save_checkpoint,
+    weights_file,
+    weights_sha256,
+)
 from unplug.sdk.diffusion import CONTROLS, Control, ControlRecipe, Weighting, fit_control, mean_loss
 from unplug.sdk.training import check_place, describe_device, fingerprint, training_dir
 
@@ -142,7 +151,7 @@ def contender(setup: Setup, name: str, seed: int, lr: float, zero_rate: float = 
     if not isinstance(record, dict) or record.get("fingerprint") != marks:
         why = "it was trained on another base or other data, or with another recipe"
         raise CheckpointError(str(folder), why, "Give another --out, or remove that folder")
-    check_binding(record.get(BINDING), sha256_file(weights_file(folder)), folder / RECORD)
+    check_binding(record.get(BINDING), weights_sha256(folder), folder / RECORD)
     try:
         training = Training(
             seed=seed, lr=lr, wall_s=float(record["cost"]["wall_s"]), loss=float(record["loss"]),

@@ -230,6 +230,7 @@ const range = (from: number, to: number): number[] => Array.from({ length: to - 
 test("a generator that holds, and those that do not", () => {
   const found = readPipeline(bytes(pipeline()));
   assert.deepEqual(found.tokenizer.encode("A").ids, [512, 256 + 0x61, 513, 513]);
+  const word = { id: 65, single_word: false, lstrip: false, rstrip: false, normalized: true };
   const cases: [(item: any) => void, RegExp][] = [
     [(item) => (item.schema = "other/1"), /of schema "other\/1"/],
     [(item) => (item.more = 1), /unknown key "more"/],
@@ -256,6 +257,8 @@ test("a generator that holds, and those that do not", () => {
     [(item) => (item.tokenizer.vocabulary[65] = "B"), /vocabulary of 514 tokens/],
     [(item) => (item.tokenizer.merges = ["x"]), /merge that is not/],
     [(item) => (item.tokenizer.start = 9999), /mark outside/],
+    [(item) => (item.tokenizer.added = [{ id: 65 }]), /added tokens of another kind/],
+    [(item) => (item.tokenizer.added = [word, word]), /added tokens that are empty or alike/],
     [(item) => (item.noise = "other"), /noise is "other"/],
   ];
   for (const [change, message] of cases) {

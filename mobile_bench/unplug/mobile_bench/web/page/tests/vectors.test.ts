@@ -10,7 +10,7 @@ import { canny, grey } from "../src/draw/canny";
 import { conditionInput, toPixels } from "../src/draw/loop";
 import { normals, philox, uniform, words } from "../src/draw/noise";
 import { advance, guided, samplingTable, scaleAt, type SamplingTable, type Schedule, type Solver } from "../src/draw/sampler";
-import { Tokenizer, type TokenizerData } from "../src/draw/tokenizer";
+import { type AddedToken, Tokenizer, type TokenizerData } from "../src/draw/tokenizer";
 
 const folder = process.env["UNPLUG_VECTORS"] ?? "";
 const read = <T>(name: string): T => JSON.parse(readFileSync(join(folder, name), "utf8")) as T;
@@ -23,6 +23,12 @@ function near(what: string, got: ArrayLike<number>, wanted: ArrayLike<number>, r
   }
 }
 
+interface Learned {
+  words: string[];
+  added: AddedToken[];
+  prompts: { text: string; ids: number[]; tokens: number; spelled: string[] }[];
+}
+
 test("token ids of the golden prompts", () => {
   const bpe = new Tokenizer(read<TokenizerData>("tokenizer.json"));
   const { prompts } = read<{ prompts: { text: string; times?: number; ids: number[]; tokens: number }[] }>("tokens.json");
@@ -30,6 +36,10 @@ test("token ids of the golden prompts", () => {
     const found = bpe.encode(text.repeat(times));
     assert.deepEqual([found.ids, found.tokens], [ids, tokens], text.slice(0, 40));
   }
+  const { words, added, prompts: others } = read<{ learned: Learned }>("tokens.json").learned;
+  const data = read<TokenizerData>("tokenizer.json");
+  const learned = new Tokenizer({ ...data, vocabulary: [...data.vocabulary, ...words], added });
+  for (const { text, ...wanted } of others) assert.deepEqual({ ...learned.encode(text) }, wanted, text);
   assert.deepEqual(bpe.encode("a xylophone").spelled, ["xylophone"]);
   assert.throws(() => bpe.encode("a".repeat(65_537)), /more than 65536 characters/);
 });

@@ -1,5 +1,15 @@
 // CLIP's tokenizer from a vocabulary and merges as data; docs/device.md has its steps.
 
+/** A token that is cut out of a text whole, before its words are: a mark, or a word learned later. */
+export interface AddedToken {
+  id: number;
+  single_word: boolean;
+  lstrip: boolean;
+  rstrip: boolean;
+  /** It is looked for, and read itself, in lower case. */
+  normalized: boolean;
+}
+
 export interface TokenizerData {
   vocabulary: string[];
   merges: string[];
@@ -7,6 +17,7 @@ export interface TokenizerData {
   start: number;
   end: number;
   padding: number;
+  added?: AddedToken[];
 }
 
 export interface Encoded {
@@ -18,12 +29,15 @@ export interface Encoded {
 }
 
 export const MAX_CHARACTERS = 2 ** 16;
-const [MAX_TOKENS, MAX_VOCABULARY] = [1024, 2 ** 20];
+const [MAX_TOKENS, MAX_VOCABULARY, MAX_ADDED] = [1024, 2 ** 20, 1024];
 const WORD_END = "</w>";
 /** Unicode's White_Space, written out: `\s` has other characters. */
 const WHITE = "\\t\\n\\v\\f\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 const SPACES = new RegExp(`[${WHITE}]+`, "gu");
-const WORDS = new RegExp(`'s|'t|'re|'ve|'m|'ll|'d|\\p{L}+|\\p{N}|[^${WHITE}\\p{L}\\p{N}]+`, "gu");
+const WHITE_ONE = new RegExp(`[${WHITE}]`, "u");
+const IN_WORD = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;
+const MARK = "(<\\|)(startoftext|endoftext)(\\|>)";
+const WORDS = new RegExp(`${MARK}|'s|'t|'re|'ve|'m|'ll|'d|\\p{L}+|\\p{N}|[^${WHITE}\\p{L}\\p{N}]+`, "gu");
 
 /** GPT-2's letter of each byte: printable ones stand for themselves, the others for U+0100 and on. */
 const LETTERS: string[] = (() => {
@@ -35,10 +49,12 @@ const LETTERS: string[] = (() => {
 export class Tokenizer {
   private readonly ids: Map<string, number>;
   private readonly ranks: Map<string, number>;
+  /** Of tokens that are looked for in a text as it is, and in its normalized rest. */
+  private readonly cutters: [Cutter, Cutter];
 
   /** Throws unless every text has ids: the data may come from anybody. */
   constructor(readonly data: TokenizerData) {
-    const { vocabulary, merges, length, start, end, padding } = data;
+    const { vocabulary, merges, length, start, end, padding, added = [] } = data;
     const wrong = (what: string): never => {
       throw new Error(`its tokenizer has ${what}; export the base again`);
     };
@@ -50,6 +66,13 @@ export class Tokenizer {
     if (![start, end, padding].every((id) => Number.isInteger(id) && id >= 0 && id < size)) wrong("a mark outside of its vocabulary");
     if (!LETTERS.every((letter) => this.ids.has(letter) && this.ids.has(letter + WORD_END))) wrong("no token for some of the bytes");
     if (!merges.every((pair) => this.fits(pair))) wrong("a merge that is not two tokens which make a third");
+    const flags = ["single_word", "lstrip", "rstrip", "normalized"] as const;
+    const holds = (item: AddedToken): boolean => Number.isInteger(item.id) && item.id in vocabulary && flags.every((flag) => typeof item[flag] === "boolean");
+    if (!Array.isArray(added) || added.length > MAX_ADDED || !added.every(holds)) wrong("added tokens of another kind");
+    const plain = { single_word: false, lstrip: false, rstrip: false, normalized: false };
+    const cut = added.length > 0 ? added : [...new Set([start, end])].map((id) => ({ id, ...plain }));
+    this.cutters = [new Cutter(cut.filter((item) => !item.normalized), vocabulary), new Cutter(cut.filter((item) => item.normalized), vocabulary)];
+    if (this.cutters[0].size + this.cutters[1].size < cut.length) wrong("added tokens that are empty or alike");
   }
 
   private fits(merge: string): boolean {
@@ -64,18 +87,24 @@ export class Tokenizer {
 
   encode(text: string): Encoded {
     if ([...text].length > MAX_CHARACTERS) throw new Error(`The prompt has more than ${MAX_CHARACTERS} characters; give a shorter one.`);
-    const { vocabulary, length, start, end, padding } = this.data;
-    const marks = [vocabulary[start]!, vocabulary[end]!];
-    const apart = new RegExp(`(${marks.map((mark) => mark.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`);
+    const { length, start, end, padding } = this.data;
     const found: number[] = [];
     const spelled = new Set<string>();
-    for (const piece of text.split(apart)) {
-      if (marks.includes(piece)) found.push(this.ids.get(piece)!);
-      else for (const word of wordsOf(piece)) this.append(word, found, spelled);
+    for (const part of this.parts(text)) {
+      if (typeof part !== "string") found.push(part.id);
+      else for (const word of wordsOf(part)) this.append(word, found, spelled);
     }
     const kept = [start, ...found.slice(0, length - 2), end];
     const ids = [...kept, ...Array<number>(length - kept.length).fill(padding)];
     return { ids, tokens: found.length + 2, spelled: [...spelled] };
+  }
+
+  private *parts(text: string): Generator<string | AddedToken> {
+    const [asItIs, normalized] = this.cutters;
+    for (const part of asItIs.cut(text)) {
+      if (typeof part !== "string") yield part;
+      else yield* normalized.cut(normalize(part));
+    }
   }
 
   private append(word: string, found: number[], spelled: Set<string>): void {
@@ -112,8 +141,47 @@ export class Tokenizer {
 /** Lone halves of surrogate pairs become question marks, as Python's "replace" makes them. */
 const whole = (text: string): string => text.replace(/\p{Surrogate}/gu, "?");
 
-function wordsOf(piece: string): string[] {
+function normalize(piece: string): string {
   const spaced = whole(piece).normalize("NFC").replace(SPACES, " ");
-  const lower = Array.from(spaced, (character) => character.toLowerCase()).join("");
-  return Array.from(lower.matchAll(WORDS), ([word]) => word);
+  return Array.from(spaced, (character) => character.toLowerCase()).join("");
+}
+
+/** Of a normalized text; a mark that was written in capitals is no token, and yet words of its own. */
+function wordsOf(piece: string): string[] {
+  return Array.from(piece.matchAll(WORDS), ([word, ...mark]) => (mark[0] === undefined ? [word] : mark)).flat();
+}
+
+/** Finds tokens in a text as the package tokenizers does: the leftmost first, of several the longest, none twice. */
+class Cutter {
+  private readonly tokens: Map<string, AddedToken>;
+  private readonly places: RegExp;
+
+  constructor(added: AddedToken[], vocabulary: string[]) {
+    const content = ({ id, normalized }: AddedToken): string => (normalized ? normalize(vocabulary[id]!) : vocabulary[id]!);
+    this.tokens = new Map(added.map((item) => [content(item), item]));
+    this.tokens.delete("");
+    const longest = [...this.tokens.keys()].sort((one, other) => other.length - one.length);
+    this.places = new RegExp(longest.map((text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|") || "[]", "g");
+  }
+
+  get size(): number {
+    return this.tokens.size;
+  }
+
+  *cut(text: string): Generator<string | AddedToken> {
+    let done = 0;
+    for (const { 0: word, index } of text.matchAll(this.places)) {
+      const item = this.tokens.get(word)!;
+      let [start, end] = [index, index + word.length];
+      const before = Array.from(text.slice(Math.max(0, start - 2), start)).at(-1) ?? "";
+      if (item.single_word && IN_WORD.test(before + Array.from(text.slice(end, end + 2)).slice(0, 1).join(""))) continue;
+      while (item.lstrip && start > done && WHITE_ONE.test(text[start - 1]!)) start--;
+      while (item.rstrip && end < text.length && WHITE_ONE.test(text[end]!)) end++;
+      start = Math.max(start, done);
+      if (done < start) yield text.slice(done, start);
+      yield item;
+      done = end;
+    }
+    if (done < text.length) yield text.slice(done);
+  }
 }

@@ -24,11 +24,29 @@ public class Encoded(
 }
 
 /**
+ * A token that is cut out of a text whole, before its words are: a mark, or a word learned later.
+ *
+ * @property id its place in the vocabulary, which holds its text.
+ * @property singleWord it counts only where no letter, digit or underscore touches it.
+ * @property lstrip white space in front of it belongs to it.
+ * @property rstrip white space behind it belongs to it.
+ * @property normalized it is looked for, and read itself, in lower case.
+ */
+public class AddedToken(
+    public val id: Int,
+    public val singleWord: Boolean = false,
+    public val lstrip: Boolean = false,
+    public val rstrip: Boolean = false,
+    public val normalized: Boolean = false,
+)
+
+/**
  * CLIP's tokenizer, byte-pair encoding from data; docs/device.md has its steps.
  *
  * @property vocabulary a token's id is its place.
  * @property merges "LEFT RIGHT", most urgent first.
  * @property length ids of a prompt.
+ * @property added tokens that are cut out whole; none: the start and the end, as they are written.
  */
 public class Tokenizer(
     public val vocabulary: List<String>,
@@ -37,9 +55,13 @@ public class Tokenizer(
     public val start: Int,
     public val end: Int,
     public val padding: Int,
+    public val added: List<AddedToken> = emptyList(),
 ) {
     private val ids = HashMap<String, Int>(2 * vocabulary.size).apply { vocabulary.forEachIndexed { id, token -> put(token, id) } }
     private val ranks = HashMap<String, Int>(2 * merges.size).apply { merges.forEachIndexed { rank, pair -> put(pair, rank) } }
+
+    /** Of tokens that are looked for in a text as it is, and in its normalized rest. */
+    private val cutters: Pair<Cutter, Cutter>
 
     init {
         fun need(
@@ -54,6 +76,11 @@ public class Tokenizer(
         need(listOf(start, end, padding).all { it in 0 until size }, "a mark outside of its vocabulary")
         need(LETTERS.all { it in ids && it + WORD_END in ids }, "no token for some of the bytes")
         need(merges.all(::fits), "a merge that is not two tokens which make a third")
+        need(added.size <= MAX_ADDED && added.all { it.id in 0 until size }, "added tokens outside of its vocabulary")
+        val cut = added.ifEmpty { listOf(start, end).distinct().map { AddedToken(it) } }
+        val (later, first) = cut.partition { it.normalized }
+        cutters = Cutter(first.associateBy { vocabulary[it.id] }) to Cutter(later.associateBy { normalize(vocabulary[it.id]) })
+        need(cutters.first.size + cutters.second.size == cut.size, "added tokens that are empty or alike")
     }
 
     private fun fits(merge: String): Boolean {
@@ -73,12 +100,12 @@ public class Tokenizer(
         }
         val found = ArrayList<Int>()
         val spelled = LinkedHashSet<String>()
-        for (piece in apart(text)) {
-            if (piece == vocabulary[start] || piece == vocabulary[end]) {
-                found += ids.getValue(piece)
+        for (part in parts(text)) {
+            if (part is Part.Token) {
+                found += part.token.id
                 continue
             }
-            for (word in splitWords(normalize(piece))) {
+            for (word in splitWords((part as Part.Text).text)) {
                 val parts = merged(word)
                 if (parts.size > 1) spelled += word
                 parts.mapTo(found, ids::getValue)
@@ -88,17 +115,50 @@ public class Tokenizer(
         return Encoded(IntArray(length) { kept.getOrElse(it) { padding } }, found.size + 2, spelled.toList())
     }
 
-    /** The text, cut around the marks where somebody wrote them out: those are tokens and no words. */
-    private fun apart(text: String): List<String> {
-        val marks = Regex(listOf(start, end).distinct().sorted().joinToString("|") { Regex.escape(vocabulary[it]) })
-        val found = ArrayList<String>()
-        var at = 0
-        for (mark in marks.findAll(text)) {
-            found += text.substring(at, mark.range.first)
-            found += mark.value
-            at = mark.range.last + 1
+    /** Added tokens, and normalized text between them: first those of the text as it is, then those of the rest. */
+    private fun parts(text: String): List<Part> =
+        cutters.first.cut(text).flatMap { if (it is Part.Text) cutters.second.cut(normalize(it.text)) else listOf(it) }
+
+    private sealed interface Part {
+        class Text(
+            val text: String,
+        ) : Part
+
+        class Token(
+            val token: AddedToken,
+        ) : Part
+    }
+
+    /** Finds tokens in a text as the package tokenizers does: the leftmost first, of several the longest, none twice. */
+    private class Cutter(
+        named: Map<String, AddedToken>,
+    ) {
+        private val tokens = named - ""
+        private val places = Regex(tokens.keys.sortedByDescending { it.length }.joinToString("|") { Regex.escape(it) })
+        val size: Int get() = tokens.size
+
+        fun cut(text: String): List<Part> {
+            val found = ArrayList<Part>()
+            var done = 0
+            for (match in if (tokens.isEmpty()) emptySequence() else places.findAll(text)) {
+                val token = tokens.getValue(match.value)
+                var (start, end) = match.range.first to match.range.last + 1
+                if (token.singleWord && touched(text, start, end)) continue
+                while (token.lstrip && start > done && isWhite(text[start - 1].code)) start--
+                while (token.rstrip && end < text.length && isWhite(text[end].code)) end++
+                if (done < start) found += Part.Text(text.substring(done, start))
+                found += Part.Token(token)
+                done = end
+            }
+            if (done < text.length) found += Part.Text(text.substring(done))
+            return found
         }
-        return (found + text.substring(at)).filter { it.isNotEmpty() }
+
+        private fun touched(
+            text: String,
+            start: Int,
+            end: Int,
+        ): Boolean = (start > 0 && inWord(text.codePointBefore(start))) || (end < text.length && inWord(text.codePointAt(end)))
     }
 
     /** Of a word's bytes: again and again the pair of the lowest rank becomes one, wherever it stands, left to right. */
@@ -124,6 +184,11 @@ public class Tokenizer(
         private const val WORD_END = "</w>"
         private const val MAX_TOKENS = 1024
         private const val MAX_VOCABULARY = 1 shl 20
+        private const val MAX_ADDED = 1024
+        private val FLAGS = listOf("single_word", "lstrip", "rstrip", "normalized")
+
+        /** Where it was written in capitals a mark is no token, and yet words of its own. */
+        private val MARK = Regex("(<\\|)(startoftext|endoftext)(\\|>)")
 
         /** Of a prompt; no prompt that any base reads needs as many. */
         public const val MAX_CHARACTERS: Int = 1 shl 16
@@ -161,6 +226,16 @@ public class Tokenizer(
             return found.toString()
         }
 
+        /** Unicode's Alphabetic, marks, decimal digits, underscores and joiners. */
+        private fun inWord(code: Int): Boolean =
+            Character.isAlphabetic(code) || code == 0x200c || code == 0x200d ||
+                when (Character.getType(code).toByte()) {
+                    Character.NON_SPACING_MARK, Character.COMBINING_SPACING_MARK, Character.ENCLOSING_MARK,
+                    Character.DECIMAL_DIGIT_NUMBER, Character.CONNECTOR_PUNCTUATION,
+                    -> true
+                    else -> false
+                }
+
         private enum class Kind { LETTER, NUMBER, WHITE, OTHER }
 
         private fun kindOf(code: Int): Kind =
@@ -180,8 +255,13 @@ public class Tokenizer(
                 val kind = kindOf(text.codePointAt(at))
                 val contraction = CONTRACTIONS.firstOrNull { text.startsWith(it, at) }
                 var next = at + Character.charCount(text.codePointAt(at))
+                val mark = if (text.startsWith("<|", at)) MARK.matchAt(text, at) else null
                 if (contraction != null) {
                     next = at + contraction.length
+                } else if (mark != null) {
+                    found += mark.groupValues.drop(1)
+                    at = mark.range.last + 1
+                    continue
                 } else if (kind == Kind.LETTER || kind == Kind.OTHER) {
                     while (next < text.length && kindOf(text.codePointAt(next)) == kind) next += Character.charCount(text.codePointAt(next))
                 }
@@ -195,7 +275,8 @@ public class Tokenizer(
             value: Json,
             what: String,
         ): Tokenizer {
-            val fields = Fields(value, what, setOf("vocabulary", "merges", "length", "start", "end", "padding"))
+            val fields = Fields(value, what, setOf("vocabulary", "merges", "length", "start", "end", "padding", "added"))
+            val added = if (fields.has("added")) fields.list("added").map { Fields(it, what, FLAGS.toSet() + "id") } else emptyList()
             return Tokenizer(
                 vocabulary = fields.texts("vocabulary"),
                 merges = fields.texts("merges"),
@@ -203,6 +284,11 @@ public class Tokenizer(
                 start = fields.small("start"),
                 end = fields.small("end"),
                 padding = fields.small("padding"),
+                added =
+                    added.map { token ->
+                        val (singleWord, lstrip, rstrip, normalized) = FLAGS.map(token::flag)
+                        AddedToken(token.small("id"), singleWord, lstrip, rstrip, normalized)
+                    },
             )
         }
     }

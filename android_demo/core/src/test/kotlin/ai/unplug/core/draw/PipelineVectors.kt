@@ -44,6 +44,22 @@ object PipelineVectors {
         return prompts.size
     }
 
+    /** The recorded tokenizer with learned words behind its vocabulary. */
+    fun learned(): Int {
+        val vectors = Vectors.json("pipeline/tokens.json")["learned"]
+        val tokenizer =
+            tokenizer { data ->
+                val words = Json.Arr(data["vocabulary"].items + vectors["words"].items)
+                Json.Obj(data.fields + mapOf("vocabulary" to words, "added" to vectors["added"]))
+            }
+        for (prompt in vectors["prompts"].items) {
+            val found = tokenizer.encode(prompt["text"].string)
+            assertEquals(prompt["ids"].items.map { it.int }, found.ids.toList(), prompt["text"].string)
+            assertEquals(prompt["spelled"].items.map { it.string }, found.spelled, prompt["text"].string)
+        }
+        return vectors["prompts"].items.size
+    }
+
     fun noise(words: (ULong, ULong, Int) -> IntArray): Int {
         val vectors = Vectors.json("pipeline/noise.json")
         val streams = vectors["streams"].items

@@ -1,7 +1,9 @@
 package ai.unplug.core.draw
 
+import ai.unplug.core.DataError
 import ai.unplug.core.FloatTensor
 import ai.unplug.core.InputError
+import ai.unplug.core.Json
 import ai.unplug.core.TensorSpec
 import ai.unplug.core.Vectors
 import ai.unplug.core.doubles
@@ -22,6 +24,15 @@ class PipelineVectorsTest {
     @Test
     fun `token ids of the golden prompts`() {
         assertEquals(15, PipelineVectors.tokens(PipelineVectors.tokenizer()))
+    }
+
+    @Test
+    fun `learned words are cut out as transformers does`() {
+        assertEquals(15, PipelineVectors.learned())
+        val alike = Vectors.json("pipeline/tokens.json")["learned"]["added"].items.take(1)
+        for (added in listOf(alike + alike, listOf(Json.Obj(mapOf("id" to Json.Num(0.0)))))) {
+            assertThrows(DataError::class.java) { PipelineVectors.tokenizer { Json.Obj(it.fields + ("added" to Json.Arr(added))) } }
+        }
     }
 
     @Test

@@ -13,7 +13,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from unplug.core import CheckpointError, InputError, OutputError, Registry, atomic_dir, read_json, sha256_file, write_json
+from unplug.core import (
+    CheckpointError,
+    InputError,
+    OutputError,
+    Registry,
+    atomic_dir,
+    read_json,
+    settled,
+    sha256_file,
+    write_json,
+)
 
 MODELS: Registry[Any] = Registry(
     "model type",
@@ -139,6 +149,7 @@ def view_of(model_type: str) -> str | None:
     return model_type if model_type in VIEWS else None
 
 
+@settled
 def load_checkpoint(path: str | Path, *, expect: str | None = None, view: str | None = None) -> Checkpoint:
     """Loads a checkpoint folder, safetensors only.
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, InputError
+from unplug.core import DataError, InputError, settled
 
 from .cache import fingerprints, pixels
 from .source import Captioned, Eyes, Listing, Problem, Sample, parse_spec
@@ -87,6 +87,7 @@ class Dataset:
         return np.array([position[name] for name in ids], dtype=np.int64)
 
 
+@settled
 def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True) -> Dataset:
     """Loads, decodes and caches the data that a spec names.
 

@@ -13,7 +13,7 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, open_regular
+from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, open_regular, settled
 from unplug.export import Artifact, Session, check_inputs, load_artifact, random_inputs
 from unplug.plugins import load_checkpoint
 
@@ -46,6 +46,7 @@ class _Model:
         return "age_edges" in self.config or self.model_type == "age-trunk"
 
 
+@settled
 def run(
     model: str | Path | Artifact, inputs: Mapping[str, Array] | Sequence[str | Path] | str | Path | int, *,
     box: str | None = None, landmarker: str | Path | None = None, margin: float = FACE_MARGIN, frame: Frame | None = None,

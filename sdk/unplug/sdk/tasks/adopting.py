@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from unplug.core import CheckpointError, InputError, one_writer, sha256_file
+from unplug.core import CheckpointError, InputError, one_writer, settled, sha256_file
 from unplug.plugins import ADOPTED, Adopted, AgePredictor, Checkpoint, load_checkpoint, load_weights, save_checkpoint
 from unplug.sdk.data import Dataset, Split
 from unplug.sdk.training import Recipe, check_place, edges_of
@@ -64,6 +64,7 @@ def adopt(
     return load_checkpoint(out, expect=task.model_type)
 
 
+@settled
 def check_network(adopted: Adopted, image_size: int, edges: Sequence[float]) -> AgePredictor:
     """An untrained predictor around a network that answers each picture with one logit an age group.
 

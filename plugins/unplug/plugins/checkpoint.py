@@ -344,6 +344,10 @@ def load_weights(model: Any, weights: Path) -> None:
     tensors, own = _read_tensors(weights), model.state_dict()
     if hasattr(model, "rename_tensors"):
         model.rename_tensors(tensors)
+    there = {tensor.data_ptr(): name for name, tensor in own.items() if name in tensors and tensor.numel()}
+    for name in own.keys() - tensors.keys():  # a file holds what two layers share once
+        if (twin := there.get(own[name].data_ptr())) is not None and own[twin].shape == own[name].shape:
+            tensors[name] = tensors[twin]
     for name in sorted(own.keys() ^ tensors.keys()):
         side = "is missing" if name in own else "does not belong to this model"
         raise CheckpointError(str(weights), f"tensor {name!r} {side}", "This is the checkpoint of another model")

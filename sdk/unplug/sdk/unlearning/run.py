@@ -290,6 +290,7 @@ def _record(
             name: task.metrics(model, part)
             for name, part in (("retain", sets.train), ("forget", sets.forget), ("test", sets.test))
         },
+        **({"adopted": original.record["adopted"]} if "adopted" in original.record else {}),
         "lineage": {"original": str(original.path), "original_sha256": original.sha256},
         "versions": versions(),
     }

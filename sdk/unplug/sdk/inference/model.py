@@ -19,7 +19,7 @@ from unplug.plugins import load_checkpoint
 
 from .alignment import Frame
 from .answer import Answer, age_rows
-from .crop import FACE_MARGIN, crop
+from .crop import CENTRE, FACE_MARGIN, UNSOUGHT, crop
 from .decision import Decision
 from .pictures import scaled
 
@@ -106,6 +106,7 @@ def run(
         inputs=arrays,
         outputs=outputs,
         results=tuple(rows),
+        notes=(UNSOUGHT,) if opened.takes_faces and any(words == CENTRE for _, words in images) else (),
     )
 
 

@@ -23,12 +23,15 @@ def _answering(model: nn.Module) -> list[tuple[str, nn.Module]]:
     named = list(model.named_modules())
     if not isinstance(model, AgePredictor) or model.network is None:
         return named
-    mode, own = model.training, [item for item in model.parameters() if item.requires_grad]
+    mode, frozen = model.training, [item for item in model.parameters() if not item.requires_grad]
+    own = list(model.requires_grad_().parameters())
     image_BCHW = torch.zeros(1, 3, model.image_size, model.image_size, device=model.age_centers.device)
     with torch.enable_grad():
         logits_BG = model.eval().network(image_BCHW)
         found = torch.autograd.grad(logits_BG.sum(), own, allow_unused=True)
     model.train(mode)
+    for item in frozen:
+        item.requires_grad_(False)
     reached = {id(item) for item, gradient in zip(own, found, strict=True) if gradient is not None}
     return [(name, item) for name, item in named if reached & {id(one) for one in item.parameters(recurse=False)}]
 

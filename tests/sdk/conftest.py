@@ -44,7 +44,9 @@ def one_thread() -> Iterator[None]:
     """Tiny networks are slower on two threads than on one, and others use this machine too."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")  # what the steps go by
+        yield
     torch.set_num_threads(before)
 
 

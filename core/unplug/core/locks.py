@@ -19,6 +19,7 @@ from .cache import cache_dir
 from .durable import make_folder
 from .errors import OutputError
 from .results import output_error, recover
+from .surroundings import settle
 from .temporaries import TRIES, hidden_name, sweep, try_lock
 
 UNGUARDED = "%s: this system has no file locks, so nothing stops a second command with the same --out; do not start one"
@@ -75,9 +76,10 @@ def hold(path: Path) -> Iterator[None]:
 
 
 def one_writer(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that holds the places that its arguments ``out`` and ``work`` name while it runs; see `hold`.
+    """A step (`settled`) that holds the places that its arguments ``out`` and ``work`` name while it runs; see `hold`.
 
     Raises:
+        InputError: see `settled`.
         OutputError: another process or thread writes one of them.
     """
     signature = inspect.signature(function)
@@ -86,6 +88,7 @@ def one_writer(function: Callable[P, R]) -> Callable[P, R]:
     def holding(*args: P.args, **kwargs: P.kwargs) -> R:
         given = signature.bind(*args, **kwargs).arguments
         with contextlib.ExitStack() as places:
+            places.enter_context(settle())
             for name in ("out", "work"):
                 if given.get(name) is not None:
                     places.enter_context(hold(given[name]))

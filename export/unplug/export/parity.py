@@ -20,6 +20,7 @@ from unplug.core import (
     git_revision,
     installed_versions,
     read_dataclass,
+    settled,
     write_json,
 )
 from unplug.plugins import view_of
@@ -146,6 +147,7 @@ class ParityReport:
         return read_dataclass(cls, Path(path), ReportError)
 
 
+@settled
 def measure_parity(
     artifacts: Artifact | Sequence[Artifact],
     checkpoint: Path,

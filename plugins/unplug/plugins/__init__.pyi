@@ -1,5 +1,6 @@
 from .adopted import Adopted as Adopted
 from .adopted import Normalized as Normalized
+from .adopted import first_answer as first_answer
 from .adopted import trust as trust
 from .age import AGE_EDGES as AGE_EDGES
 from .age import MAX_RANDOM_FEATURES as MAX_RANDOM_FEATURES

@@ -37,6 +37,7 @@ class Adopted:
         factory: ``timm:NAME``, ``torchvision:NAME`` or ``package.module:factory``.
         arguments: what it is called with, numbers and texts; a network of a list gets the number of groups beside them.
         mean, std: three numbers each: the network sees (RGB in [0, 1] - mean) / std.
+        contiguous: it does not take channels-last memory (``view`` of a feature map, say), and computes in contiguous one.
 
     Raises:
         InputError: a name or value of another form.
@@ -46,6 +47,7 @@ class Adopted:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     std: tuple[float, float, float] = (0.5, 0.5, 0.5)
+    contiguous: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.factory, str) or FORM.fullmatch(self.factory) is None:
@@ -66,6 +68,8 @@ class Adopted:
                 raise InputError(what, "it is not three numbers", "Give one a colour, of values in [0, 1]")
         if min(self.std) <= 0:
             raise InputError("std", "one of them is not above 0", "Give the spread of each colour, of values in [0, 1]")
+        if not isinstance(self.contiguous, bool):
+            raise InputError("contiguous", "it is neither true nor false", "Adopt the network again")
 
     @property
     def package(self) -> str:
@@ -74,17 +78,18 @@ class Adopted:
 
     def to_dict(self) -> dict[str, Any]:
         """What a ``config.json`` holds of it; `from_dict` is the inverse."""
-        return {
-            "factory": self.factory, "arguments": dict(self.arguments), "mean": list(self.mean), "std": list(self.std),
-        }  # fmt: skip
+        memory = {"contiguous": True} if self.contiguous else {}
+        three = {"mean": list(self.mean), "std": list(self.std)}
+        return {"factory": self.factory, "arguments": dict(self.arguments), **three, **memory}
 
     @classmethod
     def from_dict(cls, raw: Any) -> Adopted:
         """The inverse of `to_dict`; `InputError` where it is of another form."""
         names = {"factory", "arguments", "mean", "std"}
-        if not isinstance(raw, Mapping) or set(raw) != names or not all(isinstance(raw[key], list) for key in ("mean", "std")):
+        known = isinstance(raw, Mapping) and set(raw) - {"contiguous"} == names
+        if not known or not all(isinstance(raw[key], list) for key in ("mean", "std")):
             raise InputError("network", f"it is not an object of {', '.join(sorted(names))}", "Adopt it again")
-        return cls(factory=raw["factory"], arguments=raw["arguments"], mean=tuple(raw["mean"]), std=tuple(raw["std"]))
+        return cls(**{**raw, "mean": tuple(raw["mean"]), "std": tuple(raw["std"])})
 
     def build(self, groups: int) -> nn.Module:
         """The network, with weights that are not trained.
@@ -159,21 +164,50 @@ LISTS: dict[str, Callable[[str, int], Callable[..., Any]]] = {
 
 
 class Normalized(nn.Module):
-    """A network behind its normalization: logits (B, G) of RGB images (B, 3, H, W) in [0, 1]; see `Adopted`."""
+    """A network behind its normalization: logits (B, G) of RGB images (B, 3, H, W) in [0, 1]; see `Adopted`.
+
+    Of several answers the first is taken, see `first_answer`: what others are for (auxiliary losses) only their owner knows.
+    """
 
     mean_C11: Tensor
     std_C11: Tensor
 
     def __init__(self, adopted: Adopted, groups: int) -> None:
         super().__init__()
+        self.contiguous = adopted.contiguous
         self.inner = adopted.build(groups)
         for name, three in (("mean_C11", adopted.mean), ("std_C11", adopted.std)):
             self.register_buffer(name, torch.tensor(three)[:, None, None], persistent=False)
 
     def forward(self, image_BCHW: Tensor) -> Tensor:
         """Logits (B, G) of RGB images in [0, 1], which the network sees normalized."""
-        answer: Tensor = self.inner((image_BCHW - self.mean_C11) / self.std_C11)
+        if self.contiguous:
+            image_BCHW = image_BCHW.contiguous()
+        answer: Tensor = first_answer(self.inner((image_BCHW - self.mean_C11) / self.std_C11))
         return answer
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Normalized:
+        """Whoever moves the model asks for channels-last memory: a network that does not take it stays as it is."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.contiguous:
+            for tensor in (*self.parameters(), *self.buffers()):
+                tensor.data = tensor.data.contiguous()
+        return self
+
+
+def first_answer(answer: Any) -> Any:
+    """What a network says of a picture where it says more: ``logits`` or ``out`` of names, else the first of several.
+
+    Example:
+        >>> first_answer((1, 2)), first_answer({"aux": 3, "out": 4}), first_answer(5)
+        (1, 4, 5)
+    """
+    for name in ("logits", "out"):
+        if isinstance(answer, Mapping) and name in answer:
+            return answer[name]
+        if not isinstance(answer, Mapping | Tensor) and hasattr(answer, name):
+            return getattr(answer, name)
+    return answer[0] if isinstance(answer, tuple | list) and answer else answer
 
 
 def factories_file() -> Path:

@@ -212,6 +212,7 @@ class AgePredictor(nn.Module, PyTorchModelHubMixin, library_name="unplug", tags=
             **({} if self.lift is None else {"random_features": self.lift.out_features}),
             **({} if self.adopted is None else {"network": self.adopted.to_dict()}),
         }
+        self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # safetensors views what layers share
         return super().save_pretrained(save_directory, config=config, **kwargs)
 
     @classmethod

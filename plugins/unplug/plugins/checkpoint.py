@@ -24,6 +24,7 @@ from unplug.core import (
     check_there,
     json_sha256,
     read_json,
+    settled,
     sha256_file,
     write_json,
 )
@@ -155,6 +156,7 @@ def view_of(model_type: str) -> str | None:
     return model_type if model_type in VIEWS else None
 
 
+@settled
 def load_checkpoint(
     path: str | Path, *, expect: str | None = None, view: str | None = None, variant: str | None = None
 ) -> Checkpoint:
@@ -431,6 +433,10 @@ def load_weights(model: Any, weights: Path) -> None:
         tensors |= read
     if hasattr(model, "rename_tensors"):
         model.rename_tensors(tensors)
+    there = {tensor.data_ptr(): name for name, tensor in own.items() if name in tensors and tensor.numel()}
+    for name in own.keys() - tensors.keys():  # a file holds what two layers share once
+        if (twin := there.get(own[name].data_ptr())) is not None and own[twin].shape == own[name].shape:
+            tensors[name] = tensors[twin]
     for name in sorted(own.keys() ^ tensors.keys()):
         side = "is missing" if name in own else "does not belong to this model"
         raise CheckpointError(str(weights), f"tensor {name!r} {side}", "This is the checkpoint of another model")

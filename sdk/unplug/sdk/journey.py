@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from unplug.core import InputError, temporary_folder
+from unplug.core import InputError, settled, temporary_folder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -30,6 +30,7 @@ Place = str | Path
 """A file or a folder."""
 
 
+@settled
 def train(
     data: Dataset, split: Split, *, out: Place, forgettable: str | None = None, trunk: Checkpoint | Place | None = None,
     trunk_data: Dataset | None = None, design: Mapping[str, Any] | None = None, seed: int = 0, device: str = "auto",
@@ -67,6 +68,7 @@ def train(
     return train_age(data, split, chosen, Path(out), seed=seed, device=pick_device(device), restart=restart, show=show)
 
 
+@settled
 def unlearn(
     original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place, method: str | None = None,
     budget: float | None = None, options: Mapping[str, str] | None = None, retrained: Checkpoint | Place | None = None,
@@ -104,6 +106,7 @@ def unlearn(
     )  # fmt: skip
 
 
+@settled
 def audit(
     models: Sequence[Checkpoint | Artifact | Place], data: Dataset, forget_ids: Sequence[str], *,
     original: Checkpoint | Place | None = None, retrained: Checkpoint | Place | None = None,
@@ -144,6 +147,7 @@ def audit(
         return run_audit(config, pick_device(device), lambda _: None, show)
 
 
+@settled
 def export(
     checkpoint: Checkpoint | Place, *, out: Place, to: Sequence[str] = ("litert", "coreml", "onnx"),
     precision: Sequence[str] = ("fp32", "fp16"), calibrate: Dataset | None = None, samples: int = 128, nhwc: bool = False,
@@ -175,6 +179,7 @@ def export(
     )  # fmt: skip
 
 
+@settled
 def evaluate(
     models: Sequence[Checkpoint | Artifact | Place], data: Dataset | str, *, protocol: str = "fate-aev",
     part: Literal["test", "validation"] = "test", checkpoints: Sequence[Checkpoint | Place] = (), splits: Sequence[Place] = (),
@@ -210,6 +215,7 @@ def evaluate(
     )
 
 
+@settled
 def check(files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, samples: int = 16) -> ParityReport:
     """Compares exported files with their checkpoint, per named output, on synthetic faces (a plugin: their edges).
 
@@ -229,6 +235,7 @@ def check(files: Sequence[Artifact | Place], checkpoint: Checkpoint | Place, *, 
     return measure_parity(loaded, _path(checkpoint), inputs)
 
 
+@settled
 def bench(
     files: Sequence[Artifact | Place], *, on: str | Sequence[str] = "host", delegates: Sequence[str] = (),
     runtime: str | None = None, checkpoint: Checkpoint | Place | None = None, **plan: Any,
@@ -254,6 +261,7 @@ def bench(
     )
 
 
+@settled
 def release(
     original: Checkpoint | Place, data: Dataset, forget_ids: Sequence[str], *, out: Place,
     retrained: Checkpoint | Place | None = None, base: str | None = None, gates: Mapping[str, Any] | None = None,
@@ -294,6 +302,7 @@ def release(
     )  # fmt: skip
 
 
+@settled
 def generate(
     prompt: str, steerings: Sequence[Steering] = (), *, base: str = "small", negative: str = "", count: int = 1,
     size: int | None = None, steps: int | None = None, guidance: float | None = None, seed: int = 0, device: str = "auto",
@@ -351,6 +360,7 @@ def _from_files(
     return [Image.fromarray(item) for item in draw(folder, words, seeds=tuple(seeds), steers=steers).images]
 
 
+@settled
 def compare(
     spec: str, condition: str, *, out: Place, base: str = "small", device: str = "auto", show: bool = False, **request: Any
 ) -> ComparisonReport:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unplug.core import InputError, versions
+from unplug.core import InputError, settled, versions
 from unplug.sdk.inference import FAULTS
 from unplug.sdk.statistics import CONFIDENCE, MIN_SUBJECTS
 
@@ -30,6 +30,7 @@ MAX_MODELS = 24
 NAMES_ALONE = "pictures of the training under other names"
 
 
+@settled
 def evaluate(
     asked: Asked, protocol: str, asking: Asking, *, device: torch.device | None = None, show: bool = True
 ) -> EvaluationReport:

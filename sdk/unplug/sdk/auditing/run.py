@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import DataError, counted, progress, versions
+from unplug.core import DataError, counted, progress, settled, versions
 from unplug.sdk.data import Split, keyed
 from unplug.sdk.fleet import References
 from unplug.sdk.statistics import CONFIDENCE, MIN_FALSE_POSITIVES, MIN_SUBJECTS, REPLICATES, Resamples, auc, resamples
@@ -32,6 +32,7 @@ NO_EVIDENCE = "it needs more than the sets of the split, which was not gathered"
 MIN_FORGET = 2  # an interval over one sample says nothing, and AUC over one sample is a rank
 
 
+@settled
 def audit(
     predictors: Sequence[Predictor],
     sets: Sets,

@@ -1,4 +1,5 @@
 from .artifacts import artifact_paths as artifact_paths
+from .binding import ANEW as ANEW
 from .binding import CERTIFIED as CERTIFIED
 from .binding import EXACT as EXACT
 from .binding import RANKED as RANKED

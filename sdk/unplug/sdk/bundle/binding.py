@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 EXACT = "equality"
 """The gate of a model made to forget, in the place of those of attacks."""
+ANEW = "trained anew without them by the recipe that it was adopted with, which is not known to be its owner's"
+"""What the detail of that gate says where the original was trained elsewhere: the equality is between two of ours."""
 CERTIFIED, RANKED = "certified (method)", "this request (people)"
 """The gates of a release that rests on a certification of its method, and on the ranks of whom it names."""
 USE = (("utility",), ("utility (retain)",), ("budget",))

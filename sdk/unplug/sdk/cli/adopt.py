@@ -41,7 +41,7 @@ def adopt(
     from unplug.plugins import ADOPTED, AGE_EDGES, Adopted, trust
     from unplug.sdk.data import load_dataset, load_split, make_split
     from unplug.sdk.tasks import adopt as adopt_weights
-    from unplug.sdk.tasks import check_network, train_age
+    from unplug.sdk.tasks import check_network, check_new, train_age
     from unplug.sdk.training import Recipe, parse_edges
 
     chosen = {key: value for key, value in recipe_options.items() if value is not None}
@@ -51,7 +51,8 @@ def adopt(
     adopted = Adopted(factory=factory, arguments=arguments, mean=_three("--mean", mean), std=_three("--std", std))
     if not factory.startswith(("timm:", "torchvision:")):
         trust(factory)
-    check_network(adopted, recipe.image_size, borders)
+    check_new(out)
+    check_network(adopted, recipe.image_size, borders, weights=weights, device=common.device)
     dataset = load_dataset(spec, recipe.image_size, on_bad=on_bad, show=common.show)
     if split_file is not None:
         split = load_split(split_file)
@@ -71,8 +72,10 @@ def adopt(
     count = sum(parameter.numel() for parameter in done.model.parameters())
     lines = [f"saved {out}: {factory}, {count / 1e6:.2f} M parameters"]
     lines += [f"{name:<11}{row['n']:>6} samples  MAE {row['mae']:5.2f} years" for name, row in metrics.items()]
+    notes = done.record["adopted"]["notes"]
+    lines += [f"note: {note}" for note in notes]
     value = {"out": str(out), "sha256": done.sha256, "parameters": count, "metrics": metrics, "split_sha256": split.sha256}
-    return Outcome(value=value, text="\n".join(lines))
+    return Outcome(value=value | {"notes": notes}, text="\n".join(lines))
 
 
 def _value(text: str) -> Any:

@@ -86,5 +86,7 @@ def forget(
     if method != "retrain":
         beside = f" --base {base}" if base else ""
         lines.append(f"Next: unplug audit {out} --data {spec} --forget {forget_file} --retrained DIR{beside} -o audit.json")
-    lines.append(traces(forget_file))
-    return Outcome(value={"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics}, text="\n".join(lines))
+    notes = done.record.get("adopted", {}).get("notes", [])
+    lines += [folded(f"note: {note}") for note in notes] + [traces(forget_file)]
+    value = {"out": str(out), "sha256": done.sha256, **facts, "metrics": metrics, **({"notes": notes} if notes else {})}
+    return Outcome(value=value, text="\n".join(lines))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from unplug.core import InputError, counted
 
-from .base import MAX_SEED, Outcome
+from .base import MAX_SEED, Outcome, folded
 from .guides import Guide, GuideOrder
 
 if TYPE_CHECKING:
@@ -93,4 +93,6 @@ def deliver(
         "out": str(order.out), "pictures": [str(file) for file in order.files], "seconds": round(seconds, 3),
         "guides": [item.to_dict() for item in guides], **known, **more,
     }  # fmt: skip
-    return Outcome(value=value, text=f"saved {order.out} ({counted(len(pictures), 'picture')}, {seconds:.1f} s, {how})")
+    saved = f"saved {order.out} ({counted(len(pictures), 'picture')}, {seconds:.1f} s, {how})"
+    told = [item.told for item in guides if item.photo]
+    return Outcome(value=value | {"notes": told}, text="\n".join([saved, *map(folded, told)]))

@@ -45,6 +45,7 @@ class Guide:
         strength: factor on the plugin's residuals.
         options: settings of the condition, for a photograph.
         frame: how the face of a photograph is cropped; None takes its centre square.
+        kind: the condition that the plugin follows.
     """
 
     plugin: str
@@ -53,11 +54,25 @@ class Guide:
     strength: float
     options: Mapping[str, str]
     frame: FaceFrame | None
+    kind: str = ""
+
+    @property
+    def crop(self) -> str | None:
+        """What the condition is drawn of; None where it is drawn already."""
+        return ("face" if self.frame else "centre square") if self.photo else None
+
+    @property
+    def told(self) -> str:
+        """A line about a photograph: its crop, and what that means where no face was looked for."""
+        if self.frame or self.kind == BODY:
+            return f"{self.image}: drawn of its {self.crop}"
+        sought = "no face was looked for, and the base may draw a stranger. Give --crop face"
+        return f"{self.image}: drawn of its {self.crop}; {sought}"
 
     def to_dict(self) -> dict[str, Any]:
         """What the command says of it."""
-        cut = ("face" if self.frame else "centre square") if self.photo else None
-        return {"plugin": self.plugin, "image": str(self.image), "photo": self.photo, "crop": cut, "options": {**self.options}}
+        options = {**self.options}
+        return {"plugin": self.plugin, "image": str(self.image), "photo": self.photo, "crop": self.crop, "options": options}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,11 +123,11 @@ class GuideOrder:
         cropped = [photo and self._crops(kind) for photo, kind in zip(photo_of, kinds, strict=True)]
         options = self._options([kind if photo else None for kind, photo in zip(kinds, photo_of, strict=True)], cropped)
         strengths = self.strengths or (1.0,) * len(self.plugins)
-        rows = zip(self.plugins, images, photo_of, strengths, cropped, options, strict=True)
+        rows = zip(self.plugins, images, photo_of, strengths, cropped, kinds, options, strict=True)
         return tuple(
             Guide(plugin=plugin, image=image, photo=photo, strength=strength, options=own,
-                  frame=self._frame(of_face) if crops else None)
-            for plugin, image, photo, strength, crops, (own, of_face) in rows
+                  frame=self._frame(of_face) if crops else None, kind=kind)
+            for plugin, image, photo, strength, crops, kind, (own, of_face) in rows
         )  # fmt: skip
 
     def _mismatch(self) -> InputError | None:

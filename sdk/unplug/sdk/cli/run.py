@@ -10,7 +10,7 @@ import click
 
 from unplug.core import InputError, MissingExtraError, require_modules, table
 
-from .base import Common, Outcome, command
+from .base import Common, Outcome, command, folded
 from .bundle import trust_of, trust_option
 from .options import face_options, shipped_or_given
 
@@ -73,12 +73,14 @@ def run(
     )  # fmt: skip
     for out in outs:
         answer.save(out)
-    value: dict[str, Any] = {"model": str(model), "results": list(answer.results), "outputs": answer.summary()}
+    notes = list(answer.notes)
+    value: dict[str, Any] = {"model": str(model), "results": list(answer.results), "outputs": answer.summary(), "notes": notes}
     if record is not None:
         value["decision_holds"] = holds
     lines = _lines(answer, outs, record, holds)
-    if framed is not None and images and box is None and face_landmarker is None:
-        lines.append("note: this bundle puts eyes in their place, and nothing found any here; give --face-landmarker FILE")
+    if framed is not None and notes:
+        notes.append("this bundle puts eyes in their place, and nothing found any here")
+    lines += [folded(f"note: {note}") for note in notes]
     return Outcome(value=value | {"out": [str(out) for out in outs]}, text="\n".join(lines))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import DataError, InputError, spoilt_name, tell
+from unplug.core import DataError, InputError, settled, spoilt_name, tell
 
 from .cache import fingerprints, pixels
 from .naming import told_of_people
@@ -93,6 +93,7 @@ class Dataset:
         return np.array([position[name] for name in ids], dtype=np.int64)
 
 
+@settled
 def load_dataset(spec: str, size: int, *, on_bad: OnBad = "error", show: bool = True, tells: bool = True) -> Dataset:
     """Loads, decodes and caches the data that a spec names.
 

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from unplug.core import InputError, quiet
+from unplug.core import InputError, quiet, settled
 from unplug.plugins import load_checkpoint
 from unplug.sdk.conditions import FaceFrame, condition_picture
 
@@ -158,6 +158,7 @@ def read_condition(steering: Steering, kind: str, size: int) -> Image.Image:
     return Image.fromarray(pixels_HWC)
 
 
+@settled
 def draw_pictures(
     base: Any,
     prompts: Sequence[str],

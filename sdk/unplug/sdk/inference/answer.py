@@ -32,6 +32,7 @@ class Answer:
         results: of an age predictor one row a picture: ``image``, ``age`` in years, ``groups`` by falling probability and
             ``crop``, what was cut out of it; with a decision also ``decision``: ``age`` T, ``over`` P(age >= T) and the
             ``answer``; empty for other models and for arrays.
+        notes: what a reader of the results must know: that nothing looked for a face.
     """
 
     model: str
@@ -40,6 +41,7 @@ class Answer:
     inputs: dict[str, Array]
     outputs: dict[str, Array]
     results: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
 
     def summary(self) -> list[dict[str, Any]]:
         """A row an output: name, shape, dtype, smallest, largest and mean value, and rms, the root of the mean square."""

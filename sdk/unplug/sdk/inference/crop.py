@@ -19,6 +19,12 @@ FACE_MARGIN = (
     0.01  # of the box of all landmarks, on each side: the median of 150 UTKFace photographs (80 % within -0.01 to 0.04)
 )
 MAX_FACES = 5
+CENTRE = "centre square"
+UNSOUGHT = (
+    "no face was looked for: the model saw the centre square of the picture, which is right for faces that are cropped "
+    "already; of any other photograph its age may be far off. Give --face-landmarker FILE, or --box"
+)
+"""What is told of an answer about such a square."""
 
 
 def crop(
@@ -44,7 +50,7 @@ def crop(
         corners = parse_box(box, image)
         return square(image.crop(corners), size), f"box {box}"
     if landmarker is None:
-        return square(image, size), "centre square"
+        return square(image, size), CENTRE
     if frame is not None:
         return _aligned(path, image, landmarker, size, frame)
     corners = _find_face(path, image, landmarker, margin)

@@ -13,13 +13,13 @@ from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, check_content, open_regular
+from unplug.core import Array, DataError, InputError, IOSpec, TensorSpec, check_content, open_regular, settled
 from unplug.export import Artifact, Session, check_inputs, load_artifact, random_inputs
 from unplug.plugins import load_checkpoint
 
 from .alignment import Frame
 from .answer import Answer, age_rows
-from .crop import FACE_MARGIN, crop
+from .crop import CENTRE, FACE_MARGIN, UNSOUGHT, crop
 from .decision import Decision
 from .pictures import scaled
 
@@ -46,6 +46,7 @@ class _Model:
         return "age_edges" in self.config or self.model_type == "age-trunk"
 
 
+@settled
 def run(
     model: str | Path | Artifact, inputs: Mapping[str, Array] | Sequence[str | Path] | str | Path | int, *,
     box: str | None = None, landmarker: str | Path | None = None, margin: float = FACE_MARGIN, frame: Frame | None = None,
@@ -105,6 +106,7 @@ def run(
         inputs=arrays,
         outputs=outputs,
         results=tuple(rows),
+        notes=(UNSOUGHT,) if opened.takes_faces and any(words == CENTRE for _, words in images) else (),
     )
 
 

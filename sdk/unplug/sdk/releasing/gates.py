@@ -22,7 +22,7 @@ from unplug.sdk.auditing import (
     Utility,
     inherent,
 )
-from unplug.sdk.bundle import CERTIFIED, RANKED, Gate
+from unplug.sdk.bundle import ANEW, CERTIFIED, RANKED, Gate
 
 STANDS_OUT = 0.05
 """A person whose p is below it stands out."""
@@ -157,11 +157,17 @@ class ReleaseConfig:
 
 
 def equality_gate(unlearned: Checkpoint, retrained: Checkpoint) -> Gate:
-    """Of an exact design: the largest difference of any weight from those of the same model computed without the forgotten."""
+    """Of an exact design: the largest difference of any weight from those of the same model computed without the forgotten.
+
+    Where the original was trained elsewhere, both are trainings of ours, and the detail says so: nobody knows what its owner's
+    own training would give without them.
+    """
     mine, theirs = (model.model.state_dict() for model in (unlearned, retrained))
     worst = max(float((value.double() - theirs[name].double()).abs().max()) for name, value in mine.items())
     same = sum(bool((value == theirs[name]).all()) for name, value in mine.items())
-    detail = f"{same} of {len(mine)} tensors are the same bit for bit; no attack is needed to say so"
+    elsewhere = "weights_sha256" in unlearned.record.get("adopted", {})
+    says = f"{ANEW}; no weight of the original is in it" if elsewhere else "no attack is needed to say so"
+    detail = f"{same} of {len(mine)} tensors are the same bit for bit; {says}"
     return _upto("equality", worst, EQUAL, " largest difference of a weight from a refit without them", detail)
 
 

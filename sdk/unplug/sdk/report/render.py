@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from unplug.core import ReportError, atomic_path, counted, plain
+from unplug.core import ReportError, atomic_path, counted, plain, settled
 
 from .assurance import assurance
 from .canaries import canaries
@@ -85,6 +85,7 @@ def fill_template(what: str, fix: str, **parts: Any) -> str:
     return html
 
 
+@settled
 def write_report(
     paths: Sequence[str | Path], out: str | Path, *, title: str = "Forgetting report", baselines: bool = False
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from unplug.core import counted, fixed, milliseconds, percent, plain, signed, size, span
 from unplug.sdk.auditing import EQUIVALENCE, NEVER_SAW, Certification, Estimate, ModelAudit
-from unplug.sdk.bundle import CERTIFIED, EXACT
+from unplug.sdk.bundle import ANEW, CERTIFIED, EXACT
 
 from .assurance import assurance_numbers, assurance_words
 from .inputs import Inputs
@@ -38,11 +38,18 @@ class Verdict:
 
 
 _BY_METHOD, _EXACTLY = "Forgotten, by a certified method", "Forgotten exactly"
+_ANEW = "Trained anew, without them"
 _OLD_FILE = "Whoever kept the file from before can compare: that tells who was forgotten, whatever the method."
 _LEADS: dict[str, tuple[Chip, str]] = {
     _EXACTLY: (
         "pass",
         "The model is the one that everybody else's data alone gives: an equality, not an attack, says so.",
+    ),
+    _ANEW: (
+        "warn",
+        "Nothing of the original is in this model: it was trained anew on everybody else's data, by the recipe that the "
+        "network was adopted with. The original was trained elsewhere, and nobody here knows how: this may be another model "
+        "than its owner's own training without them would give. Compare its use with the original's.",
     ),
     _BY_METHOD: (
         "pass",
@@ -138,14 +145,17 @@ def verdict(inputs: Inputs) -> Verdict:
     audited = main_audit(inputs)
     if not models and inputs.certifications:
         return _of_method(inputs.certifications[0])
-    word = _EXACTLY if _held(inputs, EXACT) else judge(models, audited.too_few if audited else None)
+    if _held(inputs, EXACT):
+        word = _ANEW if _elsewhere(inputs) else _EXACTLY
+    else:
+        word = judge(models, audited.too_few if audited else None)
     if word.startswith("Inconclusive") and _held(inputs, CERTIFIED):
         word = _BY_METHOD
     chip, lead = _LEADS[word]
     facts = [
         line
         for line in (
-            _OLD_FILE if word in (_BY_METHOD, _EXACTLY) else _bound(models) if word.startswith("Forgotten") else "",
+            _OLD_FILE if word in (_BY_METHOD, _EXACTLY, _ANEW) else _bound(models) if word.startswith("Forgotten") else "",
             _utility(models),
             _cost(forget_step(inputs)),
             rounding_fact(inputs),
@@ -162,6 +172,12 @@ def _held(inputs: Inputs, name: str) -> bool:
         for release in inputs.releases
         if release.passed
     )
+
+
+def _elsewhere(inputs: Inputs) -> bool:
+    """Whether a release held two trainings of ours to equality, of an original that was trained elsewhere."""
+    gates = (gate for release in inputs.releases for gate in release.gates)
+    return any(gate.name == EXACT and ANEW in (gate.detail or "") for gate in gates)
 
 
 def _of_method(found: Certification) -> Verdict:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 
+from unplug.sdk.inference import CENTRE, UNSOUGHT
+
 from .shapes import ModelList, ModelShape, Prediction
 from .state import HERE, MayAsk, problems
 
@@ -59,4 +61,6 @@ async def predict(name: MODEL, request: Request, here: HERE, token: MayAsk, box:
     async with here.decoding:
         pixels = await asyncio.to_thread(model.pixels, raw, box)
     answer: dict[str, Any] = await here.batcher.answer(model, pixels)
-    return Prediction(model=name, sha256=model.sha256, **answer)
+    note = UNSOUGHT if box is None and "age" in answer else None
+    crop = CENTRE if box is None else f"box {box}"
+    return Prediction(model=name, sha256=model.sha256, crop=crop, note=note, **answer)

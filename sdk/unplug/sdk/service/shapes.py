@@ -132,6 +132,8 @@ class Prediction(BaseModel):
     age: float | None = Field(None, description="Years, of an age model.")
     groups: list[dict[str, Any]] | None = Field(None, description="Age groups by falling probability.")
     outputs: dict[str, Any] | None = Field(None, description="Outputs of any other model, by name.")
+    crop: str = Field(description="What the model saw of the picture: a box, or its centre square.")
+    note: str | None = Field(None, description="Of an age model: that nothing looked for a face.")
 
 
 class Problem(BaseModel):

@@ -1,10 +1,12 @@
 from .adopting import adopt as adopt
-from .adopting import check_network as check_network
+from .adopting import check_new as check_new
 from .age import AGE_SCALE as AGE_SCALE
 from .age import AgeTask as AgeTask
 from .age import soft_groups as soft_groups
 from .age_training import train_age as train_age
 from .classes import ClassTask as ClassTask
+from .first_check import FirstCheck as FirstCheck
+from .first_check import check_network as check_network
 from .memory import Footprint as Footprint
 from .memory import footprint as footprint
 from .memory import footprint_of as footprint_of

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from unplug.core import DataError, OutputError, atomic_path, one_writer, versions
-from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
+from unplug.plugins import Adopted, Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, Split, keyed
 from unplug.sdk.training import (
     Recipe,
@@ -27,6 +27,7 @@ from unplug.sdk.training import (
 )
 
 from .age import AgeTask
+from .first_check import check_network
 
 
 @one_writer
@@ -64,9 +65,15 @@ def train_age(
 
     Raises:
         DataError, TrainingError, OutputError: see `to_tensors`, `fit`, `save_checkpoint`.
+        InputError: see `check_network`.
     """
     check_data(dataset, split, recipe)
-    task = AgeTask(recipe=recipe, edges=edges_of(dataset, recipe.edges), adopted=adopted)
+    edges, notes = edges_of(dataset, recipe.edges), ()
+    if adopted is not None:
+        checked = check_network(Adopted.from_dict(adopted), recipe.image_size, edges, device=device)
+        assert checked.model.adopted is not None
+        adopted, notes = checked.model.adopted.to_dict(), checked.notes
+    task = AgeTask(recipe=recipe, edges=edges, adopted=adopted)
     facts: dict[str, Any] = {
         "recipe": recipe.to_dict(),
         "edges": list(task.edges),
@@ -90,6 +97,7 @@ def train_age(
     record = {
         **age_record(task, done.model, sets, dataset, split, seed=seed, role=role, cost=cost),
         "history": list(done.history),
+        **({} if adopted is None else {"adopted": {**adopted, "notes": list(notes)}}),
     }
     save_checkpoint(done.model.cpu(), out, record=record, card=task.card(record))
     write_metrics(out / "metrics.jsonl", done.history)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.core import TrainingError, counted, progress
+from unplug.core import TrainingError, counted, progress, settled
 
 from .device import autocast, synchronize
 from .evaluate import predict, summarize
@@ -94,6 +94,7 @@ def fit_new(task: Task, train: SampleSet, validation: SampleSet, *, seed: int, *
     return fit(new_model(task, train, seed), train, validation, task, seed=seed, **options)
 
 
+@settled
 def fit(
     model: nn.Module,
     train: SampleSet,

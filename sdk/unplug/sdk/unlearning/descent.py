@@ -79,7 +79,8 @@ class Descent:
             group["params"] = [item for item in group["params"] if chosen is None or id(item) in chosen]
         make = torch.optim.AdamW if self.optimizer == "adamw" else _sgd
         optimizer = make([group for group in groups if group["params"]], lr=self.lr)
-        scales = {dict(model.named_parameters())[name]: scale for name, scale in (step_scale or {}).items()}
+        named = dict(model.named_parameters(remove_duplicate=False))
+        scales = {named[name]: scale for name, scale in (step_scale or {}).items()}
         model.train()
         for step in progress(range(steps), label="forget", unit="step", show=problem.show):
             for group in optimizer.param_groups:

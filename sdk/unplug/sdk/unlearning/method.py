@@ -63,11 +63,20 @@ class ForgetProblem:
         """Runs a model and charges for it: forward, and backward too where gradients are on.
 
         A method that freezes a part still pays for the whole backward pass; its wall time shows what it saved.
+
+        Raises:
+            InputError: a batch of one, and a batch norm behind the pooling that needs two to train.
         """
         passes = len(batch)
         self.meter.charge(forward=passes, backward=passes if torch.is_grad_enabled() else 0)
-        with autocast(batch.device):
-            outputs: dict[str, Tensor] = model(*batch.inputs)
+        try:
+            with autocast(batch.device):
+                outputs: dict[str, Tensor] = model(*batch.inputs)
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            fix = "Forget it together with others, or by a method that steps on the retain set alone (msg, finetune)"
+            raise InputError("forget step", "a batch norm of this network cannot train on one picture alone", fix) from error
         return outputs
 
     def logits(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unplug.core import CheckpointError, DataError, OutputError, TrainingError, one_writer, versions
+from unplug.core import CheckpointError, DataError, OutputError, TrainingError, one_writer, settled, versions
 from unplug.plugins import Checkpoint, load_checkpoint, save_checkpoint
 from unplug.sdk.data import Dataset, Split, keyed, opened, split_for
 from unplug.sdk.tasks import Need, StoredTask, task_of
@@ -215,6 +215,7 @@ def check_oracle(oracle: Checkpoint, split: Split, recipe: Any) -> None:
         )
 
 
+@settled
 def apply_method(
     method: Method,
     original: nn.Module,
@@ -290,6 +291,7 @@ def _record(
             name: task.metrics(model, part)
             for name, part in (("retain", sets.train), ("forget", sets.forget), ("test", sets.test))
         },
+        **({"adopted": original.record["adopted"]} if "adopted" in original.record else {}),
         "lineage": lineage_of(original),
         "versions": versions(),
     }

@@ -67,10 +67,11 @@ def difference_gradient(model: nn.Module, problem: ForgetProblem) -> dict[str, T
         for index_B in index_N.split(problem.recipe.batch_size):
             loss = -problem.log_prob(model, data.batch(index_B)).sum() * (sign / len(index_N))
             loss.backward()
-    gradients = {}
-    for name, module in convolutions(model):
-        assert module.weight.grad is not None
-        gradients[f"{name}.weight"] = module.weight.grad.detach().clone()
+    gradients = {
+        f"{name}.weight": module.weight.grad.detach().clone()
+        for name, module in convolutions(model)
+        if module.weight.grad is not None  # frozen: nothing was learned there
+    }
     model.zero_grad(set_to_none=True)
     return gradients
 
@@ -82,6 +83,8 @@ def reinitialise(
     """Draws the weights with the smallest |gradient| anew; returns the step scale of the repair (1 or `keep`)."""
     scale: dict[str, Tensor] = {}
     for name, module in convolutions(model):
+        if f"{name}.weight" not in gradients:
+            continue
         weight, size = module.weight, gradients[f"{name}.weight"].abs()
         count = round(ratio * weight.numel())
         chosen = torch.zeros(weight.numel(), dtype=torch.bool, device=weight.device)

@@ -81,7 +81,8 @@ class Story:
     def bundle(self, name: str, original: str, checkpoint: str) -> Path:
         """What a release would leave, as far as anybody reads here."""
         made = make_bundle(self.folder / f"made-{name}")
-        edit(made, lambda m: m["lineage"].update(original_sha256=original, checkpoint_sha256=checkpoint))
+        lineage = {"original_sha256": original, "checkpoint_sha256": checkpoint, "data_digest": self.dataset.digest}
+        edit(made, lambda m: m["lineage"].update(lineage))
         made.rename(self.folder / name)
         shutil.rmtree(self.folder / f"made-{name}")
         return self.folder / name
@@ -106,7 +107,8 @@ class Story:
     def starts(self, model: Checkpoint, *people: str, out: str = "two.unplug", **more: Any) -> None:
         """Everything in front of the work of release 2."""
         ids = [name for person in people for name in self.pictures[person]]
-        out_, work = self.folder / out, self.folder / f".{out}.release"
+        out_ = self.folder / out
+        work = out_.with_name(f".{out_.name}.release")
         prepare(model, self.dataset, ids, out_, work, EXACT, device=CPU, say=lambda _: None, show=False, **more)
 
     def refused(self, model: Checkpoint, *people: str, **more: Any) -> str:
@@ -291,6 +293,15 @@ def by_hand(story: Story) -> dict[str, Any]:
     return {"ledger": story.ledger}
 
 
+def by_a_server(story: Story) -> dict[str, Any]:
+    """As `JobThread` tells of a release; its work lies in the folder of its job."""
+    (story.folder / "jobs" / "J-1").mkdir(parents=True)
+    story.work.rename(story.folder / "jobs" / "J-1" / "work")
+    weights = {"original_sha256": story.original.sha256, "model_sha256": story.unlearned.sha256}
+    story.ledger.record("release", ["T-1"], facts={"job": "J-1", "bundle": "0" * 64, "model": "age", **weights})
+    return {"ledger": story.ledger, "out": "jobs/J-2/age.unplug"}
+
+
 def another_bundle_beside(story: Story) -> dict[str, Any]:
     """Two models of one original, each released: who takes the place of both knows whom neither does."""
     other = forgotten(story.original, story.dataset, story.pictures[story.cleo], story.folder / "other")
@@ -318,6 +329,7 @@ def an_id_alone(story: Story) -> dict[str, Any]:
         (shredded, "request T-1: it was answered, and ", True),
         (shredded_without_a_model, "its salt was shredded. Start from the model ", True),
         (by_hand, "request T-1: it was released, and ", True),
+        (by_a_server, "/jobs/J-1/work/unlearned, or name them", True),
         (another_bundle_beside, "other.unplug: ", False),
         (no_folder, "nothing shows that whom it forgot stay forgotten. Start from the model ", True),
         (an_id_alone, "nobody says which weights that bundle ships", False),

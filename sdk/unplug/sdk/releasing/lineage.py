@@ -70,6 +70,7 @@ class Origins:
         original = self.stages.original
         roots = (self.out.parent, self.stages.work, original.path.parent, *(path.parent for path in self.earlier))
         near = [path for root in roots for pattern in NEAR for path in sorted(root.glob(pattern))]
+        near += sorted(self.out.parent.parent.glob(f"*/work/*/{RECORD}"))  # of the jobs of a server
         found = {original.sha256: (original.path, original.record)}
         named = [original.record]
         for path in near:
@@ -224,8 +225,11 @@ def _check_superseded(known: Origins, id_: str) -> None:
 
 def _check_replaced(known: Origins) -> None:
     """A bundle at the place of the new one goes without a word; who it forgot is known where its model lies near."""
-    shipped = str((_json(known.out / MANIFEST).get("lineage") or {}).get("checkpoint_sha256"))
-    if not known.is_made_from(shipped) and (count := known.again(shipped)):
+    lineage = _json(known.out / MANIFEST).get("lineage") or {}
+    shipped = str(lineage.get("checkpoint_sha256"))
+    if lineage.get("data_digest") != known.stages.dataset.digest or known.is_made_from(shipped):
+        return  # in other data the same id may be somebody else's
+    if count := known.again(shipped):
         raise _refused(known, f"the release in the place of {known.out.name}", shipped, count)
 
 
@@ -285,7 +289,7 @@ def _releases(entries: Iterable[Entry]) -> Iterator[OnRecord]:
             first = begun.get(number, {})
             bundle = next((facts[name] for name in ("bundle_sha256", "bundle", "sha256 manifest.json") if name in facts), None)
             yield OnRecord(
-                entry=entry.sequence, requests=entry.requests, began=first.get("model_sha256"),
+                entry=entry.sequence, requests=entry.requests, began=first.get("model_sha256", facts.get("original_sha256")),
                 shipped=shipped.get(number, facts.get("model_sha256")), bundle=bundle,
                 whole=first.get("samples_of_others") == "0",
             )  # fmt: skip

@@ -38,14 +38,15 @@ def run_release(job: Job) -> Reply:
             ``requests`` (ids), ``job`` and ``before`` (see `Before`, or None).
 
     Returns:
-        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``artifact``, the file to serve,
-        and its ``sha256``, or None; ``files``, name to path of what may be fetched.
+        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``weights``, SHA-256 of
+        those before and after; ``artifact``, the file to serve, and its ``sha256``, or None; ``files``, name to path of what may
+        be fetched.
 
     Raises:
         InputError: no request names anybody in the data.
         GateFailed: a gate does not hold.
     """
-    from unplug.sdk.bundle import bundle_id, pack_bundle
+    from unplug.sdk.bundle import bundle_id, pack_bundle, read_manifest
 
     recipe = _recipe(job.values["recipe"])
     folder = Path(job.values["folder"])
@@ -58,7 +59,7 @@ def run_release(job: Job) -> Reply:
         job.progress(min(lines[0], STAGES), STAGES, line)
 
     answered, checkpoint = _release(recipe, job.values, before, out, folder / "work", say)
-    packed = folder / f"{recipe.name}.zip"
+    packed, lineage = folder / f"{recipe.name}.zip", read_manifest(out).lineage
     pack_bundle(out, packed)
     artifact, sha256 = served_file(out, recipe.served)
     return Reply(
@@ -67,6 +68,7 @@ def run_release(job: Job) -> Reply:
             "bundle": str(out),
             "bundle_id": bundle_id(out),
             "checkpoint": checkpoint,
+            "weights": [lineage.original_sha256, lineage.checkpoint_sha256],
             "artifact": artifact,
             "sha256": sha256,
             "files": {packed.name: str(packed)},

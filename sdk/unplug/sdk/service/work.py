@@ -132,6 +132,7 @@ class JobThread:
             return
         waiting = {item.id for item in self._ledger.requests().values() if item.waiting}
         facts = {"job": job.id, "bundle": str(result.get("bundle_id") or ""), "model": self._recipe.name}
+        facts |= dict(zip(("original_sha256", "model_sha256"), map(str, result.get("weights") or ()), strict=False))
         answered = [id for id in result["requests"] if id in waiting]
         self._ledger.record("release", answered, facts=facts, once="job")
         if not self._certify(job, answered, result):

@@ -39,8 +39,8 @@ def run_release(job: Job) -> Reply:
 
     Returns:
         ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``weights``, SHA-256 of
-        those before and after; ``artifact``, the file to serve, and its ``sha256``, or None; ``files``, name to path of what may
-        be fetched.
+        those before and after; ``artifact``, the file to serve, and its ``sha256``, or None; ``files``, name to path of what
+        may be fetched.
 
     Raises:
         InputError: no request names anybody in the data.

@@ -92,11 +92,10 @@ class SoftmaxLater(Usual):
 class BatchStatistics(Usual):
     def __init__(self) -> None:
         super().__init__()
-        self.norm = nn.BatchNorm1d(16, track_running_stats=False)
+        self.norm = nn.BatchNorm2d(16, track_running_stats=False)
 
     def trunk(self, x: Tensor) -> Tensor:
-        found: Tensor = self.norm(super().trunk(torch.cat([x, x + 0.1])))
-        return found[: len(x)]
+        return F.relu(self.b(self.norm(self.a(x)))).mean((2, 3))
 
 
 class MinusOthers(Usual):

@@ -1,7 +1,8 @@
 """The journey as functions, one a step: what ``unplug COMMAND`` does, for Python.
 
 Each imports what it needs when it is called, so that timing exported files takes no torch. Devices are "auto", "cpu" or
-"cuda"; the same seed gives the same bytes on the same machine; ``show`` draws progress bars.
+"cuda"; the same seed gives the same bytes on the same machine; ``show`` draws progress bars. Each step sets what torch, NumPy
+and others compute with, whatever the process had switched, and puts it back, see `unplug.core.settled`.
 """
 
 from __future__ import annotations

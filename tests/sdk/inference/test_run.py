@@ -60,12 +60,14 @@ def test_an_age_is_the_models_own_on_the_same_crop(
     assert {item["ages"]: item["probability"] for item in row["groups"]} == pytest.approx(shares, abs=1e-6)
     falling = [item["probability"] for item in row["groups"]]
     assert falling == sorted(falling, reverse=True) and row["crop"] == ("centre square" if box is None else f"box {box}")
+    assert [note.startswith("no face was looked for") for note in answer.notes] == ([True] if box is None else [])
     # The same numbers from a file of arrays, with no row of ages: nobody's photograph was looked at.
     for name, save in (("x.npy", lambda to: np.save(to, answer.inputs["image"])),
                        ("x.npz", lambda to: np.savez(to, **answer.inputs))):  # fmt: skip
         save(tmp_path / name)
         again = run(checkpoint, tmp_path / name)
-        assert np.array_equal(again.outputs["expected_age"], answer.outputs["expected_age"]) and again.results == ()
+        assert np.array_equal(again.outputs["expected_age"], answer.outputs["expected_age"])
+        assert again.results == again.notes == ()
 
 
 def test_rows_come_in_the_order_of_the_images(checkpoint: Path, photo: Path, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from unplug.core import CheckpointError, ReportError
+from unplug.sdk.bundle import ANEW
 from unplug.sdk.report import collect
 from unplug.sdk.report.plots.audit import shared_edges, shares
 from unplug.sdk.report.plots.bench import Timing, latency_svg
@@ -56,6 +57,13 @@ def test_the_word(write: Write, parts: dict[str, Json], original: Any, unlearned
 def test_the_sentence_is_about_the_attack_that_still_works(write: Write, parts: dict[str, Json]) -> None:
     _gaps(parts["audit"], "unlearned", AROUND, ABOVE)
     assert "AUC of the rmia attack" in verdict(collect(write(audit=parts["audit"]))).sentence
+
+
+@pytest.mark.parametrize(("said", "word"), [("", "Forgotten exactly"), (f"; {ANEW}", "Trained anew, without them")])
+def test_equality_with_a_training_of_ours_is_not_the_owners(write: Write, parts: dict[str, Json], said: str, word: str) -> None:
+    gate = {**parts["release"]["gates"][0], "name": "equality", "value": 0.0, "detail": f"9 of 9 tensors{said}"}
+    parts["release"] |= {"gates": [gate], "passed": True}
+    assert verdict(collect(write(audit=parts["audit"], release=parts["release"]))).word == word
 
 
 def test_lost_use_is_said(write: Write, parts: dict[str, Json]) -> None:

@@ -298,6 +298,9 @@ def test_pictures_are_answered_and_the_model_is_swapped(
 
         good = ask(picture())
         assert good.status_code == 200 and good.json()["sha256"] == first and 0 <= good.json()["age"] <= 120
+        assert good.json()["crop"] == "centre square" and good.json()["note"].startswith("no face was looked for")
+        boxed = ask(picture(), box="0,0,32,32").json()
+        assert boxed["crop"] == "box 0,0,32,32" and boxed["note"] is None
         assert abs(sum(row["probability"] for row in good.json()["groups"]) - 1) < 1e-6
         assert ask(picture(), box="0,0,32,32").status_code == 200 and ask(picture(), box="0,0,99,32").status_code == 409
         assert ask(picture(kind="BMP"), "text/plain").status_code == 415

@@ -14,8 +14,10 @@ from tests import unusual_networks
 
 from unplug.core import InputError, OutputError
 from unplug.plugins import Adopted, AgePredictor, load_checkpoint
+from unplug.sdk.bundle import ANEW
 from unplug.sdk.cli import main
 from unplug.sdk.data import load_dataset, make_split
+from unplug.sdk.releasing.gates import equality_gate
 from unplug.sdk.tasks import FirstCheck, check_network, train_age
 from unplug.sdk.training import Recipe
 from unplug.sdk.unlearning import forget
@@ -64,7 +66,7 @@ def test_of_these_there_is_nothing_to_say(name: str) -> None:
         ("Sigmoid", "each answer is held between 0 and 1 (a sigmoid?)"),
         ("Tanh", "each answer is held between -1 and 1 (a tanh?)"),
         ("SoftmaxLater", "it answers with probabilities (they add up to 1 and are never below 0)"),
-        ("BatchStatistics", "beside other pictures, also in evaluation; suspect is its layer norm (BatchNorm1d)"),
+        ("BatchStatistics", "beside other pictures, also in evaluation; suspect is its layer norm (BatchNorm2d)"),
         ("MinusOthers", "suspect is what its forward does in front of its layer head (Linear)"),
         ("Dropping", "the same pictures twice have two answers, also in evaluation; suspect is what its forward does in front"),
         ("Remembers", "asking it changes seen, also in evaluation"),
@@ -119,7 +121,7 @@ def test_weights_that_were_trained_are_asked() -> None:
     model = checked("Usual", weights=Path("mine.safetensors")).model
     assert model.network is not None and torch.equal(model.network.inner.head.bias, network.head.bias)  # type: ignore[union-attr, arg-type]
     with torch.no_grad():
-        network.head.weight.fill_(1e38)
+        network.b.weight.fill_(1e38)
     save_file(network.state_dict(), "broken.safetensors")
     with pytest.raises(InputError, match="is no number"):
         checked("Usual", weights=Path("broken.safetensors"))
@@ -168,9 +170,13 @@ def test_the_case_of_auxiliary_answers(weights: bool, monkeypatch: pytest.Monkey
     told = call(*words, code=2)
     assert "o: something is there already" in told and told.count("\n") == 1
     Path("names.txt").write_text(split.retain[0])
+    if weights:
+        assert load_checkpoint("o").record["adopted"]["weights_sha256"]
     for method in ("retrain", "msg"):
         asked = ("--data", DATA, "--forget", "names.txt", "--method", method, "--budget", "1", "--out", method)
         assert "auxiliary losses are" in " ".join(call("forget", "o", *asked).split())
+    gate = equality_gate(load_checkpoint("retrain"), load_checkpoint("retrain"))
+    assert gate.passed and (ANEW in gate.detail) is weights
 
 
 def trained(name: str, out: Path) -> Any:
@@ -195,7 +201,8 @@ def test_methods_address_the_head_that_answers(method: str, tmp_path: Path) -> N
     assert classifier(made.model) is made.model.network.inner.head
     done = forget(made, data, split.retain[:5], method, tmp_path / "u", budget=5.0, device=CPU, show=False)
     before, after = (item.model.network.inner for item in (made, done))
-    assert torch.equal(before.aux.weight, after.aux.weight) and not torch.equal(before.head.weight, after.head.weight)
+    moved = {name for name, item in before.state_dict().items() if not torch.equal(item, after.state_dict()[name])}
+    assert moved and not {"aux.weight", "aux.bias"} & moved
 
 
 def test_layers_that_share_a_weight_are_saved_and_forgotten_with(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def check_network(
     model = _built(adopted, image_size, edges)
     assert model.network is not None
     if weights is not None:
+        _Asked(adopted, model.network, image_size, model.groups, CPU).answers()  # of another form no weights of it fit
         try:
             load_weights(model.network.inner, weights)
         except CheckpointError as error:
@@ -128,12 +129,17 @@ class _Asked:
     def refuse(self, why: str, fix: str) -> InputError:
         return InputError(self.what, why, fix)
 
+    def answers(self) -> Tensor:
+        """What it says in evaluation."""
+        with torch.no_grad():
+            return self._asked(self.network.eval(), self.image_BCHW, "")
+
     def answers_each_picture(self) -> None:
         """In evaluation each picture has one answer, and asking changes nothing."""
         network, image_BCHW = self.network.eval(), self.image_BCHW
         before = copy.deepcopy(network.state_dict())
+        self.answer_BG = self.answers()
         with torch.no_grad():
-            self.answer_BG = self._asked(network, image_BCHW, "")
             again_BG = self._asked(network, image_BCHW, " the second time")
             if not _alike(self.answer_BG, again_BG):
                 suspect = self._suspect(image_BCHW, slice(None))
@@ -160,7 +166,7 @@ class _Asked:
     def answers_logits(self) -> None:
         """What is squashed into a range stays there however large the last layer is; a loss of logits would not know it."""
         least, sums_B = self.answer_BG.min(), self.answer_BG.sum(dim=1)
-        if least >= 0.0 and _alike(sums_B, torch.ones_like(sums_B)):
+        if least >= 0.0 and _alike(torch.ones_like(sums_B), sums_B):
             raise self.refuse("it answers with probabilities (they add up to 1 and are never below 0), not with logits", LOGITS)
         if self._held():
             how = "0 and 1 (a sigmoid?)" if least >= 0.0 else "-1 and 1 (a tanh?)"
@@ -191,7 +197,7 @@ class _Asked:
     def unusual(self) -> list[str]:
         """What is told of answers that are logits. By the deviation of a picture of one colour, 0, some networks divide."""
         sums_B = self.answer_BG.exp().sum(dim=1)
-        log = bool((self.answer_BG <= 0.0).all()) and _alike(sums_B, torch.ones_like(sums_B))
+        log = bool((self.answer_BG <= 0.0).all()) and _alike(torch.ones_like(sums_B), sums_B)
         notes = ["its answers are logarithms of probabilities, which are logits like any"] if log else []
         with torch.no_grad():
             black_BG = self.network.eval()(torch.zeros_like(self.image_BCHW))

@@ -116,8 +116,7 @@ public class Tokenizer(
     }
 
     /** Added tokens, and normalized text between them: first those of the text as it is, then those of the rest. */
-    private fun parts(text: String): List<Part> =
-        cutters.first.cut(text).flatMap { if (it is Part.Text) cutters.second.cut(normalize(it.text)) else listOf(it) }
+    private fun parts(text: String): List<Part> = cutters.first.cut(text).flatMap { if (it is Part.Text) cutters.second.cut(normalize(it.text)) else listOf(it) }
 
     private sealed interface Part {
         class Text(

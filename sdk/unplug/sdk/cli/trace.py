@@ -6,6 +6,7 @@ import dataclasses
 import secrets
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -57,7 +58,7 @@ def trace(
         _check_request(where, request, person)
     places, cached = look(spec, person_in(spec, person), folders, deep=deep, show=common.show)
     freed = delete(cached) if purge and cached else 0
-    value = {
+    value: dict[str, Any] = {
         "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
         "person": person, "data": spec, "searched": [str(folder.resolve()) for folder in (*folders, *deep)],
         "places": [dataclasses.asdict(place) for place in places],

@@ -6,6 +6,7 @@ import dataclasses
 import secrets
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -61,7 +62,7 @@ def trace(
     places = tuple(
         dataclasses.replace(place, standing="deleted", goes_by="") if place.path in purged else place for place in places
     )
-    value = {
+    value: dict[str, Any] = {
         "nonce": secrets.token_hex(32),  # else whoever reads its hash in the ledger could try names
         "person": person, "data": spec, "searched": [str(folder.resolve()) for folder in (*folders, *deep)],
         "places": [dataclasses.asdict(place) for place in places],
@@ -77,7 +78,7 @@ def trace(
         lines.append(f"{freed:,} bytes of the cache were deleted" if purged else "the cache kept nothing of them")
     entry = None
     if request is not None:
-        facts = {name: str(number) for name, number in counts.items()}
+        facts: dict[str, str] = {name: str(number) for name, number in counts.items()}
         searched = {name: tuple(value[name]) for name in ("searched", "purged")}
         facts |= kept_facts(TraceFile(**{**value, **searched, "places": tuple(places)}))
         entry = _record(where, request, facts | {"trace_sha256": json_sha256(value), "purged": str(len(value["purged"]))})

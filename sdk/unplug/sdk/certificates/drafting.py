@@ -53,7 +53,8 @@ def _filled(name: str, request: Request, certificate: Certificate | None, day: C
         loader=FileSystemLoader(HERE), autoescape=False, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"md": markdown_text, "percent": lambda value: percent(value, 2), "gap": _gap, "day": day}
+    environment.filters |= {"md": markdown_text, "percent": lambda value: percent(value, 2), "gap": _gap}
+    environment.filters["day"] = day
     ended = next((entry for entry in reversed(request.history) if entry.kind in ("answered", "refused", "withdrawn")), None)
     return environment.get_template(f"{name}.j2").render(
         request=request, certificate=certificate, ended=ended, blank=blank, no_advice=NO_ADVICE,

@@ -185,7 +185,7 @@ def _header(handle: TextIO, what: str, columns: Collection[str], needed: str, be
     folded = {separator: [_column(name, columns, beginning) for name in names] for separator, names in read.items()}
     separator = next((separator for separator, found in folded.items() if needed in found), None)
     if separator is None:
-        near = near_column(max(read.values(), key=len), needed)
+        near = near_column(max((len(names), names) for names in read.values())[1], needed)
         why = f"it has no column {needed!r}{f'; {near!r} may be it' if near else ''}"
         raise DataError(what, why, "Name the columns in the first line")
     names, found = read[separator], folded[separator]

@@ -23,7 +23,8 @@ import numpy as np
 
 from .errors import InputError
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 PILLOW = {"PIL.ImageFile.LOAD_TRUNCATED_IMAGES": False, "PIL.Image.MAX_IMAGE_PIXELS": 1024**3 // 4 // 3}
 EXACT = ("mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn", "cuda.matmul", "cudnn.conv", "cudnn.rnn")
 """Backends of torch that may be told to round float32."""
@@ -150,11 +151,12 @@ def _torch_of_process(stack: ExitStack) -> None:
             stack.callback(torch.set_float32_matmul_precision, rough)
             torch.set_float32_matmul_precision("highest")
     _set_all(stack, BACKENDS)
-    for read, write, wanted in (
+    switches: tuple[tuple[Callable[[], Any], Callable[[Any], Any], Any], ...] = (
         (torch.get_default_dtype, torch.set_default_dtype, torch.float32),
         (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 0),
         (torch.get_num_threads, torch.set_num_threads, threads()),
-    ):
+    )
+    for read, write, wanted in switches:
         if (found := read()) != wanted:
             stack.callback(write, found)
             write(wanted)

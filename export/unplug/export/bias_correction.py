@@ -52,8 +52,13 @@ def folded(model: nn.Module) -> nn.Module:
             first, second = layers[index], layers[index + 1]
             fits = type(first) in PLAIN and isinstance(second, nn.BatchNorm2d) and second.running_mean is not None
             if fits and "weight" in first._parameters:
-                layers[index], layers[index + 1] = fuse_conv_bn_eval(first, second), nn.Identity()
+                layers[index], layers[index + 1] = _fused(first, second), nn.Identity()
     return twin
+
+
+def _fused(first: Any, second: Any) -> nn.Module:
+    fused: nn.Module = fuse_conv_bn_eval(first, second)
+    return fused
 
 
 def plain(model: nn.Module) -> nn.Module:

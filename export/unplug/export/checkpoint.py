@@ -95,7 +95,7 @@ def run_checkpoint(job: Job) -> Reply:
             # np.array copies: torch warns about memory that it could not write to.
             batch = [torch.from_numpy(np.array(array[start : start + BATCH])) for array in arrays]
             with torch.no_grad():
-                for name, tensor in own.name_outputs(run(batch)).items():
+                for name, tensor in own.name_outputs(run(batch)).items():  # type: ignore[no-untyped-call]
                     parts.setdefault(name, []).append(tensor.numpy())
         outputs = relaid(own.outputs, {name: np.concatenate(pieces) for name, pieces in parts.items()}, asked.outputs)
         found |= {f"{kind}{name}": array for name, array in outputs.items()}

@@ -20,7 +20,7 @@ See = Callable[[str, Any, tuple[Any, ...], dict[str, Any]], Any]
 
 class _Dispatch(TorchDispatchMode):
     def __init__(self, inside: Sequence[str], see: See) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.inside, self.see = inside, see
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

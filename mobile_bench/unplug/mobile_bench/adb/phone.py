@@ -58,7 +58,9 @@ def read_info(text: str, clock_mode: str | None) -> DeviceInfo:
         where="emulated" if emulated else "device",
         device=_words(known, "ro.product.manufacturer", "ro.product.model") or kernel or "unknown",
         soc=_words(known, "ro.soc.manufacturer", "ro.soc.model") or known.get("ro.board.platform"),
-        os=f"Android {android} (API {known.get('ro.build.version.sdk')}, {known.get('ro.build.id')})" if android else kernel,
+        os=f"Android {android} (API {known.get('ro.build.version.sdk')}, {known.get('ro.build.id')})"
+        if android
+        else kernel or "unknown",
         gpu_driver=gles or known.get("ro.hardware.vulkan"),
         battery_percent=percent,
         charging=charging,

@@ -64,7 +64,7 @@ def kept_streams() -> Iterator[KeptStream]:
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
         err = KeptStream(sys.stderr or nowhere)
         out = KeptStream(sys.stdout or nowhere, err)
-        sys.stdout, sys.stderr = out, err  # type: ignore[assignment]
+        sys.stdout, sys.stderr = out, err
         try:
             yield out
         finally:

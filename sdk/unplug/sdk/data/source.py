@@ -202,8 +202,6 @@ def not_empty(
         raise DataError(
             where, f"of {counted(len(problems), 'file')} none can be used (first: {first.id}: {first.reason})", expected
         )
-    number, first = sum(item.count for item in left_out), next(iter(left_out), None)
-    told = (
-        "" if first is None else f" ({counted(number, 'entry', 'entries')} left out, the first: {first.first}: {first.reason})"
-    )
+    number = counted(sum(item.count for item in left_out), "entry", "entries")
+    told = f" ({number} left out, the first: {left_out[0].first}: {left_out[0].reason})" if left_out else ""
     raise DataError(where, f"it holds no samples{told}", expected)

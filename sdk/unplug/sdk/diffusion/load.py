@@ -229,4 +229,5 @@ def _delta(weight: Tensor, update: LowRank) -> Tensor:
         return delta_OI
     magnitude_O = torch.from_numpy(update.magnitude).to(weight.device)
     changed_OI = weight_OI + delta_OI
-    return changed_OI * (magnitude_O / changed_OI.norm(dim=1))[:, None] - weight_OI
+    scale_O: Tensor = magnitude_O / changed_OI.norm(dim=1)
+    return changed_OI * scale_O[:, None] - weight_OI

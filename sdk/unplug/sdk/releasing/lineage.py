@@ -70,8 +70,8 @@ class Origins:
         roots = (self.out.parent, self.stages.work, original.path.parent, *(path.parent for path in self.earlier))
         near = [path for root in roots for pattern in NEAR for path in sorted(root.glob(pattern))]
         near += sorted(self.out.parent.parent.glob(f"*/work/*/{RECORD}"))  # of the jobs of a server
-        found = {original.sha256: (original.path, original.record)}
-        named = [original.record]
+        found: dict[str, tuple[Path, Mapping[str, Any]]] = {original.sha256: (original.path, original.record)}
+        named: list[Mapping[str, Any]] = [original.record]
         for path in near:
             record = _json(path)
             named.append(record)
@@ -85,7 +85,9 @@ class Origins:
 
     def before(self, *models: str) -> frozenset[str]:
         """Some models, and all from which they were made, as far as anybody says."""
-        made_from = {item.shipped: {item.began} for item in self.releases if item.shipped and item.began}
+        made_from: dict[str, set[str | None]] = {
+            item.shipped: {item.began} for item in self.releases if item.shipped and item.began
+        }
         for sha256, (_, record) in self.records.items():
             lineage = record.get("lineage") or {}
             made_from.setdefault(sha256, set()).update({lineage.get("original_sha256"), *lineage.get("ancestors", ())})
@@ -133,7 +135,7 @@ class Origins:
         """What to do: from which model to start, the newest that was made from one."""
         after = {item.began: item.shipped for item in self.releases if item.shipped and item.began != item.shipped}
         seen: set[str] = set()
-        while model in after and model not in seen:
+        while model is not None and model in after and model not in seen:
             seen.add(model)
             model = after[model]
         if model is None:

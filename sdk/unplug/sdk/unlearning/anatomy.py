@@ -27,7 +27,7 @@ def _answering(model: nn.Module) -> list[tuple[str, nn.Module]]:
     own = list(model.requires_grad_().parameters())
     image_BCHW = torch.zeros(1, 3, model.image_size, model.image_size, device=model.age_centers.device)
     with torch.enable_grad():
-        logits_BG = model.eval().network(image_BCHW)
+        logits_BG = model.eval().network(image_BCHW)  # type: ignore[misc]
         found = torch.autograd.grad(logits_BG.sum(), own, allow_unused=True)
     model.train(mode)
     for item in frozen:

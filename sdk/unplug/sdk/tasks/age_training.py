@@ -68,7 +68,8 @@ def train_age(
         InputError: see `check_network`.
     """
     check_data(dataset, split, recipe)
-    edges, notes = edges_of(dataset, recipe.edges), ()
+    edges = edges_of(dataset, recipe.edges)
+    notes: tuple[str, ...] = ()
     if adopted is not None:
         checked = check_network(Adopted.from_dict(adopted), recipe.image_size, edges, device=device)
         assert checked.model.adopted is not None

@@ -33,7 +33,7 @@ def make(path: Path) -> Artifact:
 @pytest.fixture
 def artifact(tmp_path: Path) -> Artifact:
     path = tmp_path / "age.fp32.onnx"
-    path.write_bytes(b"some bytes of a model\xff")
+    path.write_bytes(b"\xffsome bytes of a model")
     return make(path)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from unplug.core import InputError, atomic_path, check_content
+from unplug.core import InputError, atomic_path, check_content, check_there
 
 from .job import Job
 
@@ -128,7 +128,6 @@ def read_record(path: Path) -> dict[str, Any]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        check_content(path)
         _check_size(path)
         with safe_open(path, framework="np") as handle:
             raw = (handle.metadata() or {}).get("unplug")
@@ -145,11 +144,13 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def _check_size(path: Path) -> None:
     """Refuses what is no regular file or is larger than any result, before anything is mapped into memory."""
+    check_there(path)
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise InputError(str(path), "it is not a regular file", "Remove it and run the job again")
     if found.st_size > MAX_RESULT_BYTES:
         raise InputError(str(path), f"larger than {MAX_RESULT_BYTES} bytes", "This is not a file that unplug wrote")
+    check_content(path)
     with path.open("rb") as handle:
         header = int.from_bytes(handle.read(8), "little")
     if header > MAX_HEADER_BYTES:

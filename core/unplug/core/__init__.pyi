@@ -27,6 +27,7 @@ from .errors import SeveralFacesError as SeveralFacesError
 from .errors import StillHeld as StillHeld
 from .errors import Terminated as Terminated
 from .errors import TrainingError as TrainingError
+from .errors import UnknownOperatorError as UnknownOperatorError
 from .errors import UnplugError as UnplugError
 from .errors import error_class as error_class
 from .extras import extra_of as extra_of

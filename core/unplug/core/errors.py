@@ -7,6 +7,7 @@ UnplugError                     exit 2: what, why, what to do, in one line
 │   │   └── SeveralFacesError   a picture of several faces where one is meant
 │   ├── CheckpointError         a checkpoint folder or its tensors
 │   ├── ArtifactError           an exported file or its card
+│   │   └── UnknownOperatorError  a file that may be sound, and that cannot be checked here
 │   ├── ReportError             a report or bundle JSON
 │   └── StillHeld               a release would know again whom an earlier one forgot
 ├── MissingExtraError           an optional dependency is not installed
@@ -91,6 +92,10 @@ class CheckpointError(InputError):
 
 class ArtifactError(InputError):
     """An exported file or its card is missing, broken or edited."""
+
+
+class UnknownOperatorError(ArtifactError):
+    """What would run an exported file here does not know one of its operators: it was not checked, and may be sound."""
 
 
 class ReportError(InputError):

@@ -36,6 +36,7 @@ def convert_checkpoint(job: Job) -> Reply:
     from unplug.plugins import load_checkpoint
 
     from .bias_correction import LEVELS, plain
+    from .lowering import in_words, prepared
     from .targets.wrappers import channels_last
 
     checkpoint = load_checkpoint(job.values["checkpoint"], view=job.values["view"])
@@ -55,18 +56,20 @@ def convert_checkpoint(job: Job) -> Reply:
     layout = job.values["layout"]
     shipped = source.iospec.images_in(layout)
     calibration = relaid(source.iospec.inputs, job.arrays, shipped.inputs)
-    prepared: dict[bool, Any] = {}
+    ready: dict[bool, Any] = {}
     correction: dict[str, Any] = {}
     prepare_seconds, written = 0.0, list[Written]()
     for index, precision in enumerate(precisions):
         rounds = bool(job.arrays) and PRECISIONS.get(precision).calibration != "none"
-        if rounds not in prepared:
+        if rounds not in ready:
             made = source
             if rounds:
                 made, correction = corrected_source(source, job.arrays, getattr(target, "kernel_levels", LEVELS))
-            prepared[rounds] = target.prepare(channels_last(made) if layout == "NHWC" else made)
+            with in_words(f"export to {target.name} {precision}"):
+                ready[rounds] = prepared(target, channels_last(made) if layout == "NHWC" else made)
             prepare_seconds = time.perf_counter() - started - sum(item.seconds for item in written)
-        written.append(write_precision(target, prepared[rounds], source, precision, Path(job.values["staging"]), calibration))
+        with in_words(f"export to {target.name} {precision}"):
+            written.append(write_precision(target, ready[rounds], source, precision, Path(job.values["staging"]), calibration))
         job.progress(index + 1, len(precisions), f"{target.name} {precision}")
     values = {
         "model_type": checkpoint.model_type,

@@ -17,6 +17,7 @@ from unplug.core import (
     InputError,
     Progress,
     ReportError,
+    UnknownOperatorError,
     git_revision,
     installed_versions,
     read_dataclass,
@@ -46,7 +47,7 @@ class ParityRow:
     Args:
         file, artifact_sha256, target, precision: the artifact.
         output: name of the output tensor.
-        status: "pass", "fail", or "not_run" where this machine cannot run the artifact.
+        status: "pass", "fail", or "not_run" where nothing here can run the artifact, or an operator of it.
         reason: why it failed or was not run; None for a pass.
         threshold_db: PSNR that the precision must reach.
         psnr_db: 20 log10(max|reference| / rmse) over the batch; None when exact, undefined or not run.
@@ -208,6 +209,9 @@ def _measure(
         return [_row(artifact, runtime, tensor.name, "not_run", reason, None) for tensor in artifact.card.iospec.outputs]
     try:
         outputs = Session(artifact, runtime=runtime.name, child=child).run(inputs)
+    except UnknownOperatorError as error:
+        reason = f"not checked: {error.why}"
+        return [_row(artifact, runtime, tensor.name, "not_run", reason, None) for tensor in artifact.card.iospec.outputs]
     except ConversionError as error:
         # A crash of one artifact's runtime is a finding about that artifact; the others are still measured.
         return [_row(artifact, runtime, tensor.name, "fail", str(error), None) for tensor in artifact.card.iospec.outputs]

@@ -14,15 +14,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unplug.core import Array, ArtifactError
+from unplug.core import Array, ArtifactError, UnknownOperatorError
 
-from .ops import OPS
+from .ops import OPS, Unknown
 from .package import AGAIN
 from .program import Argument, Name, Operation, Program, TensorType, last_uses
 
 HALF, FLOAT = torch.float16, torch.float32
 BROKEN = (RuntimeError, TypeError, ValueError, KeyError, IndexError, OverflowError, MemoryError, NotImplementedError)
 """What torch raises where an operator's arguments do not fit."""
+ELSEWHERE = "Run it on macOS, or export a model without it"
 Watch = Callable[[Operation, str, Tensor], None]
 """Called with an operator, the name of one of its outputs, and its value."""
 
@@ -34,7 +35,7 @@ class Evaluator:
         program: from `read_program`.
 
     Raises:
-        ArtifactError: an operator that is not known here; names all of them.
+        UnknownOperatorError: an operator that is not known here; names all of them.
 
     Example:
         >>> from pathlib import Path
@@ -49,8 +50,8 @@ class Evaluator:
         unknown = sorted({operation.kind for operation in program.operations} - OPS.keys())
         if unknown:
             first = next(operation for operation in program.operations if operation.kind in unknown)
-            why = f"{', '.join(unknown)} cannot be evaluated here (first: {first})"
-            raise ArtifactError(str(program.path), why, "Run it on macOS, or export a model without it")
+            why = f"operator {', '.join(unknown)} cannot be evaluated here (first: {first})"
+            raise UnknownOperatorError(str(program.path), why, ELSEWHERE)
         self.program = program
         self._constants = {
             name: value if isinstance(value, str) else tensor_of(value) for name, value in program.constants.items()
@@ -68,6 +69,7 @@ class Evaluator:
             watch: told of every value as it is computed.
 
         Raises:
+            UnknownOperatorError: an operator whose arguments are not known here.
             ArtifactError: an operator that does not compute, or gives another type or shape than the program declares.
         """
         found: dict[str, Any] = dict(self._constants)
@@ -88,6 +90,9 @@ class Evaluator:
         try:
             arguments = {key: self._given(given, found) for key, given in operation.arguments.items()}
             result = OPS[operation.kind](**arguments)
+        except Unknown as error:
+            why = f"{operation} cannot be evaluated here ({error})"
+            raise UnknownOperatorError(str(self.program.path), why, ELSEWHERE) from error
         except BROKEN as error:
             text = f"cannot find {error}" if isinstance(error, KeyError) else " ".join(str(error).split())[:300]
             raise ArtifactError(str(self.program.path), f"{operation} does not compute ({text})", AGAIN) from error

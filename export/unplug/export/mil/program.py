@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unplug.core import Array, ArtifactError
+from unplug.core import Array, ArtifactError, UnknownOperatorError
 
 from ..artifact import MAX_ARTIFACT_BYTES
 from ..readers import bounded, checked_name, shaped, unpacked
@@ -134,7 +134,8 @@ def _operation(package: Package, raw: Any) -> Operation:
     outputs = tuple((checked_name(package.path, item.name), item.type) for item in raw.outputs)
     name = name or (outputs[0][0] if outputs else "")
     if raw.blocks:
-        raise ArtifactError(str(package.path), f"operator {kind} {name[:120]!r} holds operators", "Export a model without it")
+        why = f"operator {kind} {name[:120]!r} holds operators, which cannot be evaluated here"
+        raise UnknownOperatorError(str(package.path), why, "Export a model without it")
     arguments: dict[str, tuple[Argument, ...]] = {
         key: (_value(package, value),) for key, value in raw.attributes.items() if key != "name"
     }

@@ -48,7 +48,10 @@ class LiteRT(PythonPackage):
             inputs, outputs = signature.get_input_details(), signature.get_output_details()
             placement = placement_of(interpreter, delegate)
         except (ValueError, RuntimeError) as error:  # among them names that are not UTF-8
-            raise ArtifactError(str(path), f"{self.name} cannot load it ({error})", "Export it again") from error
+            lacking = re.search(r"Didn't find op for builtin opcode '(\w+)'", str(error))
+            why = f"{self.name} has no operator {lacking[1]}" if lacking else f"{self.name} cannot load it ({error})"
+            fix = "Export the layer in other operators, or to another target" if lacking else "Export it again"
+            raise ArtifactError(str(path), why, fix) from error
         check_tensors(path, iospec.inputs, _describe(inputs))
         check_tensors(path, iospec.outputs, _describe(outputs))
         return _Interpreted(interpreter, inputs, outputs, placement)

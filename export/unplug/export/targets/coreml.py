@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unplug.core import Array, temporary_folder
+from unplug.core import Array, ConversionError, UnknownOperatorError, temporary_folder
 
 from .base import Source
 
@@ -28,28 +28,37 @@ class CoreML:
         """The exported program in core ATen operators."""
         import torch  # before coremltools: the other order can end in SIGSEGV where tensorflow is installed
 
+        from ..lowering import lowered
         from .wrappers import Positional, examples
 
         program = torch.export.export(Positional(source), examples(source))
-        return program.run_decompositions({}), source
+        from coremltools.converters.mil.frontend.torch.torch_op_registry import _TORCH_OPS_REGISTRY
+
+        return lowered(program, lambda name: _TORCH_OPS_REGISTRY.get_func(name) is not None), source
 
     def write(self, prepared: tuple[Any, Source], precision: str, path: Path, calibration: Mapping[str, Array]) -> None:
         """Converts with every operator in `precision`; what has fewer bits computes in float16."""
         import coremltools as ct
         import numpy as np
 
+        from ..lowering import converted
+
         _write_relu6_as_such()
         program, source = prepared
         inputs, outputs = source.iospec.inputs, source.iospec.outputs
-        model = ct.convert(
-            program,
-            inputs=[ct.TensorType(name=tensor.name, shape=tensor.shape, dtype=np.dtype(tensor.dtype)) for tensor in inputs],
-            outputs=[ct.TensorType(name=tensor.name, dtype=np.dtype(tensor.dtype)) for tensor in outputs],
-            convert_to="mlprogram",
-            minimum_deployment_target=getattr(ct.target, f"iOS{source.ios}"),
-            compute_precision=ct.precision.FLOAT32 if precision == "fp32" else ct.precision.FLOAT16,
-            skip_model_load=True,
-        )
+
+        def convert(graph: Any) -> Any:
+            return ct.convert(
+                graph,
+                inputs=[ct.TensorType(name=tensor.name, shape=tensor.shape, dtype=np.dtype(tensor.dtype)) for tensor in inputs],
+                outputs=[ct.TensorType(name=tensor.name, dtype=np.dtype(tensor.dtype)) for tensor in outputs],
+                convert_to="mlprogram",
+                minimum_deployment_target=getattr(ct.target, f"iOS{source.ios}"),
+                compute_precision=ct.precision.FLOAT32 if precision == "fp32" else ct.precision.FLOAT16,
+                skip_model_load=True,
+            )
+
+        model = converted(convert, program, f"export to {self.name} {precision}")
         if precision == "int8-weight":
             model = weight_only(model)
         elif precision == "int8-static":
@@ -118,7 +127,12 @@ def static(model: Any, calibration: Mapping[str, Array]) -> Any:
     import coremltools.optimize.coreml as cto
     from coremltools.optimize.coreml import _post_training_quantization as theirs
 
-    found, own = _ranges(model, calibration), theirs._get_activation_calibration_stats
+    try:
+        found = _ranges(model, calibration)
+    except UnknownOperatorError as error:
+        why = f"activations get their ranges from our evaluator, and {error.why}"
+        raise ConversionError("export to coreml int8-static", why, "Use int8-weight, or another target") from error
+    own = theirs._get_activation_calibration_stats
     config = cto.OpLinearQuantizerConfig(mode="linear", weight_threshold=0)
     kinds = cto.OptimizationConfig(op_type_configs=dict.fromkeys(INTEGER, config))
     theirs._get_activation_calibration_stats = lambda *_: found

@@ -5,7 +5,9 @@ Reference:
 """
 
 from . import compressed, elementwise, layers, shape
-from .elementwise import Ops
+from .elementwise import Ops, Unknown
+
+__all__ = ["OPS", "Unknown"]
 
 OPS: Ops = {
     **compressed.OPS,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .elementwise import Ops, ints
+from .elementwise import Ops, Unknown, ints
 
 
 def _along(values: Tensor, axis: int, rank: int) -> Tensor:
@@ -34,7 +34,7 @@ def lut_to_dense(indices: Tensor, lut: Tensor, shape: Any = None, vector_axis: A
         count, bits = int(torch.tensor(sides).prod()), (len(lut) - 1).bit_length()
         return lut[_codes(indices, bits, count)].reshape(sides)
     if vector_axis is not None and lut.shape[-1] != 1:
-        raise ValueError("tables of vectors are not known here")
+        raise Unknown("tables of vectors")
     blocks = lut.shape[: indices.ndim]
     for axis, parts in enumerate(blocks):
         if indices.shape[axis] % parts:

@@ -12,6 +12,10 @@ from torch.nn import functional as fn
 Ops = dict[str, Callable[..., Any]]
 
 
+class Unknown(ValueError):
+    """An operator has arguments that mean something, and that are not known here."""
+
+
 def ints(value: Any) -> list[int]:
     """A list of integers from a tensor of any rank, or from several scalars."""
     if isinstance(value, list):
@@ -83,6 +87,7 @@ ARITHMETIC: Ops = {
     "ceil": lambda x: x.ceil(),
     "floor": lambda x: x.floor(),
     "round": lambda x: x.round(),
+    "atan": lambda x: x.atan(),
     "sign": lambda x: x.sign(),
     "square": lambda x: x * x,
     "sqrt": lambda x: x.sqrt(),
@@ -151,6 +156,7 @@ ACTIVATION: Ops = {
     "softplus": lambda x: fn.softplus(x),
     "softsign": lambda x: fn.softsign(x),
     "leaky_relu": leaky_relu,
+    "linear_activation": lambda x, alpha, beta: alpha * x + beta,
     "prelu": prelu,
     "elu": elu,
     "thresholded_relu": thresholded_relu,

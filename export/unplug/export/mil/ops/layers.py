@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
-from .elementwise import Ops, ints
+from .elementwise import Ops, Unknown, ints
 
 CONV = {1: fn.conv1d, 2: fn.conv2d, 3: fn.conv3d}
 CONV_TRANSPOSE = {1: fn.conv_transpose1d, 2: fn.conv_transpose2d, 3: fn.conv_transpose3d}
@@ -60,7 +60,7 @@ def conv_transpose(
     spread = [1] * axes if dilations is None else ints(dilations)
     whole: Tensor = CONV_TRANSPOSE[axes](x, weight, bias, steps, 0, 0, int(groups), spread)
     if pad_type not in ("valid", "custom"):
-        raise ValueError(f"padding {pad_type!r} is not known here")
+        raise Unknown(f"padding {pad_type!r}")
     given = [0] * (2 * axes) if pad_type == "valid" else ints(pad)
     wanted = None if output_shape is None else ints(output_shape)
     for axis in range(axes):
@@ -103,7 +103,7 @@ def layer_norm(
 ) -> Tensor:
     chosen = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in ints(axes)]
     if chosen != list(range(x.ndim - len(chosen), x.ndim)):
-        raise ValueError(f"axes {chosen} are not the last ones")
+        raise Unknown(f"axes {chosen} are not the last ones")
     return fn.layer_norm(x, list(x.shape[-len(chosen) :]), gamma, beta, float(epsilon))
 
 
@@ -115,7 +115,7 @@ def _pool(reduce: Callable[[Tensor, int], Tensor], fill: float) -> Callable[...,
         exclude_padding_from_average: Any = None,
     ) -> Tensor:  # fmt: skip
         if bool(ceil_mode):
-            raise ValueError("ceil_mode is not known here")
+            raise Unknown("ceil_mode")
         kernel, axes = ints(kernel_sizes), x.ndim - 2
         steps = [1] * axes if strides is None else ints(strides)
         pairs = sides(pad_type, pad, list(x.shape[2:]), kernel, steps, [1] * axes)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as fn
 
-from .elementwise import Ops, flags, ints, tensors
+from .elementwise import Ops, Unknown, flags, ints, tensors
 
 
 def reshape(x: Tensor, shape: Any) -> Tensor:
@@ -77,7 +77,7 @@ def pad(x: Tensor, pad: Any, mode: str = "constant", constant_val: Any = 0.0) ->
     if mode == "constant":
         return fn.pad(x, backwards, value=float(constant_val))
     if not 3 <= x.ndim <= 4:
-        raise ValueError(f"{mode} padding of {x.ndim} axes")
+        raise Unknown(f"{mode} padding of {x.ndim} axes")
     return fn.pad(x, backwards, mode={"reflect": "reflect", "replicate": "replicate"}[mode])
 
 
@@ -102,19 +102,31 @@ def upsample_bilinear(
 ) -> Tensor:
     aligned = bool(align_corners)
     if half_pixel_centers is not None and bool(half_pixel_centers) == aligned:
-        raise ValueError("this combination of align_corners and half_pixel_centers has no counterpart in torch")
+        raise Unknown("this combination of align_corners and half_pixel_centers has no counterpart in torch")
     size = [math.floor(x.shape[-2] * float(scale_factor_height)), math.floor(x.shape[-1] * float(scale_factor_width))]
     return fn.interpolate(x, size=size, mode="bilinear", align_corners=aligned)
 
 
 def gather(x: Tensor, indices: Tensor, axis: Any = 0, batch_dims: Any = 0, validate_indices: Any = False) -> Tensor:
     if int(batch_dims):
-        raise ValueError("batch_dims is not known here")
+        raise Unknown("batch_dims")
     where = int(axis) % x.ndim
     places = indices.long().reshape(-1)
     places = torch.where(places < 0, places + x.shape[where], places)
     chosen = x.index_select(where, places)
     return chosen.reshape([*x.shape[:where], *indices.shape, *x.shape[where + 1 :]])
+
+
+def gather_along_axis(x: Tensor, indices: Tensor, axis: Any = 0, validate_indices: Any = False) -> Tensor:
+    where = int(axis)
+    places = indices.long()
+    return x.gather(where, torch.where(places < 0, places + x.shape[where], places))
+
+
+def cumsum(x: Tensor, axis: Any = 0, exclusive: Any = False, reverse: Any = False) -> Tensor:
+    if bool(exclusive) or bool(reverse):
+        raise Unknown("an exclusive or reversed sum")
+    return x.cumsum(int(axis))
 
 
 OPS: Ops = {
@@ -133,4 +145,9 @@ OPS: Ops = {
     "upsample_nearest_neighbor": upsample_nearest,
     "upsample_bilinear": upsample_bilinear,
     "gather": gather,
+    "gather_along_axis": gather_along_axis,
+    "pixel_shuffle": lambda x, upscale_factor: fn.pixel_shuffle(x, int(upscale_factor)),
+    "pixel_unshuffle": lambda x, downscale_factor: fn.pixel_unshuffle(x, int(downscale_factor)),
+    "reverse": lambda x, axes=None: x.flip(list(range(x.ndim)) if axes is None else ints(axes)),
+    "cumsum": cumsum,
 }

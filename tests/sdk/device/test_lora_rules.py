@@ -216,10 +216,13 @@ ONE = "lora_unet_" + Q.replace(".", "_")
         ({}, header(r=8, lora_alpha=8), "has rank 8.0, and it has 4"),
         ({}, header(r=4, lora_alpha=4, init_lora_weights="pissa"), "starts as 'pissa', which changes the base"),
         ({}, header(r=4, lora_alpha=4, alpha_pattern={"(a+)+$": 2}), "names layers in a way that is not known"),
+        ({}, header(r=4, lora_alpha=4, alpha_pattern={".*" * 9: 2}), "names layers in a way that is not known"),
+        ({}, header(r=4, lora_alpha=4, use_dora=True), "it is a DoRA, and it has no magnitudes"),
+        ({f"unet.{Q}.lora_A.weight": 0}, None, "is no factor of a low-rank update"),
         ({f"unet.{Q}.alpha": 1}, header(r=4, lora_alpha=4), "its header and its tensors both say alpha"),
     ],
     ids=lambda item: next(iter(item), "pair") if isinstance(item, dict) else None,
-)  # fmt: skip
+)
 def test_both_readers_refuse_in_the_same_words(
     base: Any, tmp_path: Path, tensors: dict[str, int], said: dict[str, str] | None, why: str
 ) -> None:

@@ -19,6 +19,7 @@ from unplug.core import read_json, sha256_file
 from unplug.plugins import RECORD, weights_file
 from unplug.sdk.conditions import conditions_in_worker, landmarks_in_worker
 from unplug.sdk.data import Dataset, captions_of, load_dataset
+from unplug.sdk.device import lora_file
 from unplug.sdk.diffusion import (
     OURS,
     Steering,
@@ -29,7 +30,6 @@ from unplug.sdk.diffusion import (
     find_plugin,
     generate,
     load_base,
-    lora_file,
 )
 from unplug.sdk.diffusion.shipped import WEIGHTS
 from unplug.sdk.diffusion.small import diffusers

@@ -21,10 +21,11 @@ from unplug.core import CheckpointError, InputError, check_content, require_modu
 WEIGHTS_NAME = "pytorch_lora_weights.safetensors"
 MAX_BYTES = 2**30
 UNET, TEXT_ENCODER = "unet", "text_encoder"
+Pieces = dict[str, NDArray[np.float32]]
 Layers = Mapping[str, Mapping[str, tuple[int, int]]]
 """Part to layer to the numbers of a rank-one update's two factors; a text encoder's layers without "text_model."."""
 _FIX = "Give four-steps, two-steps, or LoRA weights of this base's UNet, as diffusers saves them"
-_MERGE = "Make it part of the base: unplug export BASE --lora FILE"
+_MERGE = "Make it part of the base that it was trained on: unplug export BASE --lora FILE"
 _PIECE = re.compile(
     r"(?P<layer>.+?)(?:[._]lora(?:_linear_layer)?[._](?P<side>A|B|down|up)\.weight"
     r"|\.(?P<other>alpha|dora_scale|lora_magnitude_vector(?:\.weight)?))"
@@ -52,7 +53,7 @@ _KINDS = {
 """What other weights' names have in them, and what those are."""
 _UNCHANGED = (None, True, False, "gaussian", "orthogonal", "eva")
 """Ways in which peft starts a LoRA that leave the base as it is."""
-_PATTERN = re.compile(r"\^?([\w-]|\\?\.|\.\*|\\d\+)+\$?")
+_PATTERN = re.compile(r"(?!(.*[*+]){4})\^?([\w-]|\\?\.|\.\*|\\d\+){1,200}\$?")
 """Layers in a rank or alpha pattern: any text, but no expression that takes forever."""
 
 
@@ -129,7 +130,7 @@ def pack_loras(slots: LoraSlots, paths: Sequence[Path], strengths: Sequence[floa
 
 def _slotted(path: Path, known: Layers) -> dict[str, LowRank]:
     """Layer to its update; `CheckpointError` where a file's slots cannot take it."""
-    updates = read_lora(path, known, "the exported UNet", lacks="no slot")
+    updates = read_lora(path, known, "the exported UNet", lacks="no slot", fix=_MERGE)
     if any(update.magnitude is not None for update in updates.values()):
         raise CheckpointError(str(path), "it is a DoRA, for which the exported UNet has no input", _MERGE)
     return {layer: update for (_, layer), update in updates.items()}
@@ -160,7 +161,9 @@ def lora_file(weights: Path) -> Path:
     return weights / WEIGHTS_NAME if weights.is_dir() else weights
 
 
-def read_lora(path: Path, layers: Layers, of: str, *, lacks: str = "no layer") -> dict[tuple[str, str], LowRank]:
+def read_lora(
+    path: Path, layers: Layers, of: str, *, lacks: str = "no layer", fix: str = _FIX
+) -> dict[tuple[str, str], LowRank]:
     """Part and layer to update, as diffusers reads them: its own names, older ones, and kohya's.
 
     s is alpha / r, with alpha as the file's header (with its patterns, and rsLoRA) or its tensors say; else 1.
@@ -170,6 +173,7 @@ def read_lora(path: Path, layers: Layers, of: str, *, lacks: str = "no layer") -
         layers: that can be changed.
         of: what has them, for messages.
         lacks: what it lacks where a layer is none of them.
+        fix: what to do then.
 
     Raises:
         CheckpointError: no such file, no safetensors, another kind of weights, or some that do not fit the layers.
@@ -177,30 +181,33 @@ def read_lora(path: Path, layers: Layers, of: str, *, lacks: str = "no layer") -
     """
     file = lora_file(path)
     tensors, metadata = _tensors(file)
-    pieces: dict[tuple[str, str], dict[str, NDArray[np.float32]]] = {}
-    unknown: dict[str, None] = {}
-    for name, value in tensors.items():
-        match = _PIECE.fullmatch(name)
-        kind = next((kind for words, kind in _KINDS.items() if re.search(words, name)), None)
-        if match is None or kind is not None:
-            why = (
-                f"{name[:100]!r} is no factor of a low-rank update" if kind is None else f"it is {kind}, which is not read here"
-            )
-            raise CheckpointError(str(file), why, _FIX)
-        place = _place(match["layer"], layers)
-        if place[1] not in layers.get(place[0], {}):
-            unknown |= {match["layer"]: None}
-        pieces.setdefault(place, {})[_SIDES.get(match["side"] or match["other"], "magnitude")] = value
-    if not pieces:
-        raise CheckpointError(str(file), "there is no low-rank update in it", _FIX)
+    pieces = _pieces(file, tensors, layers)
+    unknown = sorted(layer for part, layer in pieces if layer not in layers.get(part, {}))
     if unknown:
-        fitting = f"{len(pieces) - len(unknown)} of its {len(pieces)} low-rank updates fit {of}"
-        fix = (
-            _MERGE if all(_place(name, layers)[0] == TEXT_ENCODER for name in unknown) and TEXT_ENCODER not in layers else _FIX
-        )
-        raise CheckpointError(str(file), f"{fitting}: it changes {min(unknown)[:100]}, for which there is {lacks}", fix)
+        why = f"{len(pieces) - len(unknown)} of its {len(pieces)} low-rank updates fit {of}"
+        raise CheckpointError(str(file), f"{why}: it changes {unknown[0][:100]}, for which there is {lacks}", fix)
     scales = _scales(file, metadata, pieces)
-    return {place: _update(file, place[1], own, layers[place[0]][place[1]], scales[place]) for place, own in pieces.items()}
+    return {
+        (part, layer): _update(file, layer, own, layers[part][layer], scales[part, layer])
+        for (part, layer), own in pieces.items()
+    }
+
+
+def _pieces(file: Path, tensors: Mapping[str, NDArray[np.float32]], layers: Layers) -> dict[tuple[str, str], Pieces]:
+    """Part and layer to first and second factor, alpha and magnitude, of those that it has."""
+    found: dict[tuple[str, str], Pieces] = {}
+    for name, value in tensors.items():
+        kind = next((kind for words, kind in _KINDS.items() if re.search(words, name)), None)
+        if kind is not None:
+            raise CheckpointError(str(file), f"it is {kind}, which is not read here", _FIX)
+        match = _PIECE.fullmatch(name)
+        if match is None or not value.size:
+            raise CheckpointError(str(file), f"{name[:100]!r} is no factor of a low-rank update", _FIX)
+        piece = _SIDES.get(match["side"] or match["other"], "magnitude")
+        found.setdefault(_place(match["layer"], layers), {})[piece] = np.atleast_1d(value)
+    if not found:
+        raise CheckpointError(str(file), "there is no low-rank update in it", _FIX)
+    return found
 
 
 def _tensors(file: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]]:
@@ -245,7 +252,7 @@ def _place(name: str, layers: Layers) -> tuple[str, str]:
     return part, layer
 
 
-def _update(file: Path, layer: str, own: Mapping[str, NDArray[np.float32]], sizes: tuple[int, int], scale: float) -> LowRank:
+def _update(file: Path, layer: str, own: Pieces, sizes: tuple[int, int], scale: float) -> LowRank:
     if not {"first", "second"} <= own.keys():
         raise CheckpointError(str(file), f"of {layer[:100]} it has one factor only", _FIX)
     first, second = own["first"], own["second"]
@@ -263,18 +270,18 @@ def _update(file: Path, layer: str, own: Mapping[str, NDArray[np.float32]], size
     )
 
 
-def _scales(
-    file: Path, metadata: Mapping[str, str], pieces: Mapping[tuple[str, str], Mapping[str, NDArray[np.float32]]]
-) -> dict[tuple[str, str], float]:
+def _scales(file: Path, metadata: Mapping[str, str], pieces: Mapping[tuple[str, str], Pieces]) -> dict[tuple[str, str], float]:
     """s of every layer: by the header that diffusers writes, or by tensors named alpha, as kohya does: 1 without one."""
     told = _told(file, metadata)
     if any(told.values()) and any("alpha" in own for own in pieces.values()):
         raise CheckpointError(str(file), "its header and its tensors both say alpha", "Save it again, with one of the two")
+    if any(told[part].get("use_dora") and "magnitude" not in own for (part, _), own in pieces.items()):
+        raise CheckpointError(str(file), "its header says that it is a DoRA, and it has no magnitudes", "Save it again")
     found = {}
     for place, own in pieces.items():
         rank = max(1, len(own.get("first", ())))
         alpha = own.get("alpha", np.zeros(0)).ravel()
-        told_scale = _told_scale(file, told.get(place[0], {}), place[1], rank)
+        told_scale = _told_scale(file, told[place[0]], place[1], rank)
         found[place] = float(alpha[0]) / rank if alpha.size else told_scale
     return found
 

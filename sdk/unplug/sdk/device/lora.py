@@ -225,7 +225,8 @@ def _tensors(file: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, str]
     try:
         with safe_open(file, framework="np") as handle:
             metadata = handle.metadata() or {}
-        for name, item in deserialize(file.read_bytes()):
+        read: Any = deserialize  # it has no types
+        for name, item in read(file.read_bytes()):
             if item["dtype"] == "BF16":
                 values = (np.frombuffer(item["data"], "<u2").astype(np.uint32) << 16).view(np.float32)
             else:

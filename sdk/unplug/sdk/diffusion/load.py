@@ -211,9 +211,10 @@ def _delta(weight: Tensor, update: LowRank) -> Tensor:
     """W' - W as a matrix in float32."""
     weight_OI = weight.float().flatten(1)
     first_rI, second_Or = (torch.from_numpy(one).to(weight.device) for one in (update.first_rI, update.second_Or))
-    delta_OI = update.scale * second_Or @ first_rI
+    delta_OI: Tensor = update.scale * second_Or @ first_rI
     if update.magnitude is None:
         return delta_OI
     magnitude_O = torch.from_numpy(update.magnitude).to(weight.device)
     changed_OI = weight_OI + delta_OI
-    return changed_OI * (magnitude_O / changed_OI.norm(dim=1))[:, None] - weight_OI
+    scaled_OI: Tensor = changed_OI * (magnitude_O / changed_OI.norm(dim=1))[:, None]
+    return scaled_OI - weight_OI

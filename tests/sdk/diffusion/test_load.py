@@ -85,7 +85,7 @@ WRONG: dict[str, tuple[Harm, str]] = {
     "broken config": (lambda folder: (folder / "unet/config.json").write_text("{"), "not a valid JSON"),
     "no config": (lambda folder: (folder / "unet/config.json").unlink(), "no file named config.json"),
     "no weights": (lambda folder: (folder / "unet" / DIFFUSERS).unlink(), f"no file named {DIFFUSERS}"),
-    "cut weights": (lambda folder: (folder / "unet" / DIFFUSERS).write_bytes(b"\0" * 900), "Unable to load weights"),
+    "cut weights": (lambda folder: (folder / "unet" / DIFFUSERS).write_bytes(b"\0" * 900), "it begins with zeros"),
     "pickle": (pickled(f"unet/{DIFFUSERS}", "diffusion_pytorch_model.bin"), f"no file named {DIFFUSERS}"),
     "text pickle": (pickled(f"text_encoder/{TRANSFORMERS}", "pytorch_model.bin"), f"no file named {TRANSFORMERS}"),
     "unet lacks": (tensors(f"unet/{DIFFUSERS}", first(gone)), r"its unet lacks the tensor conv_in\.bias"),

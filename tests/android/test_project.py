@@ -53,6 +53,20 @@ def test_maven_checks_the_versions_that_gradle_builds(module: str) -> None:
     assert {"kotlin", "onnxruntime"} <= set(shared)
 
 
+def test_what_google_play_asks_for() -> None:
+    """Target 36, and libraries that are fit for pages of 16 KB: ONNX Runtime's are from 1.27 on."""
+    build, check = (ROOT / "app/build.gradle.kts").read_text(encoding="utf-8"), (ROOT / "check").read_text(encoding="utf-8")
+    assert "targetSdk = 36\n" in build and "--target-sdk-version 36 " in check
+    assert tuple(map(int, catalogue()["versions"]["onnxruntime"].split("."))) >= (1, 27)
+
+
+def test_only_the_interpreter_is_in_what_gradle_builds() -> None:
+    """What was never run on a phone stays out of the app: `CompiledLiteRt` is compiled by Maven alone, against stand-ins."""
+    main = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "app/src/main").rglob("*.kt"))
+    assert "com.google.ai.edge.litert" not in main and "CompiledLiteRt" not in main and "InterpreterModel(" in main
+    assert "src/compiled" not in (ROOT / "app/build.gradle.kts").read_text(encoding="utf-8")
+
+
 def test_the_manifest_asks_for_nothing_and_has_the_harness_s_activity() -> None:
     manifest = ElementTree.parse(ROOT / "app/src/main/AndroidManifest.xml").getroot()
     assert [item.tag for item in manifest if item.tag.startswith("uses-permission")] == []

@@ -7,11 +7,13 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import tests.specimens as specimens
 import torch
 from PIL import Image
+from torch import nn
 
 from unplug.core import InputError, UnplugError
 from unplug.export import artifacts_at, load_artifact
@@ -61,13 +63,17 @@ def of_folder_of_artifacts(folder: Path) -> tuple[Path, Reader]:
     return specimens.exported(folder).with_suffix(""), lambda path: [load_artifact(file) for file in artifacts_at(path.parent)]
 
 
+def no_base() -> SimpleNamespace:
+    return SimpleNamespace(unet=nn.Identity(), text_encoder=nn.Identity())
+
+
 READERS: dict[str, Callable[[Path], tuple[Path, Reader]]] = {
     "checkpoint": of_checkpoint,
     "artifact": of_artifact,
     "folder of artifacts": of_folder_of_artifacts,
     "shard": lambda folder: (folder / "s.tar", lambda path: load_dataset(f"webdataset:{path}", 16, show=False)),
     "arrays": lambda folder: (folder / "a.npz", lambda path: _read_arrays(path, None)),  # type: ignore[arg-type]
-    "lora in torch": lambda folder: (folder / "l.safetensors", lambda path: load_loras(None, [path])),
+    "lora in torch": lambda folder: (folder / "l.safetensors", lambda path: load_loras(no_base(), [path])),
     "lora on files": lambda folder: (folder / "l.safetensors", lambda path: pack_loras(specimens_slots(), [path])),
     "head": lambda folder: (folder / "head.safetensors", load_head),
     "fleet": lambda folder: (folder / "seed-1.safetensors", lambda path: read_result(path.parent, "seed-1")),

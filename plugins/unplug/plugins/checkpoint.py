@@ -377,7 +377,7 @@ def _check_files(folder: Path, weights: Path) -> None:
         raise CheckpointError(str(folder), "this is a pickle, which can run code", "Convert it to safetensors first")
     if not folder.is_dir():
         raise CheckpointError(str(folder), "no such folder", "Give the folder that `unplug train` wrote")
-    check_content(weights, CheckpointError)
+    check_content(weights, CheckpointError, text=weights.suffix == ".json")  # an index of shards
     if not weights.is_file():
         pickles = [file.name for file in folder.iterdir() if file.suffix in PICKLE_SUFFIXES]
         none = f"no {WEIGHTS} (a plugin: {DIFFUSERS_WEIGHTS}) in it"

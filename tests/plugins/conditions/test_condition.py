@@ -73,7 +73,7 @@ def test_a_missing_task_file_says_where_to_get_it_and_how_to_pass_it(
             build_condition(kind, options).resolve()
         assert "ai.google.dev/edge/mediapipe" in str(caught.value)
         assert "--task FILE" in str(caught.value) and variable in str(caught.value)
-    (tmp_path / "some.task").write_bytes(b"x")
+    (tmp_path / "some.task").write_bytes(b"\xff")
     monkeypatch.setenv(variable, str(tmp_path / "some.task"))
     assert build_condition(kind).resolve() == build_condition(kind, {"task": str(tmp_path / "some.task")})
 
@@ -111,12 +111,12 @@ def test_depth_pins_the_commit_of_a_hub_id(tmp_path: Path, monkeypatch: pytest.M
 
 def test_identity_changes_with_what_decides_the_result_and_holds_no_path(tmp_path: Path) -> None:
     one, two = tmp_path / "one.task", tmp_path / "two.task"
-    one.write_bytes(b"a")
-    two.write_bytes(b"a")
+    one.write_bytes(b"\xff")
+    two.write_bytes(b"\xff")
     first = identity(build_condition("face_landmark", {"task": str(one)}))
     assert first == identity(build_condition("face_landmark", {"task": str(two)}))
     assert str(tmp_path) not in json.dumps(first)
-    two.write_bytes(b"b")
+    two.write_bytes(b"\xfe")
     assert first != identity(build_condition("face_landmark", {"task": str(two)}))
     assert first != identity(build_condition("face_landmark", {"task": str(one), "style": "mediapipe"}))
     assert identity(build_condition("canny")) != identity(build_condition("canny", {"low": "1"}))
@@ -134,7 +134,7 @@ def test_identity_changes_with_the_drawing_and_with_the_packages_that_draw(monke
 
 def test_portable_settings_build_the_same_condition_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What names a place or a device of this machine stays here; the environment names it there."""
-    (tmp_path / "a.task").write_bytes(b"a")
+    (tmp_path / "a.task").write_bytes(b"\xff")
     here = build_condition("face_landmark", {"task": str(tmp_path / "a.task"), "faces": "largest"})
     assert portable(here) == {"faces": "largest"} and portable(Canny()) == {}
     (tmp_path / "a.task").rename(tmp_path / "b.task")

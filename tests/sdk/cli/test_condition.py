@@ -39,7 +39,7 @@ def test_a_folder(tmp_path: Path) -> None:
     save_face(tmp_path / "in" / "b.jpg", seed=1)
     (tmp_path / "in" / "c.jpg").write_bytes(b"none")
     call = ("--kind", "canny", tmp_path / "in", "-o", tmp_path / "out", "--size", 32)
-    assert "c.jpg: not a readable image" in fail("condition", *call).line
+    assert "c.jpg: it is a text" in fail("condition", *call).line
     said = json.loads(run(*call, "--on-bad", "skip", "--json"))
     assert {key: said[key] for key in ("images", "written", "kept", "missing", "bad")} == {
         "images": 3, "written": 0, "kept": 2, "missing": 0, "bad": 1,
@@ -83,7 +83,7 @@ def test_the_photograph_is_not_replaced_and_only_png_is_written(tmp_path: Path) 
 def test_what_is_no_picture(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no picture")
     call = ("condition", "--kind", "canny", "-o", tmp_path / "out.png")
-    assert "notes.txt: not a readable image" in fail(*call, tmp_path / "notes.txt").line
+    assert "notes.txt: it is a text" in fail(*call, tmp_path / "notes.txt").line
     assert "none.png: No such file" in fail(*call, tmp_path / "none.png").line
     save_face(tmp_path / "tiny.jpg", size=8)
     assert "tiny.jpg: 8x8 pixels are too few" in fail(*call, tmp_path / "tiny.jpg").line

@@ -360,8 +360,8 @@ def test_a_cache_is_found_by_its_condition(base: Any, faces: Dataset, tmp_path: 
         return draw("canny", {}, *given, out=tmp_path / "drawn.npy", digest=digest, **how)
 
     monkeypatch.setattr(module, "conditions_in_worker", watched)
-    for name, text in (("one.task", "a"), ("two.task", "a"), ("three.task", "b")):
-        (tmp_path / name).write_text(text)
+    for name, raw in (("one.task", b"\xff"), ("two.task", b"\xff"), ("three.task", b"\xfe")):
+        (tmp_path / name).write_bytes(raw)
         load_control_set(base, faces, "face_landmark", {"task": str(tmp_path / name)}, show=False)
     assert found[0] == found[1] and found[0][0] != found[2][0]
     assert {digest for _, digest in found} == {f"data {faces.digest}"}

@@ -176,7 +176,7 @@ def test_the_record_names_no_place(
     """The task file by its hash: another machine has it elsewhere."""
     (tmp_path / "secret").mkdir()
     task = tmp_path / "secret/face.task"
-    task.write_bytes(b"landmarks")
+    task.write_bytes(b"\xfflandmarks")
     draw = control_set_module.conditions_in_worker
     monkeypatch.setattr(
         control_set_module, "conditions_in_worker", lambda kind, options, *given, **how: draw("canny", {}, *given, **how)
@@ -194,7 +194,7 @@ def test_the_record_names_no_place(
 def test_the_state_goes_after_reading(run: Run, whole: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def spoil(model: Any, path: Path, **how: Any) -> None:
         save_checkpoint(model, path, **how)
-        (path / DIFFUSERS_WEIGHTS).write_bytes(b"the disk did this")
+        (path / DIFFUSERS_WEIGHTS).write_bytes(b"\xffthe disk did this")
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "save_checkpoint", spoil)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unplug.core import InputError, Job, Reply
+from unplug.core import Job, Reply
 
 from .recipe import ServeRecipe
 
@@ -38,12 +38,12 @@ def run_release(job: Job) -> Reply:
             ``requests`` (ids), ``job`` and ``before`` (see `Before`, or None).
 
     Returns:
-        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``weights``, SHA-256 of
-        those before and after; ``artifact``, the file to serve, and its ``sha256``, or None; ``files``, name to path of what
+        ``requests``, those that are answered by it; ``bundle`` and ``checkpoint``, folders; ``weights``, SHA-256
+        of those before and after; ``artifact``, the file to serve, and its ``sha256``, or None; ``files``, name to path of what
         may be fetched.
 
     Raises:
-        InputError: no request names anybody in the data.
+        InputError: of no request do the data hold everybody whom it names.
         GateFailed: a gate does not hold.
     """
     from unplug.sdk.bundle import bundle_id, pack_bundle, read_manifest
@@ -85,9 +85,9 @@ def _release(
 ) -> tuple[Sequence[str], str]:
     """The ids of the requests that are answered, and the folder of the checkpoint that forgot them."""
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import load_dataset, resolve_names
-    from unplug.sdk.ledger import open_ledger, open_queue
-    from unplug.sdk.releasing import ReleaseConfig, gates_from, release
+    from unplug.sdk.data import load_dataset, named_samples, resolve_names
+    from unplug.sdk.ledger import open_ledger
+    from unplug.sdk.releasing import ReleaseConfig, answerable, cover, gates_from, release
     from unplug.sdk.tasks import task_of
     from unplug.sdk.training import pick_device
 
@@ -95,13 +95,10 @@ def _release(
     original = load_checkpoint(recipe.checkpoint if before is None else before.checkpoint)
     task = task_of(original, device=device)
     dataset = load_dataset(recipe.data, task.image_size, show=False)
-    people = {f"subject:{sample.subject}" for sample in dataset.samples if sample.subject is not None}
     ledger = open_ledger(values["ledger"])
-    queue = open_queue(ledger, [*dataset.ids, *sorted(people)])
-    answered = [name for name in values["requests"] if name in queue.of]
-    names = sorted({name for id in answered for name in queue.of[id]})
-    if not names:
-        raise InputError("the queue", "no request of this job names anybody in the data", "Check the recipe's data")
+    found = answerable(ledger, named_samples(dataset.samples), values["requests"])
+    forgotten = resolve_names(sorted({name for names in found.values() for name in names}), dataset, "the queue")
+    answered = cover(ledger, tuple(found), dataset, forgotten).requests
     config = ReleaseConfig(
         method=recipe.method, options=recipe.options, budget=recipe.budget, references=recipe.references,
         fleet=None if recipe.fleet is None else Path(recipe.fleet), targets=recipe.targets, precisions=recipe.precisions,
@@ -109,7 +106,7 @@ def _release(
         gates=gates_from(recipe.gates, recipe.budget), seed=recipe.seed,
     )  # fmt: skip
     release(
-        original, dataset, resolve_names(names, dataset, "the queue"), out, work, config, task=task, device=device, say=say,
+        original, dataset, forgotten, out, work, config, task=task, device=device, say=say,
         show=False, signing=_signing(recipe, before, answered), ledger=ledger,
     )  # fmt: skip
     retrained = recipe.method == "retrain" and not (work / "unlearned").is_dir()

@@ -118,7 +118,11 @@ def box_of(points_K2: NDArray[np.float32], width: int, height: int) -> list[int]
     inside_K2 = points_K2.clip((1, 1), (width - 1, height - 1)).astype(np.float64)
     found = Reply(values={"boxes": [[*inside_K2.min(axis=0).tolist(), *inside_K2.max(axis=0).tolist()]]})
     with patch("unplug.core.call_in_child", return_value=found):
-        return [*_find_face(Path("face.png"), Image.new("RGB", (width, height)), Path(__file__), 0.01)]
+        return [
+            *_find_face(
+                Path("face.png"), Image.new("RGB", (width, height)), HERE.parents[2] / "docs" / "images" / "faces.jpg", 0.01
+            )
+        ]
 
 
 def ages() -> dict[str, Any]:

@@ -165,7 +165,7 @@ def _opened(table: Path, what: str, fix: str) -> Iterator[TextIO]:
     """A table as text; what goes wrong while it is read is a `DataError`."""
     try:
         with open_regular(table, max_bytes=MAX_TABLE_BYTES, error=DataError, too_large="Split it") as raw:
-            head = raw.read(8)
+            head = raw.read(8) or b""  # None of a device that has nothing to say
             if head.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):
                 raise DataError(what, "it is a spreadsheet's own file, and no text", fix)
             raw.seek(0)

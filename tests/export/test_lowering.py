@@ -156,6 +156,6 @@ def test_what_cannot_be_evaluated_is_not_checked_and_what_cannot_be_converted_is
     (tmp_path / "bessels.py").write_text(f'KIND = "bessel"\n{STRANGE}')
     net = saved("bessels:Net", tmp_path)
     for target in ("coreml", "onnx"):
-        with pytest.raises(ConversionError, match=r"does not take operator special_bessel_j0 in network\.inner\.body \("):
+        with pytest.raises(ConversionError, match=r"does not take operator \w+[_.]bessel_j0 in network\.inner\.body \("):
             export_checkpoint(net, targets=[target], precisions=["fp32"], out=tmp_path / target)
         assert not list((tmp_path / target).glob("*"))

@@ -9,7 +9,7 @@ import math
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -97,11 +97,10 @@ def prepared(target: Target, source: Source) -> Any:
     """What `Target.prepare` makes: of the model in other operators, where its own are more than the converter has."""
     try:
         return target.prepare(source)
-    except BROKEN as error:
-        try:
+    except BROKEN:
+        with suppress(*BROKEN):
             return target.prepare(lowered_source(source))
-        except BROKEN:
-            raise error from None
+        raise  # the first one names the layers
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import click
 import numpy as np
 import torch
 
-from unplug.core import InputError, read_json, write_json
+from unplug.core import InputError, read_json, use_threads, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import canary_bound, check_canaries, choose_included, wrong_ages
 from unplug.sdk.auditing.attacks.task_loss import strongest
@@ -141,7 +141,7 @@ def added(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 @click.option("--critic", type=click.Path(path_type=Path, exists=True), required=True, help="JSON of `benchmarks.critic`.")
 def main(work: Path, seed: int, methods: str, critic: Path) -> None:
     """Plants, trains, forgets and bounds; adds the rows to those that the JSON has."""
-    torch.set_num_threads(1)
+    use_threads(1)
     there = read_json(critic)
     new = canary_rows(work, seed, click.echo, methods.split(","), whole=False)
     write_json(critic, there | {"canaries": added(there["canaries"], new)})

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from unplug.core import versions, write_json
+from unplug.core import use_threads, versions, write_json
 from unplug.sdk.cli import main as unplug
 
 from .crash_walk import Call, Scenario, forked_workers, walk_all
@@ -156,9 +156,7 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.option("--page", type=click.Path(path_type=Path), default=Path("docs/durability.md"), show_default=True)
 def main(only: str, workers: int, out: Path, page: Path) -> None:
     """Walks over every scenario and writes JSON and page."""
-    import torch
-
-    torch.set_num_threads(1)
+    use_threads(1)
     versions()  # asks git, once for all forks
     found = {row["command"]: row for row in json.loads(out.read_text())["rows"]} if out.is_file() else {}
     with tempfile.TemporaryDirectory(prefix="unplug-crashes-") as name:

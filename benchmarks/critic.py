@@ -15,7 +15,7 @@ import click
 import numpy as np
 import torch
 
-from unplug.core import versions, write_json
+from unplug.core import use_threads, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import AuditConfig, AuditReport, CheckpointPredictor, Evidence, Signals, run_audit
 from unplug.sdk.auditing.attacks.head_difference import HeadDifferenceAttack, reconstruct
@@ -228,7 +228,7 @@ def _mean(values: Sequence[float]) -> Estimate:
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, show_default=False, help="JSON to write.")
 def main(work: Path, seed: int, out: Path) -> None:
     """Trains, forgets and attacks; writes the JSON behind docs/attacks.md."""
-    torch.set_num_threads(1)
+    use_threads(1)
     start = time.monotonic()
     bench = Bench(work, seed, click.echo)
     original = bench.original()

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import torch
 
-from unplug.core import InputError, versions, write_json
+from unplug.core import InputError, use_threads, versions, write_json
 from unplug.sdk.releasing import DEMO_RECIPE, DEMO_SPEC, DEMO_TRUNK
 from unplug.sdk.training import Recipe
 
@@ -56,7 +55,7 @@ def setting_of(name: str) -> Setting:
 @click.option("--out", type=click.Path(path_type=Path), help="JSON to write (default: beside that of benchmarks.critic).")
 def main(name: str, work: Path, seed: int, out: Path | None) -> None:
     """Trains, forgets and attacks; writes a table of docs/attacks.md as JSON."""
-    torch.set_num_threads(1)
+    use_threads(1)
     start, setting = time.monotonic(), setting_of(name)
     trunk = {} if setting.trunk is None else {"trunk": setting.trunk}
     bench = Bench(work, seed, click.echo, spec=setting.spec, recipe=setting.recipe, fraction=setting.fraction, **trunk)

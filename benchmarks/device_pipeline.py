@@ -22,7 +22,7 @@ from typing import Any
 import click
 import numpy as np
 
-from unplug.core import Child, Job, Reply, git_revision, installed_versions, peak_rss_bytes, write_json
+from unplug.core import Child, Job, Reply, git_revision, installed_versions, peak_rss_bytes, use_threads, write_json
 from unplug.export import psnr_db
 from unplug.sdk.device import Solver, Steer, Words, draw, latent, load_pipeline, open_files
 from unplug.sdk.diffusion import OURS
@@ -80,7 +80,7 @@ def draw_with_diffusers(job: Job) -> Reply:
     from unplug.sdk.diffusion import CONTROLS, find_lora, load_base, load_loras, scheduled_guidance
     from unplug.sdk.diffusion.pictures import load_plugin, solve_with
 
-    torch.set_num_threads(1)
+    use_threads(1)
     values = job.values
     if "base" not in job.kept:
         base = load_base("small", device=torch.device("cpu"))

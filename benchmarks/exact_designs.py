@@ -20,7 +20,7 @@ import click
 import torch
 from torch import nn
 
-from unplug.core import table, versions, write_json
+from unplug.core import table, use_threads, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.data import Dataset, load_dataset, make_split
 from unplug.sdk.fleet import Job, Order, Result, has_result, load_references, pack, read_result, write_result
@@ -258,7 +258,7 @@ def span(item: dict[str, float], digits: int, sign: str = "", scale: float = 1.0
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
 def main(board: Path, original: Path, fleet: Path, work: Path, models: int, out: Path) -> None:
     """Trains, forgets from and refits every design; writes a row of each."""
-    torch.set_num_threads(1)
+    use_threads(1)
     opened, data = Board.open(board), load_dataset(TRUNK_SPEC, TRUNK_RECIPE.image_size, show=False)
     place = work / "trunk"
     split = make_split(data, seed=0, validation=0.1, test=0.1)

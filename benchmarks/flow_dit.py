@@ -22,7 +22,7 @@ from diffusers import FlowMatchEulerDiscreteScheduler, SD3Transformer2DModel
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from unplug.core import fixed, read_json, signed, span, versions, write_json
+from unplug.core import fixed, read_json, signed, span, use_threads, versions, write_json
 from unplug.plugins import DiTPlugin
 from unplug.plugins.conditions import build_condition
 from unplug.sdk.data import load_dataset
@@ -289,7 +289,7 @@ def main(out: Path, work: Path, sheet: Path | None, base_steps: int, plugin_step
     """Trains the base and its plugins, draws, and writes OUT."""
     from PIL import Image
 
-    torch.set_num_threads(1)
+    use_threads(1)
     facts, shown = measure(Plan(base_steps=base_steps, plugin_steps=plugin_steps), work)
     write_json(out, facts)
     if sheet is not None:

@@ -16,7 +16,7 @@ import click
 import numpy as np
 import torch
 
-from unplug.core import atomic_path
+from unplug.core import atomic_path, use_threads
 from unplug.plugins import load_checkpoint
 from unplug.sdk.auditing import most_memorised
 from unplug.sdk.fleet import load_references
@@ -52,7 +52,7 @@ def first_people(part: ImageSet, order_J: np.ndarray, samples: int) -> list[str]
 @click.option("--out", type=click.Path(path_type=Path, exists=True), required=True, help="Folder of the two files.")
 def main(board: Path, original: Path, fleet: Path, out: Path) -> None:
     """Writes both forget files, for `unplug leaderboard --forget`."""
-    torch.set_num_threads(1)
+    use_threads(1)
     opened = Board.open(board)
     whole, samples = opened.local.whole, len(opened.local.split.forget)
     checkpoint = load_checkpoint(original)

@@ -20,7 +20,7 @@ import torch
 from scipy.stats import beta
 from tqdm import tqdm
 
-from unplug.core import versions, write_json
+from unplug.core import use_threads, versions, write_json
 from unplug.plugins import Checkpoint, load_checkpoint
 from unplug.sdk.auditing import AuditReport, CheckpointPredictor, audit, criticise, inherent
 from unplug.sdk.auditing.attack import Others, Signals
@@ -189,7 +189,7 @@ def further_markdown(facts: dict[str, Any]) -> str:
 @click.option("--out", type=click.Path(path_type=Path), default=OUT, show_default=False, help="JSON to write.")
 def main(work: Path, models: int, draws: int, seed: int, out: Path) -> None:
     """Draws requests, writes every outcome, prints the table."""
-    torch.set_num_threads(1)
+    use_threads(1)
     world = opened(work, models, click.echo)
     runs = list(tqdm(outcomes(world, draws, seed), total=len(SIZES) * draws, unit="draw"))
     facts = {

@@ -16,7 +16,7 @@ import click
 import numpy as np
 import torch
 
-from unplug.core import versions, write_json
+from unplug.core import use_threads, versions, write_json
 from unplug.plugins import load_checkpoint
 from unplug.sdk.auditing.attack import Signals
 from unplug.sdk.auditing.report import Vulnerable
@@ -78,7 +78,7 @@ def remembered_markdown(facts: dict[str, Any]) -> str:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
 def main(board: Path, original: Path, fleet: Path, models: int, out: Path) -> None:
     """Judges the rows and writes a table of docs/attacks.md as JSON."""
-    torch.set_num_threads(1)
+    use_threads(1)
     opened, checkpoint = Board.open(board), load_checkpoint(original)
     references = load_references(fleet, checkpoint, task_of(checkpoint, device=torch.device("cpu")), opened.local.dataset)
     oracles = signals(opened.oracle.pool, models)

@@ -27,6 +27,7 @@ from typing import Any
 import click
 import torch
 
+from unplug.core import use_threads
 from unplug.sdk.diffusion import ControlRecipe
 from unplug.sdk.studies.control import JUDGE_RECIPE, CompareRequest, Contender, contender, make_reader, prepare
 
@@ -160,7 +161,7 @@ _SETUP: Any = None
 
 def _open(asked: CompareRequest, device: str, threads: int) -> None:
     global _SETUP
-    torch.set_num_threads(threads)
+    use_threads(threads)
     _SETUP = prepare(asked, device=torch.device(device), show=False, say=lambda _: None)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import torch
 
-from unplug.core import seconds, versions, write_json
+from unplug.core import seconds, use_threads, versions, write_json
 from unplug.sdk.data import load_dataset, make_split
 from unplug.sdk.studies.leaderboard.protocol import TEN_GROUPS
 from unplug.sdk.tasks import AgeTask
@@ -43,7 +43,7 @@ def photographs_markdown(found: dict[str, Any]) -> str:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
 def main(spec: str, out: Path) -> None:
     """Trains one epoch and writes what it took."""
-    torch.set_num_threads(1)
+    use_threads(1)
     dataset = load_dataset(spec, RECIPE.image_size, show=False)
     split = make_split(dataset, seed=0)
     sets = load_sets(dataset, split.with_forget(split.train[:1]), TEN_GROUPS, CPU)

@@ -25,7 +25,7 @@ from typing import Any
 
 import click
 
-from unplug.core import versions, write_json
+from unplug.core import use_threads, versions, write_json
 
 from .crash_walk import Call, Point, Scenario, Task, Walk, begun, in_shards, summary, walk_all
 from .crashes import DATA, FORGET, ONNX, REQUEST, command, import_what_is_used
@@ -238,9 +238,7 @@ def main(
     page: Path,
 ) -> None:  # fmt: skip
     """Walks over a release on record, kills it at random moments, and writes JSON and page."""
-    import torch
-
-    torch.set_num_threads(1)
+    use_threads(1)
     versions()  # asks git, once for all forks
     end, whole = scenarios(every)
     row: dict[str, Any]

@@ -14,10 +14,9 @@ from typing import Any
 
 import click
 import numpy as np
-import torch
 from torch import nn
 
-from unplug.core import InputError, read_json, table, versions, write_json
+from unplug.core import InputError, read_json, table, use_threads, versions, write_json
 from unplug.sdk.fleet import Result
 from unplug.sdk.studies.leaderboard import Board, Pool, measure
 from unplug.sdk.unlearning import apply_method, build_method
@@ -103,7 +102,7 @@ python -m benchmarks.requests_in_row --board DIR --methods salun,rurk,msg,lens -
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="JSON to write.")
 def main(board: Path, methods: str, models: int, out: Path) -> None:
     """Answers ten requests in a row by each method, beside the one request of its board, and writes what both score."""
-    torch.set_num_threads(1)
+    use_threads(1)
     opened = Board.open(board)
     asked = requests(opened, REQUESTS, seed=0)
     facts = {"schema": SCHEMA, **opened.facts(), "models": models, "requests": [len(part) for part in asked]}

@@ -18,9 +18,8 @@ from typing import Any
 
 import click
 import numpy as np
-import torch
 
-from unplug.core import NONE, InputError, UnplugError, read_json, table, versions, write_json
+from unplug.core import NONE, InputError, UnplugError, read_json, table, use_threads, versions, write_json
 from unplug.sdk.auditing import challenge
 from unplug.sdk.studies.leaderboard import Board, Pool, Truths, unlearn
 
@@ -155,7 +154,7 @@ python -m benchmarks.tune --board DIR --out docs/data/tuning.json --settings doc
 @click.option("--settings", type=click.Path(path_type=Path), help="Write the best here, for `unplug leaderboard --settings`.")
 def main(board: Path, methods: str | None, trials: int, models: int, out: Path, settings: Path | None) -> None:
     """Searches settings for each method by the same number of trials; writes all trials, and the best of each."""
-    torch.set_num_threads(1)
+    use_threads(1)
     chosen = list(SPACES) if methods is None else methods.split(",")
     found = run(Board.open(board), chosen, out, trials=trials, models=models, say=lambda text: print(text, file=sys.stderr))
     if settings is not None:

@@ -18,11 +18,11 @@ pytestmark = [
 WALK = """
 import json, sys
 from pathlib import Path
-import torch
+from unplug.core import use_threads
 from benchmarks.crash_walk import walk_all
 from benchmarks.release_crashes import short, use_keys
 
-torch.set_num_threads(1)
+use_threads(1)
 use_keys()
 print(json.dumps(walk_all(short(every=40), Path(sys.argv[1]))))
 """

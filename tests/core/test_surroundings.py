@@ -53,6 +53,21 @@ def sums() -> Any:
     return float(np.exp(np.float32(-200.0), dtype=np.float32))
 
 
+def tf32() -> tuple[bool | None, str, str]:
+    """cuDNN's older switch, which refuses to answer beside newer ones that differ, and the newer ones."""
+    cudnn = torch.backends.cudnn
+    older = None
+    with contextlib.suppress(RuntimeError):
+        older = cudnn.allow_tf32
+    return older, cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision
+
+
+def set_tf32(chosen: tuple[bool | None, str, str]) -> None:
+    cudnn = torch.backends.cudnn
+    cudnn.allow_tf32 = bool(chosen[0])
+    cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision = chosen[1:]
+
+
 SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
     "gradients": (lambda: torch.set_grad_enabled(False), torch.is_grad_enabled, True),
     "inference mode": (torch.inference_mode, torch.is_inference_mode_enabled, False),
@@ -73,6 +88,12 @@ SWITCHES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
     "convolutions": (
         lambda: attribute(torch.backends.mkldnn.conv, "fp32_precision", "bf16"),
         lambda: torch.backends.mkldnn.conv.fp32_precision, "ieee",
+    ),
+    "TF32 of cuDNN": (
+        lambda: switched(tf32, set_tf32, (True, "tf32", "tf32")), tf32, (False, "none", "none"),
+    ),
+    "TF32 of cuDNN by its newer switches": (
+        lambda: switched(tf32, set_tf32, (None, "tf32", "ieee")), tf32, (False, "none", "none"),
     ),
     "oneDNN": (lambda: attribute(torch.backends.mkldnn, "enabled", False), lambda: torch.backends.mkldnn.enabled, True),
     "determinism": (

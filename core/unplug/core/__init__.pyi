@@ -100,6 +100,7 @@ from .store import json_sha256 as json_sha256
 from .store import open_array as open_array
 from .store import write_array as write_array
 from .surroundings import settled as settled
+from .surroundings import use_threads as use_threads
 from .temporaries import sweep as sweep
 from .temporaries import sweep_below as sweep_below
 from .temporaries import temporary_folder as temporary_folder

@@ -26,7 +26,7 @@ from .errors import InputError
 P = ParamSpec("P")
 R = TypeVar("R")
 PILLOW = {"PIL.ImageFile.LOAD_TRUNCATED_IMAGES": False, "PIL.Image.MAX_IMAGE_PIXELS": 1024**3 // 4 // 3}
-EXACT = ("mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn", "cuda.matmul", "cudnn.conv", "cudnn.rnn")
+EXACT = ("mkldnn.matmul", "mkldnn.conv", "mkldnn.rnn", "cuda.matmul")
 """Backends of torch that may be told to round float32."""
 BACKENDS: dict[str, Any] = {
     "torch.backends.mkldnn.enabled": True,
@@ -83,6 +83,15 @@ def threads() -> int:
     place = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
     known = [(item, Path(place.format(item))) for item in os.sched_getaffinity(0)]
     return len({path.read_text(encoding="ascii") if path.is_file() else str(item) for item, path in known})
+
+
+def use_threads(count: int) -> None:
+    """Has steps, and torch where it is loaded, compute with so many threads from now on, in this process and its children."""
+    os.environ["OMP_NUM_THREADS"] = str(count)
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(count)
 
 
 class _Part:
@@ -151,6 +160,7 @@ def _torch_of_process(stack: ExitStack) -> None:
             stack.callback(torch.set_float32_matmul_precision, rough)
             torch.set_float32_matmul_precision("highest")
     _set_all(stack, BACKENDS)
+    _exact_cudnn(stack)
     switches: tuple[tuple[Callable[[], Any], Callable[[Any], Any], Any], ...] = (
         (torch.get_default_dtype, torch.set_default_dtype, torch.float32),
         (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 0),
@@ -160,6 +170,22 @@ def _torch_of_process(stack: ExitStack) -> None:
         if (found := read()) != wanted:
             stack.callback(write, found)
             write(wanted)
+
+
+def _exact_cudnn(stack: ExitStack) -> None:
+    """No TF32 in cuDNN, by its older switch: torch's own converters read it, and it refuses where the newer ones differ."""
+    from torch.backends import cudnn
+
+    newer = [(part, part.fp32_precision) for part in (cudnn.conv, cudnn.rnn)] if hasattr(cudnn, "conv") else []
+    try:
+        older = cudnn.allow_tf32
+    except RuntimeError:  # somebody used the newer ones, so that this one says the opposite
+        older = newer[0][1] != "tf32"
+    if older or any(found not in ("ieee", UNSET) for _, found in newer):
+        for part, found in newer:
+            stack.callback(setattr, part, "fp32_precision", found)
+        stack.callback(setattr, cudnn, "allow_tf32", older)  # before the newer ones, which it sets too
+        cudnn.allow_tf32 = False
 
 
 def _torch_of_thread(stack: ExitStack) -> None:

@@ -218,7 +218,7 @@ def test_the_state_goes_after_the_result_is_read(
 
     def spoil(pipe: Any, out: Path, record: Any, *, half: bool) -> None:
         save(pipe, out, record, half=half)
-        (out / "unet/diffusion_pytorch_model.safetensors").write_bytes(b"lost")
+        (out / "unet/diffusion_pytorch_model.safetensors").write_bytes(b"\0lost")
 
     for name, harm, error, words in (
         ("fit_base", large, TrainingError, r"conv_out\.bias are NaN or infinite in float16"),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 
-from unplug.core import Reply, UnplugError
+from unplug.core import Reply, UnplugError, use_threads
 
 from .backend import Setup, describe, execute, traceback_tail
 from .job import Context, Job
@@ -28,14 +27,6 @@ def run_order(job: Any) -> Reply:
     return Reply(values={"status": outcome.status, "note": outcome.note}, arrays={"packed": packed})
 
 
-def one_thread() -> None:
-    """One torch thread, also where something set another number while it was imported."""
-    if "torch" in sys.modules:
-        import torch
-
-        torch.set_num_threads(1)
-
-
 def order_from(raw: dict[str, Any]) -> Order:
     """The inverse of ``asdict`` for an order that came as JSON."""
     return Order(job=Job(**raw["job"]), fingerprint=raw["fingerprint"], given=raw["given"])
@@ -49,5 +40,5 @@ def prepare(raw: dict[str, Any] | None) -> tuple[object, dict[str, Any]]:
         return None, {"status": "refused", "error": describe(error)}
     except (Exception, SystemExit):  # noqa: BLE001 (the context's function may raise anything; the driver raises it)
         return None, {"status": "context failed", "note": traceback_tail()}
-    one_thread()
+    use_threads(1)  # something may have set another number while it was imported
     return context, {"status": "done"}

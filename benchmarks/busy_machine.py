@@ -118,7 +118,8 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.option("--demo", is_flag=True, help="The demo too, by default and as chosen.")
 def main(out: Path, rounds: int, busy: tuple[int, ...], limit: float, demo: bool) -> None:
     """Measures every work in every way and writes OUT."""
-    plan = [(what, way) for what in ("training step", "training epoch", "picture") for way in WAYS]
+    plan = [("training step", way) for way in WAYS]
+    plan += [(what, way) for what in ("training epoch", "picture") for way in ("spinning", "passive", "chosen")]
     plan += [("demo", way) for way in ("spinning", "chosen")] if demo else []
     found: dict[tuple[str, str], dict[str, list[float | None]]] = {item: {str(count): [] for count in busy} for item in plan}
     for number in range(rounds):

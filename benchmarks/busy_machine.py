@@ -33,8 +33,9 @@ WAYS: dict[str, dict[str, str]] = {
     "chosen": {},
 }
 STEP = """
-import time, torch
-from unplug.plugins import AgePredictor
+import time
+from unplug.plugins import AgePredictor  # before torch, which reads at once how its threads are to wait
+import torch
 model = AgePredictor().train().to(memory_format=torch.channels_last)
 images, optimizer = torch.rand(32, 3, 64, 64), torch.optim.AdamW(model.parameters(), lr=1e-3)
 for number in range(13):
@@ -116,10 +117,12 @@ def markdown(facts: dict[str, Any]) -> str:
 @click.option("--busy", type=int, multiple=True, default=(0, 2), show_default=True, help="Busy processes beside it.")
 @click.option("--limit", type=float, default=900.0, show_default=True, help="Seconds after which a run is ended.")
 @click.option("--demo", is_flag=True, help="The demo too, by default and as chosen.")
-def main(out: Path, rounds: int, busy: tuple[int, ...], limit: float, demo: bool) -> None:
+@click.option("--step", "only_step", is_flag=True, help="The training step alone.")
+def main(out: Path, rounds: int, busy: tuple[int, ...], limit: float, demo: bool, only_step: bool) -> None:
     """Measures every work in every way and writes OUT."""
     plan = [("training step", way) for way in WAYS]
-    plan += [(what, way) for what in ("training epoch", "picture") for way in ("spinning", "passive", "chosen")]
+    commands = () if only_step else ("training epoch", "picture")
+    plan += [(what, way) for what in commands for way in ("spinning", "passive", "chosen")]
     plan += [("demo", way) for way in ("spinning", "chosen")] if demo else []
     found: dict[tuple[str, str], dict[str, list[float | None]]] = {item: {str(count): [] for count in busy} for item in plan}
     for number in range(rounds):

@@ -112,6 +112,12 @@ def test_one_release_answers_all_that_wait_and_each_step_is_on_record(desk: Desk
     assert desk.release().requests == done.requests and desk.kinds == STORY, "the same command again adds nothing"
 
 
+def test_a_request_that_the_data_hold_in_part_stays_open_beside_those_that_are_whole(desk: Desk) -> None:
+    desk.ledger.add([*desk.people["T-1"], "subject:person-1O"], id="T-3")
+    assert desk.release().requests == ("T-1", "T-2")
+    assert desk.states() == {"T-1": "released", "T-2": "released", "T-3": "open"}
+
+
 def test_nothing_that_is_signed_holds_a_time(desk: Desk) -> None:
     desk.release()
     assert not (desk.out / "reports" / "bench.json").exists()
@@ -209,7 +215,7 @@ def test_who_withdraws_behind_the_signature_is_not_told_as_released(desk: Desk, 
         (("T-9",), "1 of the 1 that it names are unknown to these data"),
         (("T-8",), "the forget file leaves out 1 of the 1 that it names"),
         (("T-7",), "1 of the 2 that it names are unknown to these data"),
-        ((), "request T-7: 1 of the 2 that it names are unknown to these data"),
+        ((), "request T-8: the forget file leaves out 1 of the 1 that it names"),
     ],
 )
 def test_requests_that_cannot_be_answered(desk: Desk, world: World, wanted: tuple[str, ...], message: str) -> None:

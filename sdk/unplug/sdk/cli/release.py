@@ -75,7 +75,7 @@ DECISION_GATES = {"max_decision_shift", "max_group_shift", "max_calibration_shif
 @publication_options
 @ledger_option
 @click.option("--request", "requests", multiple=True, metavar="ID[,ID...]", help="Requests of the ledger that it answers.")
-@click.option("--all-open", is_flag=True, help="It answers all open requests that name somebody in the data.")
+@click.option("--all-open", is_flag=True, help="It answers all open requests whose every name is in the data.")
 @click.option(
     "--override", "overrides", multiple=True, metavar="GATE", help="Ship though this gate does not hold; needs --reason."
 )

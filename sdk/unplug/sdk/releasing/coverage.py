@@ -34,21 +34,19 @@ def cover(ledger: Ledger, wanted: Sequence[str], dataset: Dataset, forget_ids: C
 
     Args:
         ledger: with the requests.
-        wanted: their ids; none stands for all open ones that name somebody in the data.
+        wanted: their ids; none stands for all that are `answerable`.
         dataset: what the model was trained on.
         forget_ids: samples that are forgotten.
 
     Raises:
         InputError: no such request; it is over or was released; it names somebody whom the data do not hold or the forget set
-            leaves out; none is open. Or the operator's key is another than the digests were made with.
+            leaves out; none is answerable. Or the operator's key is another than the digests were made with.
     """
     requests, samples = ledger.requests(), named_samples(dataset.samples)
     for name in wanted:
         check_open(pick(requests, name))
     queue, gone = open_queue(ledger, samples), frozenset(forget_ids)
-    answered = tuple(dict.fromkeys(wanted)) or tuple(queue.of)
-    if not answered:
-        raise InputError("--all-open", "no open request names anybody in these data", "`unplug ledger list` shows what waits")
+    answered = tuple(dict.fromkeys(wanted)) or tuple(answerable(ledger, samples))
     named: set[str] = set()
     for name in answered:
         _check_known(requests[name], queue)

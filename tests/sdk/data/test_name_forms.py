@@ -46,6 +46,7 @@ def test_the_case_is_found(tmp_path: Path, spec: str) -> None:
         f"subject:{KEYBOARD}\r\n".encode("utf-16"),  # as Windows' editor and its shell write it
         json.dumps({"subjects": [KEYBOARD]}),
         json.dumps({"subjects": [MAC]}),
+        json.dumps({"subjects": [f" {MAC}\u00a0"]}),
     ],
 )
 def test_forget_files_of_every_program_mean_the_same(tmp_path: Path, spec: str, raw: str | bytes) -> None:

@@ -246,7 +246,7 @@ def test_names_become_ids_in_the_datas_order(tmp_path: Path, dataset: Dataset, c
         ("anna", "1 unknown names"), ("subject:x", "1 unknown names"),
         ("d.png # why", "a comment stands on a line of its own"), ("d.png\u2028a.png", "1 unknown names"),
         ("#1", "comment and the id of a sample"), ('{"subjects": "12"}', "subjects is not a list of strings"),
-        ('{"samples": ["subject:12"]}', "people stand in subjects"), ('{"subjects": [" one"]}', "1 unknown names"),
+        ('{"samples": ["subject:12"]}', "people stand in subjects"), ('{"subjects": ["o ne"]}', "1 unknown names"),
         ('{"subjects": [12]}', "subjects is not a list of strings"), ('{"subject": ["12"]}', "a key 'subject'"),
         ('{"subjects": ["one"], "subjects": ["two"]}', "a key stands in it twice"), ('{"samples": 3}', "not a valid request"),
         ('{"samples": null}', "not a valid request"), ('{"samples": [', "not a valid request"),

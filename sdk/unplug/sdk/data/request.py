@@ -28,7 +28,8 @@ def read_forget_file(path: Path, dataset: Dataset, trained: Split | None = None)
 
     Args:
         path: UTF-8 text, a sample id or ``subject:NAME`` on each line (lines end at line feeds only; one that begins with
-            ``#`` is a comment), or a JSON object with lists of strings called ``samples`` and ``subjects`` and nothing else.
+            ``#`` is a comment), or a JSON object with lists of strings called ``samples`` and ``subjects`` and nothing else. White
+            space around a name counts only where the data hold names that differ in it alone.
         dataset: what the names refer to.
         trained: see `resolve_names`.
 
@@ -60,8 +61,9 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8 text"
         raise DataError(str(path), reason, "Give a text file with one sample id or subject:NAME a line") from error
+    known = KnownNames(names)
     try:
-        found = _from_json(text) if text.lstrip().startswith("{") else _from_lines(text, names)
+        found = _from_json(text, known) if text.lstrip().startswith("{") else _from_lines(text, known)
         for number, name in enumerate(found, 1):
             if why := spoilt_name(name_form(name)):
                 raise ValueError(f"name {number}, {shown(name)!r}: {why}")
@@ -71,7 +73,7 @@ def read_forget_names(path: Path, names: Iterable[str]) -> list[str]:
         raise DataError(str(path), why, 'Write {"samples": ["ID", ...], "subjects": ["NAME", ...]}') from error
 
 
-def _from_json(text: str) -> list[str]:
+def _from_json(text: str, known: KnownNames) -> list[str]:
     raw = json.loads(text, object_pairs_hook=_without_repeated_keys)
     if surplus := sorted(raw.keys() - {"samples", "subjects"}):
         raise ValueError(f"it has a key {surplus[0]!r}; samples and subjects are all that is read")
@@ -80,7 +82,9 @@ def _from_json(text: str) -> list[str]:
             raise ValueError(f"{key} is not a list of strings")
     if people := [name for name in raw.get("samples", []) if name.startswith(SUBJECT)]:
         raise ValueError(f"its samples hold {shown(people[0])!r}, which is no sample; people stand in subjects")
-    return [*raw.get("samples", []), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
+    names = [*raw.get("samples", []), *(f"{SUBJECT}{name}" for name in raw.get("subjects", []))]
+    alike = {name: known.alike(name) for name in names}  # several: the one that is written just so, if any
+    return [alike[name][0] if len(alike[name]) == 1 else name for name in names]
 
 
 def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -90,8 +94,8 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _from_lines(text: str, names_of_data: Iterable[str]) -> list[str]:
-    known, names = KnownNames(names_of_data), list[str]()
+def _from_lines(text: str, known: KnownNames) -> list[str]:
+    names = list[str]()
     for number, line in enumerate(text.split("\n"), 1):
         bare = name_form(line)
         if (why := spoilt_name(bare)) and not bare.startswith("##") and not known.alike(bare):  # ## underlines a comment

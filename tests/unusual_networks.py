@@ -89,6 +89,21 @@ class SoftmaxLater(Usual):
         return logits if self.training else logits.softmax(1)
 
 
+class SoftmaxFirst(Usual):
+    def forward(self, x: Tensor) -> Any:
+        logits = super().forward(x)
+        return logits.softmax(1) if self.training else logits
+
+
+def ends() -> None:
+    raise SystemExit(3)
+
+
+def talks() -> nn.Module:
+    print("loading")
+    return Usual()
+
+
 class BatchStatistics(Usual):
     def __init__(self) -> None:
         super().__init__()

@@ -101,7 +101,7 @@ def test_what_no_network_is(change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("factory", "why"),
     [
-        ("tests.networks:broken", "out of bananas"), ("tests.networks:no_network", "returned a Tensor"),
+        ("tests.networks:broken", "out of bananas"), ("tests.networks:no_network", "returned Tensor"),
         ("tests.networks:missing", "no attribute"), ("tests.nowhere:small", "No module"),
     ],
 )  # fmt: skip

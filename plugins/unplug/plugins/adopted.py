@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -102,15 +104,18 @@ class Adopted:
             MissingExtraError: its package is not installed.
         """
         name = self.factory.partition(":")[2]
-        make = LISTS[self.package](name, groups) if self.package in LISTS else self._own(name)
+        with redirect_stdout(sys.stderr):  # what other people's code prints is no answer of ours
+            return self._made(LISTS[self.package](name, groups) if self.package in LISTS else self._own(name))
+
+    def _made(self, make: Callable[..., Any]) -> nn.Module:
         try:
             network = make(**self.arguments)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f"it raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             raise InputError(f"factory {self.factory}", why[:300], "Check --argument") from error
         if not isinstance(network, nn.Module):
             raise InputError(
-                f"factory {self.factory}", f"it returned a {type(network).__name__}", "It has to return a torch.nn.Module"
+                f"factory {self.factory}", f"it returned {type(network).__name__}", "It has to return a torch.nn.Module"
             )
         return network
 
@@ -122,8 +127,9 @@ class Adopted:
             found: Any = import_module(self.package)
             for part in name.split("."):
                 found = getattr(found, part)
-        except (ImportError, AttributeError) as error:
-            raise InputError(f"factory {self.factory}", str(error), "Install its package, or check the name") from error
+        except (ImportError, AttributeError, SystemExit) as error:
+            why = "its module ends the program" if isinstance(error, SystemExit) else str(error)
+            raise InputError(f"factory {self.factory}", why, "Install its package, or check the name") from error
         return found  # type: ignore[no-any-return]
 
 

@@ -331,6 +331,12 @@ def test_a_signed_bundle_counts_by_its_own_key(case: Case) -> None:
     other = done.certificate
     renamed = replace(other, request=replace(other.request, id="TICKET-1"))
     assert any("TICKET-1" in line for line in problems(case, renamed, policy=CertificatePolicy(bundle_keys=(pem,))))
+    ledger.add([PERSON], id="TICKET-2")
+    ledger.record("release", ["TICKET-2"], facts={"sha256 manifest.json": bundle_id(case.bundle)})
+    with pytest.raises(CheckFailed, match="does not say that it answers the request TICKET-2"):
+        certify(
+            "TICKET-2", ledger=ledger, bundle=case.bundle, signer=case.signer, out=case.folder / "two", pdf=False, trust=trust
+        )
 
 
 def test_what_cannot_be_certified_is_not(case: Case, made: Case) -> None:

@@ -221,10 +221,10 @@ def test_csv_names_bad_rows_and_goes_on_with_the_others(draw: Draw, tmp_path: Pa
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no column 'path'"),
+        (b"", "its first line is empty"),
         (b"file,age\na.png,5\n", "no column 'path'"),
         (b"path,age\n", "holds no samples"),
-        (b"path,age\ngone.png,5\naway.png,6\n", "2 of 2 samples cannot be used .*Check that this is the right folder"),
+        (b"path,age\ngone.png,5\naway.png,6\n", "2 of 2 samples cannot be used .*check that this is the right place"),
         (b"\xff\xfe\x00path", "UTF-8"),
         (b"path,age\n" + b"x" * 200_000 + b",5\n", "UTF-8 CSV"),
     ],

@@ -78,12 +78,13 @@ def test_columns_that_are_not_read_are_told(spec: str, capsys: pytest.CaptureFix
         ((CASES / "csv-surplus-cells" / "names.csv").read_bytes(), "line 2 has 4 cells and the first line 3"),
         ((CASES / "csv-surplus-cells" / "twice.csv").read_bytes(), "line 1 has two columns 'age'"),
         (b"path,age,subject, Subject \n1.png,20,anna,ben\n", "line 1 has two columns 'subject'"),
+        ("path,age\n1.png,20\n".encode("utf-16-le"), "it holds NUL characters, as UTF-16"),
         (b"path,age,subject\n1.png,20,anna\n\n2.png,ben\n", "line 4 has 2 cells and the first line 3"),
         (b'path,age,subject\n1.png,20,anna\n2.png,41,"ben\n3.png,62,cleo\n', "begins on line 3 .* a quote may be missing"),
         (b'path,age,subject\n1.png,20,"Doe" Anna\n', "begins on line 2 .* a quote may be missing"),
         (b"path,age,subject\n1.png,20,5,anna\n", "line 2 has 4 cells"),  # a decimal comma without quotes
         (b"PK\x03\x04...", "spreadsheet's own file"),
-        ("path,age,subject\n1.png,20,José\n".encode("cp1252"), "utf-8.*Save it as UTF-8 CSV"),
+        ("path,age,subject\n1.png,20,José\n".encode("cp1252"), r"not UTF-8 text \(byte 0xe9 .*Save it as UTF-8 CSV"),
     ],
 )
 def test_cells_that_no_column_explains_are_refused_with_their_line(spec: str, raw: bytes, why: str) -> None:

@@ -144,7 +144,7 @@ def test_what_goes_wrong_is_one_line(made: dict[str, Any], place: Path, monkeypa
         (("add", "--person", "subject:x", "--data", SPEC), "1 of 1 names are unknown"),
         (("add",), "it names nobody"),
         (("status", "B"), "holds no such request"),
-        (("queue", "--data", SPEC, "--out", place / "q"), "no open request names anybody"),
+        (("queue", "--data", SPEC, "--out", place / "q"), "holds all names of no open request"),
         (("prove", "--out", place / "p"), "what to prove is not said"),
         (("prove", "A-1", "--name", "subject:y", "--out", place / "p"), "does not name that person"),
         (("verify", "--vkey", "a+b+c"), "not NAME"),
@@ -187,8 +187,9 @@ def test_half_a_request_is_told_and_stays_open(made: dict[str, Any], place: Path
     assert call("queue", "--data", SPEC, "--out", place / "forget.json")["requests"] == ["blank"]
     lines = say("queue", "--data", SPEC, "--out", place / "forget.json").splitlines()
     assert lines[1:] == [
-        "half stays open: 1 of its names are not in these data",
-        "After the release: unplug ledger record release blank",
+        "half stays open: 1 of its names is not in these data; `unplug ledger withdraw half --person NAME` takes out one "
+        "that is mistyped, or of other data",
+        "`unplug release --all-open` records it; else: unplug ledger record release blank --file MANIFEST",
     ]
     left = call("withdraw", "half", "--person", half[1], "--reason", "mistyped")
     assert (left["state"], left["names"]) == ("open", 1)

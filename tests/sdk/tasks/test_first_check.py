@@ -66,6 +66,7 @@ def test_of_these_there_is_nothing_to_say(name: str) -> None:
         ("Sigmoid", "each answer is held between 0 and 1 (a sigmoid?)"),
         ("Tanh", "each answer is held between -1 and 1 (a tanh?)"),
         ("SoftmaxLater", "it answers with probabilities (they add up to 1 and are never below 0)"),
+        ("SoftmaxFirst", "it answers with probabilities while it trains"),
         ("BatchStatistics", "beside other pictures, also in evaluation; suspect is its layer norm (BatchNorm2d)"),
         ("MinusOthers", "suspect is what its forward does in front of its layer head (Linear)"),
         ("Dropping", "the same pictures twice have two answers, also in evaluation; suspect is what its forward does in front"),
@@ -111,6 +112,13 @@ def test_what_its_owner_is_told(name: str, notes: list[str]) -> None:
     found = checked(name)
     assert len(found.notes) == len(notes)
     assert all(part in note for part, note in zip(notes, found.notes, strict=True)), found.notes
+
+
+def test_a_factory_that_ends_the_program_or_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(InputError, match="it raised SystemExit: 3"):
+        checked("ends")
+    assert checked("talks").notes == ()
+    assert capsys.readouterr().out == ""
 
 
 def test_weights_that_were_trained_are_asked() -> None:

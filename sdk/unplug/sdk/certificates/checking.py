@@ -16,7 +16,7 @@ from unplug.sdk.bundle import Manifest, PublicKey, Trust, bundle_id, read_manife
 from unplug.sdk.ledger import Entry, Verifier
 
 from .certificate import Certificate
-from .evidence import evidence_of, model_line
+from .evidence import evidence_of, model_line, unanswered
 from .history import proven_entries, request_line
 from .places import PLACES
 from .policy import CertificatePolicy, utc_now
@@ -119,9 +119,8 @@ def _about_bundle(certificate: Certificate, bundle: Path, manifest: Manifest) ->
         *_other(certificate.model, model_line(bundle, manifest)), *_other(certificate.evidence, evidence_of(bundle, manifest)),
     ]  # fmt: skip
     found = [f"what it says as {name!r} is not what the bundle says" for name in other]
-    answers = () if manifest.publication is None else manifest.publication.requests
-    if answers and certificate.request.id not in answers:
-        found.append(f"the bundle does not say that it answers the request {certificate.request.id}")
+    if why := unanswered(manifest, certificate.request.id):
+        found.append(why)
     return found
 
 

@@ -26,6 +26,12 @@ CARRIED = ("artifacts/", "reports/")
 """Files of a bundle whose hashes a certificate repeats."""
 
 
+def unanswered(manifest: Manifest, id: str) -> str | None:
+    """What is wrong where a bundle names requests that it answers, and this one is not among them."""
+    answers = () if manifest.publication is None else manifest.publication.requests
+    return f"the bundle does not say that it answers the request {id}" if answers and id not in answers else None
+
+
 def model_line(bundle: Path, manifest: Manifest) -> ModelLine:
     """The model of a bundle that was verified, in hashes."""
     said, lineage = manifest.publication, manifest.lineage

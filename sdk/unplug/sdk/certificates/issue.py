@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from unplug.core import InputError, atomic_dir, check_replaceable
+from unplug.core import CheckFailed, InputError, atomic_dir, check_replaceable
 from unplug.sdk.bundle import Manifest, Signer, Trust, read_manifest, verify_bundle
 from unplug.sdk.ledger import Ledger, check_ledger, pick, refuse_findings
 
 from .certificate import NOT_CLAIMED, Certificate, PlaceLine
-from .evidence import evidence_of, model_line
+from .evidence import evidence_of, model_line, unanswered
 from .history import ledger_line, request_line
 from .html import certificate_html
 from .pdf import certificate_pdf, check_pdf
@@ -76,8 +76,8 @@ def certify(
     Raises:
         InputError: no such request; a trace that the ledger does not hold; something in the ledger or the bundle cannot be
             read.
-        CheckFailed: the ledger was tampered with, or records no release of this bundle for the request; the bundle must
-            not be used.
+        CheckFailed: the ledger was tampered with, or records no release of this bundle for the request; the bundle says that
+            it answers others, or must not be used.
         MissingExtraError: ``[certificate]`` is not installed.
         OutputError: `out` is taken by something else, or cannot be written.
     """
@@ -105,6 +105,8 @@ def _gathered(
     refuse_findings(ledger.shown, check_ledger(ledger, ledger.identity()[1])[1])
     request = pick(ledger.requests(), id)
     manifest = _verified(bundle, trust)
+    if why := unanswered(manifest, id):
+        raise CheckFailed(f"request {id}", why, "A release with --request or --all-open names those that it answers")
     model = model_line(bundle, manifest)
     searched = [read_trace(path, request, system) for system, path in traces.items()]
     searches = tuple(search for _, search in searched)

@@ -27,23 +27,25 @@ def samples_in(spec: str) -> dict[str, set[str]]:
 @out_option("Forget file to write, with names in clear: delete it after use.")
 @command
 def queue(where: str | None, spec: str, out: Path, common: Common) -> Outcome:
-    """Write one forget file for all open requests, so that one release covers them."""
+    """Write one forget file for all open requests whose every name is in the data, so that one release covers them."""
     from unplug.sdk.ledger import open_ledger, open_queue
 
     found = open_queue(open_ledger(where), samples_in(spec))
-    if not found.names:
-        others = len(found.elsewhere) + len(found.shredded)
-        raise InputError("the queue", f"no open request names anybody in {spec} ({others} name others)", "Check --data")
-    samples = [name for name in found.names if not name.startswith(SUBJECT)]
-    subjects = [name.removeprefix(SUBJECT) for name in found.names if name.startswith(SUBJECT)]
+    if not found.whole:
+        first = next((f" ({line})" for line in found.waiting()), "")
+        raise InputError("the queue", f"{spec} holds all names of no open request{first}", "Check --data")
+    wanted = {name for held in found.whole.values() for name in held}
+    names = [name for name in found.names if name in wanted]
+    samples = [name for name in names if not name.startswith(SUBJECT)]
+    subjects = [name.removeprefix(SUBJECT) for name in names if name.startswith(SUBJECT)]
     write_json(out, {"samples": samples, "subjects": subjects})
-    lines = [f"{len(found.of)} open request{'s name' if len(found.of) > 1 else ' names'} {len(found.names)} of {spec}: {out}"]
-    lines += [f"{name} stays open: {count} of its names are not in these data" for name, count in found.elsewhere.items()]
-    lines += [f"{name}: its salt is gone, nobody can tell whom it names" for name in found.shredded]
-    if found.whole:
-        lines += [f"After the release: unplug ledger record release {' '.join(found.whole)}"]
+    lines = [f"{len(found.whole)} open request{'s name' if len(found.whole) > 1 else ' names'} {len(names)} of {spec}: {out}"]
+    lines += found.waiting()
+    lines.append(
+        f"`unplug release --all-open` records it; else: unplug ledger record release {' '.join(found.whole)} --file MANIFEST"
+    )
     value = {
-        "out": str(out), "requests": list(found.whole), "names": len(found.names), "elsewhere": dict(found.elsewhere),
+        "out": str(out), "requests": list(found.whole), "names": len(names), "elsewhere": dict(found.elsewhere),
         "shredded": list(found.shredded),
     }  # fmt: skip
     return Outcome(value=value, text="\n".join(lines))

@@ -103,8 +103,8 @@ def release(
     --all-open the ledger is told of each step, and the forget file must cover whom the requests name.
     """
     from unplug.plugins import load_checkpoint
-    from unplug.sdk.data import describe_request, load_dataset, read_forget_file
-    from unplug.sdk.ledger import find_ledger
+    from unplug.sdk.data import describe_request, load_dataset, named_samples, read_forget_file
+    from unplug.sdk.ledger import find_ledger, open_queue
     from unplug.sdk.releasing import ReleaseConfig, begin, gates_from, plan_release, prepare
     from unplug.sdk.releasing import release as run
     from unplug.sdk.tasks import task_of
@@ -128,6 +128,9 @@ def release(
     dataset = load_dataset(spec, task.image_size, on_bad=on_bad, show=common.show)
     ids = read_forget_file(forget_file, dataset)
     common.say(folded(describe_request(ids, dataset)))
+    if answering is not None and all_open:
+        for line in open_queue(answering.ledger, named_samples(dataset.samples)).waiting():
+            common.say(folded(line))
     work = out.parent / f".{out.name}.release"
     judged = partial(explanations, limits=config.gates, given=limits) if explained else gate_lines
     shared: dict[str, Any] = {"oracle": given, "task": task, "device": common.device, "say": common.say, "show": common.show}

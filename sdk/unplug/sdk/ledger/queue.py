@@ -33,6 +33,15 @@ class Queue:
         """Those of `of` all of whose names are there: a release over these names answers them, and no others."""
         return {id: names for id, names in self.of.items() if id not in self.elsewhere}
 
+    def waiting(self) -> list[str]:
+        """What is to be said of each request that a release over these names leaves open, a line each."""
+        lines = []
+        for id, count in self.elsewhere.items():
+            some = "1 of its names is" if count == 1 else f"{count} of its names are"
+            way = f"`unplug ledger withdraw {id} --person NAME` takes out one that is mistyped, or of other data"
+            lines.append(f"{id} stays open: {some} not in these data; {way}")
+        return [*lines, *(f"{id} stays open: its salt is gone, nobody can tell whom it names" for id in self.shredded)]
+
 
 def open_queue(ledger: Ledger, candidates: Iterable[str], states: Collection[str] = ("open",)) -> Queue:
     """Finds the names behind the digests of all open requests.

@@ -69,6 +69,7 @@ class Origins:
         original = self.stages.original
         roots = (self.out.parent, self.stages.work, original.path.parent, *(path.parent for path in self.earlier))
         near = [path for root in roots for pattern in NEAR for path in sorted(root.glob(pattern))]
+        near.sort(key=lambda path: path.parent.name == "retrained")  # its weights may be those that ship
         near += sorted(self.out.parent.parent.glob(f"*/work/*/{RECORD}"))  # of the jobs of a server
         found: dict[str, tuple[Path, Mapping[str, Any]]] = {original.sha256: (original.path, original.record)}
         named: list[Mapping[str, Any]] = [original.record]
@@ -134,6 +135,8 @@ class Origins:
     def start(self, model: str | None) -> str:
         """What to do: from which model to start, the newest that was made from one."""
         after = {item.began: item.shipped for item in self.releases if item.shipped and item.began != item.shipped}
+        for lineage in (read_manifest(path).lineage for path in self.earlier):
+            after.setdefault(lineage.original_sha256, lineage.checkpoint_sha256)
         seen: set[str] = set()
         while model is not None and model in after and model not in seen:
             seen.add(model)

@@ -165,12 +165,16 @@ class _Asked:
 
     def answers_logits(self) -> None:
         """What is squashed into a range stays there however large the last layer is; a loss of logits would not know it."""
-        least, sums_B = self.answer_BG.min(), self.answer_BG.sum(dim=1)
-        if least >= 0.0 and _alike(torch.ones_like(sums_B), sums_B):
-            raise self.refuse("it answers with probabilities (they add up to 1 and are never below 0), not with logits", LOGITS)
+        self._no_probabilities(self.answer_BG, "")
         if self._held():
-            how = "0 and 1 (a sigmoid?)" if least >= 0.0 else "-1 and 1 (a tanh?)"
+            how = "0 and 1 (a sigmoid?)" if self.answer_BG.min() >= 0.0 else "-1 and 1 (a tanh?)"
             raise self.refuse(f"each answer is held between {how}: no group can be far more likely than another", LOGITS)
+
+    def _no_probabilities(self, answer_BG: Tensor, when: str) -> None:
+        sums_B = answer_BG.detach().sum(dim=1)
+        if answer_BG.min() >= 0.0 and _alike(torch.ones_like(sums_B), sums_B):
+            why = f"it answers with probabilities{when} (they add up to 1 and are never below 0), not with logits"
+            raise self.refuse(why, LOGITS)
 
     def _held(self) -> bool:
         """Whether no layer, however large, drives an answer out of [-1, 1]."""
@@ -211,6 +215,7 @@ class _Asked:
         for count in (2, PICTURES):
             network.zero_grad(set_to_none=True)
             answer_BG = self._asked(network, self.image_BCHW[:count], " while it trains")
+            self._no_probabilities(answer_BG, " while it trains")
             if not answer_BG.requires_grad:
                 why = "nothing in it learns: its answers have no gradient"
                 raise self.refuse(why, "Leave out detach() and no_grad() while it trains, and let parameters ask for gradients")

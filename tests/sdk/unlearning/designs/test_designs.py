@@ -41,6 +41,16 @@ def test_forgetting_gives_the_model_of_those_who_are_left(world: World, tmp_path
     assert set(split_of(step, world.personal).forget) == {*first, *second}
 
 
+def test_who_asks_again_does_not_stop_the_others(world: World, tmp_path: Path) -> None:
+    first, second = world.split.train[3], world.split.train[8]
+    once = world.without([first], tmp_path / "once")
+    both = world.without([first, second], tmp_path / "both", start=once)
+    assert same(both, world.without([first, second], tmp_path / "at-once"))
+    assert world.form.price(once, world.personal, [first, second]) == world.form.price(once, world.personal, [second])
+    with pytest.raises(DataError, match="is forgotten already: then the release that forgot it answers such a request"):
+        world.without([first], tmp_path / "again", start=once)
+
+
 def test_the_price_is_told_before_and_is_what_it_costs(world: World, tmp_path: Path) -> None:
     gone = world.split.train[:3]
     price = world.form.price(world.original, world.personal, gone)

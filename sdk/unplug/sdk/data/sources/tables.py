@@ -173,7 +173,14 @@ def _opened(table: Path, what: str, fix: str) -> Iterator[TextIO]:
             with io.TextIOWrapper(buffered, encoding=text_encoding(head), newline="") as handle:
                 yield handle
     except (OSError, UnicodeError, csv.Error) as error:
-        raise DataError(what, str(error), fix) from error
+        raise DataError(what, no_text(error), fix) from error
+
+
+def no_text(error: Exception) -> str:
+    """Why a text cannot be read, in words where it is of another encoding."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 text (byte {error.object[error.start]:#04x} is none; Latin-1 or Windows' own, perhaps)"
+    return str(error)
 
 
 def _header(handle: TextIO, what: str, columns: Collection[str], needed: str, beginning: str | None) -> tuple[Header, Any, int]:
@@ -187,7 +194,11 @@ def _header(handle: TextIO, what: str, columns: Collection[str], needed: str, be
     if separator is None:
         near = near_column(max((len(names), names) for names in read.values())[1], needed)
         why = f"it has no column {needed!r}{f'; {near!r} may be it' if near else ''}"
-        raise DataError(what, why, "Name the columns in the first line")
+        if not line.strip():
+            why = "its first line is empty"
+        elif "\0" in line:
+            why = "it holds NUL characters, as UTF-16 and UTF-32 without their mark do"
+        raise DataError(what, why, "Name the columns in the first line" if "\0" not in line else "Save it as UTF-8")
     names, found = read[separator], folded[separator]
     kept = [name for name in found if name]
     if twice := next((name for name in kept if kept.count(name) > 1), None):
@@ -255,4 +266,4 @@ def text_lines(path: Path, fix: str) -> Iterator[str]:
     try:
         yield from (line for line in raw.decode(text_encoding(raw)).splitlines() if line.strip())
     except UnicodeDecodeError as error:
-        raise DataError(str(path), str(error), fix) from error
+        raise DataError(str(path), no_text(error), fix) from error

@@ -205,7 +205,7 @@ class OverTrunk(ABC, Generic[K]):
         split = split_for(before, dataset, forget_ids)
         kept = self.load(original)
         kept.rename(opened_names(split_of(original), dataset))
-        gone, seed = sorted({*forget_ids} & {*before.train}), int(original.record["seed"])
+        gone, seed = leaving(before, forget_ids), int(original.record["seed"])
         check_request(kept, gone)
         step, whole = self._cost(kept, gone), self._cost(kept, gone, refit=True)
         model = model.to(device)
@@ -293,7 +293,7 @@ class OverTrunk(ABC, Generic[K]):
             CheckpointError: see `load`.
         """
         split_for(before := split_of(original, dataset), dataset, forget_ids)
-        kept, gone = self.load(original), sorted({*forget_ids} & {*before.train})
+        kept, gone = self.load(original), leaving(before, forget_ids)
         kept.rename(opened_names(split_of(original), dataset))
         check_request(kept, gone)
         return self._cost(kept, gone).compute / self._cost(kept, gone, refit=True).compute
@@ -333,12 +333,19 @@ class OverTrunk(ABC, Generic[K]):
         return dict(facts)
 
 
+def leaving(before: Split, ids: Sequence[str]) -> list[str]:
+    """Whom of a request the model still holds; where that is nobody, all whom it held, which `check_request` refuses."""
+    asked = {*ids} & {*before.train}
+    return sorted(asked - {*before.forget} or asked)
+
+
 def check_request(kept: Kept, gone: Sequence[str]) -> None:
     """Refuses samples that are not in, and a request after which nobody is left."""
     for name in gone:
         if name not in kept.committed:
             why = "it is not in this model (any more)"
-            raise DataError(f"sample {name}", why, "It was never there, or is forgotten already")
+            fix = "It was never there, or is forgotten already: then the release that forgot it answers such a request"
+            raise DataError(f"sample {name}", why, f"{fix} (`unplug ledger record release ID --file BUNDLE/manifest.json`)")
     if len(gone) >= len(kept.committed):
         raise DataError("request", "nobody would be left in the model", "Delete the model instead")
 
